@@ -318,8 +318,8 @@ def _opened(url: str, lease: float, connections: int) -> Database:
 class _InProcess:
     """Locks of a saver that others than this process do not use, or whose locks nobody knows."""
 
-    def __init__(self, place: Hashable) -> None:
-        self.place = place
+    def __init__(self, domain: Hashable) -> None:
+        self.domain = domain
 
     def take(self, name: str, doing: str = "") -> None:
         """There is no other process."""

@@ -212,7 +212,7 @@ class Line:
                 loops.setdefault(end.job.done.get_loop(), []).append(end)
         for loop, own in loops.items():
             with suppress(RuntimeError):  # closed meanwhile
-                loop.call_soon_threadsafe(_told, own)
+                loop.call_soon_threadsafe(_settle, own)
         with self._lock:
             self._left -= Counter(
                 job.company.thread for job, _, _ in ends if job.waits and job.company
@@ -222,7 +222,7 @@ class Line:
                 job.ends.set()
 
 
-def _told(ends: list[_End]) -> None:
+def _settle(ends: list[_End]) -> None:
     for job, result, error in ends:
         if job.done is None or job.done.done():
             continue  # nobody waits any more

@@ -26,19 +26,25 @@ COUNTERS: Final = "counters_since_delta_snapshot"
 OURS: Final = "schema_version"
 """The channel that threads of this package's graphs have, and no others."""
 
-_ROOT: Final = (
-    "SELECT parent_checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ?"
-    " ORDER BY checkpoint_id LIMIT 1"
+ROOT: Final = (
+    "SELECT parent_checkpoint_id AS parent FROM {table}"
+    " WHERE thread_id = {thread} AND checkpoint_ns = {ns} ORDER BY checkpoint_id LIMIT 1"
 )
-_END: Final = (
-    "WITH RECURSIVE line(id, parent) AS ("
-    "SELECT checkpoint_id, parent_checkpoint_id FROM checkpoints"
-    " WHERE thread_id = :thread AND checkpoint_ns = :ns AND checkpoint_id = :id"
-    " UNION SELECT c.checkpoint_id, c.parent_checkpoint_id FROM line CROSS JOIN checkpoints c"
-    " ON c.checkpoint_id = line.parent WHERE c.thread_id = :thread AND c.checkpoint_ns = :ns"
-    ") SELECT id FROM line WHERE parent IS NOT NULL AND NOT EXISTS (SELECT 1 FROM checkpoints p"
-    " WHERE p.thread_id = :thread AND p.checkpoint_ns = :ns AND p.checkpoint_id = line.parent)"
+"""What the oldest checkpoint followed: nothing, unless some before it were deleted."""
+
+END: Final = (
+    "WITH RECURSIVE line(id, parent) AS (SELECT checkpoint_id, parent_checkpoint_id FROM {table}"
+    " WHERE thread_id = {thread} AND checkpoint_ns = {ns} AND checkpoint_id = {id}"
+    " UNION SELECT c.checkpoint_id, c.parent_checkpoint_id FROM line {join} {table} c"
+    " ON c.checkpoint_id = line.parent AND c.thread_id = {thread} AND c.checkpoint_ns = {ns}"
+    ") SELECT id FROM line WHERE parent IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {table} p"
+    " WHERE p.thread_id = {thread} AND p.checkpoint_ns = {ns} AND p.checkpoint_id = line.parent)"
 )
+"""The oldest checkpoint before one, if the one that it followed is not there any more."""
+
+_SQLITE: Final = {
+    "table": "checkpoints", "join": "CROSS JOIN", "thread": ":thread", "ns": ":ns", "id": ":id",
+}  # fmt: skip
 
 
 def missing_values(
@@ -148,12 +154,15 @@ def _cut_at(
     if not isinstance(inner, SqliteSaver):
         return at if parent is not None and saver.get_tuple(parent) is None else None
     place = at["configurable"]
-    named = {"thread": str(place["thread_id"]), "ns": place.get("checkpoint_ns", "")}
+    named = {
+        "thread": str(place["thread_id"]), "ns": place.get("checkpoint_ns", ""),
+        "id": place.get("checkpoint_id"),
+    }  # fmt: skip
     with inner.cursor(transaction=False) as cursor:
-        root = cursor.execute(_ROOT, (named["thread"], named["ns"])).fetchone()
+        root = cursor.execute(ROOT.format(**_SQLITE), named).fetchone()
         if root is None or root[0] is None:
             return None
-        cursor.execute(_END, {**named, "id": place["checkpoint_id"]})
+        cursor.execute(END.format(**_SQLITE), named)
         end = cursor.fetchone()
     if end is None:
         return None

@@ -184,7 +184,7 @@ class SqlJournal:
         with self._lock:
             tables = self._connected()
         try:
-            with _told(tables), tables.block() as execute:
+            with _in_words(tables), tables.block() as execute:
                 return [Wish(**body) for body in _find(execute, thread, "wish")]
         except DatabaseError:
             if self._complete:
@@ -225,8 +225,8 @@ class SqlJournal:
         with self._lock:
             tables = self._connected()
             if not self._complete:
-                with _told(tables):
-                    patiently(lambda: _create(tables), tables.is_race)
+                with _in_words(tables):
+                    create(tables, _SCHEMA)
                 self._complete = True
             return tables
 
@@ -247,7 +247,7 @@ class SqlJournal:
     @contextmanager
     def _block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
         tables = self.open()
-        with _told(tables), tables.block(thread, fence) as execute:
+        with _in_words(tables), tables.block(thread, fence) as execute:
             yield execute
 
 
@@ -264,10 +264,15 @@ def _in_memory() -> SqliteTables:
     return SqliteTables(connection, ":memory:")
 
 
-def _create(tables: Tables) -> None:
-    with tables.block() as execute:
-        for statement in () if tables.made else _SCHEMA:
-            execute(statement.format(number=tables.number), [])
+def create(tables: Tables, schema: Sequence[str]) -> None:
+    """Make what is missing, beside others who open the same database."""
+
+    def make() -> None:
+        with tables.block() as execute:
+            for statement in () if tables.made else schema:
+                execute(statement.format(number=tables.number), [])
+
+    patiently(make, tables.is_race)
 
 
 def _find(
@@ -324,7 +329,7 @@ def _check_fence(execute: Execute, fence: Fence) -> None:
 
 
 @contextmanager
-def _told(tables: Tables) -> Iterator[None]:
+def _in_words(tables: Tables) -> Iterator[None]:
     failures: tuple[type[Exception], ...] = (*tables.errors, NotDone)
     try:
         yield

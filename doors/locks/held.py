@@ -56,7 +56,7 @@ class Locks(Protocol):
     """Where a database's threads are locked against other processes; used in worker threads."""
 
     @property
-    def place(self) -> Hashable:
+    def domain(self) -> Hashable:
         """The same for all locks that exclude each other in this process."""
 
     def take(self, name: str, doing: str = "") -> Release | str | None:
@@ -214,14 +214,14 @@ def held_here(locked_by: LockedBy, name: str, doing: str = "") -> Iterator[None]
 
 def ring(locked_by: LockedBy, name: str, kind: Kind) -> None:
     """Tell the run of this process that holds a thread, if there is one, of a wish."""
-    entry = _here.get((locked_by().place, name))
+    entry = _here.get((locked_by().domain, name))
     if entry is not None and entry.control is not None:
         entry.control.ring(kind)
 
 
-def lose(place: Hashable, name: str, holder: str) -> None:
+def lose(domain: Hashable, name: str, holder: str) -> None:
     """Tell the run of this process that holds a thread that somebody else has taken it."""
-    entry = _here.get((place, name))
+    entry = _here.get((domain, name))
     if entry is not None and entry.lost is None:
         measure(LOST)
         entry.lost = lost(name, holder)
@@ -251,7 +251,7 @@ async def _let_go(held: Held) -> None:
 
 def _taken(locks: Locks, name: str, doing: str = "") -> Held | str:
     """What is held now, or who holds it."""
-    if is_waited_for((locks.place, name)):
+    if is_waited_for((locks.domain, name)):
         return _ME.format(os.getpid())
     told = (name, doing) if doing else (name,)
     return _taken_by(locks, name, partial(locks.take, *told), doing)
@@ -263,7 +263,7 @@ _ME: Final = "process {}"
 def _taken_by(
     locks: Locks, name: str, take: Callable[[], Release | str | None], doing: str = ""
 ) -> Held | str:
-    entry = Holding((locks.place, name), doing)
+    entry = Holding((locks.domain, name), doing)
     if (there := _here.setdefault(entry.key, entry)) is not entry:
         return _ME.format(os.getpid()) + there.doing
     taken: Release | str | None = ""
@@ -282,11 +282,11 @@ async def _waited(locks: Locks, name: str, seconds: float, holder: str) -> Held 
     """Stand in line; whoever is not let in before the time is over is told who holds it."""
     until = time.monotonic() + seconds
     ticket = locks.ticket(name) if isinstance(locks, Lines) else None
-    with standing_in_line((locks.place, name)) as place:
+    with standing_in_line((locks.domain, name)) as place:
         try:
             if ticket is not None:
                 place.rank = await in_hands(locks, ticket.enter)
-                wake((locks.place, name))  # who is first may be another one by now
+                wake((locks.domain, name))  # who is first may be another one by now
             take = partial(locks.take, name) if ticket is None else ticket.take
             looks = pauses(*_LOOKS)
             while (left := until - time.monotonic()) > 0:
@@ -304,7 +304,7 @@ async def _waited(locks: Locks, name: str, seconds: float, holder: str) -> Held 
 
 def _is_gone_soon(locks: Locks, name: str) -> bool:
     """Whether the holder was a run of this process that is over, and has cleaned up in time."""
-    entry = _here.get((locks.place, name))
+    entry = _here.get((locks.domain, name))
     return entry is None or (entry.over and entry.gone.wait(_CLEAN_UP))
 
 

@@ -101,7 +101,7 @@ class Leases:
         weakref.finalize(self, _free_all, self._pool, self._held, self._process)
 
     @property
-    def place(self) -> Hashable:
+    def domain(self) -> Hashable:
         """Another one is another holder, also in this process."""
         return id(self)
 
@@ -261,7 +261,7 @@ class Leases:
         for row in rows:
             name = names[row["token"]]
             if not row["mine"] and self._held.get(name) == row["token"]:
-                lose(self.place, name, in_words(row["owner"] or ""))
+                lose(self.domain, name, in_words(row["owner"] or ""))
         return all(row["renewed"] or not row["mine"] for row in rows)
 
     def _run(self, sql: str, values: Sequence[object]) -> list[Any]:

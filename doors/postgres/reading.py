@@ -20,7 +20,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ...state.canonical import storable, storable_json
 from ..checkpoints.packed_writes import PACKED, Walk, Written, apart
-from ..checkpoints.shared_values import COUNTERS
+from ..checkpoints.shared_values import COUNTERS, END, ROOT
 
 Place = tuple[str, str]
 """Thread and namespace."""
@@ -90,20 +90,10 @@ _LINE: Final = (
     " AND w.checkpoint_id = line.checkpoint_id AND w.channel = ANY(%(channels)s::text[])"
     " WHERE line.checkpoint_id <> %(target)s"
 )
-_ROOT: Final = (
-    "SELECT parent_checkpoint_id AS parent FROM loopwright_checkpoints"
-    " WHERE thread_id = %(thread)s AND checkpoint_ns = %(ns)s ORDER BY checkpoint_id LIMIT 1"
-)
-_END: Final = (
-    "WITH RECURSIVE line(id, parent) AS ("
-    "SELECT checkpoint_id, parent_checkpoint_id FROM loopwright_checkpoints"
-    " WHERE thread_id = %(thread)s AND checkpoint_ns = %(ns)s AND checkpoint_id = %(id)s"
-    " UNION SELECT c.checkpoint_id, c.parent_checkpoint_id FROM line"
-    " JOIN loopwright_checkpoints c ON c.thread_id = %(thread)s AND c.checkpoint_ns = %(ns)s"
-    " AND c.checkpoint_id = line.parent) SELECT id FROM line WHERE parent IS NOT NULL AND NOT"
-    " EXISTS (SELECT 1 FROM loopwright_checkpoints p WHERE p.thread_id = %(thread)s"
-    " AND p.checkpoint_ns = %(ns)s AND p.checkpoint_id = line.parent)"
-)
+
+_NAMED: Final = {name: f"%({name})s" for name in ("thread", "ns", "id")} | {
+    "table": "loopwright_checkpoints", "join": "JOIN",
+}  # fmt: skip
 
 
 class Reading(NamedTuple):
@@ -163,10 +153,10 @@ class Reading(NamedTuple):
     def cut_at(self, config: RunnableConfig) -> RunnableConfig | None:
         """The oldest checkpoint before this one, if the one that it followed is not there."""
         about, given = _about(config), config["configurable"]
-        root = self.run(_ROOT, about)
+        root = self.run(ROOT.format(**_NAMED), about)
         if not root or root[0]["parent"] is None:
             return None
-        found = self.run(_END, {**about, "id": given["checkpoint_id"]})
+        found = self.run(END.format(**_NAMED), {**about, "id": given["checkpoint_id"]})
         return _config(given, found[0]["id"]) if found else None
 
     def _back(

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from ...state.canonical import storable
 from ...state.errors import DatabaseError, SettingsError
 from ...state.journal import Journal
-from ..journal.sql import SqlJournal, cause_of, patiently
+from ..journal.sql import SqlJournal, cause_of, create
 from ..journal.tables import Execute, NotDone, Tables, again
 
 TURN_KEY: Final = "loopwright_turn"
@@ -284,7 +284,7 @@ class Turns:
         try:
             if not self._complete:
                 with self._lock:
-                    patiently(lambda: _create(tables), tables.is_race)
+                    create(tables, _SCHEMA)
                     self._complete = True
             with tables.block(thread) as execute:
                 yield lambda sql, values: execute(_spelled(sql, tables), values)
@@ -306,12 +306,6 @@ def forget(journal: Journal, thread: str) -> None:
     journal.forget(thread)
     if isinstance(journal, SqlJournal):
         Turns(journal).forget(thread)
-
-
-def _create(tables: Tables) -> None:
-    with tables.block() as execute:
-        for statement in () if tables.made else _SCHEMA:
-            execute(statement.format(number=tables.number), [])
 
 
 def _spelled(sql: str, tables: Tables) -> str:

@@ -42,7 +42,7 @@ class SqliteDatabase:
         """
         name = url.removeprefix("sqlite:///")
         given = name if name == _MEMORY else str(Path(name).expanduser())
-        with _told(given), ExitStack() as opened:
+        with _in_words(given), ExitStack() as opened:
             file = None if given == _MEMORY else DatabaseFile(given)
             path = file.path if file else _MEMORY
             self.saver = LeanSqliteSaver(_connect(path, autocommit=False), file)
@@ -126,7 +126,10 @@ class SqliteDatabase:
             yield self.saver
             return
         self._file.check()
-        with _told(self._file.path), closing(_connect(self._file.path, autocommit=False)) as own:
+        with (
+            _in_words(self._file.path),
+            closing(_connect(self._file.path, autocommit=False)) as own,
+        ):
             saver = LeanSqliteSaver(own, self._file)
             saver.setup()
             yield saver
@@ -160,7 +163,7 @@ def _has(execute: Execute, table: str) -> bool:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _in_words(path: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -175,7 +178,7 @@ def _journal_tables(path: str, given: str, file: DatabaseFile | None) -> SqliteT
     check = file.check if file else None
     if check is not None:
         check()
-    with _told(given):
+    with _in_words(given):
         return SqliteTables(_connect(path, autocommit=True), given, check)
 
 

@@ -25,7 +25,7 @@ class SqliteLocks:
             files = saver.conn.execute("PRAGMA database_list").fetchall()
         file = next((file for _, name, file in files if name == "main"), "")
         self._file = os.path.realpath(file) if file else ""
-        self.place: Hashable = self._file or id(saver.conn)
+        self.domain: Hashable = self._file or id(saver.conn)
 
     def take(self, name: str, doing: str = "") -> Callable[[], None] | str | None:
         """Lock a name; see `Locks`."""

@@ -121,7 +121,7 @@ class ThreadPruning:
             Saved(
                 row["checkpoint_id"],
                 row["parent_checkpoint_id"],
-                _told(row["metadata"]).get("source") == "input",
+                _metadata_of(row["metadata"]).get("source") == "input",
                 partial(self._at, thread, row["checkpoint_id"]),
             )
             for row in rows
@@ -234,7 +234,7 @@ def _place(thread: str, checkpoint: str | None = None) -> RunnableConfig:
     return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **named}}
 
 
-def _told(metadata: Any) -> Mapping[str, Any]:
+def _metadata_of(metadata: Any) -> Mapping[str, Any]:
     """Metadata as a database gives them: as JSON, or read already."""
     found = metadata if isinstance(metadata, Mapping) else json.loads(metadata or "{}")
     return found if isinstance(found, Mapping) else {}

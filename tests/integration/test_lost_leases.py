@@ -183,7 +183,7 @@ def test_a_run_that_is_told_of_its_loss_begins_nothing_more(postgres_url, server
     def look(place: str) -> str:
         """Look."""
         seen.append(place)
-        entry = _here[durability.locks.place, "t"]
+        entry = _here[durability.locks.domain, "t"]
         server.execute("UPDATE loopwright_threads SET owner = 'process 7 on b', token = 42")
         while entry.lost is None:
             threading.Event().wait(0.02)

@@ -699,7 +699,7 @@ def test_a_run_that_begins_while_its_thread_is_pruned_waits_for_the_moment(kept,
                 target=lambda: ends.append(graph.invoke(said(), on("t"))["outcome"]["status"])
             )
             running.start()
-            while not is_waited_for((kept.locks.place, "t")):
+            while not is_waited_for((kept.locks.domain, "t")):
                 time.sleep(0.01)
             go_on.set()
             running.join()

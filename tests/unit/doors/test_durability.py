@@ -246,7 +246,7 @@ class Elsewhere:
 
     def __init__(self) -> None:
         self.saver, self.store = InMemorySaver(), InMemoryStore()
-        self.journal, self.locks, self.place = MemoryJournal(), self, id(self)
+        self.journal, self.locks, self.domain = MemoryJournal(), self, id(self)
 
     def take(self, name: str) -> str:
         return f"whoever has {name}"

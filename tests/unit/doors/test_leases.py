@@ -116,7 +116,7 @@ def test_it_is_renewed_and_outlives_connections_that_are_cut(database, url, ask)
 @pytest.mark.req("W-90")
 def test_who_has_lost_it_is_told_and_writes_nothing(database, ask):
     with held(database):
-        entry = _here[database.locks.place, "t"]
+        entry = _here[database.locks.domain, "t"]
         fence = database.journal.raise_fence("t")
         ask(STEAL)
         for shown in (None, fence):

@@ -85,7 +85,7 @@ async def test_first_come_first_served_and_who_gives_up_is_in_nobodys_way(saver)
 
 
 async def test_who_does_not_wait_does_not_go_before_those_who_do(saver):
-    with standing_in_line((locks_of(saver).place, "t")) as place:
+    with standing_in_line((locks_of(saver).domain, "t")) as place:
         assert place.is_first
         with pytest.raises(ThreadBusy):
             async with hold_of(saver):

@@ -27,7 +27,7 @@ async def test_journal_and_locks_are_where_the_variable_says(monkeypatch, tmp_pa
     assert (await parts.journal.tab("t", "u", Spend())).model_calls == 0
     assert parts.journal.journal is served_parts().journal.journal
     locks = await asyncio.to_thread(parts.locked_by)
-    assert locks.place == str(tmp_path / "served.db")
+    assert locks.domain == str(tmp_path / "served.db")
     assert (tmp_path / "served.db").is_file()
 
 
