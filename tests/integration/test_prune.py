@@ -33,7 +33,7 @@ from loopwright import (
     build_react,
     open_durability,
 )
-from loopwright.doors.locks.held import PRUNES, held_here
+from loopwright.doors.locks.held import PRUNES, held_here, name_of
 from loopwright.doors.locks.waiting import is_waited_for
 from loopwright.doors.threads.what_stays import Saved, severed, what_stays
 from loopwright.state.errors import SettingsError, ThreadBusy, ThreadIncompatible, ThreadNotFound
@@ -668,7 +668,7 @@ def test_of_a_thread_that_is_deleted_nothing_is_left_in_any_table(kept, url, how
         pay_asked(kept, policy="ask").invoke(said(), on(name))
         kept.journal.grant(name, {"tool": "pay"})
         graph.enqueue(on(name), "And then?")
-        part = kept.locks.take(f"{name}\npart")
+        part = kept.locks.take(name_of(name, "part"))
         if callable(part):
             part()
     everywhere = tables_with(url, "stays")
