@@ -2,9 +2,11 @@
 
 import gc
 import os
+import re
 import signal
 import sys
 import tempfile
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,18 @@ SETTINGS = (
     "OPENAI_BASE_URL",
     "OPENAI_API_BASE",
 )
+
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path_factory):
+    """A new folder; pytest's own first looks through those of all tests before for a free name."""
+    named = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{named}-{next(NUMBERS)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture(autouse=True)

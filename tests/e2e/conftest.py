@@ -1,6 +1,5 @@
 """A real `langgraph dev` in a process of its own, and a copy of the repository to run it in."""
 
-import json
 import os
 import shutil
 import signal
@@ -105,25 +104,6 @@ def running(folder: Path, **settings: str) -> Iterator[DevServer]:
 def serve():
     """Starts `langgraph dev` in a folder, under settings given as environment variables."""
     return running
-
-
-@pytest.fixture(scope="session")
-def serve_visits(serve, tmp_path_factory):
-    """Serves one graph, `visits`, that a program of a folder of its own makes."""
-
-    @contextmanager
-    def serving(program, **own):
-        folder = tmp_path_factory.mktemp("served") / "app"
-        folder.mkdir()
-        (folder / "own.py").write_text(program)
-        (folder / ".env").write_text("")
-        settings = {"dependencies": ["."], "graphs": {"visits": "./own.py:graph"}, "env": ".env"}
-        (folder / "langgraph.json").write_text(json.dumps(settings))
-        with serve(folder, PYTHONPATH=str(Path(__file__).parents[1]), **own) as started:
-            yield started
-            assert started.stop() == 0
-
-    return serving
 
 
 @pytest.fixture(scope="session")

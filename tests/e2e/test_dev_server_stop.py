@@ -1,11 +1,15 @@
 """`langgraph dev`: what its verbs make of a turn that is under way. No message is lost."""
 
+import json
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 from langgraph_sdk import get_sync_client
-from langgraph_sdk.errors import ConflictError
+from langgraph_sdk.errors import APIStatusError, ConflictError
 
 from support.patience import PATIENCE
 from support.visiting import FIRST, SECOND
@@ -13,6 +17,8 @@ from support.visiting import FIRST, SECOND
 OWN = """
 import time
 from pathlib import Path
+
+from langchain_core.tools import tool
 
 from loopwright import ScriptedModel, build_react
 from support.visiting import RULES
@@ -27,14 +33,35 @@ def visit(place: str) -> str:
     return f"{place} is as it was"
 
 
-graph = build_react(model=ScriptedModel(RULES["react"]), tools=[visit])
+@tool("visit")
+def look(place: str) -> str:
+    "See a place."
+    time.sleep(0.1)
+    return f"{place} is as it was"
+
+
+look.metadata = {"readOnlyHint": True}
+graph, looks = (build_react(model=ScriptedModel(RULES["react"]), tools=[t]) for t in (visit, look))
 """
+STRATEGIES = ("enqueue", "reject", "interrupt", "rollback")
+THREADS = 20
+LATER = (2,) * 10 + (1,) * 10
+"""How many messages follow the first one, by thread: 50 runs in all."""
 
 
 @pytest.fixture(scope="module")
-def server(serve_visits):
-    with serve_visits(OWN) as started:
+def server(serve, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served") / "app"
+    folder.mkdir()
+    (folder / "own.py").write_text(OWN)
+    (folder / ".env").write_text("")
+    graphs = {"visits": "./own.py:graph", "looks": "./own.py:looks"}
+    settings = {"dependencies": ["."], "graphs": graphs, "env": ".env"}
+    (folder / "langgraph.json").write_text(json.dumps(settings))
+    own = {"PYTHONPATH": str(Path(__file__).parents[1]), "N_JOBS_PER_WORKER": "10"}
+    with serve(folder, **own) as started:
         yield started
+        assert started.stop() == 0
 
 
 @pytest.fixture
@@ -118,3 +145,68 @@ def test_a_message_that_cancels_the_run_comes_next_and_asks_about_the_write(
     question = values["__interrupt__"][0]["value"]
     assert question["type"] == "uncertain_call"
     assert "Brno" in question["description"]
+
+
+# 50 runs over 20 threads under every strategy
+
+
+class Talk:
+    """A thread, and what was said in it: the words of each message, with the run of it."""
+
+    def __init__(self, client, number):
+        self.client, self.number = client, number
+        self.thread = client.threads.create()["thread_id"]
+        self.said = {}
+
+    def say(self, strategy):
+        words = f"Visit Aral, Brno. {self.number}.{len(self.said)}"
+        given = {"messages": [{"role": "user", "content": words}]}
+        run = self.client.runs.create(
+            self.thread, "looks", input=given, multitask_strategy=strategy
+        )
+        self.said[words] = run["run_id"]
+        return words
+
+    def heard(self):
+        """What the thread has of the user's."""
+        with suppress(APIStatusError):  # a run that is just taken back still saves
+            values = self.client.threads.get_state(self.thread)["values"]
+            return [m["content"] for m in values.get("messages", ()) if m["type"] == "human"]
+        return []
+
+    def has_begun(self, words):
+        until = time.monotonic() + PATIENCE
+        while words not in self.heard() and time.monotonic() < until:
+            time.sleep(0.1)
+
+    def end(self):
+        for run in self.said.values():
+            with suppress(APIStatusError):  # it was rolled back
+                self.client.runs.join(self.thread, run)
+
+
+@pytest.mark.req("W-94", "W-27")
+def test_every_message_that_a_server_accepts_is_heard_once(server):
+    """Messages of runs that were rolled back were taken back; the server drops those runs."""
+    with get_sync_client(url=server.url) as client, ThreadPoolExecutor(THREADS) as pool:
+        talks = [Talk(client, number) for number in range(THREADS)]
+
+        def talked(talk):
+            strategy = STRATEGIES[talk.number % len(STRATEGIES)]
+            for number in range(1 + LATER[talk.number]):
+                with suppress(ConflictError):
+                    words = talk.say(strategy)
+                    if number == 0 or strategy not in ("enqueue", "reject"):
+                        talk.has_begun(words)  # the server cancels one that has not, unheard
+            talk.end()
+            return strategy
+
+        told = dict(enumerate(pool.map(talked, talks)))
+        for number, talk in enumerate(talks):
+            runs = {run["run_id"]: run["status"] for run in client.runs.list(talk.thread)}
+            kept = [words for words, run in talk.said.items() if run in runs]
+            assert talk.heard() == kept, (told[number], talk.said, runs)
+            assert set(runs.values()) <= {"success", "interrupted"}, (told[number], runs)
+            state = client.threads.get_state(talk.thread)
+            assert (state["next"], state["values"]["outcome"]["status"]) == ([], "complete")
+            assert len(kept) >= (1 if told[number] in ("reject", "rollback") else len(talk.said))

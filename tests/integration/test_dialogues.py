@@ -2,12 +2,12 @@
 
 import socket
 import subprocess
-import sys
 import time
 
 import pytest
 
 from loopwright import open_durability
+from support import forked
 from support.dialogues import WAYS, all_of, dialogues, opened
 
 
@@ -17,7 +17,14 @@ def world(tmp_path_factory):
     shop = opened(path)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-P", "-m", "loopwright.servers.support_desk", "--shop", str(path)]
+    command = [
+        forked.server().python,
+        "-P",
+        "-m",
+        "loopwright.servers.support_desk",
+        "--shop",
+        str(path),
+    ]
     with subprocess.Popen([*command, "--http", str(port)], stderr=subprocess.DEVNULL) as server:
         for _ in range(600):
             with socket.socket() as probe:

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -17,6 +16,7 @@ from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_d
 from loopwright.prompts.prompt import read_json
 from loopwright.state.messages import TALK_CAP
 from loopwright.state.past import INDEX_CAP
+from support import forked
 from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -83,7 +83,7 @@ def test_a_second_turn_in_a_new_process_opens_what_the_first_one_found(tmp_path,
     file = tmp_path / "threads.db"
     here = str(Path(__file__).parent)
     code = dedent(FIRST_PROCESS)
-    args = [sys.executable, "-c", code, str(file), here, str(cap)]
+    args = [forked.server().python, "-c", code, str(file), here, str(cap)]
     subprocess.run(args, check=True, cwd=Path(here).parent)
     calls = []
     model = ScriptedModel(

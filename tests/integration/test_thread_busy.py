@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -124,7 +123,7 @@ async def test_a_resume_in_another_process_is_refused_and_nothing_is_lost(graph,
     assert await asyncio.to_thread(bank.begun.wait, PATIENCE)
     url = f"sqlite:///{tmp_path}/threads.db"
     done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", RESUME, url], capture_output=True, text=True
+        subprocess.run, [server().python, "-c", RESUME, url], capture_output=True, text=True
     )
     assert re.search(BUSY, done.stdout), done.stderr
     bank.go_on.set()

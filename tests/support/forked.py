@@ -1,7 +1,8 @@
 """The `loopwright` command, and programs, in real processes forked from one that did the imports.
 
 Each process has its own streams or terminal, environment, folder, signals and exit code, and ends
-as an interpreter ends. It only does not read and import the same hundreds of modules once more.
+as an interpreter ends. It only does not read and import the same hundreds of modules once more, nor
+take them apart.
 
 So do MCP servers over stdio that are started with `ForkServer.python`, an interpreter which hands
 its streams, environment and folder to a process that is forked; see `support.launched`.
@@ -23,7 +24,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self, TextIO
 
@@ -56,6 +57,8 @@ class ForkServer:
                 env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
                 pass_fds=[asked.fileno()],
             )
+        # Until its imports are done: who starts a server has a deadline for it.
+        _pipe(self.process.stdout).readline()
 
     def ask(self, **request: Any) -> Any:
         """Send a request; what the process answers."""
@@ -157,10 +160,14 @@ class Command:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Kill it, if it still runs, and drop what it wrote."""
+    def kill(self) -> None:
+        """Kill it, if it still runs."""
         self.send_signal(9)
         self.wait(PATIENCE)
+
+    def close(self) -> None:
+        """Kill it, if it still runs, and drop what it wrote."""
+        self.kill()
         self._folder.cleanup()
 
 
@@ -175,6 +182,7 @@ def server() -> ForkServer:
 def _serve(python: str, listening: str) -> None:
     """Fork for each request, until nobody can send another."""
     asked, hosts = socket.socket(fileno=int(listening)), list[int]()
+    _answer("imported")
     while ready := select.select([sys.stdin.buffer, asked], [], [])[0]:
         if asked in ready:
             hosts = [pid for pid in hosts if not os.waitpid(pid, os.WNOHANG)[0]]
@@ -190,7 +198,7 @@ def _serve(python: str, listening: str) -> None:
             else:
                 asked.close()
                 sys.executable = python
-                _become(request)
+                launched.run_and_end(partial(_become, request))
 
 
 def _hosted(asked: socket.socket) -> int:
@@ -257,4 +265,4 @@ if __name__ == "__main__":
     # A collection in a child would touch, and so copy, all the memory it shares.
     gc.collect()
     gc.freeze()
-    _serve(*sys.argv[1:])
+    launched.run_and_end(partial(_serve, *sys.argv[1:]))

@@ -1,22 +1,27 @@
-"""MCP servers over stdio in processes forked from one that did the imports; see `support.forked`.
+"""Servers and programs in processes forked from one that did the imports; see `support.forked`.
 
-Who starts such a server starts a launcher in the place of the interpreter. It hands its streams,
+Who starts one starts a launcher in the place of the interpreter. It hands its streams,
 arguments, environment and folder over a socket, passes signals on, and ends with the server's exit
 code as soon as that has ended. Once the launcher is gone the server is killed.
 """
 
+import atexit
+import gc
 import os
 import runpy
 import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 SERVERS = ("loopwright.servers.workspace", "loopwright.servers.support_desk")
 # Of the standard library only what is built in: to start this costs a fiftieth of a server's start.
-# With arguments that name no server it is the interpreter.
+# With arguments that name no server and no program it is the interpreter.
 _LAUNCHER = """
 import os, sys
 from _signal import SIGINT, SIGTERM, signal
@@ -24,7 +29,8 @@ from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
 args = sys.argv[1:]
 if args[:1] == ["-P"]:
     args = args[1:]
-if not (args[:1] == ["-m"] and args[1] in SERVERS or args and args[0].endswith(".py")):
+named = args[:1] == ["-c"] or args[:1] == ["-m"] and args[1] in SERVERS
+if not (named or args and args[0].endswith(".py")):
     os.execv(PYTHON, [PYTHON, *sys.argv[1:]])
 end = socket(AF_UNIX, SOCK_STREAM)
 end.connect(SOCKET)
@@ -58,8 +64,33 @@ def listening(launcher: str) -> socket.socket:
     return asked
 
 
+def run_and_end(run: Callable[[], object]) -> NoReturn:
+    """Do it, and end as an interpreter ends that then exits, but without taking modules apart.
+
+    They are its parent's: to copy and drop them took ten times as long as all else of a fork.
+    """
+    code: int | None = None
+    try:
+        run()
+    except SystemExit as left:
+        if not isinstance(left.code, int | None):
+            raise
+        code = left.code
+    threading._shutdown()  # type: ignore[attr-defined]  # as the interpreter calls it
+    atexit._run_exitfuncs()
+    gc.collect()  # what was left unfinished says so
+    for stream in (sys.stdout, sys.stderr):
+        if not stream.closed:
+            stream.flush()
+    os._exit((code or 0) & 0xFF)
+
+
 def host(end: socket.socket) -> NoReturn:
     """Run a server in this process, as the launcher at the other end asks."""
+    run_and_end(partial(_host, end))
+
+
+def _host(end: socket.socket) -> None:
     os.setsid()
     args = _taken_over(end)
     end.sendall(os.getpid().to_bytes(4, "big"))
@@ -73,7 +104,6 @@ def host(end: socket.socket) -> NoReturn:
         raise
     finally:
         end.send(bytes([code]))
-    sys.exit()
 
 
 def _die_with(launcher: socket.socket) -> None:
@@ -104,6 +134,11 @@ def _run(args: list[str]) -> None:
         sys.argv = args[1:]
         del sys.modules[args[1]]
         runpy.run_module(args[1], run_name="__main__", alter_sys=True)
+    elif args[0] == "-c":
+        sys.argv = ["-c", *args[2:]]
+        sys.path.insert(0, "")
+        sys.modules["__main__"] = main = ModuleType("__main__")
+        exec(compile(args[1], "<string>", "exec"), vars(main))
     else:
         sys.argv = args
         sys.path.insert(0, str(Path(args[0]).parent))

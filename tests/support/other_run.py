@@ -1,8 +1,8 @@
 """Another process that runs a thread, whatever this one is doing with it."""
 
 import subprocess
-import sys
 
+from support.forked import server
 from support.patience import PATIENCE
 
 OTHER_RUN = """
@@ -21,5 +21,5 @@ with open_durability(sys.argv[1]) as kept:
 
 def run_elsewhere(url: str, thread: str) -> None:
     """Run a turn of the thread that pays nothing, to its end."""
-    command = [sys.executable, "-c", OTHER_RUN, url, thread]
+    command = [server().python, "-c", OTHER_RUN, url, thread]
     subprocess.run(command, check=True, timeout=PATIENCE)

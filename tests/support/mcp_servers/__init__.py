@@ -5,14 +5,13 @@ import contextlib
 import http.server
 import os
 import socket
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from support.forked import server
+from support.forked import Command, server
 from support.patience import PATIENCE
 
 HERE = Path(__file__).parent
@@ -36,19 +35,12 @@ def free_port() -> Any:
 
 @contextlib.contextmanager
 def serving(port=None, *args) -> Any:
-    """Run the desk over streamable HTTP; yields its process and URL."""
+    """Run the desk over streamable HTTP, forked; yields its process and URL."""
     port = port or free_port()
-    process = subprocess.Popen(
-        [sys.executable, str(HERE / "desk.py"), "--port", str(port), *args],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
+    given = ("--port", str(port), *args)
+    with Command(server(), given, env=os.environ, script=HERE / "desk.py") as process:
         _await_port(port)
         yield process, f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.kill()
-        process.wait()
 
 
 class _Refuse(http.server.BaseHTTPRequestHandler):

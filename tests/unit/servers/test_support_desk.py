@@ -19,6 +19,7 @@ from loopwright.servers.knowledge import ENOUGH, ENOUGH_FOR_FAQ
 from loopwright.servers.seed import sown
 from loopwright.servers.shop import Shop
 from loopwright.state.desk.company import Company
+from support import forked
 from support.docs_text import ROOT, table
 from support.patience import PATIENCE
 
@@ -291,7 +292,7 @@ shop.once("key", "half", work)
 
 
 def test_two_processes_at_once_pay_no_more_than_was_paid(desk: Desk, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITER, str(tmp_path / "shop.db")]
+    command = [forked.server().python, "-c", WRITER, str(tmp_path / "shop.db")]
     both = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
     for one in both:
         _, wrong = one.communicate(timeout=PATIENCE)
