@@ -12,7 +12,14 @@ from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 from opentelemetry.metrics import _internal
 
-from loopwright import LeaseLost, ThreadBusy, build_react, build_router, open_durability
+from loopwright import (
+    LeaseLost,
+    SettingsError,
+    ThreadBusy,
+    build_react,
+    build_router,
+    open_durability,
+)
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state import meters
 from support import killed, paying
@@ -73,6 +80,16 @@ def test_a_write_that_a_crash_cut_off_is_a_doubt_once(meter, tmp_path):
         graph.invoke(Command(resume="respond: paid 3"), killed.THREAD)
     assert meter.heard(meters.DOUBTS) == {("pay", "cut_off"): 1}
     assert meter.heard(meters.RUNS) == {("plan_execute_verify", "complete"): 1}
+
+
+def test_a_turn_counts_as_enqueued_once_and_only_if_it_is(meter, tmp_path):
+    with open_durability(f"sqlite:///{tmp_path}/threads.db") as kept:
+        graph = build_react(model=one_step(), durability=kept)
+        for _ in range(2):
+            graph.enqueue(THREAD, "Hello", id="a")
+        with pytest.raises(SettingsError, match="another turn with the id 'a'"):
+            graph.enqueue(THREAD, "Something else", id="a")
+    assert meter.heard(meters.ENQUEUED) == {("react",): 1}
 
 
 async def taking_over(graph: Any, url: str) -> int:
