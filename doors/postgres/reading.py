@@ -37,6 +37,9 @@ _BEFORE_ALL: Final = ""
 _AT_ONCE: Final = 64
 """Checkpoints of a line that are read together: about as many as lie between two values."""
 
+_NAMED: Final = {name: f"%({name})s" for name in ("thread", "ns", "id")} | {
+    "table": "loopwright_checkpoints", "join": "JOIN",
+}  # fmt: skip
 # Newer than the one they came of: that keeps the search to a part of the thread.
 _CAME_OF_IT: Final = (
     " JOIN loopwright_checkpoints k ON k.thread_id = %(thread)s AND k.checkpoint_ns = {ns}"
@@ -48,12 +51,13 @@ _HEAD: Final = (
     " AND checkpoint_ns = %(ns)s{named} ORDER BY checkpoint_id DESC LIMIT 1)"
     " SELECT 'head' AS what, of.checkpoint_id, of.parent_checkpoint_id, of.type,"
     " of.checkpoint AS value, of.metadata, NULL AS task_path, NULL AS task_id, 0 AS idx,"
-    " NULL AS channel FROM of"
+    f" NULL AS channel, ({ROOT.format(**_NAMED)}) AS root FROM of"
     " UNION ALL SELECT 'row', of.checkpoint_id, NULL, w.type, w.value, NULL, w.task_path,"
-    " w.task_id, w.idx, w.channel FROM of JOIN loopwright_writes w"
+    " w.task_id, w.idx, w.channel, NULL FROM of JOIN loopwright_writes w"
     " USING (thread_id, checkpoint_ns, checkpoint_id)"
     " UNION ALL SELECT 'folded', of.checkpoint_id, k.checkpoint_id, k.written_type, k.written,"
-    " NULL, NULL, NULL, 0, NULL FROM of" + _CAME_OF_IT.format(ns="%(ns)s", after="of.checkpoint_id")
+    " NULL, NULL, NULL, 0, NULL, NULL FROM of"
+    + _CAME_OF_IT.format(ns="%(ns)s", after="of.checkpoint_id")
 )
 _LIST: Final = (
     "SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type,"
@@ -90,10 +94,6 @@ _LINE: Final = (
     " AND w.checkpoint_id = line.checkpoint_id AND w.channel = ANY(%(channels)s::text[])"
     " WHERE line.checkpoint_id <> %(target)s"
 )
-
-_NAMED: Final = {name: f"%({name})s" for name in ("thread", "ns", "id")} | {
-    "table": "loopwright_checkpoints", "join": "JOIN",
-}  # fmt: skip
 
 
 class Reading(NamedTuple):

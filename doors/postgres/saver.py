@@ -6,6 +6,7 @@ All that is sent at once is one transaction: it counts or does not.
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
@@ -153,7 +154,9 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         """A checkpoint with its writes; see LangGraph."""
         if self._news.nothing_at(config["configurable"], self._holds):
             return None
-        found = self._reading().tuple(config)
+        given = config["configurable"]
+        newest = not (given.get("checkpoint_ns") or get_checkpoint_id(config))
+        found = Reading(self._once if newest else self._read, self.serde).tuple(config)
         if found is None and self._takes_over(config):
             found = self._reading().tuple(config)
         return found
@@ -188,6 +191,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
             for sql in _DELETE:
                 cursor.execute(sql, {"thread": thread})
         self._rows.forget(thread)
+        self._news.forget(thread)
         if self.earlier is not None:
             self.earlier.delete(thread)
 
@@ -210,6 +214,11 @@ class PostgresSaver(BaseCheckpointSaver[str]):
 
     def cut_at(self, config: RunnableConfig) -> RunnableConfig | None:
         """The oldest checkpoint before this one, if the one that it followed is not there."""
+        given = config["configurable"]
+        thread = storable(str(given["thread_id"]))
+        whole = self._news.is_whole(thread, self._holds(thread, ""))
+        if whole and not given.get("checkpoint_ns"):
+            return None
         return self._reading().cut_at(config)
 
     @contextmanager
@@ -231,6 +240,10 @@ class PostgresSaver(BaseCheckpointSaver[str]):
 
     def _reading(self) -> Reading:
         return Reading(self._read, self.serde)
+
+    def _once(self, sql: str, values: Mapping[str, Any]) -> Sequence[Any]:
+        thread = values["thread"]
+        return self._news.once(thread, self._holds(thread, ""), partial(self._read, sql, values))
 
     def _read(self, sql: str, values: Mapping[str, Any], *, again: bool = True) -> Sequence[Any]:
         if "thread" in values:  # what was left in the line belongs to it
@@ -262,6 +275,8 @@ class PostgresSaver(BaseCheckpointSaver[str]):
             finally:
                 del self._here.saving
         self._rows.saved(saving.moves)
+        for thread in saving.moves:
+            self._news.changed(thread)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

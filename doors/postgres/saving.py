@@ -18,6 +18,7 @@ from ..checkpoints.packed_writes import packed
 from ..checkpoints.passing import Step, inside
 from ..threads.listing import GRAPH_KEY
 from .rows import Move, ThreadRows
+from .schema import HOLDS
 
 _PUT: Final = (
     "INSERT INTO loopwright_checkpoints AS c (thread_id, checkpoint_ns, checkpoint_id,"
@@ -38,7 +39,7 @@ _KEEP: Final = _WRITE.format("NOTHING")
 _REPLACE: Final = _WRITE.format(
     "UPDATE SET channel = excluded.channel, type = excluded.type, value = excluded.value"
 )
-_HOLDS: Final = "SELECT loopwright_holds(%s, %s)"
+_HOLDS: Final = f"SELECT {HOLDS}".replace("?", "%s")
 
 Holds = Callable[[str, str], Fence | None]
 Place = tuple[str, str, str]
@@ -110,7 +111,7 @@ class Saving:
                 self._each(place, packed([(c, v) for c, v in pairs], task), task, path, _KEEP)
         for name in sorted({*self._shown, *self.moves}):
             if name in self._shown:
-                self._connection.execute(_HOLDS, [name, self._shown[name]])
+                self._connection.execute(_HOLDS, [name, self._shown[name]] * 2)
             if name in self.moves and (told := self._rows.told(name, self.moves[name])):
                 self._connection.execute(*told)
 

@@ -29,6 +29,13 @@ _T_FREE: Final = FREE.replace("until", "t.until")
 LEFT: Final = "state IN ('unfinished', 'asks')"
 """Its turn has not ended."""
 
+HOLDS: Final = (
+    "coalesce((SELECT true FROM loopwright_threads WHERE name = ? AND token = ?"
+    " FOR NO KEY UPDATE), loopwright_holds(?, ?))"
+)
+"""True where a name is held by a token, both of which it is given twice; else an error, which the
+function tells: to call it costs twice as much as to look."""
+
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended('loopwright schema', 0))"
 
 STATEMENTS: tuple[str, ...] = (

@@ -12,7 +12,7 @@ from ..journal.sql import BUSY_SECONDS, cause_of
 from ..journal.tables import Execute, NotDone
 from .leases import Leases, told_lost
 from .pool import Begun, executed
-from .schema import ENDED, HELD, LEFT
+from .schema import ENDED, HELD, HOLDS, LEFT
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
@@ -23,7 +23,7 @@ _ONE_AT_A_TIME: Final = (
 _STATUS: Final = "SELECT pg_xact_status(?::xid8) AS status"
 _LOOKS: Final = 0.1
 """Seconds between two looks whether the server has noticed that a connection was cut."""
-_HELD: Final = f"{_ONE_AT_A_TIME}, loopwright_holds(%s, %s)"
+_HELD: Final = f"{_ONE_AT_A_TIME}, {HOLDS}".replace("?", "%s")
 """In one statement: a process that is frozen between two would keep the first lock for good."""
 
 
@@ -89,7 +89,7 @@ class PostgresTables:
         shown = fence if mine else self._leases.of(thread)
         if shown is None:
             return _ONE_AT_A_TIME, [storable(thread)]
-        return _HELD, [storable(thread), storable(shown.name), shown.token]
+        return _HELD, [storable(thread), *[storable(shown.name), shown.token] * 2]
 
     def _once(self, sql: str, values: Sequence[object]) -> list[Any]:
         found: list[Any] = self._pool.run(partial(executed, sql=sql, values=values))
@@ -100,7 +100,7 @@ class PostgresTables:
         shown = self._leases.of(thread)
         if shown is None:
             return "true", ()
-        return "loopwright_holds(?, ?)", (storable(shown.name), shown.token)
+        return HOLDS, [storable(shown.name), shown.token] * 2
 
     def token(self, name: str) -> int | None:
         """See Tables."""
