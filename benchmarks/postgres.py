@@ -45,7 +45,7 @@ BYTES = (
     " WHERE relname LIKE '%checkpoint%' OR relname LIKE '%loopwright%'"
 )
 OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> %s"
-WARM = 2
+WARM = 12
 DONE = "complete_task"
 GOAL = "Look Ada up, then pay her."
 ANSWER = "Ada was looked up and paid."
@@ -229,6 +229,8 @@ def ours(name: str) -> Callable[[str], Any]:
             graph = build(model=scripted, durability=durability, **given)
 
             async def turn(thread: str) -> None:
+                if build is build_customer_service:  # who asks the same again is handed over
+                    thread += f" {len(scripted.asked)}"
                 ended = await graph.ainvoke({"messages": [("user", GOAL)]}, on(thread))
                 if ended["outcome"]["status"] != "complete":
                     raise RuntimeError(ended["outcome"])
