@@ -146,7 +146,7 @@ def chat(
     return chat_on(settings, output, thread)
 
 
-@_command("graph", "database", "json")
+@_command("graph", "module", "database", "json")
 def stop(
     settings: Settings,
     output: Output,
@@ -158,7 +158,7 @@ def stop(
     return stop_thread(settings, output, thread)
 
 
-@_command("graph", "database", "json")
+@_command("graph", "module", "database", "json")
 def steer(
     settings: Settings,
     output: Output,
@@ -171,7 +171,7 @@ def steer(
     return steer_thread(settings, output, thread, message)
 
 
-@_command("graph", "database", "json")
+@_command("graph", "module", "database", "json")
 def enqueue(
     settings: Settings,
     output: Output,
@@ -180,11 +180,14 @@ def enqueue(
     name: Annotated[
         str | None, typer.Option("--id", help="Of the turn: the same again is the same turn.")
     ] = None,
+    answers: Annotated[
+        bool, typer.Option("--answer", help="The words answer what the thread asks.")
+    ] = False,
 ) -> int:
     """Put a message into the database for a worker, behind those that wait for the thread."""
     from .wish import enqueue_message  # noqa: PLC0415 - see the module
 
-    return enqueue_message(settings, output, thread, message, name)
+    return enqueue_message(settings, output, thread, message, name, answers=answers)
 
 
 @_command("database", "json")

@@ -100,12 +100,25 @@ class Settings:
             help="Seconds to wait for a thread that another run holds; LOOPWRIGHT_WAIT, else 0."
         ),
     ] = None
+    module: Annotated[
+        str | None, Option(help="package.module:graph of your own, or a function of it.")
+    ] = None
     json: Annotated[bool, Option("--json", help="One JSON object on standard output.")] = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse options that were given and say nothing, as a script's unset variable does."""
-        for name in ("graph", "agent", "mcp", "policy", "model", "script", "database", "results"):
+        for name in (
+            "graph",
+            "agent",
+            "mcp",
+            "policy",
+            "model",
+            "script",
+            "database",
+            "module",
+            "results",
+        ):
             option = "db" if name == "database" else name
             stated(getattr(self, name), f"--{option}")
         for folder in self.instructions or ():

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command
 
 from ..doors.threads.listing import GRAPH_KEY
 from ..graphs.registry import builder_of
 from ..state.errors import SettingsError
 from .agents import saved_with
+from .own_graphs import own_graph
 from .run import Graph
 from .settings import DEFAULT_GRAPH, Settings, read_goal, thread_named
 from .terminal import Code, Output, quoted
@@ -25,7 +27,7 @@ def stop_thread(settings: Settings, output: Output, thread: str) -> int:
     else:
         output.line(f"{thread}: {outcome['status']} ({outcome['reason']})")
         output.line(outcome["answer"])
-    if not output.json:
+    if resume and not output.json:
         output.line(f"Go on with it later: {resume}")
     return Code.COMPLETE
 
@@ -53,12 +55,18 @@ def steer_thread(settings: Settings, output: Output, thread: str, message: str) 
 
 
 def enqueue_message(
-    settings: Settings, output: Output, thread: str, message: str, name: str | None
+    settings: Settings,
+    output: Output,
+    thread: str,
+    message: str,
+    name: str | None,
+    *,
+    answers: bool,
 ) -> int:
-    """Put a message behind those that wait for the thread; the exit code."""
+    """Put a message behind those that wait for the thread, or an answer before; the exit code."""
     words = read_goal(message, "message")
     with _thread(settings, thread) as (graph, config, _):
-        turn = graph.enqueue(config, words, id=name)
+        turn = graph.enqueue(config, Command(resume=words) if answers else words, id=name)
     if output.json:
         told = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}
         output.result({**told, "outcome": turn.outcome})
@@ -69,14 +77,20 @@ def enqueue_message(
 
 @contextmanager
 def _thread(settings: Settings, thread: str) -> Iterator[tuple[Graph, RunnableConfig, str]]:
-    """The graph of a thread, its config, and the command that goes on with it."""
+    """The graph of a thread, its config, and the command that goes on with it, if one does."""
     given = thread_named(thread)
     with settings.open() as durability:
         kept = saved_with(durability, given)
         name = settings.graph or kept.get(GRAPH_KEY) or DEFAULT_GRAPH
         # To end a turn no model is asked and no tool is called.
-        graph: Graph = builder_of(name)(model="offline", durability=durability)
+        graph: Graph
+        if settings.module is not None:
+            graph = own_graph(settings.module, durability)
+            name = graph.name
+        else:
+            graph = builder_of(name)(model="offline", durability=durability)
         config = RunnableConfig(
             configurable={"thread_id": given}, metadata={**kept, GRAPH_KEY: name}
         )
-        yield graph, config, settings.resume_command(given, durability.url)
+        how = "" if settings.module else settings.resume_command(given, durability.url)
+        yield graph, config, how

@@ -1,20 +1,15 @@
 """`loopwright worker`: runs the turns that wait in a database, until it is told to leave."""
 
 import asyncio
-import importlib
-import logging
 import os
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from ..doors.durability import Durability
-from ..doors.graph import LoopGraph
 from ..doors.hands import APART
 from ..doors.postgres.leases import LEASE
 from ..doors.postgres.pool import CONNECTIONS
@@ -22,13 +17,12 @@ from ..doors.queue.turns import Turn, queue_of
 from ..doors.queue.worker import Worker
 from ..graphs.registry import REGISTRY, builder_of
 from ..state.context import Context
-from ..state.errors import LoopwrightError, SettingsError
+from ..state.errors import SettingsError
 from .agents import agent_of
+from .own_graphs import own_graph
 from .run import Graph, built
 from .settings import DEFINED, NO_MODEL, Settings
-from .terminal import LOG_FILE, Code, Output, clean
-
-log = logging.getLogger(__name__)
+from .terminal import Code, Output, clean
 
 _SAID = {
     "taken over": "goes on after its worker has gone",
@@ -121,7 +115,7 @@ def _graphs(
     """The graphs it runs, by name; of ours all that can be built, where none is named."""
     graphs: dict[str, Graph] = {}
     for named in wanted.modules:
-        graph = _own(named, durability)
+        graph = own_graph(named, durability)
         if graph.name in graphs or not graph.name:
             msg = f"--module {named}: there is another graph {graph.name!r}; give it a name=."
             raise SettingsError(msg)
@@ -145,45 +139,3 @@ def _graphs(
         msg = "There is no graph to run: name one that can be built here by --graph."
         raise SettingsError(msg)
     return graphs
-
-
-def _own(named: str, durability: Durability) -> Graph:
-    """A graph of the user's: one that keeps its threads itself, or a function that builds one.
-
-    Raises:
-        SettingsError: There is none, or nothing of it outlives the process.
-    """
-    module, _, attribute = named.partition(":")
-    if os.getcwd() not in sys.path:  # as `python -m` has it, behind what is installed
-        sys.path.append(os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-        graph = found if isinstance(found, LoopGraph) else found(durability)
-    except LoopwrightError:
-        raise
-    except Exception as error:  # whatever a module of the user's raises
-        log.exception("--module %s", named)
-        msg = (
-            f"--module {named} gives no graph ({type(error).__name__}: {error}): name"
-            " package.module:graph, or package.module:function, which is given the open database."
-            f" The details are in {LOG_FILE}."
-        )
-        raise SettingsError(msg) from error
-    inbox = graph.ours.inbox if isinstance(graph, LoopGraph) else None
-    theirs = None if inbox is None else queue_of(inbox.journal)
-    ours = queue_of(durability.journal)
-    if theirs is None or ours is None:
-        msg = (
-            f"--module {named} gives no graph of this package with durability=open_durability(url):"
-            " nothing else can go on in another process."
-        )
-        raise SettingsError(msg)
-    # PgBouncer and the server behind it are one database under two addresses.
-    if len({Path(one.database.partition("?")[0]).name for one in (theirs, ours)}) > 1:
-        msg = (
-            f"--module {named} keeps its threads in {theirs.database!r}, and this worker takes"
-            f" turns from {ours.database!r}: name the same database, or a function that is given"
-            " the worker's."
-        )
-        raise SettingsError(msg)
-    return graph

@@ -113,6 +113,41 @@ def test_a_signal_rests_what_runs_and_a_kill_loses_nothing(url, graph):
     assert paid() == ["wait", "more", "last"]
 
 
+def test_a_thread_of_a_graph_of_ones_own_is_attended_to_from_the_command_line(url, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("asking.py").write_text(ASKING)
+
+    def told(*args):
+        options = ["--module", "asking:build", "--db", url, "--json"]
+        done = CliRunner().invoke(app, [*args, *options])
+        return done.exit_code, json.loads(done.stdout)
+
+    code, turn = told("enqueue", "t", "apples", "--id", "one")
+    assert (code, turn["graph"], turn["state"]) == (0, "asking", "waiting")
+    with open_durability(url) as durability:
+        graph = sys.modules["asking"].build(durability)
+        graph.invoke({"messages": [("user", "pay")]}, THREAD)
+        code, turn = told("enqueue", "t", "approve", "--answer", "--id", "yes")
+        assert (code, [one.kind for one in durability.turns()]) == (0, ["message", "answer"])
+        code, ended = told("stop", "t")
+        assert (code, ended["outcome"]["status"]) == (0, "cancelled")
+    code, refused = told("enqueue", "t", "approve", "--answer")
+    assert (code, "no question waiting" in refused["error"]) == (2, True)
+
+
+ASKING = """
+from loopwright import ScriptedModel, build_react
+def build(durability):
+    def pay(): "Pay."
+    model = ScriptedModel({
+        "thought": ['Pay.<agent_meta>{"shouldContinue": true, "reason": "x"}</agent_meta>'],
+        "action": [[{"name": "pay", "args": {}}]],
+    })
+    return build_react(
+        model=model, tools=[pay], policy="ask", durability=durability, name="asking"
+    )
+"""
+
 MISTAKES = {
     "nowhere:graph": "gives no graph (ModuleNotFoundError",
     "mistaken:nothing": "gives no graph (AttributeError",
