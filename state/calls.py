@@ -161,6 +161,13 @@ def results_of(thread: str) -> tuple[str, ...]:
     return (*RESULTS, label)
 
 
+def thread_of_results(namespace: tuple[str, ...]) -> str | None:
+    """The thread whose long results stand there, as it is saved; None where none do."""
+    if namespace[:2] != RESULTS or len(namespace) != len(RESULTS) + 1:
+        return None
+    return namespace[-1].replace("%2E", ".").replace("%25", "%")
+
+
 Records = Annotated[list[Evidence], GrowingChannel(merge_records, snapshot_frequency=50)]
 
 

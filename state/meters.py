@@ -32,6 +32,7 @@ QUESTIONS: Final = "loopwright.questions"
 TAKEOVERS: Final = "loopwright.takeovers"
 REFUSED: Final = "loopwright.claims.refused"
 LOST: Final = "loopwright.leases.lost"
+UNWRITTEN: Final = "loopwright.writes.refused"
 DOUBTS: Final = "loopwright.journal.doubts"
 ENQUEUED: Final = "loopwright.turns.enqueued"
 TAKEN: Final = "loopwright.turns.taken"
@@ -46,6 +47,7 @@ INSTRUMENTS: Final[dict[str, _Instrument]] = {
     TAKEOVERS: _Instrument("counter", "{thread}", "Threads taken from a holder that was gone."),
     REFUSED: _Instrument("counter", "{claim}", "Claims of a thread that another run held."),
     LOST: _Instrument("counter", "{lease}", "Leases that were lost while a run held them."),
+    UNWRITTEN: _Instrument("counter", "{write}", "Writes of runs that had lost their thread."),
     DOUBTS: _Instrument("counter", "{call}", "Writes of which nobody knows whether they ran."),
     ENQUEUED: _Instrument("counter", "{turn}", "Turns put into the queue."),
     TAKEN: _Instrument("counter", "{turn}", "Turns a worker took out of the queue."),

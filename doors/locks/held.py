@@ -130,6 +130,14 @@ class Holding:
             self.forget()
             wake(self.key)
 
+    def loses(self, why: LeaseLost) -> None:
+        """Tell its run that somebody else has the thread; counted once, whoever notices first."""
+        if self.lost is None:
+            self.lost = why
+            measure(LOST)
+            if self.control is not None:
+                self.control.lost = why
+
     def forget(self) -> None:
         """Leave it to others of this process, without having held it."""
         _here.pop(self.key, None)
@@ -196,6 +204,9 @@ async def thread_lock(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncI
         raise _busy(name, held, wait)
     try:
         yield held
+    except LeaseLost as why:  # a write was refused before its heartbeat came to know
+        held.entry.loses(why)
+        raise
     finally:
         await _let_go(held)
 
@@ -222,11 +233,8 @@ def ring(locked_by: LockedBy, name: str, kind: Kind) -> None:
 def lose(domain: Hashable, name: str, holder: str) -> None:
     """Tell the run of this process that holds a thread that somebody else has taken it."""
     entry = _here.get((domain, name))
-    if entry is not None and entry.lost is None:
-        measure(LOST)
-        entry.lost = lost(name, holder)
-        if entry.control is not None:
-            entry.control.lost = entry.lost
+    if entry is not None:
+        entry.loses(lost(name, holder))
 
 
 def lost(name: str, holder: str) -> LeaseLost:

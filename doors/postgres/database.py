@@ -22,7 +22,7 @@ from .leases import LEASE, Leases, told_lost
 from .pool import CONNECTIONS, Pool
 from .pruning import prune
 from .saver import PostgresSaver
-from .schema import prepare
+from .schema import check_encoding, prepare
 from .store import PooledStore
 from .tables import PostgresTables
 
@@ -55,7 +55,7 @@ class PostgresDatabase:
         self.locks = Leases(self._pool, errors, self.url, lease)
         self.saver = PostgresSaver(self._pool.connection, self.locks.of)
         self.locks.before_leaving = self.saver.leave
-        self.store = PooledStore(self._pool, stores.PostgresStore, errors)
+        self.store = PooledStore(self._pool, stores.PostgresStore, errors, self.locks)
         tables = PostgresTables(self._pool, errors, self.url, self.locks)
         tables.before = partial(self.saver.line.rest, sure=True)
         self.journal = SqlJournal(lambda: tables, durable=True)
@@ -77,6 +77,7 @@ class PostgresDatabase:
 
     def _prepare(self, tables: PostgresTables) -> None:
         with self._pool.connection() as connection:
+            check_encoding(connection)
             prepare(connection)
             tables.made = connection.execute(_MADE).fetchone()["made"]
         try:

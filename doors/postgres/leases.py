@@ -20,7 +20,7 @@ from typing import Any, Final
 from ...state.canonical import storable
 from ...state.errors import DatabaseError, LeaseLost, SettingsError
 from ...state.journal import Fence
-from ...state.meters import TAKEOVERS, measure
+from ...state.meters import TAKEOVERS, UNWRITTEN, measure
 from ..hands import Hands
 from ..journal.sql import cause_of
 from ..locks.held import lose, lost, name_of, thread_of
@@ -351,6 +351,7 @@ def told_lost(errors: tuple[type[Exception], ...]) -> Iterator[None]:
         if getattr(error, "sqlstate", None) != LOST:
             raise
         told: Any = getattr(error, "diag", None)
+        measure(UNWRITTEN)
         who = in_words(told.message_detail or "")
         raise LeaseLost(lost(told.message_primary or "", who)) from error
 

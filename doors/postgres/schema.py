@@ -188,6 +188,26 @@ ON CONFLICT (name) DO NOTHING""",
 )
 
 
+def encoding(connection: Any) -> str:
+    """How the database keeps texts, where it does not keep every text there is."""
+    told = connection.info.parameter_status("server_encoding") or ""
+    return "" if told == "UTF8" else told
+
+
+def check_encoding(connection: Any) -> None:
+    """See that every text can be kept.
+
+    Raises:
+        DatabaseError: It cannot.
+    """
+    if told := encoding(connection):
+        msg = (
+            f"The database keeps texts as {told}, which cannot hold every text: create another one"
+            " (CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0), and use that."
+        )
+        raise DatabaseError(msg)
+
+
 def prepare(connection: Any) -> None:
     """Make what is missing, in one transaction; where nothing is, no right to do so is needed.
 
