@@ -249,7 +249,7 @@ class Turns:
     def later(self, turn: Turn, seconds: float, why: str = "", *, asks: bool, failed: bool) -> None:
         """Have it taken again after a while."""
         with self._block() as execute:
-            execute(_LATER, [why, asks, failed, seconds, turn.number])
+            execute(_LATER, [storable(why), asks, failed, seconds, turn.number])
 
     @again
     def end(
@@ -259,7 +259,7 @@ class Turns:
         told = None if outcome is None else json.dumps(outcome, default=str)
         thread = storable(turn.thread)
         with self._block(thread) as execute:
-            execute(_END, [state, why, told, turn.number])
+            execute(_END, [state, storable(why), told, turn.number])
             execute(_CALL, [thread])
 
     def open(self) -> None:

@@ -48,9 +48,12 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
     One read of the thread's head; a second one only where old state is migrated, an ended thread is
     resumed, somebody steers, or a client names messages. A client's run asks if it has begun yet.
     """
+    given = run.input
     run, head = await _asked(graph, run, client=client)
     if run.saver is None:
         return run
+    if isinstance(given, Due) and run.input is None:  # a worker goes on, whom nobody asked to
+        began = 0.0
     run = replace(run, options=_durable(graph, run.options))
     head = head or await run.head()
     keep_order(run, await run.newest() if run.addressed else head)

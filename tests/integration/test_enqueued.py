@@ -26,6 +26,7 @@ from loopwright.cli.app import app
 from loopwright.doors.health import findings
 from loopwright.doors.queue.turns import Turns
 from loopwright.doors.queue.worker import Worker
+from loopwright.doors.runs.wishes import to_stop
 from loopwright.state import meters
 from support.patience import PATIENCE
 from support.scripts import thought
@@ -349,3 +350,41 @@ def test_what_was_begun_goes_before_what_waits_longer(durability):
     shop.turns.later(first[0], 0.0, asks=False, failed=False)
     taken = [{turn.id for turn in shop.turns.take(["react"], 2, 60.0)} for _ in range(3)]
     assert taken == [set(names[:2]), set(names[2:]), set()]
+
+
+class Hanging(Shop):
+    """Its model says nothing any more once something is paid, until it is let go."""
+
+    hangs = True
+
+    def answer(self, messages, offered):
+        if self.paid and self.hangs:
+            return asyncio.Event().wait()
+        return super().answer(messages, offered)
+
+
+async def test_a_stop_is_heeded_by_whoever_goes_on_after_the_worker_it_was_meant_for(durability):
+    shop = Hanging(durability)
+    shop.graph.enqueue(THREAD, "apples", id="apples", context={"max_iterations": 9})
+    working = asyncio.create_task(shop.worker().work())
+    async with asyncio.timeout(PATIENCE):
+        while shop.paid == []:  # noqa: ASYNC110 - a thread appends to it
+            await asyncio.sleep(0.02)
+    durability.journal.leave("t", to_stop())  # the thread is held: its run will look
+    running = [one for one in asyncio.all_tasks() if "_attempt" in repr(one)]
+    for one in [working, *running]:
+        one.cancel()
+    await asyncio.wait([working, *running])
+    shop.hangs = False
+    await shop.work(lambda: shop.state("apples") == "ended")
+    assert shop.graph.enqueued(THREAD, "apples").outcome["status"] == "cancelled"
+    assert durability.journal.waiting("t") == []
+
+
+def test_why_a_turn_failed_is_kept_whatever_characters_it_has(durability):
+    shop = Shop(durability)
+    turn = shop.graph.enqueue(THREAD, "apples", id="apples")
+    shop.turns.later(turn, 9.0, "the tool said \x00\ud800", asks=False, failed=True)
+    assert "the tool said" in shop.graph.enqueued(THREAD, "apples").why
+    shop.turns.end(turn, "aside", "\ud800 again")
+    assert "again" in shop.graph.enqueued(THREAD, "apples").why
