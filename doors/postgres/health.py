@@ -9,7 +9,7 @@ from ...state.units import size_text, span
 from ..findings import LATE, TURNS, Finding, Level, Told, queued
 from ..journal.sql import cause_of
 from .database import REACHED, cause_at, drivers, without_password
-from .schema import ENDED, FREE, HELD, STATEMENTS, VERSION, version
+from .schema import ENDED, FREE, HELD, STATEMENTS, VERSION, encoding, version
 
 _OLDEST: Final = 140_000
 _PATIENCE: Final = 10
@@ -27,15 +27,15 @@ SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backe
 _RIGHTS: Final = """
 SELECT c.relname AS name, p.need
 FROM pg_class c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p (need)
-WHERE c.relkind IN ('r', 'p') AND c.relnamespace = to_regnamespace(current_schema())
+WHERE c.relkind IN ('r', 'p') AND c.relnamespace = to_regnamespace(quote_ident(current_schema()))
     AND c.relname = ANY(%s) AND NOT has_table_privilege(c.oid, p.need)
 """
 _THERE: Final = """
 SELECT c.relname AS name, coalesce(i.indisvalid, true) AS valid
 FROM pg_class c LEFT JOIN pg_index i ON i.indexrelid = c.oid
-WHERE c.relnamespace = to_regnamespace(current_schema()) AND c.relname = ANY(%s)
+WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relname = ANY(%s)
 UNION ALL SELECT p.proname, true FROM pg_proc p
-WHERE p.pronamespace = to_regnamespace(current_schema()) AND p.proname = ANY(%s)
+WHERE p.pronamespace = to_regnamespace(quote_ident(current_schema())) AND p.proname = ANY(%s)
 """
 _LEASES: Final = f"""
 SELECT count(*) FILTER (WHERE {HELD}) AS held,
@@ -97,6 +97,8 @@ def _reached(connection: Any, shown: str) -> Finding:
     how = "through a connection pool, where statements are not prepared" if pooled else "directly"
     if server < _OLDEST:
         return Finding("broken", "reachable", f"{named} is too old: 14 or later is needed.")
+    if told := encoding(connection):
+        return Finding("broken", "reachable", f"{named} keeps texts as {told}: UTF8 is needed.")
     return Finding("ok", "reachable", f"{named} is reached {how}.")
 
 
@@ -138,8 +140,8 @@ def _connections(connection: Any) -> Iterator[Told]:
 
 def _clock(connection: Any) -> Iterator[Told]:
     before = time.time()
-    (row,) = ask(connection, "SELECT clock_timestamp() AS now")
-    ahead = ahead_of(row["now"].timestamp(), before, time.time())
+    (row,) = ask(connection, f"SELECT {_NOW} AS now")
+    ahead = ahead_of(row["now"], before, time.time())
     if abs(ahead) < _SKEW:
         yield "ok", "The clocks of this machine and of the database agree."
         return

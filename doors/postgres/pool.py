@@ -29,7 +29,7 @@ _RESTED: Final = 5.0
 
 _ALIVE: Final = {
     "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
-    "tcp_user_timeout": 20_000,
+    "tcp_user_timeout": 20_000, "connect_timeout": int(BUSY_SECONDS),
 }  # fmt: skip
 """A server that is gone without a word is noticed before a lease has ended: who waits for its
 answer renews nothing."""
@@ -62,10 +62,12 @@ class Pool:
             min_size=1,
             max_idle=_IDLE_SECONDS,
             timeout=BUSY_SECONDS,
+            reconnect_timeout=BUSY_SECONDS,
+            reconnect_failed=_tried_on,
             open=False,
             configure=self._configure,
             kwargs={
-                "autocommit": True, "prepare_threshold": None,
+                "autocommit": True, "prepare_threshold": None, "client_encoding": "utf8",
                 "row_factory": psycopg.rows.dict_row,
                 **{name: value for name, value in _ALIVE.items() if name not in url},
             },
@@ -139,6 +141,15 @@ class Pool:
         direct = process == connection.info.backend_pid
         connection.prepare_threshold = _PREPARE_AFTER if direct else None
         connection.prepared_max = _KNOWN
+        if connection.info.parameter_status("standard_conforming_strings") == "off":
+            connection.execute("SET standard_conforming_strings = on")  # so is SQL written here
+
+
+def _tried_on(pool: Any) -> None:
+    """Go on trying to connect while somebody waits: it pauses for no longer than it has tried."""
+    if pool.get_stats().get("requests_waiting"):
+        pool.resize(0, pool.max_size)
+        pool.resize(1, pool.max_size)
 
 
 def _is_cut(error: Exception, connection: Any) -> bool:
@@ -214,12 +225,14 @@ def together(connection: Any) -> Iterator[None]:
 
     Without BEGIN all that comes before a Sync is one transaction, and a pipeline sends one Sync.
     """
-    with connection.pipeline():
+    with connection.pipeline() as pipeline:
         try:
             yield
         except BaseException:
             with suppress(Exception):
                 connection.execute("ROLLBACK")
+            with suppress(Exception):  # what it told already
+                pipeline.sync()
             raise
 
 

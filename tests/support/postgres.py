@@ -53,6 +53,17 @@ class Server:
     def __init__(self, port: int, process: "subprocess.Popen[bytes]") -> None:
         self.port, self.process = port, process
 
+    @contextmanager
+    def away(self, how: signal.Signals) -> Iterator[None]:
+        """Stop it, by SIGINT in order and by SIGQUIT at once; it is started at the block's end."""
+        self.process.send_signal(how)
+        self.process.wait()
+        try:
+            yield
+        finally:
+            self.process = subprocess.Popen(self.process.args, stderr=subprocess.DEVNULL, cwd="/")
+            _until_open(self.port, self.process)
+
     def url(self, name: str = "postgres") -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
 
@@ -84,15 +95,15 @@ def server(folder: Path, *settings: str) -> Iterator[Server]:
         _until_open(port, process, folder / "log")
         yield running
     finally:
-        process.send_signal(signal.SIGQUIT)  # at once: nobody reads its files again
-        process.wait()
+        running.process.send_signal(signal.SIGQUIT)  # at once: nobody reads its files again
+        running.process.wait()
 
 
 @contextmanager
-def bouncer(folder: Path, of: Server, *, size: int = 10) -> Iterator[int]:
+def bouncer(folder: Path, of: Server, *, size: int = 10, port: int = 0) -> Iterator[int]:
     """PgBouncer in transaction mode before a server, for the length of a block; gives its port."""
     folder.mkdir(parents=True, exist_ok=True)
-    port = free_port()
+    port = port or free_port()
     lines = (
         "[databases]",
         f"* = host=127.0.0.1 port={of.port} user=postgres",
@@ -125,7 +136,9 @@ def _path(name: str) -> str:
     return found
 
 
-def _until_open(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _until_open(
+    port: int, process: "subprocess.Popen[bytes]", log: Path = Path(os.devnull)
+) -> None:
     until = time.monotonic() + _PATIENCE
     while True:
         if process.poll() is not None or time.monotonic() > until:
