@@ -214,7 +214,11 @@ class Gate:
 
     def __init__(self, wire: Any) -> None:
         self.go, self._wire, self._lock = threading.Event(), wire, threading.Lock()
-        threading.Thread(target=lambda: (wire.recv(), self.go.set()), daemon=True).start()
+        threading.Thread(target=self._opens, daemon=True).start()
+
+    def _opens(self) -> None:
+        self._wire.recv()
+        self.go.set()
 
     def tell(self, what: tuple[Any, ...]) -> None:
         with self._lock:
