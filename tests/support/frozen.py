@@ -49,8 +49,8 @@ class Scene:
         self.thread = f"{graph} {point}"
         self.config: Any = {"configurable": {"thread_id": self.thread}}
         self.context = {"max_iterations": 1 if graph == "router" else 9}
-        self.answers, self.after = False, list[Any]()
-        self._book, self._arrived = Path(folder, self.thread), False
+        self.answers = self._arrived = False
+        self._book = Path(folder, self.thread)
 
     @property
     def paid(self) -> list[str]:
@@ -235,17 +235,13 @@ async def _works(scene: Scene, durability: Any) -> None:
             await graph.ainvoke(said("Refund it, please."), scene.config)
             given = said("Yes!")
         while given is not None:
-            events = graph.astream(given, scene.config, context=scene.context, stream_mode="custom")
-            async for event in events:
-                scene.after += (
-                    [event.get("status", event["type"])] if scene.gate.go.is_set() else []
-                )
+            await graph.ainvoke(given, scene.config, context=scene.context)
             asked = (await graph.aget_state(scene.config)).interrupts
             scene.answers = bool(asked)
             given = Command(resume={one.id: "approve" for one in asked}) if asked else None
     except Exception as error:  # noqa: BLE001 - it is told
         how = f"{type(error).__name__}: {error}"
-    scene.gate.tell(("over", scene.thread, how, tuple(scene.after)))
+    scene.gate.tell(("over", scene.thread, how))
 
 
 def works(url: str, folder: str, wire: Any) -> None:
