@@ -115,7 +115,6 @@ def test_who_waits_gets_a_connection_soon_after_a_server_was_away_for_long(own, 
     pool = pools.Pool(psycopg, psycopg_pool, server.database(), 2)
     pool.open()
     pool.run(lambda connection: connection.execute("SELECT 1").fetchall())
-    pool.suspect()
     got = threading.Event()
 
     def waits():
@@ -123,6 +122,7 @@ def test_who_waits_gets_a_connection_soon_after_a_server_was_away_for_long(own, 
             got.set()
 
     with server.away(signal.SIGQUIT):
+        pool.suspect()
         waiting = threading.Thread(target=waits)
         waiting.start()
         while pool.get_stats().get("connections_errors", 0) < 6:  # it would have given up by now
