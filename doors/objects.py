@@ -122,8 +122,9 @@ class Objects:
             return
         try:
             self._files.pipe_file(path, data)
-        except FileNotFoundError:  # it has folders
-            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        except FileNotFoundError:  # it has folders; what they lie in, a bucket perhaps, is not made
+            with suppress(FileExistsError):  # by somebody else meanwhile
+                self._files.mkdir(path.rpartition("/")[0], create_parents=False)
             self._files.pipe_file(path, data)
 
     @contextmanager
