@@ -41,7 +41,7 @@ _LONGEST: Final = 3600.0
 _TICKETS_LAST: Final = 5.0
 """Seconds after which one who waits and does not answer is passed over."""
 
-_TAKE: Final = "SELECT holder, gone FROM loopwright_take(%s, %s, %s, %s, %s)"
+_TAKE: Final = "SELECT holder, gone FROM loopwright_lease(%s, %s, %s, %s, %s)"
 _FREE: Final = (
     "UPDATE loopwright_threads t SET owner = NULL, until = NULL"
     " FROM unnest(%s::text[], %s::bigint[]) AS mine (name, token)"

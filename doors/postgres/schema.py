@@ -10,8 +10,8 @@ from typing import Any, Final
 from ...state.errors import DatabaseError
 from ..langgraph_keys import SERVER
 
-VERSION: Final = 1
-"""Of the tables as a whole; each step from one to the next is an entry of its own."""
+VERSION: Final = 2
+"""Of what stands there, and of what is written into it."""
 
 LOST: Final = "LW001"
 """The SQLSTATE of what is not written because the lease is another's by now."""
@@ -68,7 +68,7 @@ CREATE TABLE IF NOT EXISTS loopwright_waiting (
     # open that locks the row (a process that is frozen, a machine that is gone): it is ended.
     # `place` is the ticket of one who waits; whoever has none does not go before those who have.
     f"""
-CREATE OR REPLACE FUNCTION loopwright_take(
+CREATE OR REPLACE FUNCTION loopwright_lease(
     given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION, place BIGINT,
     OUT holder TEXT, OUT gone TEXT
 ) LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
@@ -156,6 +156,17 @@ CREATE TABLE IF NOT EXISTS loopwright_writes (
     "ALTER TABLE loopwright_writes ALTER value SET STORAGE EXTERNAL",
 )
 
+# By this, workers of version 1 took a thread: they could not read a task that was killed half-way,
+# and know parts of threads by other names. What they run they may end.
+_REFUSED: Final = """
+CREATE OR REPLACE FUNCTION loopwright_take(
+    given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION, place BIGINT,
+    OUT holder TEXT, OUT gone TEXT
+) LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a newer version of loopwright works on it: update this one';
+END $$"""
+
 # What a checkpoint of this package's graphs has, at any place; a server names who asked for it.
 OURS: Final = (
     "{0}.checkpoint -> 'channel_versions' ? 'schema_version'"
@@ -226,7 +237,8 @@ def prepare(connection: Any) -> None:
             )
             raise DatabaseError(msg)
         used = not found and connection.execute(_WAS_USED).fetchone()["used"]
-        for statement in (*STATEMENTS, *(_EARLIER if used else ())):
+        refused = (_REFUSED,) if found == 1 else ()
+        for statement in (*STATEMENTS, *(_EARLIER if used else ()), *refused):
             connection.execute(statement)
         connection.execute("CREATE TABLE IF NOT EXISTS loopwright_schema (version INT NOT NULL)")
         connection.execute("DELETE FROM loopwright_schema")

@@ -15,7 +15,7 @@ from langgraph.types import Command
 
 from loopwright import ScriptedModel, ThreadBusy, build_react, open_durability
 from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.locks.held import Holding, _here
+from loopwright.doors.locks.held import Holding, _here, thread_of
 from loopwright.doors.runs.run import HELD_KEY
 from loopwright.state.context import SESSION_KEY
 from loopwright.state.errors import LeaseLost, SettingsError
@@ -205,7 +205,7 @@ async def test_what_goes_on_after_its_run_takes_the_lock_anew():
     await builder.compile(saver).ainvoke(hello(), on("t"))
     go_on.set()
     await asyncio.wait_for(later[0], PATIENCE)
-    assert [name.partition(":")[0] for name in locked] == ["t\nnode"]
+    assert [(thread_of(name), "node:" in name) for name in locked] == [("t", True)]
 
 
 CUT = (

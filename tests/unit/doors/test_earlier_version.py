@@ -109,3 +109,13 @@ def test_tables_of_a_newer_version_are_refused(postgres_url):
         connection.execute("UPDATE loopwright_schema SET version = version + 1")
     with pytest.raises(DatabaseError, match=r"newer loopwright.*update the package here"):
         open_durability(postgres_url)
+
+
+def test_a_worker_of_version_1_takes_no_thread_any_more(postgres_url):
+    open_durability(postgres_url).close()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("UPDATE loopwright_schema SET version = 1")
+        with open_durability(postgres_url) as durability:
+            paying(durability, "Go").invoke(go(1), on("new"))
+        with pytest.raises(psycopg.Error, match="newer version of loopwright .* update this one"):
+            connection.execute("SELECT * FROM loopwright_take('new', 'me', 7, 30, NULL)")
