@@ -117,5 +117,5 @@ def test_a_worker_of_version_1_takes_no_thread_any_more(postgres_url):
         connection.execute("UPDATE loopwright_schema SET version = 1")
         with open_durability(postgres_url) as durability:
             paying(durability, "Go").invoke(go(1), on("new"))
-        with pytest.raises(psycopg.Error, match="newer version of loopwright .* update this one"):
+        with pytest.raises(psycopg.Error, match=r"newer version of loopwright .* update this one"):
             connection.execute("SELECT * FROM loopwright_take('new', 'me', 7, 30, NULL)")

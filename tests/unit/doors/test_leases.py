@@ -12,7 +12,7 @@ import pytest
 
 from loopwright.doors.durability import open_durability
 from loopwright.doors.locks.held import _here, held_here, name_of
-from loopwright.state.errors import DatabaseError, LeaseLost, SettingsError, ThreadBusy
+from loopwright.state.errors import LeaseLost, SettingsError, ThreadBusy
 from loopwright.state.journal import Change
 from support.patience import PATIENCE
 
@@ -234,12 +234,3 @@ def test_a_forked_child_neither_renews_nor_lets_go(database, url, ask):
 def test_a_lease_of_a_wrong_length_is_refused(lease):
     with pytest.raises(SettingsError, match=r"give seconds from 1 to 3600"):
         open_durability("sqlite:///:memory:", lease=lease)
-
-
-def test_tables_of_a_newer_version_are_refused_with_a_sentence(postgres_url, ask):
-    open_durability(postgres_url).close()
-    open_durability(postgres_url).close()
-    assert ask("SELECT version FROM loopwright_schema") == [(1,)]
-    ask("UPDATE loopwright_schema SET version = 2")
-    with pytest.raises(DatabaseError, match=r"newer loopwright \(version 2, this one knows 1\)"):
-        open_durability(postgres_url)
