@@ -11,7 +11,7 @@ from typing import Any, Final
 from langgraph.store.base import BaseStore
 
 from ..state.calls import results_of
-from ..state.canonical import weigh
+from ..state.canonical import storable, weigh
 from ..state.past import Past
 from ..state.told import say
 from ..tools.catalog import READ_RESULT
@@ -90,7 +90,7 @@ class ResultStore:
 
     async def read(self, args: Mapping[str, Any], cap: int) -> ToolResult:
         """Answer a call of `read_result`: the part of a stored text that starts at `offset`."""
-        key, offset = str(args["id"]).strip(), int(args.get("offset") or 0)
+        key, offset = storable(str(args["id"]).strip()), int(args.get("offset") or 0)
         text = self._past.text(key)
         if text is None:
             item = await self._store.aget(self._namespace, key)

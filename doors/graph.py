@@ -8,7 +8,7 @@ durable.
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -18,7 +18,13 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
 from ..state.context import Context
-from ..state.errors import LoopwrightError, SettingsError, ThreadBusy, ThreadIncompatible
+from ..state.errors import (
+    DatabaseError,
+    LoopwrightError,
+    SettingsError,
+    ThreadBusy,
+    ThreadIncompatible,
+)
 from ..state.journal import FENCE_KEY
 from ..state.outcome import Outcome, Quote
 from . import langgraph_keys as keys
@@ -314,6 +320,8 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         """Everything around one run that holds its thread."""
         if held is not None:
             run = run.telling(HELD_KEY, held.entry)
+            if self.ours.inbox is not None:
+                self.ours.inbox.held(run.thread)
             if self.ours.fenced is not None and self.ours.writes():
                 run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
         if client := self._is_client(run.configurable):
@@ -323,11 +331,27 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
             await self._check_inner(run)
         else:
             run = await let_in(self, run, began, client=client)
-        async with run.session(self.ours.session) as opened, beside(opened) as told:
+        async with (
+            self._settling(run),
+            run.session(self.ours.session) as opened,
+            beside(opened) as told,
+        ):
             with failing(run, self.ours.graph):
                 yield told
-        if self.ours.inbox is not None and not run.nested:
-            await self.ours.inbox.settled(run.thread)
+
+    @asynccontextmanager
+    async def _settling(self, run: Run) -> AsyncIterator[None]:
+        """What a run's turns have taken is on record when it is over, and no more than that."""
+        inbox = None if run.nested else self.ours.inbox
+        try:
+            yield
+        except Exception as error:
+            if inbox is not None and not isinstance(error, DatabaseError):
+                with suppress(LoopwrightError):
+                    await inbox.settled(run.thread)
+            raise
+        if inbox is not None:
+            await inbox.settled(run.thread)
 
     async def _check_inner(self, run: Run) -> None:
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""

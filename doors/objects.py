@@ -28,6 +28,8 @@ from .sqlite.file import make_folder
 _END: Final = ".json"
 _SHOWN: Final = 60
 """Characters of a thread's id that its folder shows; a hash behind them tells it from others."""
+_LONGEST: Final = 200
+"""Characters of a result's id as a name; a file's has 255 bytes at most."""
 
 Place = tuple[str, ...]
 
@@ -72,6 +74,8 @@ class Objects:
 
     def get(self, place: Place, key: str) -> Item | None:
         """What is kept of a thread under a key."""
+        if len(quote(key, safe="", errors="replace")) > _LONGEST:
+            return None  # a model asks for whatever it likes
         with self._told():
             try:
                 kept = json.loads(self._files.cat_file(self._path(place, key)))

@@ -22,6 +22,8 @@ class Tab:
     tokens: int = 0
     usd: float = 0.0
     leased: dict[str, float] = field(default_factory=dict)
+    sure: bool = False
+    """Nobody else can have taken anything since this was read."""
     lock: Any = field(default_factory=threading.RLock)
     """Held by whoever takes: branches may run in several threads."""
     write: Callable[[Mapping[str, float]], Awaitable[None]] | None = None

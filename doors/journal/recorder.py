@@ -38,8 +38,8 @@ _LARGEST_RESULT: Final = 1_000_000
 _LONGEST_REST: Final = 5.0
 """Seconds; a tool that is cancelled gets two to stop, and then its end is written down."""
 
-_TURNS_KNOWN: Final = 20_000
-"""Turns whose counts are kept in memory, the newest: more than one process runs at once."""
+_THREADS_KNOWN: Final = 20_000
+"""Threads of whose turns the counts are kept in memory: more than one process runs at once."""
 
 _under_way: set[tuple[str, str, str]] = set()
 """Thread, turn and name of the calls of this process that have not ended, whatever their run did:
@@ -59,7 +59,7 @@ class Recorder:
         self._journal = journal if journal or late else MemoryJournal()
         self._late = late
         self._desk, self._wished = MemoryJournal(), set[str]()
-        self._tabs: dict[tuple[str, str], Tab] = {}
+        self._tabs: dict[str, dict[str, Tab]] = {}
         self._ahead: dict[str, dict[str, Tab]] = {}
 
     @property
@@ -231,17 +231,25 @@ class Recorder:
 
         `spent` is what the state tells, where no crash has been counted yet.
         """
-        known = (thread, turn)
-        if known not in self._tabs:
-            told = Tab(
+        told = self._tabs.get(thread, {}).get(turn)
+        if told is None or not told.sure:
+            told = told or Tab(
                 model_calls=spent.get("model_calls", 0), tool_calls=spent.get("tool_calls", 0),
                 tokens=spent.get("input_tokens", 0) + spent.get("output_tokens", 0),
                 usd=spent.get("usd") or 0.0,
             )  # fmt: skip
             if self.durable:
                 await self._act(partial(_read_tab, turn=turn, thread=thread, tab=told))
-            self._know(known, told)
-        return self._tabs[known]
+            self._know((thread, turn), told)
+        return told
+
+    def held(self, thread: str) -> None:
+        """A run takes a thread: since the one before others may have gone on with its turns."""
+        if thread in self._tabs:
+            last = {turn: tab for turn, tab in self._tabs[thread].items() if tab.sure}
+            self._tabs[thread] = last
+            for tab in last.values():
+                tab.sure = False
 
     def turn_ended(self, thread: str, turn: str) -> None:
         """Nobody goes on with a turn: what is on record of it may stay ahead of what it took."""
@@ -253,7 +261,7 @@ class Recorder:
             await tab.settled()
 
     def _know(self, known: tuple[str, str], tab: Tab) -> None:
-        while len(self._tabs) >= _TURNS_KNOWN:
+        while len(self._tabs) >= _THREADS_KNOWN and known[0] not in self._tabs:
             del self._tabs[next(iter(self._tabs))]
         if self.durable:
             writing = threading.Lock()
@@ -269,7 +277,8 @@ class Recorder:
                 await self._act(partial(write, counts=counts))
 
             tab.write = write_down
-        self._tabs[known] = tab
+        tab.sure = True
+        self._tabs.setdefault(known[0], {})[known[1]] = tab
 
     async def _act(
         self, work: Callable[[Journal], T], undo: Callable[[Journal], object] | None = None
@@ -333,6 +342,8 @@ def _note(
 def _read_tab(journal: Journal, thread: str, turn: str, tab: Tab) -> None:
     """Take over what is on record of a turn, where it is more than the state tells."""
     found = journal.counted(thread, turn) if isinstance(journal, SqlJournal) else {}
+    if found and found == tab.leased:  # by this process; of what it took it knows more
+        return
     if not found:  # an earlier version kept each count by itself, as journals of one's own do
         found = {name: _add(journal, thread, turn, name, 0) for name in tab.taken}
     for name, told in tab.taken.items():

@@ -47,9 +47,10 @@ class News:
         self, given: Mapping[str, Any], holds: Callable[[str, str], Fence | None]
     ) -> bool:
         """Whether nothing can be saved where a graph begins: its task is of a step made here."""
-        thread, space = storable(str(given.get("thread_id"))), given.get("checkpoint_ns")
+        thread, space = storable(str(given.get("thread_id"))), str(given.get("checkpoint_ns"))
         known = self._newest.get(thread)
-        if known is None or not space or given.get("checkpoint_id"):
+        of_a_task = ":" in space  # one without its id goes through all steps of the thread
+        if known is None or not of_a_task or given.get("checkpoint_id"):
             return False
         fence = holds(thread, space)
         mine = fence is not None and fence.token == known.token

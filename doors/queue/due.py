@@ -74,12 +74,19 @@ class Due:
         rests = bool(pending) and not goes_on
         if rests and (answers or not only_desk(pending)):
             return self._marked(run, self._answer(pending), mark)
-        if head.waiting() and not rests:
+        if head.waiting() and not rests and not await self._given_up(mark):
             self.ours = known == "last"
             return self._marked(run, None, mark)
         if known:
             raise Over(outcome=head.values.get("outcome") if known == "last" else None)
         return self._marked(run, self._message(), found.id)
+
+    async def _given_up(self, mark: object) -> bool:
+        """Whether what the thread has not ended is another turn, which nobody is to run."""
+        if mark is None or mark == self.turn.id:
+            return False
+        of = await in_hands(self.turns, self.turns.read, self.turn.thread, str(mark))
+        return of is not None and of.over and of.state != "ended"
 
     def _marked(self, run: Run, given: Any, mark: object) -> Run:
         told = {**run.config.get("metadata", {}), **({TURN_KEY: mark} if mark else {})}

@@ -209,7 +209,6 @@ class Turns:
         return [_turn(row) for row in found]
 
     @again
-    @again
     def dequeue(self, thread: str, name: str) -> Turn | None:
         """Take a turn back, unless it has begun; as it stands then."""
         key = [storable(thread), storable(name)]

@@ -24,6 +24,7 @@ from loopwright import (
 )
 from loopwright.cli.app import app
 from loopwright.doors.health import findings
+from loopwright.doors.queue.due import Due
 from loopwright.doors.queue.turns import Turns
 from loopwright.doors.queue.worker import Worker
 from loopwright.doors.runs.wishes import to_stop
@@ -317,6 +318,22 @@ async def test_a_turn_is_taken_back_before_it_begins(durability, url):
     assert shop.graph.dequeue(THREAD, "cheese").state == "ended"
     code, told = commanded("dequeue", "t", "cheese", "--db", url)
     assert (code, told["error"]) == (2, "The turn 'cheese' of the thread 't' is ended already.")
+
+
+@pytest.mark.parametrize("back", [False, True])
+async def test_what_was_given_up_halfway_is_not_gone_on_with(durability, back):
+    """Else the turn that ends its workers would end those of the next turns, too."""
+    shop = Shop(durability)
+    due = Due(shop.graph.enqueue(THREAD, "apples", id="apples"), shop.turns)
+    await shop.graph.ainvoke(due, THREAD, interrupt_before=["call_tools"])
+    assert shop.graph.get_state(THREAD).next == ("call_tools",)
+    shop.turns.end(due.turn, "aside", "It ended its worker each time.")
+    if back:
+        assert shop.graph.dequeue(THREAD, "apples").state == "dequeued"
+    shop.graph.enqueue(THREAD, "bread", id="bread")
+    await shop.work(lambda: shop.state("bread") == "ended")
+    assert shop.paid == ["bread"]
+    assert said(shop.graph.get_state(THREAD).values["messages"]) == ["apples", "bread"]
 
 
 async def test_what_waits_and_what_is_set_aside_is_listed(durability, url):

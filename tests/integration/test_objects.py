@@ -1,5 +1,6 @@
 """Long results in an object store: fsspec's own local and memory file systems."""
 
+import asyncio
 import json
 import os
 import sys
@@ -10,6 +11,7 @@ import pytest
 from langchain_core.tools import StructuredTool
 
 from loopwright import ScriptedModel, build_react, open_durability
+from loopwright.calls.result_store import ResultStore
 from loopwright.cli.settings import Settings
 from loopwright.state.calls import results_of
 from loopwright.state.errors import DatabaseError
@@ -96,6 +98,9 @@ def test_a_long_result_is_an_object_that_is_read_pruned_and_deleted(
         kept.store.put(place, "named by nothing", {"text": "x"})
         kept.store.put(("mine",), "k", {"v": 1})
         assert kept.store.get(("mine",), "k").value == {"v": 1}
+        for asked in ("x" * 5_000, "\ud800", "\0", "../" * 100, ""):  # by a model
+            found = asyncio.run(ResultStore(kept.store, "t").read({"id": asked}, 99))
+            assert found.is_error, asked
         assert kept.prune(keep="latest").threads == ["t"]
         assert kept._objects.keys(place) == first
         kept.store.delete(place, first[0])

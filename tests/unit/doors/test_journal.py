@@ -336,6 +336,29 @@ async def test_a_turn_that_has_ended_is_left_as_it_stands_and_one_that_rests_is_
         assert left == [5, 2]
 
 
+@pytest.mark.req("P-27")
+async def test_a_turn_that_others_went_on_with_has_taken_what_they_took(tmp_path):
+    url, parts = f"sqlite:///{tmp_path}/t.db", dict.fromkeys(COUNTED, 2.0)
+    with open_durability(url) as first, open_durability(url) as second:
+        mine, other = Recorder(first.journal), Recorder(second.journal)
+        mine.own_turn("t", "u")
+        for taken in (5, 6):
+            tab = await mine.tab("t", "u", Spend())
+            tab.model_calls = taken
+            await tab.noted(parts)
+            mine.held("t")  # the same process goes on after an error, and nobody was there
+        assert (await mine.tab("t", "u", Spend())).model_calls == 6
+        await mine.settled("t")
+        (await other.tab("t", "u", Spend(model_calls=6))).model_calls += 10
+        await (await other.tab("t", "u", Spend())).noted(parts)  # and is killed
+        mine.held("t")
+        tab = await mine.tab("t", "u", Spend(model_calls=6))
+        assert tab.model_calls == 18
+        tab.model_calls += 1
+        await tab.noted(parts)
+        assert (await Recorder(second.journal).tab("t", "u", Spend())).model_calls == 21
+
+
 async def test_a_limit_is_leased_in_parts_so_that_most_calls_write_nothing():
     recorder, written = Recorder(MemoryJournal()), []
     recorder.own_turn("t", "u")

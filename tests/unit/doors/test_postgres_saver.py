@@ -12,13 +12,15 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START
 
 from loopwright import open_durability
 from loopwright.doors.checkpoints import line
 from loopwright.doors.checkpoints.threaded import ThreadedSaver
+from loopwright.doors.graph import LoopBuilder
 from loopwright.doors.postgres.saver import KEEP_WRITTEN
 from support.drawn import drawn, told, updates, without_names
-from support.toy_graphs import asker, greeter, hello, on
+from support.toy_graphs import ToyState, asker, greeter, hello, on
 
 pytestmark = pytest.mark.postgres
 
@@ -230,6 +232,25 @@ async def test_what_was_written_beside_a_question_is_there_when_the_run_has_ende
         assert len(
             rows(durability, "SELECT FROM loopwright_writes WHERE thread_id = %s", "beside False")
         )
+
+
+def test_a_graph_inside_that_has_no_task_of_its_own_remembers_its_steps(durability):
+    """Compiled with `checkpointer=True` it goes on, turn by turn, where it was."""
+    inner = greeter().compile(True)
+    builder, seen = LoopBuilder(ToyState), list[int]()
+
+    async def work(state):
+        seen.append(len((await inner.ainvoke(hello()))["log"]))
+        return {"log": ["work"]}
+
+    for name in ("one", "two"):
+        builder.add_node(name, work)
+    builder.add_edge(START, "one")
+    builder.add_edge("one", "two")
+    graph = builder.compile(durability.checkpointer)
+    for _ in range(3):
+        graph.invoke(hello(), on("remembers"))
+    assert seen == [2, 2, 4, 4, 6, 6]
 
 
 def test_what_was_saved_is_there_for_others(durability):
