@@ -111,6 +111,14 @@ def postgres_url(postgres_server):
     return postgres_server.database()
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request, tmp_path):
+    """A new database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/threads.db"
+    return request.getfixturevalue("postgres_url")
+
+
 @pytest.fixture(scope="session")
 def bouncer_port(postgres_server):
     """The port of PgBouncer in transaction mode, before the same server."""

@@ -43,13 +43,6 @@ def said(messages):
     return [m.text for m in messages if m.type == "human" and m.text in GOODS]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def url(request, tmp_path):
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/threads.db"
-    return request.getfixturevalue("postgres_url")
-
-
 @pytest.fixture
 def durability(url):
     with open_durability(url) as opened:

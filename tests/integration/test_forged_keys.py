@@ -22,6 +22,7 @@ from loopwright.state.errors import LeaseLost, SettingsError
 from loopwright.state.journal import FENCE_KEY
 from support.other_run import run_elsewhere
 from support.patience import PATIENCE
+from support.postgres import CUT
 from support.reacting import DONE, LOOK
 from support.scripts import call
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
@@ -208,10 +209,6 @@ async def test_what_goes_on_after_its_run_takes_the_lock_anew():
     assert [(thread_of(name), "node:" in name) for name in locked] == [("t", True)]
 
 
-CUT = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE pid <> pg_backend_pid() AND datname = current_database()"
-)
 LAPSED = "UPDATE loopwright_threads SET until = NULL"
 
 

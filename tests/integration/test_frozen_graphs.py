@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 from langgraph.types import Command
-from psycopg import sql
 
 from loopwright import open_durability
 from loopwright.doors.postgres.schema import STATEMENTS
@@ -16,13 +15,11 @@ from loopwright.state import meters
 from support import frozen
 from support.killed import _SPAWN as SPAWN
 from support.patience import PATIENCE
+from support.postgres import everything
 
 pytestmark = pytest.mark.postgres
 
-TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
 HOLDS = next(one for one in STATEMENTS if "FUNCTION loopwright_holds" in one)
-
-
 LOST = "LeaseLost: Another run has taken the thread"
 
 
@@ -36,15 +33,6 @@ def server(postgres_url):
         counts = "    PERFORM nextval('refusals');\n    RAISE"
         connection.execute(HOLDS.replace("    RAISE", counts))
         yield connection
-
-
-def everything(server):
-    """All rows of all tables."""
-    found = {}
-    for (name,) in server.execute(TABLES).fetchall():
-        rows = server.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(name)))
-        found[name] = sorted(rows.fetchall())
-    return found
 
 
 def reply(scene, question):

@@ -10,23 +10,18 @@ from pathlib import Path
 import psycopg
 import pytest
 from langgraph.checkpoint.base import id as ids
-from psycopg import sql
 
 from loopwright import LeaseLost, ScriptedModel, ThreadBusy, build_react, open_durability
 from loopwright.cli.terminal import Code, Output, attempted
 from loopwright.doors.locks.held import _here
 from support.patience import PATIENCE
+from support.postgres import CUT, everything
 from support.reacting import DONE, LOOK
 from support.scripts import call
 from support.toy_graphs import on
 
 pytestmark = pytest.mark.postgres
 
-CUT = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-)
-TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
 
 WORKER = """
 import sys, time
@@ -91,15 +86,6 @@ def goes_on(process):
     process.stdin.write("\n")
     process.stdin.flush()
     return process.stdout.readline()
-
-
-def everything(server):
-    """All rows of all tables."""
-    found = {}
-    for (name,) in server.execute(TABLES).fetchall():
-        rows = server.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(name)))
-        found[name] = sorted(rows.fetchall())
-    return found
 
 
 def another(url):

@@ -59,9 +59,6 @@ def get(name: str) -> str:
     return f"Ada owns {name}. {text(300)}"
 
 
-get_read_only = {"readOnlyHint": True}
-
-
 def react(kept, **more):
     """Each turn looks once and answers."""
 

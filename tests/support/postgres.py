@@ -17,6 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import psycopg
+from psycopg import sql
 
 _SETTINGS = (
     # What is lost with the machine is not what the tests are about: a kill loses nothing by it.
@@ -26,6 +27,12 @@ _SETTINGS = (
     "unix_socket_directories=",
 )
 _PATIENCE = 60.0
+CUT = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+"""Ends all other connections to a database."""
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
 
 
 def program(name: str) -> str | None:
@@ -76,6 +83,15 @@ class Server:
     def run(self, sql: str) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(sql)
+
+
+def everything(connection: "psycopg.Connection[tuple[str]]") -> dict[str, list[tuple[str]]]:
+    """All rows of all tables."""
+    found = {}
+    for (name,) in connection.execute(_TABLES).fetchall():
+        rows = connection.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(name)))
+        found[name] = sorted(rows.fetchall())
+    return found
 
 
 @contextmanager

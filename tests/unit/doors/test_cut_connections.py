@@ -10,13 +10,10 @@ from loopwright.doors.postgres import pool
 from loopwright.state import intents
 from loopwright.state.errors import DatabaseError
 from loopwright.state.journal import Intent
+from support.postgres import CUT
 
 pytestmark = pytest.mark.postgres
 
-CUT = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-)
 CALL = Intent(name="c", tool="pay", turn="u", call="1", task="1", arguments={}, content="", key="c")
 
 

@@ -21,6 +21,7 @@ from loopwright.doors.journal.sql import MemoryJournal
 from loopwright.doors.threads.listing import Found, Wanted
 from loopwright.state.errors import DatabaseError, SettingsError, ThreadBusy
 from support.patience import PATIENCE
+from support.postgres import CUT
 from support.toy_graphs import asker, greeter, hello, on
 
 TESTS = Path(__file__).parents[2]
@@ -286,9 +287,6 @@ async def test_one_database_serves_several_loops(database):
     assert len((await graph.aget_state(on("t"))).values["messages"]) == 6
 
 
-KILL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-
-
 @pytest.mark.postgres
 @pytest.mark.req("S0-36", "P-33")
 def test_postgres_survives_connections_killed_between_turns(postgres_url):
@@ -300,7 +298,7 @@ def test_postgres_survives_connections_killed_between_turns(postgres_url):
         waiting = next(t for t in database.threads() if t.thread_id == thread)
         assert (waiting.waiting, waiting.next, waiting.request) == (True, ("ask",), "hi")
         with psycopg.connect(url, autocommit=True) as other:
-            other.execute(KILL + " AND datname = current_database()")
+            other.execute(CUT)
         result = asyncio.run(graph.ainvoke(Command(resume="ok"), on(thread)))
         assert result["log"] == ["greet", "ask:ok", "end"]
         database.checkpointer.delete_thread(thread)

@@ -15,14 +15,11 @@ from loopwright.doors.locks.held import _here, held_here, name_of
 from loopwright.state.errors import LeaseLost, SettingsError, ThreadBusy
 from loopwright.state.journal import Change
 from support.patience import PATIENCE
+from support.postgres import CUT
 
 pytestmark = pytest.mark.postgres
 
 ODD = "../../a thread/\x00\ud800"
-CUT = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-)
 STEAL = (
     "UPDATE loopwright_threads SET owner = 'process 7 on elsewhere', token = 42,"
     " until = clock_timestamp() + interval '1 minute' WHERE name = 't'"
