@@ -6,7 +6,7 @@ import re
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -84,7 +84,7 @@ class Settings:
     ] = None
     max_cost: Annotated[
         float | None,
-        Option(min=0, help="US dollars for models; prices by loopwright[prices]."),
+        Option(min=0, help="US dollars for models; prices by the extra prices."),
     ] = None
     database: Annotated[
         str | None,
@@ -108,19 +108,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse options that were given and say nothing, as a script's unset variable does."""
-        for name in (
-            "graph",
-            "agent",
-            "mcp",
-            "policy",
-            "model",
-            "script",
-            "database",
-            "module",
-            "results",
-        ):
-            option = "db" if name == "database" else name
-            stated(getattr(self, name), f"--{option}")
+        for one in fields(self):
+            if isinstance(given := getattr(self, one.name), str):
+                stated(given, "--db" if one.name == "database" else f"--{one.name}")
         for folder in self.instructions or ():
             stated(folder, "--instructions")
 

@@ -35,8 +35,8 @@ def show_threads(settings: Settings, output: Output, which: Any, order: Any, lim
         kind = f"no {which} threads" if which else "no threads"
         output.error(f"{kind} are saved in {durability.url}{'' if which else ' yet'}.")
     else:
-        when = _ago if output.live else _when
-        table(output, _titles(sized), [_row(one, when(one), sized) for one in listed])
+        rows = [_row(one, sized, live=output.live) for one in listed]
+        table(output, _titles(sized), rows)
     if len(found) > limit:
         output.error(f"only the first {limit} are shown: --limit shows more.")
     return Code.COMPLETE
@@ -108,10 +108,6 @@ def _done(thread: ThreadSummary) -> str:
     return f"{done} of {total}" if total else ""
 
 
-def _ago(thread: ThreadSummary) -> str:
-    return ago(thread.age)
-
-
 def _when(thread: ThreadSummary) -> str:
     return datetime.fromisoformat(thread.updated).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
@@ -120,7 +116,8 @@ def _titles(sized: bool) -> tuple[str, ...]:
     return (*_TITLES[:-1], *(("size",) if sized else ()), _TITLES[-1])
 
 
-def _row(thread: ThreadSummary, when: str, sized: bool) -> tuple[str, ...]:
+def _row(thread: ThreadSummary, sized: bool, *, live: bool) -> tuple[str, ...]:
+    when = ago(thread.age) if live else _when(thread)
     request = _INCOMPLETE if thread.incomplete else short(thread.request, 80)
     size = (size_text(thread.bytes or 0),) if sized else ()
     return clean(thread.thread_id), when, _status(thread), _done(thread), *size, request

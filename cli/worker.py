@@ -60,8 +60,7 @@ def work(settings: Settings, output: Output, wanted: Wanted) -> int:
         graphs = _graphs(settings, output, wanted, durability)
         report = _reporting(output)
         worker = Worker(graphs, turns, wanted.concurrency, report)
-        most = wanted.concurrency
-        begun = f"{durability.url}, graphs {', '.join(graphs)}, {most} turns at once"
+        begun = f"{durability.url}, graphs {', '.join(graphs)}, {worker.concurrency} turns at once"
         report("started", None, begun)
         asyncio.run(_until_told(worker))
         report("left", None, "")

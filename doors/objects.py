@@ -53,7 +53,7 @@ class Objects:
         except ImportError as error:
             msg = (
                 f"Cannot keep long results in {shown!r}: fsspec is not installed; run"
-                " pip install 'loopwright[objects]'."
+                " pip install '.[objects]' in the folder of loopwright."
             )
             raise DatabaseError(msg) from error
         try:
@@ -166,7 +166,7 @@ class ResultsElsewhere(BaseStore):
         """See the inner store."""
         given = [*ops]
         done = self._done(given)
-        rest = [op for place, op in enumerate(given) if place not in done]
+        rest = [op for number, op in enumerate(given) if number not in done]
         return _joined(done, self.inner.batch(rest) if rest else [])
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -174,21 +174,21 @@ class ResultsElsewhere(BaseStore):
         given = [*ops]
         own = any(_is_result(op) for op in given)
         done = await asyncio.to_thread(self._done, given) if own else {}
-        rest = [op for place, op in enumerate(given) if place not in done]
+        rest = [op for number, op in enumerate(given) if number not in done]
         return _joined(done, await self.inner.abatch(rest) if rest else [])
 
     def _done(self, ops: list[Op]) -> dict[int, Result]:
-        """What is done without the inner store, by its place among them all."""
+        """What is done without the inner store, by its number among them all."""
         done: dict[int, Result] = {}
-        for place, op in enumerate(ops):
+        for number, op in enumerate(ops):
             if not _is_result(op):
                 continue
             if isinstance(op, GetOp):
                 if (item := self.objects.get(op.namespace, op.key)) is not None:
-                    done[place] = item
+                    done[number] = item
             elif isinstance(op, PutOp) and op.value is not None:
                 self.objects.put(op.namespace, op.key, op.value)
-                done[place] = None
+                done[number] = None
             elif isinstance(op, PutOp):
                 self.objects.drop(op.namespace, [op.key])
         return done
@@ -201,4 +201,4 @@ def _is_result(op: Op) -> bool:
 def _joined(done: dict[int, Result], rest: list[Result]) -> list[Result]:
     others = iter(rest)
     every = range(len(done) + len(rest))
-    return [done[place] if place in done else next(others) for place in every]
+    return [done[number] if number in done else next(others) for number in every]

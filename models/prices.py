@@ -192,7 +192,7 @@ def unpriced(names: Iterable[str]) -> str:
     """What to do about models whose price is not known, in words."""
     many = sorted(set(names))
     each = ", ".join(f'"{name}": {{"input": …, "output": …}}' for name in many)
-    package = "" if known_here() else "install loopwright[prices], or "
+    package = "" if known_here() else "install the extra `prices`, or "
     return (
         f"A limit in US dollars cannot be kept: the price of {', '.join(many)} is not known. To"
         f" go on, {package}give it in dollars per million tokens by Context(prices={{{each}}}),"

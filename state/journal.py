@@ -188,8 +188,8 @@ class Journal(Protocol):
     def grants(self, thread: str) -> list[dict[str, Any]]:
         """What a human has allowed for the thread, oldest first."""
 
-    def model_calls(self, thread: str, turn: str, *, add: int = 0, at_least: int = 0) -> int:
-        """Count model calls that a turn begins, from `at_least` on; how many it has begun."""
+    def model_calls(self, thread: str, turn: str, *, add: int = 0) -> int:
+        """Count model calls that a turn begins; how many it has begun."""
 
     def forget(self, thread: str) -> None:
         """Delete everything about a thread."""

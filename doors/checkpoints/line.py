@@ -116,10 +116,6 @@ class Line:
         self._put(_Job(work, now, done, company))
         return await done
 
-    def leave(self, work: Callable[[], object], company: Company) -> None:
-        """Leave a job there from any thread."""
-        self._put(_Job(work, time.monotonic(), None, company))
-
     def rest(self, thread: str, *, sure: bool = False) -> None:
         """Wait until all is done that was left in the line for a thread; it blocks.
 

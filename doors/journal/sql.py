@@ -58,12 +58,12 @@ _COUNT: Final = (
     " SELECT ?, ?, ?, '', ? WHERE {holds} ON CONFLICT (thread, kind, name) DO UPDATE"
     " SET body = CAST(CAST(loopwright_journal.body AS BIGINT) + ? AS TEXT) RETURNING body"
 )
-_TAKEN: Final = (
+_NOTE: Final = (
     "INSERT INTO loopwright_journal (thread, kind, name, state, body)"
     " SELECT ?, 'turn', ?, '', ? WHERE {holds} ON CONFLICT (thread, kind, name) DO UPDATE"
     " SET body = excluded.body"
 )
-_COUNTS: Final = (
+_NOTED: Final = (
     "SELECT body FROM loopwright_journal WHERE thread = ? AND kind = 'turn' AND name = ?"
 )
 _TOKEN: Final = (
@@ -85,6 +85,10 @@ and only their own calls ask for them."""
 _LIVE: Final = ("", "claimed", "finished")
 _OPEN: Final = (*_LIVE, _SETTLED)
 
+_AWAY: Final = (
+    "Cannot use the journal of tool calls in {database!r} ({cause}): a call that may change the"
+    " world is not made unrecorded; mend the database, then resume the thread."
+)
 _FORGET: Final = "DELETE FROM loopwright_journal WHERE thread = ? AND kind <> 'fence'"
 
 
@@ -122,17 +126,8 @@ class SqlJournal:
                 _check_fence(execute, fence)
             result, change = work(_rows(execute, thread, _LIVE if names else _OPEN, names))
             for row in change.save:
-                settled = row.state == "finished" and not row.spare
-                state = _SETTLED if settled else row.state
-                _save(
-                    execute,
-                    thread,
-                    "intent",
-                    row.name,
-                    asdict(row),
-                    state=state,
-                    packs=tables.packs,
-                )
+                state = _SETTLED if row.state == "finished" and not row.spare else row.state
+                _save(execute, thread, "intent", row.name, asdict(row), state, packs=tables.packs)
             for name in change.drop:
                 execute(_DROP, [storable(thread), "intent", storable(name)])
             if not self.durable:
@@ -142,9 +137,7 @@ class SqlJournal:
     def raise_fence(self, name: str) -> Fence:
         """See Journal."""
         token = self.open().token(name)
-        return Fence(
-            name, self._count("", "fence", name, first=1, add=1) if token is None else token
-        )
+        return Fence(name, self._count("", "fence", name, 1) if token is None else token)
 
     @again
     def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
@@ -157,21 +150,21 @@ class SqlJournal:
         with self._block() as execute:
             return _find(execute, thread, "grant")
 
-    def model_calls(self, thread: str, turn: str, *, add: int = 0, at_least: int = 0) -> int:
+    def model_calls(self, thread: str, turn: str, *, add: int = 0) -> int:
         """See Journal."""
-        return self._count(thread, "turn", turn, first=at_least + add, add=add)
+        return self._count(thread, "turn", turn, add)
 
     def count(self, thread: str, turn: str, counts: Mapping[str, float]) -> None:
         """Say what a turn has taken; of all its counts this is the one row."""
         holds, shown = self.open().holds(thread)
         with self._block() as execute:
             values = [storable(thread), storable(f"{turn} {_TOGETHER}"), json.dumps(dict(counts))]
-            execute(_TAKEN.format(holds=holds), [*values, *shown])
+            execute(_NOTE.format(holds=holds), [*values, *shown])
 
     def counted(self, thread: str, turn: str) -> dict[str, float]:
         """What a turn has taken, as `count` was told."""
         with self._block() as execute:
-            rows = execute(_COUNTS, [storable(thread), storable(f"{turn} {_TOGETHER}")])
+            rows = execute(_NOTED, [storable(thread), storable(f"{turn} {_TOGETHER}")])
         return dict(json.loads(rows[0]["body"])) if rows else {}
 
     def leave(self, thread: str, wish: Wish) -> None:
@@ -184,7 +177,7 @@ class SqlJournal:
         with self._lock:
             tables = self._connected()
         try:
-            with _in_words(tables), tables.block() as execute:
+            with in_words(tables), tables.block() as execute:
                 return [Wish(**body) for body in _find(execute, thread, "wish")]
         except DatabaseError:
             if self._complete:
@@ -225,7 +218,7 @@ class SqlJournal:
         with self._lock:
             tables = self._connected()
             if not self._complete:
-                with _in_words(tables):
+                with in_words(tables):
                     create(tables, _SCHEMA)
                 self._complete = True
             return tables
@@ -238,16 +231,16 @@ class SqlJournal:
             self._tables = self._connect()
         return self._tables
 
-    def _count(self, thread: str, kind: str, name: str, *, first: int, add: int) -> int:
+    def _count(self, thread: str, kind: str, name: str, add: int) -> int:
         holds, shown = self.open().holds(thread)
         with self._block() as execute:
-            values = [storable(thread), kind, storable(name), str(first), *shown, add]
+            values = [storable(thread), kind, storable(name), str(add), *shown, add]
             return int(execute(_COUNT.format(holds=holds), values)[0]["body"])
 
     @contextmanager
     def _block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
         tables = self.open()
-        with _in_words(tables), tables.block(thread, fence) as execute:
+        with in_words(tables), tables.block(thread, fence) as execute:
             yield execute
 
 
@@ -310,8 +303,8 @@ def _rows(
 
 
 def _save(
-    execute: Execute, thread: str, kind: str, name: str, body: dict[str, Any], *,
-    state: str = "", packs: bool = False,
+    execute: Execute, thread: str, kind: str, name: str, body: dict[str, Any], state: str = "", *,
+    packs: bool = False,
 ) -> None:  # fmt: skip
     text = json.dumps(storable_json(body), ensure_ascii=False, default=str)
     packed = zlib.compress(text.encode()) if packs and len(text) > _LONG else text
@@ -329,16 +322,13 @@ def _check_fence(execute: Execute, fence: Fence) -> None:
 
 
 @contextmanager
-def _in_words(tables: Tables) -> Iterator[None]:
+def in_words(tables: Tables, sentence: str = _AWAY) -> Iterator[None]:
+    """What a driver raises in the block is told by a sentence with `database` and `cause`."""
     failures: tuple[type[Exception], ...] = (*tables.errors, NotDone)
     try:
         yield
     except failures as error:
-        msg = (
-            f"Cannot use the journal of tool calls in {tables.name!r} ({cause_of(error)}): a call"
-            " that may change the world is not made unrecorded; mend the database, then resume"
-            " the thread."
-        )
+        msg = sentence.format(database=tables.name, cause=cause_of(error))
         raise (NotDone if isinstance(error, NotDone) else DatabaseError)(msg) from error
 
 

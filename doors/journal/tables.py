@@ -50,7 +50,7 @@ class Tables(Protocol):
         packs: Whether long texts take less room in it packed; others pack by themselves.
         now: The seconds since 1970 by its clock.
         free: What holds of the row `turn` whose thread can be run now, as far as rows tell it.
-        left: Chooses the threads of these graphs whose run died in its turn, not those that it
+        died: Chooses the threads of these graphs whose run died in its turn, not those that it
             let go (a pause, a breakpoint, an error): name, graph, token of the last holder, when
             they changed; "" where no rows tell that.
         skips: Has a choice pass over rows that another one is choosing.
@@ -63,7 +63,7 @@ class Tables(Protocol):
     packs: bool
     now: str
     free: str
-    left: str
+    died: str
     skips: str
 
     def block(

@@ -6,17 +6,17 @@ from typing import Any, Final
 from ...state.canonical import storable
 from ..locks.held import name_of
 from ..threads.listing import Found, Wanted
-from .schema import ENDED, FREE, HELD, LEFT
+from .schema import ENDED, FREE, HELD, UNENDED
 
 # A thread of which nothing is saved, and a part of one, have no time of a change.
 _WHERE: Final = {
     None: "updated IS NOT NULL",
-    "unfinished": f"({LEFT} OR status <> 'complete') AND updated IS NOT NULL",
+    "unfinished": f"({UNENDED} OR status <> 'complete') AND updated IS NOT NULL",
     "waiting": "state = 'asks' AND updated IS NOT NULL",
-    "expired": f"{LEFT} AND updated IS NOT NULL AND {ENDED}",
+    "expired": f"{UNENDED} AND updated IS NOT NULL AND {ENDED}",
 }
 # OFFSET keeps those apart that are left: few of them are expired, so none is sought by its age.
-_AMONG: Final = f"(SELECT * FROM loopwright_threads WHERE {LEFT} OFFSET 0) AS left_open"
+_AMONG: Final = f"(SELECT * FROM loopwright_threads WHERE {UNENDED} OFFSET 0) AS left_open"
 _ORDER: Final = {"newest": "updated DESC", "oldest": "updated", "largest": "bytes DESC"}
 
 SIZE: Final = "SELECT coalesce(sum(bytes), 0) AS size FROM loopwright_threads"
@@ -42,8 +42,9 @@ def finding(wanted: Wanted) -> tuple[str, Sequence[object]]:
     free = f" AND {FREE}" if wanted.which and not wanted.held else ""
     among = _AMONG if wanted.which == "expired" else "loopwright_threads"
     sql = (
-        f"SELECT name, state = 'asks' AS asks, bytes, {HELD} AS held, {LEFT} AND {ENDED} AS expired"
-        f" FROM {among} WHERE {_WHERE[wanted.which]}{free} ORDER BY {_ORDER[wanted.order]}"
+        f"SELECT name, state = 'asks' AS asks, bytes, {HELD} AS held,"
+        f" {UNENDED} AND {ENDED} AS expired FROM {among}"
+        f" WHERE {_WHERE[wanted.which]}{free} ORDER BY {_ORDER[wanted.order]}"
     )
     return (sql, []) if wanted.limit is None else (f"{sql} LIMIT %s", [wanted.limit])
 

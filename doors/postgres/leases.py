@@ -11,7 +11,7 @@ import platform
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import nan
@@ -24,7 +24,7 @@ from ...state.meters import TAKEOVERS, UNWRITTEN, measure
 from ..hands import Hands
 from ..journal.sql import cause_of
 from ..locks.held import lose, lost, name_of, thread_of
-from .pool import executed
+from .pool import Pool
 from .schema import HELD, LOST
 
 LEASE: Final = 30.0
@@ -82,7 +82,7 @@ class Leases:
     """The leases of this process in one database; see `Locks`. Safe to use from several threads."""
 
     def __init__(
-        self, pool: Any, errors: tuple[type[Exception], ...], database: str, lease: float = LEASE
+        self, pool: Pool, errors: tuple[type[Exception], ...], database: str, lease: float = LEASE
     ) -> None:
         """Take leases of so many seconds through a pool that gives rows as dicts."""
         self.seconds = lease
@@ -114,7 +114,7 @@ class Leases:
         token = secrets.randbits(63)
         with self._reached():
             about = [storable(name), _me(doing), token, self.seconds, ticket]
-            (found,) = self._run(_TAKE, about)
+            (found,) = self._pool.rows(_TAKE, about)
         if found["holder"] is not None:
             return in_words(found["holder"])
         if found["gone"]:
@@ -131,7 +131,7 @@ class Leases:
     def enter(self, name: str) -> int:
         """Get in line for a name; kept there by the heartbeat until `leave`."""
         with self._reached():
-            (found,) = self._run(_ENTER, [storable(name), _me(), _TICKETS_LAST])
+            (found,) = self._pool.rows(_ENTER, [storable(name), _me(), _TICKETS_LAST])
         with self._lock:
             self._tickets.add(found["ticket"])
             self._live()
@@ -144,11 +144,11 @@ class Leases:
             self._tickets.discard(ticket)
         if not taken:
             with suppress(*self._errors):
-                self._run(_LEAVE, [ticket])
+                self._pool.rows(_LEAVE, [ticket])
 
     def holder(self, name: str) -> str | None:
         """Who holds a thread, in words; None where nobody does."""
-        found = self._run(_HOLDER, [storable(name)])
+        found = self._pool.rows(_HOLDER, [storable(name)])
         return in_words(found[0]["owner"] or "") if found else None
 
     def token(self, name: str) -> int | None:
@@ -187,9 +187,9 @@ class Leases:
         try:
             if len(leaving) == 1:  # as mostly; it is planned once
                 ((name, token),) = leaving.items()
-                self._run(_FREE_ONE, [storable(name), token])
+                self._pool.rows(_FREE_ONE, [storable(name), token])
             else:
-                self._run(_FREE, _sent(leaving))
+                self._pool.rows(_FREE, _sent(leaving))
         except self._errors:
             return False
         with self._lock:
@@ -240,7 +240,7 @@ class Leases:
         if not self._tickets:
             return True
         try:
-            self._run(_WAIT, [_TICKETS_LAST, [*self._tickets]])
+            self._pool.rows(_WAIT, [_TICKETS_LAST, [*self._tickets]])
         except self._errors:
             return False
         return True
@@ -254,7 +254,7 @@ class Leases:
         with self._lock:
             held = dict(self._held)
         try:
-            rows = self._run(_RENEW, [*_sent(held), self.seconds])
+            rows = self._pool.rows(_RENEW, [*_sent(held), self.seconds])
         except self._errors:
             return False
         names = {token: name for name, token in held.items()}
@@ -263,11 +263,6 @@ class Leases:
             if not row["mine"] and self._held.get(name) == row["token"]:
                 lose(self.domain, name, in_words(row["owner"] or ""))
         return all(row["renewed"] or not row["mine"] for row in rows)
-
-    def _run(self, sql: str, values: Sequence[object]) -> list[Any]:
-        """Run a statement that may be run twice."""
-        rows: list[Any] = self._pool.run(partial(executed, sql=sql, values=values))
-        return rows
 
 
 class LeaseTicket:
@@ -308,7 +303,7 @@ def _me(doing: str = "") -> str:
     return f"process {os.getpid()}{doing} on {platform.node()}"
 
 
-def _free_all(pool: Any, held: Mapping[str, int], process: int) -> None:
+def _free_all(pool: Pool, held: Mapping[str, int], process: int) -> None:
     if held and os.getpid() == process and not pool.closed:
         with suppress(Exception), pool.connection(timeout=1) as connection:
             connection.execute(_FREE, _sent(held))

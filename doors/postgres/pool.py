@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -114,6 +115,10 @@ class Pool:
                 self._used.clear()
         with self.connection() as connection:
             return work(connection)
+
+    def rows(self, sql: str, values: Sequence[object]) -> list[Any]:
+        """Those of a statement that may be run twice."""
+        return self.run(partial(executed, sql=sql, values=values))
 
     def suspect(self) -> None:
         """Have all of them checked before they are used."""

@@ -131,8 +131,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         passes = _passes(given, checkpoint, metadata)
         step = Step(given.get("checkpoint_id"), checkpoint, told, passes=passes)
         place = _place(given, checkpoint["id"])
-        self._news.saved(*place[:2], self._holds(*place[:2]))
-        with self._saving() as saving:
+        with self._saving(place) as saving:
             saving.put(place, step)
         return _next(given, checkpoint)
 
@@ -146,8 +145,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         """Save what a task wrote; see LangGraph."""
         given = config["configurable"]
         place = _place(given, given["checkpoint_id"])
-        self._news.saved(*place[:2], self._holds(*place[:2]))
-        with self._saving() as saving:
+        with self._saving(place) as saving:
             saving.put_writes(place, writes, task_id, task_path)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -257,8 +255,9 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         return self._read(sql, values, again=False)
 
     @contextmanager
-    def _saving(self) -> Iterator["Saving"]:
+    def _saving(self, place: Place) -> Iterator[Saving]:
         """What is saved in the block counts all or not at all; in the line with other jobs."""
+        self._news.saved(*place[:2], self._holds(*place[:2]))
         if self.line.is_here:
             yield self._here.saving
             return

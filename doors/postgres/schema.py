@@ -26,7 +26,7 @@ FREE: Final = f"(until IS NULL OR {ENDED})"
 """Whoever comes may take it."""
 _T_FREE: Final = FREE.replace("until", "t.until")
 
-LEFT: Final = "state IN ('unfinished', 'asks')"
+UNENDED: Final = "state IN ('unfinished', 'asks')"
 """Its turn has not ended."""
 
 HOLDS: Final = (
@@ -63,7 +63,7 @@ CREATE TABLE IF NOT EXISTS loopwright_waiting (
     "CREATE INDEX IF NOT EXISTS loopwright_threads_by_age ON loopwright_threads (updated)",
     "CREATE INDEX IF NOT EXISTS loopwright_threads_by_size ON loopwright_threads (bytes)",
     "CREATE INDEX IF NOT EXISTS loopwright_threads_left ON loopwright_threads (state, updated)"
-    f" WHERE {LEFT} OR status <> 'complete'",
+    f" WHERE {UNENDED} OR status <> 'complete'",
     # Takes a thread, or tells who holds it. One whose lease has ended may have left a transaction
     # open that locks the row (a process that is frozen, a machine that is gone): it is ended.
     # `place` is the ticket of one who waits; whoever has none does not go before those who have.

@@ -3,16 +3,15 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from ...state.canonical import storable
 from ...state.journal import Fence
 from ..journal.sql import BUSY_SECONDS, cause_of
 from ..journal.tables import Execute, NotDone
 from .leases import Leases, told_lost
-from .pool import Begun, executed
-from .schema import ENDED, HELD, HOLDS, LEFT
+from .pool import Begun, Pool
+from .schema import ENDED, HELD, HOLDS, UNENDED
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
@@ -38,15 +37,15 @@ class PostgresTables:
         " AND NOT EXISTS (SELECT FROM loopwright_threads held WHERE held.name = turn.thread"
         f" AND (held.{HELD} OR held.state = 'asks' AND turn.state = 'asks'))"
     )
-    left = (
+    died = (
         "SELECT name, graph, token, extract(epoch FROM updated)::float8 AS at"
         " FROM loopwright_threads WHERE graph IN ({graphs})"
-        f" AND {LEFT} AND {ENDED}"
+        f" AND {UNENDED} AND {ENDED}"
     )
     skips = " FOR UPDATE SKIP LOCKED"
 
     def __init__(
-        self, pool: Any, errors: tuple[type[Exception], ...], name: str, leases: Leases
+        self, pool: Pool, errors: tuple[type[Exception], ...], name: str, leases: Leases
     ) -> None:
         """Use a pool that gives rows as dicts; whoever opened it closes it."""
         self.errors, self.name = errors, name
@@ -59,7 +58,7 @@ class PostgresTables:
         """See Tables."""
         with told_lost(self.errors):
             if thread is None:
-                yield self._once
+                yield self._pool.rows
                 return
             self.before(storable(thread))
             begun: Begun | None = None
@@ -76,7 +75,7 @@ class PostgresTables:
         """Whether a transaction counts whose end was not told; one that asked nothing is not it."""
         until = time.monotonic() + BUSY_SECONDS
         while number is not None:
-            (found,) = self._once(_STATUS, [number])
+            (found,) = self._pool.rows(_STATUS, [number])
             if found["status"] != "in progress":
                 return bool(found["status"] == "committed")
             if time.monotonic() > until:
@@ -90,10 +89,6 @@ class PostgresTables:
         if shown is None:
             return _ONE_AT_A_TIME, [storable(thread)]
         return _HELD, [storable(thread), *[storable(shown.name), shown.token] * 2]
-
-    def _once(self, sql: str, values: Sequence[object]) -> list[Any]:
-        found: list[Any] = self._pool.run(partial(executed, sql=sql, values=values))
-        return found
 
     def holds(self, thread: str) -> tuple[str, Sequence[object]]:
         """See Tables."""

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from ...state.canonical import storable
-from ...state.errors import DatabaseError, SettingsError
+from ...state.errors import SettingsError
 from ...state.journal import Journal
-from ..journal.sql import SqlJournal, cause_of, create
-from ..journal.tables import Execute, NotDone, Tables, again
+from ..journal.sql import SqlJournal, create, in_words
+from ..journal.tables import Execute, Tables, again
 
 TURN_KEY: Final = "loopwright_turn"
 """Under this key checkpoints and messages say which enqueued turn they are of."""
@@ -107,7 +107,7 @@ _END: Final = (
 )
 _ADOPT: Final = (
     "INSERT INTO loopwright_turns (thread, name, graph, kind, body, since, due)"
-    " SELECT name, 'resume ' || token, graph, 'resume', '{}', {now}, {now} FROM ({left}) AS found"
+    " SELECT name, 'resume ' || token, graph, 'resume', '{}', {now}, {now} FROM ({died}) AS found"
     " WHERE NOT EXISTS (SELECT 1 FROM loopwright_turns AS turn WHERE turn.thread = found.name"
     f" AND ({_OPEN} OR state = 'aside' AND since >= at)) ON CONFLICT (thread, name) DO NOTHING"
 )
@@ -115,6 +115,10 @@ _SWEEP: Final = (
     "DELETE FROM loopwright_turns WHERE state IN ('ended', 'dequeued') AND since < {now} - ?"
 )
 _FORGET: Final = "DELETE FROM loopwright_turns WHERE thread = ?"
+_AWAY: Final = (
+    "Cannot use the queue of turns in {database!r} ({cause}): what was enqueued is kept there, and"
+    " waits until the database can be used again."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,11 +237,11 @@ class Turns:
         return [_turn(row) for row in found]
 
     def adopt(self, graphs: Sequence[str]) -> None:
-        """Enqueue what nobody enqueued, is unfinished, and that nobody is at; see Tables.left."""
-        left = self._journal.open().left.replace("{graphs}", ", ".join("?" * len(graphs)))
-        if left:
+        """Enqueue what nobody enqueued, is unfinished, and that nobody is at; see Tables.died."""
+        died = self._journal.open().died.replace("{graphs}", ", ".join("?" * len(graphs)))
+        if died:
             with self._block() as execute:
-                execute(_ADOPT.replace("{left}", left), graphs)
+                execute(_ADOPT.replace("{died}", died), graphs)
 
     def begin(self, turn: Turn) -> Turn | None:
         """Record that its thread is held for it; None where it is over."""
@@ -279,20 +283,13 @@ class Turns:
     @contextmanager
     def _block(self, thread: str | None = None) -> Iterator[Execute]:
         tables = self._journal.open()
-        failures: tuple[type[Exception], ...] = (*tables.errors, NotDone)
-        try:
+        with in_words(tables, _AWAY):
             if not self._complete:
                 with self._lock:
                     create(tables, _SCHEMA)
                     self._complete = True
             with tables.block(thread) as execute:
                 yield lambda sql, values: execute(_spelled(sql, tables), values)
-        except failures as error:
-            msg = (
-                f"Cannot use the queue of turns in {tables.name!r} ({cause_of(error)}): what was"
-                " enqueued is kept there, and waits until the database can be used again."
-            )
-            raise (NotDone if isinstance(error, NotDone) else DatabaseError)(msg) from error
 
 
 def queue_of(journal: Journal) -> Turns | None:

@@ -19,7 +19,7 @@ class SqliteTables:
     made = False
     packs = True
     now = "((julianday('now') - 2440587.5) * 86400.0)"
-    free = left = skips = ""
+    free = died = skips = ""
 
     def __init__(
         self,

@@ -225,8 +225,8 @@ class Shelf:
     def grants(self, thread):
         return self.allowed[thread]
 
-    def model_calls(self, thread, turn, *, add=0, at_least=0):
-        self.counted[thread, turn] = max(self.counted[thread, turn], at_least) + add
+    def model_calls(self, thread, turn, *, add=0):
+        self.counted[thread, turn] += add
         return self.counted[thread, turn]
 
     def forget(self, thread):

@@ -80,13 +80,7 @@ def results(request, tmp_path):
     fsspec.filesystem("memory").store.clear()
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def test_a_long_result_is_an_object_that_is_read_pruned_and_deleted(
-    kind, results, request, tmp_path
-):
-    url = f"sqlite:///{tmp_path}/t.db"
-    if kind == "postgres":
-        url = request.getfixturevalue("postgres_url")
+def test_a_long_result_is_an_object_that_is_read_pruned_and_deleted(url, results):
     with open_durability(url, results=results) as kept:
         first: list[str] = []
         done = reader(kept, first.append).invoke(GO, on("t"))
@@ -112,13 +106,7 @@ def test_a_long_result_is_an_object_that_is_read_pruned_and_deleted(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def test_who_is_killed_over_an_object_leaves_none_that_is_half_written(
-    kind, when, request, tmp_path
-):
-    url = f"sqlite:///{tmp_path}/t.db"
-    if kind == "postgres":
-        url = request.getfixturevalue("postgres_url")
+def test_who_is_killed_over_an_object_leaves_none_that_is_half_written(url, when, tmp_path):
     folder = tmp_path / "results"
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
@@ -198,7 +186,7 @@ def test_what_cannot_be_opened_is_told_in_a_sentence(url, why):
 
 def test_without_fsspec_its_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    with pytest.raises(DatabaseError, match=r"fsspec is not installed.*'loopwright\[objects\]'"):
+    with pytest.raises(DatabaseError, match=r"fsspec is not installed.*'\.\[objects\]'"):
         open_durability("sqlite:///:memory:", results="s3://bucket")
 
 

@@ -177,7 +177,9 @@ async def test_processes_stand_in_one_line_on_postgres(bouncer_url):
         open_durability(bouncer_url, lease=1.2) as database,
         waiters(bouncer_url, "killed", "frozen", "third") as (killed, frozen, third),
     ):
-        count = partial(database.locks._run, "SELECT count(*) AS n FROM loopwright_waiting", [])
+        count = partial(
+            database.locks._pool.rows, "SELECT count(*) AS n FROM loopwright_waiting", []
+        )
 
         async def until_tickets(number):
             deadline = time.monotonic() + PATIENCE
