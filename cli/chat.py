@@ -16,12 +16,13 @@ from ..doors.durability import Durability
 from ..doors.threads.listing import EXPIRY, ThreadSummary
 from ..graphs.registry import builder_of
 from ..state.errors import LoopwrightError
+from ..state.units import plural
 from .approvals import Asker
 from .ctrl_c import Back, CtrlC
 from .keyboard import Keyboard
 from .run import Session, opened
 from .settings import NO_MODEL, Settings, new_thread_id, thread_named
-from .terminal import Code, Output, attempted, clean, interrupted, plural, signals_to, typed_line
+from .terminal import Code, Output, attempted, clean, interrupted, signals_to, typed_line
 from .threads import in_words, to_resume
 from .view import LiveView, PlainView
 

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from ..doors.threads.what_stays import Pruned
 from ..state.environment import stated
 from ..state.errors import DatabaseError, SettingsError
-from ..state.units import size_text
+from ..state.units import plural, size_text
 from .settings import Settings, age_of, thread_named
-from .terminal import Code, Output, clean, plural
+from .terminal import Code, Output, clean
 
 _NAMED: Final = 20
 """Threads that are named, each with why it was left; of more than that only the reasons are."""

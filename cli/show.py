@@ -22,11 +22,12 @@ from ..state.environment import stated
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
+from ..state.units import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
 from .agents import named_agent
 from .settings import NO_MODEL, Settings
-from .terminal import Code, Output, plural, short
+from .terminal import Code, Output, short
 
 _MODEL_DEADLINE: Final = 30.0
 _WORKS, _WARNING, _BROKEN = "✓", "!", "✗"

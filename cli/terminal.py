@@ -197,11 +197,6 @@ def call_text(tool: object, arguments: object, limit: int = 100) -> str:
     return short(f"{tool} {shown}", limit)
 
 
-def plural(count: int, noun: str) -> str:
-    """`1 task`, `2 tasks`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 @contextmanager
 def signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
     """Send Ctrl-C and SIGTERM to a handler. Only the main thread can; elsewhere nothing changes."""

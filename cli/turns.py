@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import messages_from_dict
@@ -33,14 +34,15 @@ def show_turns(settings: Settings, output: Output, thread: str | None, limit: in
 
 
 def dequeue_turn(settings: Settings, output: Output, thread: str, name: str) -> int:
-    """Take a turn back that has not begun; the exit code.
+    """Take a turn back that nobody is at; the exit code.
 
     Raises:
         SettingsError: The thread has none with this id, or it was too late.
     """
     with settings.open() as durability:
         queue = queue_of(durability.journal)
-        turn = queue.dequeue(thread_named(thread), name) if queue else None
+        held = partial(getattr, durability, "locks")
+        turn = queue.dequeue(thread_named(thread), name, held) if queue else None
     if turn is None or turn.state != "dequeued":
         how = f"is {turn.state} already" if turn else "is not known: see `loopwright turns`"
         stop = f": `loopwright stop {thread}` ends it" if turn and not turn.over else ""

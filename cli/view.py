@@ -17,10 +17,11 @@ from rich.text import Text
 
 from ..state.contracts import FINISHED
 from ..state.plan import progress
+from ..state.units import plural
 from .keyboard import Keyboard
 from .progress import UNFINISHED, Board, Event, Step, items_text, line_of, spend_text
 from .settings import NO_MODEL
-from .terminal import Output, call_text, clean, plural, short, without_echo
+from .terminal import Output, call_text, clean, short, without_echo
 
 STOPPING: Final = (
     "Stopping after what is running now; the thread stays saved. Ctrl-C again stops at once."

@@ -1,9 +1,9 @@
 """What was looked at in a database, and what is to be done; see `health`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
-from ..state.units import span
+from ..state.units import plural, span
 
 Level = Literal["ok", "warning", "broken"]
 Told = tuple[Level, str]
@@ -12,12 +12,18 @@ Told = tuple[Level, str]
 LATE: Final = 60.0
 """Seconds: a turn that waits for longer, and a lease that ended so long ago, want a worker."""
 
-TURNS: Final = """
-SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting,
+LEFT: Final = "state IN ('waiting', 'begun', 'asks', 'aside')"
+"""Of a turn's row: it is to run, or somebody has to look after it. An index has these alone."""
+
+TURNS: Final = f"""
+SELECT graph, count(*) FILTER (WHERE state = 'waiting') AS waiting,
     count(*) FILTER (WHERE state = 'aside') AS aside,
-    {now} - min(since) FILTER (WHERE state = 'waiting' AND due <= {now}) AS seconds
-FROM loopwright_turns
+    {{now}} - min(since) FILTER (WHERE state = 'waiting' AND due <= {{now}}) AS seconds
+FROM loopwright_turns WHERE {LEFT} GROUP BY graph
 """
+
+_NAMED: Final = 3
+"""Graphs of which is told how long their turns wait."""
 
 
 class Finding(NamedTuple):
@@ -28,14 +34,31 @@ class Finding(NamedTuple):
     text: str
 
 
-def queued(waiting: int, aside: int, seconds: float | None) -> Iterator[Told]:
-    """What is to be said of turns that wait, the oldest that could run for so many seconds."""
+def queued(graphs: Iterable[tuple[str, int, int, float | None]]) -> Iterator[Told]:
+    """What is to be said of turns that wait.
+
+    Args:
+        graphs: Of each its name, how many of its turns wait, how many are set aside, and for how
+            many seconds the oldest waits that could run.
+    """
+    waiting = aside = 0
+    late: list[tuple[float, str]] = []
+    for graph, waits, lies, seconds in graphs:
+        waiting, aside = waiting + waits, aside + lies
+        if seconds and seconds > LATE:
+            late.append((seconds, graph))
     if aside:
-        told = f"{aside} turns are set aside, because they cannot run or ended their workers"
-        yield "warning", f"{told}: see why (loopwright turns), mend it, enqueue them again."
-    told = f"{waiting} turns wait in the queue"
-    if seconds and seconds > LATE:
-        oldest = f"the oldest that could run for {span(seconds)}"
-        yield "warning", f"{told}, {oldest}: start a worker, or more of them (loopwright worker)."
-    else:
+        one = aside == 1
+        told = f"{plural(aside, 'turn')} {'is' if one else 'are'} set aside"
+        told += f", because {'it' if one else 'they'} cannot run or ended the workers"
+        advice = "see why (loopwright turns), mend it, then enqueue again or take back"
+        yield "warning", f"{told}: {advice}."
+    told = f"{plural(waiting, 'turn')} {'waits' if waiting == 1 else 'wait'} in the queue"
+    if not late:
         yield "ok", f"{told}."
+        return
+    late.sort(reverse=True)
+    oldest = ", ".join(f"of {graph} for {span(seconds)}" for seconds, graph in late[:_NAMED])
+    more = f", and {plural(len(late) - _NAMED, 'more graph')}" if len(late) > _NAMED else ""
+    advice = "start a worker that runs them, or more of them (loopwright worker)"
+    yield "warning", f"{told}, the oldest that could run {oldest}{more}: {advice}."

@@ -211,7 +211,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
             AnswerRejected: an answer that no pending question can take.
             SettingsError: a wrong context, or `durability="exit"` where tools write.
         """
-        began, goes_on = time.time(), False
+        began, goes_on = time.monotonic(), False
         client = self._is_client(self._configurable(config))
         wait = wait_of(options.pop("wait", None), os.environ if client else {})
         while True:
@@ -299,21 +299,29 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Write into the thread's state; see LangGraph. A client of a server may not."""
+        """Write into the state of a thread that no run holds; see `abulk_update_state`."""
         return run_blocking(self.abulk_update_state(self._lent(config), supersteps))
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Write into the thread's state; see LangGraph. A client of a server may not."""
+        """Write into the state of a thread that no run holds; see LangGraph.
+
+        Raises:
+            ThreadBusy: A run of the thread has not ended; it would go on without what is written.
+            SettingsError: A client of a server may not.
+        """
         run = self._run(None, config, {})
         check_keys(run.configurable, runs=False)
-        if self._is_client(run.configurable):
+        if client := self._is_client(run.configurable):
             check_update(supersteps)
-        if (newest := await run.newest()) is not None:
-            keep_order(run, newest)
-            await check_values(run, newest.saved.config, newest.saved.parent_config)
-        return await super().abulk_update_state(config, supersteps)
+        wait = wait_of(None, os.environ if client else {})
+        async with run.hold(self.ours.locked_by, wait) as held:
+            if (newest := await run.newest()) is not None:
+                keep_order(run, newest)
+                await check_values(run, newest.saved.config, newest.saved.parent_config)
+            told = run if held is None else run.telling(HELD_KEY, held.entry)
+            return await super().abulk_update_state(told.config, supersteps)
 
     @asynccontextmanager
     async def _door(self, run: Run, began: float, held: Held | None) -> AsyncIterator[Run]:
@@ -336,7 +344,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
             run.session(self.ours.session) as opened,
             beside(opened) as told,
         ):
-            with failing(run, self.ours.graph):
+            with failing(run, self.name or ""):
                 yield told
 
     @asynccontextmanager

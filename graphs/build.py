@@ -217,7 +217,7 @@ def outer_builder(
     builder.inbox = parts.journal
     builder.graph, builder.whole = graph, True
     builder.served = parts.served
-    builder.told = partial(telling, graph)
+    builder.told = partial(telling, parts.name)
     builder.quoted = partial(quote, parts.models, roles_of(graph))
     builder.bounded = lambda given: _bounded(parts, given)
     return builder

@@ -201,13 +201,13 @@ class Journal(Protocol):
 class Wish(NamedTuple):
     """What somebody wishes of a thread whose run goes on: a message for it, or None to stop it.
 
-    `name` is its own, `at` when it was wished, by the clock. A message is as LangChain spells it in
-    JSON, marked with the name.
+    `name` is its own. A message is as LangChain spells it in JSON, marked with the name. `age`: for
+    how many seconds it had waited when it was read, by the clock of where it waits.
     """
 
     name: str
-    at: float
     message: dict[str, Any] | None = None
+    age: float = 0.0
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Bytes and seconds as people say them."""
+"""Numbers of things, bytes and seconds as people say them."""
 
 from typing import Final
 
@@ -19,6 +19,10 @@ def span(seconds: float) -> str:
     """A time in the largest unit of which it is at least one; what is over is left out."""
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:
-            count = int(seconds // size)
-            return f"{count:,} {unit}{'' if count == 1 else 's'}"
+            return plural(int(seconds // size), unit)
     return f"{seconds:.0f} s"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -169,8 +169,10 @@ class SqlJournal:
 
     def leave(self, thread: str, wish: Wish) -> None:
         """See Inbox."""
+        now = self.open().now
         with self._block() as execute:
-            _save(execute, thread, "wish", wish.name, wish._asdict())
+            body = {"name": wish.name, "message": wish.message, "at": _clock(execute, now)}
+            _save(execute, thread, "wish", wish.name, body)
 
     def waiting(self, thread: str) -> list[Wish]:
         """See Inbox. A database in which nothing was ever recorded is not given its tables."""
@@ -178,7 +180,9 @@ class SqlJournal:
             tables = self._connected()
         try:
             with in_words(tables), tables.block() as execute:
-                return [Wish(**body) for body in _find(execute, thread, "wish")]
+                found = _find(execute, thread, "wish")
+                now = _clock(execute, tables.now) if found else 0.0
+                return [Wish(one["name"], one["message"], now - one["at"]) for one in found]
         except DatabaseError:
             if self._complete:
                 raise
@@ -266,6 +270,11 @@ def create(tables: Tables, schema: Sequence[str]) -> None:
                 execute(statement.format(number=tables.number), [])
 
     patiently(make, tables.is_race)
+
+
+def _clock(execute: Execute, now: str) -> float:
+    """The seconds since 1970 by the database's clock, see Tables."""
+    return float(execute(f"SELECT {now} AS now", [])[0]["now"])
 
 
 def _find(

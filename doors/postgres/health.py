@@ -202,8 +202,8 @@ def _leases(connection: Any) -> Iterator[Told]:
 def _turns(connection: Any) -> Iterator[Told]:
     if not ask(connection, "SELECT to_regclass('loopwright_turns') IS NOT NULL AS made")[0]["made"]:
         return
-    (row,) = ask(connection, TURNS.format(now=_NOW))
-    yield from queued(row["waiting"], row["aside"], row["seconds"])
+    rows = ask(connection, TURNS.format(now=_NOW))
+    yield from queued((row["graph"], row["waiting"], row["aside"], row["seconds"]) for row in rows)
 
 
 def _threads(connection: Any) -> Iterator[Told]:

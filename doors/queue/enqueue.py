@@ -5,7 +5,8 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
 from langchain_core.messages import (
     AnyMessage,
@@ -26,6 +27,7 @@ from .. import langgraph_keys as keys
 from ..background import run_blocking
 from ..checkpoints.head import Head
 from ..compiled import Compiled
+from ..durability import Saver, locks_of
 from ..hands import in_hands
 from ..locks.waiting import pauses
 from ..runs.checks import address_answer, in_words
@@ -123,23 +125,26 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
             await asyncio.sleep(min(next(looks), left))
 
     def dequeue(self, config: RunnableConfig, id: str) -> Turn | None:
-        """Take back a turn that has not begun; see `adequeue`."""
+        """Take back a turn that nobody is at; see `adequeue`."""
         return run_blocking(self.adequeue(config, id))
 
     async def adequeue(self, config: RunnableConfig, id: str) -> Turn | None:
-        """Take back a turn that has not begun, or was set aside: no worker runs it any more.
+        """Take back a turn that has not begun, failed, or was set aside: nobody runs it any more.
+
+        What a turn that failed has brought into its thread stays there: `stop` ends that.
 
         Args:
             config: Names the thread.
             id: Of the turn.
 
         Returns:
-            The turn as it stands: `dequeued`, or as it was where that came too late; `stop` ends
-            one that has begun. None where the thread has none with this id.
+            The turn as it stands: `dequeued`, or as it was where that came too late, or a run
+            has the thread; `stop` ends that. None where the thread has none with this id.
         """
         run = self._run(None, config, {})
         turns = self._turns(run)
-        return await in_hands(turns, turns.dequeue, run.thread, id)
+        locked_by = self.ours.locked_by or partial(locks_of, cast("Saver", run.saver))
+        return await in_hands(turns, turns.dequeue, run.thread, id, locked_by)
 
     def _turns(self, run: Run) -> Turns:
         """The queue of its threads.

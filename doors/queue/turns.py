@@ -10,16 +10,18 @@ import json
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from ...state.canonical import storable
-from ...state.errors import SettingsError
+from ...state.errors import SettingsError, ThreadBusy
 from ...state.journal import Journal
+from ..findings import LEFT
 from ..journal.sql import SqlJournal, create, in_words
 from ..journal.tables import Execute, Tables, again
+from ..locks.held import LockedBy, held_here
 
 TURN_KEY: Final = "loopwright_turn"
 """Under this key checkpoints and messages say which enqueued turn they are of."""
@@ -47,6 +49,7 @@ CREATE TABLE IF NOT EXISTS loopwright_turns (
 )""",
     "CREATE INDEX IF NOT EXISTS loopwright_turns_due ON loopwright_turns (due)"
     " WHERE due IS NOT NULL",
+    f"CREATE INDEX IF NOT EXISTS loopwright_turns_left ON loopwright_turns (seq) WHERE {LEFT}",
     "CREATE INDEX IF NOT EXISTS loopwright_turns_urgent ON loopwright_turns (due)"
     " WHERE due IS NOT NULL AND (state <> 'waiting' OR kind = 'answer')",
 )
@@ -68,14 +71,11 @@ _ANSWERS: Final = (
     f" WHERE thread = ? AND kind = 'answer' AND due IS NULL AND {_OPEN}"
 )
 _READ: Final = "SELECT * FROM loopwright_turns WHERE thread = ? AND name = ?"
-_LIST: Final = (
-    "SELECT * FROM loopwright_turns WHERE state IN ('waiting', 'begun', 'asks', 'aside'){of}"
-    " ORDER BY seq LIMIT ?"
-)
+_LIST: Final = f"SELECT * FROM loopwright_turns WHERE {LEFT}{{of}} ORDER BY seq LIMIT ?"
 _DEQUEUE: Final = (
     "UPDATE loopwright_turns SET state = 'dequeued', why = '', due = NULL, since = {now}"
     " WHERE thread = ? AND name = ?"
-    " AND (state IN ('waiting', 'aside') OR state = 'begun' AND runs = 0)"
+    " AND (state IN ('waiting', 'aside') OR state = 'begun' AND (runs = 0 OR why <> '' AND ? = 1))"
 )
 # What was taken before, and answers, go before what was not, however long that has waited: the
 # turn of a worker that dies keeps its place.
@@ -212,12 +212,23 @@ class Turns:
             found = execute(_LIST.replace("{of}", of), [*values, most or sys.maxsize])
         return [_turn(row) for row in found]
 
+    def dequeue(self, thread: str, name: str, locked_by: LockedBy) -> Turn | None:
+        """Take a turn back that nobody is at; as it stands then.
+
+        The thread of one that failed is held meanwhile: whoever has it may be at this turn.
+        """
+        turn = self._dequeued(thread, name, failed=False)
+        if turn is None or turn.over or not turn.why:
+            return turn
+        with suppress(ThreadBusy), held_here(locked_by, thread):
+            return self._dequeued(thread, name, failed=True)
+        return turn
+
     @again
-    def dequeue(self, thread: str, name: str) -> Turn | None:
-        """Take a turn back, unless it has begun; as it stands then."""
+    def _dequeued(self, thread: str, name: str, *, failed: bool) -> Turn | None:
         key = [storable(thread), storable(name)]
         with self._block(key[0]) as execute:
-            execute(_DEQUEUE, key)
+            execute(_DEQUEUE, [*key, int(failed)])
             execute(f"{_CALL} AND due IS NULL", key[:1])
             found = execute(_READ, key)
         return _turn(found[0]) if found else None

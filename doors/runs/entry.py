@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, Final, Protocol
 
 from langchain_core.messages import AnyMessage, BaseMessage
@@ -23,7 +24,7 @@ from ..queue.due import Due
 from .checks import address_answer, check_input
 from .continuing import Continues, check_nodes, check_values, keep_order
 from .outside import unmarked, withdraws
-from .run import Run, saved_values
+from .run import Run, saved_values, write
 from .taken_back import put_back
 from .wishes import Heeded, heeded
 
@@ -38,12 +39,9 @@ class Entered(Continues, Protocol):
     async def aget_state(self, config: RunnableConfig) -> StateSnapshot:
         """The thread's state."""
 
-    async def abulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
-        """Write into the thread's state."""
-
 
 async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run:
-    """Check and complete a run of the whole graph, whose caller called at `began`.
+    """Check and complete a run of the whole graph, whose caller called at `began`; see `heeded`.
 
     One read of the thread's head; a second one only where old state is migrated, an ended thread is
     resumed, somebody steers, or a client names messages. A client's run asks if it has begun yet.
@@ -53,7 +51,7 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
     if run.saver is None:
         return run
     if isinstance(given, Due) and run.input is None:  # a worker goes on, whom nobody asked to
-        began = 0.0
+        began = -inf
     run = replace(run, options=_durable(graph, run.options))
     head = head or await run.head()
     keep_order(run, await run.newest() if run.addressed else head)
@@ -67,7 +65,7 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
     if await run.repeats(head, client=client):
         return await _again(graph, run, head)
     if stops and STOPPING not in graph.channels:
-        await graph.abulk_update_state(run.where(), [[StateUpdate(None, END)]])
+        await write(graph, run.where(), StateUpdate(None, END))
         return replace(run, input=None)
     inbox = graph.ours.inbox
     waiting = await heeded(run, inbox, began)

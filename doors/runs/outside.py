@@ -89,7 +89,9 @@ def _inside(configurable: Mapping[str, Any]) -> bool:
 
 def _may(key: str, value: object, inside: bool, runs: bool) -> bool:
     if kind := _OURS.get(key):
-        return inside and isinstance(value, kind | None)
+        # Of a state that is written: the graph around, whose door holds the thread.
+        handed = inside or (key == HELD_KEY and not runs)
+        return handed and isinstance(value, kind | None)
     if inside:
         return True
     if key in keys.INNER_COORDINATES:

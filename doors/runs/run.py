@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command, Interrupt
+from langgraph.types import Command, Interrupt, StateUpdate
 
 from ...state.context import SESSION_KEY, OpenSession
 from .. import langgraph_keys as keys
@@ -102,7 +102,7 @@ class Run:
         if self.saver is None or not self.thread:
             return nullcontext()
         around = self.configurable.get(HELD_KEY)
-        if self.nested and isinstance(around, Holding) and around.covers(self.thread):
+        if isinstance(around, Holding) and around.covers(self.thread):
             return nullcontext()
         return thread_lock(locked_by or partial(locks_of, self.saver), self.locked, wait)
 
@@ -112,7 +112,8 @@ class Run:
 
         A graph inside somebody else's graph, whose runs nobody keeps apart, has a part of it.
         """
-        part = self.configurable.get("checkpoint_ns") if self.nested else None
+        within = self.nested or keys.SAVER in self.configurable
+        part = self.configurable.get("checkpoint_ns") if within else None
         return name_of(self.thread, part or "")
 
     @asynccontextmanager
@@ -166,6 +167,11 @@ class Run:
             if saved := await saver.aget_tuple(self.where(place)):
                 inner[place] = {one.id for one in await self._open(Head(saved), place)}
         return open_questions(head, inner, around)
+
+
+async def write(graph: Any, where: RunnableConfig, update: StateUpdate) -> None:
+    """Write into the state of a thread that is held, which the graph's own door would hold."""
+    await CompiledStateGraph.abulk_update_state(graph, where, [[update]])
 
 
 async def saved_values(graph: Any, configurable: Mapping[str, Any]) -> dict[str, Any]:

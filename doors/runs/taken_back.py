@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, empty_checkpoint
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateUpdate
 
 from .. import langgraph_keys as keys
 from ..checkpoints.head import Head
-from .run import Run
+from .run import Run, write
 
 _COPY: Final = "__copy__"
 """What LangGraph calls the node of an update that saves an older checkpoint as the newest."""
@@ -34,8 +33,7 @@ async def put_back(graph: Any, run: Run, head: Head) -> bool:
     async for saved in saver.alist(place):
         if saved.metadata.get("run_id") != gone:
             where = {**saved.config["configurable"], keys.SAVER: saver}
-            copied = [[StateUpdate(None, _COPY)]]
-            await CompiledStateGraph.abulk_update_state(graph, {"configurable": where}, copied)
+            await write(graph, {"configurable": where}, StateUpdate(None, _COPY))
             return True
     if not head.waiting() or head.values.get("turn", 0) > 1:
         return False

@@ -45,6 +45,9 @@ from .run import Run
 STOP: Final[Command[Any]] = Command(goto=END)
 """What ends the turn of a thread at rest; see `outside.withdraws`."""
 
+_GRAIN: Final = 0.002
+"""Seconds: SQLite tells the time in milliseconds."""
+
 _OF_A_RUN: Final = ("run_id", "checkpoint_id")
 """What names the run that was asked for, and where it began."""
 
@@ -55,7 +58,7 @@ Graph = Surrounded[Any, Any, Any, Any]
 
 def to_stop() -> Wish:
     """The wish that the turn ends."""
-    return Wish(uuid.uuid4().hex, time.time())
+    return Wish(uuid.uuid4().hex)
 
 
 def to_steer(message: object) -> Wish:
@@ -72,7 +75,7 @@ def to_steer(message: object) -> Wish:
         if isinstance(read, HumanMessage) and read.content:
             marked = {**read.additional_kwargs, STEERS: name}
             about = {"id": read.id or name, "additional_kwargs": marked}
-            return Wish(name, time.time(), message_to_dict(read.model_copy(update=about)))
+            return Wish(name, message_to_dict(read.model_copy(update=about)))
         why = "it is none of the user's, or empty"
     msg = f"The message cannot be handed to the thread: {why.rstrip('.')}. Give its words."
     raise SettingsError(msg)
@@ -217,7 +220,7 @@ async def heeded(run: Run, inbox: Recorder | None, began: float) -> Heeded:
     Args:
         run: The run.
         inbox: Where wishes wait.
-        began: When its caller called.
+        began: When its caller called, by `time.monotonic`.
     """
     control = run.options.get("control")
     if inbox is None or not isinstance(control, Control) or run.addressed:
@@ -225,7 +228,8 @@ async def heeded(run: Run, inbox: Recorder | None, began: float) -> Heeded:
     if not (wishes := await inbox.waiting(run.thread)):
         return Heeded()
     stops = run.input == STOP
-    if not stops and wishes[-1].message is None and wishes[-1].at >= began:
+    since = time.monotonic() - began + _GRAIN
+    if not stops and wishes[-1].message is None and wishes[-1].age <= since:
         control.ring("stop")
         wishes = wishes[:-1]
     said = [wish for wish in wishes if wish.message is not None]

@@ -90,7 +90,7 @@ def _inside(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
     count = len(connection.execute(THREADS_SQL).fetchall()) if "checkpoints" in tables else 0
     if "loopwright_turns" in tables:
         sql = TURNS.format(now=repr(time.time()))
-        for level, text in queued(*connection.execute(sql).fetchone()):
+        for level, text in queued(connection.execute(sql)):
             yield Finding(level, "turns", text)
     unused = int(str(ask("freelist_count"))) * int(str(ask("page_size")))
     spare = f"; {size_text(unused)} of it are unused: loopwright prune gives them back"

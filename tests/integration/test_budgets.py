@@ -7,6 +7,7 @@ from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_react, open_durability
 from support import dying, killed
+from support.patience import PATIENCE
 from support.reacting import DONE, THREAD, said, shelf
 from support.scripts import call, thought
 
@@ -17,7 +18,7 @@ def test_crashes_in_model_calls_do_not_refill_the_allowance(tmp_path):
     (tmp_path / "asked").write_text("0")
     for given in (said(), None, None):
         process = killed.spawn(dying.begin, tmp_path, given)
-        process.join(60)
+        process.join(PATIENCE)
         assert process.exitcode == -signal.SIGKILL
     model = ScriptedModel({"thought": [DONE]})
     with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:

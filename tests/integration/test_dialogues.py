@@ -9,6 +9,7 @@ import pytest
 from loopwright import open_durability
 from support import forked
 from support.dialogues import WAYS, all_of, dialogues, opened
+from support.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def world(tmp_path_factory):
         str(path),
     ]
     with subprocess.Popen([*command, "--http", str(port)], stderr=subprocess.DEVNULL) as server:
-        for _ in range(600):
+        for _ in range(int(PATIENCE / 0.05)):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from contextlib import suppress
 
 import pytest
@@ -14,8 +13,6 @@ from typer.testing import CliRunner
 
 from loopwright import (
     AnswerRejected,
-    ModelCallFailed,
-    ScriptedModel,
     SettingsError,
     ThreadIncompatible,
     build_plan_execute_verify,
@@ -26,73 +23,17 @@ from loopwright.cli.app import app
 from loopwright.doors.health import findings
 from loopwright.doors.queue.due import Due
 from loopwright.doors.queue.turns import Turns
-from loopwright.doors.queue.worker import Worker
 from loopwright.doors.runs.wishes import to_stop
-from loopwright.state import meters
 from support.patience import PATIENCE
-from support.scripts import thought
-
-THREAD = {"configurable": {"thread_id": "t"}}
-
+from support.shop import THREAD, Shop, commanded, said
 
 ASKED = {"messages": [{"role": "user", "content": "hello"}]}
-GOODS = {"apples", "bread", "cheese"}
-
-
-def said(messages):
-    return [m.text for m in messages if m.type == "human" and m.text in GOODS]
 
 
 @pytest.fixture
 def durability(url):
     with open_durability(url) as opened:
         yield opened
-
-
-class Shop:
-    """A graph whose model pays what the user says, with a tool that writes it into a list."""
-
-    def __init__(self, durability, policy="allow"):
-        self.paid, self.away = [], 0
-        self.graph = build_react(
-            model=ScriptedModel(self.answer), tools=[self.pay], policy=policy,
-            durability=durability, observe="direct",
-        )  # fmt: skip
-        self.turns, self.told = Turns(durability.journal), []
-
-    def pay(self, what: str) -> str:
-        """Pay for something."""
-        self.paid.append(what)
-        return f"paid {what}"
-
-    def answer(self, messages, offered):
-        if self.away:
-            self.away -= 1
-            raise ModelCallFailed("the model is away")
-        what = said(messages)[-1]
-        done = any(m.type == "tool" and m.text == f"paid {what}" for m in messages)
-        if not offered:
-            return thought(f"{what} is paid" if done else f"pay {what}", more=not done)
-        return [] if done else [{"name": "pay", "args": {"what": what}}]
-
-    def worker(self, **more):
-        tell = lambda what, turn, why: self.told.append((what, turn and turn.id, why))  # noqa: E731
-        return Worker({self.graph.name: self.graph}, self.turns, report=tell, **more)
-
-    async def work(self, until, **more):
-        """Let a worker work until something holds."""
-        worker = self.worker(**more)
-        working = asyncio.create_task(worker.work())
-        by = time.monotonic() + PATIENCE
-        while not until() and not working.done():
-            assert time.monotonic() < by, self.told
-            await asyncio.sleep(0.02)
-        worker.leave()
-        await working
-
-    def state(self, name):
-        turn = self.graph.enqueued(THREAD, name)
-        return turn and turn.state
 
 
 async def test_each_message_is_a_turn_of_its_own_in_order_and_once(durability):
@@ -224,23 +165,6 @@ def test_nothing_waits_where_nothing_outlives_the_process():
         graph.enqueue(THREAD, "x")
 
 
-async def test_the_doctor_and_the_meter_know_how_many_turns_wait(durability, url, meter):
-    shop = Shop(durability)
-    for name in ("apples", "bread"):
-        shop.graph.enqueue(THREAD, name, id=name)
-    assert ("ok", "turns", "2 turns wait in the queue.") in [*findings(url)]
-    with durability.journal.open().block() as execute:
-        execute("UPDATE loopwright_turns SET since = since - 600, due = due - 600", [])
-    (late,) = [one for one in findings(url) if one.check == "turns"]
-    assert (late.level, late.text.split(":")[0]) == (
-        "warning", "2 turns wait in the queue, the oldest that could run for 10 minutes",
-    )  # fmt: skip
-    await shop.work(lambda: shop.state("bread") == "ended")
-    assert ("ok", "turns", "0 turns wait in the queue.") in [*findings(url)]
-    assert meter.heard(meters.ENQUEUED) == meter.heard(meters.TAKEN) == {("react",): 2}
-    assert meter.heard(meters.RUNS) == {("react", "complete"): 2}
-
-
 def test_the_command_enqueues_once_and_refuses_what_no_worker_knows(durability, url):
     def command(*args):
         return CliRunner().invoke(app, ["enqueue", "t", *args, "--db", url, "--json"])
@@ -287,30 +211,6 @@ async def test_a_worker_takes_what_died_and_leaves_what_was_let_go(postgres_url)
         assert {one.thread_id for one in durability.threads("unfinished")} == {
             "paused", "before", "after",
         }  # fmt: skip
-
-
-def commanded(*args):
-    done = CliRunner().invoke(app, [*args, "--json"])
-    return done.exit_code, json.loads(done.stdout)
-
-
-async def test_a_turn_is_taken_back_before_it_begins(durability, url):
-    shop = Shop(durability)
-    for name in ("apples", "bread", "cheese"):
-        shop.graph.enqueue(THREAD, name, id=name)
-    assert [turn.id for turn in durability.turns("t")] == ["apples", "bread", "cheese"]
-    assert durability.turns("other") == []
-    gone = shop.graph.dequeue(THREAD, "apples")
-    assert (gone.state, gone.over) == ("dequeued", True)
-    assert shop.graph.enqueue(THREAD, "apples", id="apples").state == "dequeued", "a late retry"
-    assert shop.graph.dequeue(THREAD, "never") is None
-    code, told = commanded("dequeue", "t", "bread", "--db", url)
-    assert (code, told["state"], told["message"]) == (0, "dequeued", "bread")
-    await shop.work(lambda: shop.state("cheese") == "ended")
-    assert (shop.paid, durability.turns()) == (["cheese"], [])
-    assert shop.graph.dequeue(THREAD, "cheese").state == "ended"
-    code, told = commanded("dequeue", "t", "cheese", "--db", url)
-    assert (code, told["error"]) == (2, "The turn 'cheese' of the thread 't' is ended already.")
 
 
 @pytest.mark.parametrize("back", [False, True])

@@ -54,6 +54,23 @@ async def test_runs_questions_and_model_calls_are_counted_by_graph(meter):
     }
 
 
+async def test_what_is_counted_of_a_graph_is_told_by_its_own_name(meter, tmp_path):
+    box = {"model": one_step(action=[[call("push", name="owner")]]), "tools": [push]}
+    with open_durability(f"sqlite:///{tmp_path}/threads.db") as kept:
+        graph = build_react(**box, name="shop", policy="ask", durability=kept)
+        graph.enqueue({"configurable": {"thread_id": "u"}}, "Hello")
+        await graph.ainvoke(said(), THREAD)
+        await graph.ainvoke(Command(resume={"type": "approve"}), THREAD)
+        with pytest.raises(GraphRecursionError):
+            await graph.ainvoke(said(), {**THREAD, "recursion_limit": 1})
+    assert meter.heard(meters.QUESTIONS) == {("shop", "tool_approval"): 1}
+    assert meter.heard(meters.RUNS) == {
+        ("shop", "complete"): 1, ("GraphRecursionError", "shop", "error"): 1,
+    }  # fmt: skip
+    assert meter.heard(meters.ENQUEUED) == {("shop",): 1}
+    assert {words[0] for words in meter.heard(meters.OPERATION)} == {"shop"}
+
+
 async def test_a_graph_inside_the_router_is_no_run_of_its_own(meter):
     result = await build_router(model=one_step(), tools=[shelf(), push]).ainvoke(
         said("Look up who owns it")

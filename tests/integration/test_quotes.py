@@ -19,6 +19,7 @@ from loopwright.state.errors import ModelCallFailed, SettingsError
 from loopwright.turn.budget import Budget
 from support import adversary, killed
 from support.adversary import Adversary, within
+from support.patience import PATIENCE
 from support.reacting import DONE, THREAD, said, shelf
 from support.scope import scope_with
 from support.scripts import call, thought
@@ -120,7 +121,7 @@ def test_kills_give_nothing_back(tmp_path, limit, most):
     given, codes = said(), []
     for seed in range(4):
         process = killed.spawn(adversary.run_and_die, tmp_path, given, context, seed, 3)
-        process.join(60)
+        process.join(PATIENCE)
         codes.append(process.exitcode)
         given = None
         if process.exitcode == 0:

@@ -101,6 +101,7 @@ async def cut_off_twice(graph: Any, given: Any, began: asyncio.Event) -> None:
     for _ in range(3):
         run.cancel()
         await asyncio.sleep(0.05)
+    await asyncio.wait([run])
     assert run.cancelled()
 
 

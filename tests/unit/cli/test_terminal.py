@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.cli.terminal import call_text, clean, plural, short
+from loopwright.cli.terminal import call_text, clean, short
+from loopwright.state.units import plural
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 from loopwright import open_durability
 from loopwright.doors.hands import Hands, hands_of, in_hands
+from support.patience import PATIENCE
 from support.toy_graphs import on
 
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -25,7 +26,7 @@ async def test_as_many_threads_wait_for_the_database_as_it_has_connections(postg
         with psycopg.connect(postgres_url) as other:
             other.execute("LOCK TABLE store IN ACCESS EXCLUSIVE MODE")
             reads = [asyncio.create_task(kept.store.aget(("a",), "k")) for _ in range(20)]
-            for _ in range(600):
+            for _ in range(int(PATIENCE / 0.05)):
                 await asyncio.sleep(0.05)
                 if blocked(seen) == 3:
                     break

@@ -8,6 +8,7 @@ import pytest
 
 from loopwright.doors.checkpoints import line as module
 from loopwright.doors.checkpoints.line import Line
+from support.patience import PATIENCE
 
 
 class Book:
@@ -35,7 +36,7 @@ class Book:
 
 async def all_written(line, book, words):
     first = threading.Event()
-    held = asyncio.create_task(line.run(lambda: first.wait(10) and book.write("first")))
+    held = asyncio.create_task(line.run(lambda: first.wait(PATIENCE) and book.write("first")))
     await asyncio.sleep(0)
     jobs = [asyncio.create_task(line.run(lambda word=word: book.write(word))) for word in words]
     await asyncio.sleep(0)
@@ -64,7 +65,7 @@ async def test_one_that_cannot_be_done_takes_nothing_from_the_others():
 async def test_a_caller_that_is_cancelled_does_not_take_its_job_along():
     book = Book()
     line, hold = Line(book.together), threading.Event()
-    slow = asyncio.create_task(line.run(lambda: hold.wait(10) and book.write("slow")))
+    slow = asyncio.create_task(line.run(lambda: hold.wait(PATIENCE) and book.write("slow")))
     job = asyncio.create_task(line.run(lambda: book.write("mine")))
     await asyncio.sleep(0)
     job.cancel()

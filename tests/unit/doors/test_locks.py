@@ -256,7 +256,7 @@ def test_a_forked_child_neither_lets_go_nor_holds_on(database, tmp_path):
         assert asyncio.run(is_free(database.checkpointer)), "the child lives on"
 
 
-async def test_a_run_holds_its_thread_and_reading_or_writing_state_does_not(saver):
+async def test_a_run_holds_its_thread_and_reading_state_does_not(saver):
     graph = asker().compile(saver)
     async for _ in graph.astream(hello(), on("t")):
         assert not await is_free(saver)
@@ -265,7 +265,9 @@ async def test_a_run_holds_its_thread_and_reading_or_writing_state_does_not(save
             await graph.ainvoke(hello(), on("t"))
     assert await is_free(saver), "a question holds nothing"
     async with hold_of(saver, "t"):
-        await graph.aupdate_state(on("t"), {"log": ["by hand"]}, as_node="greet")
+        with pytest.raises(ThreadBusy, match=ME):
+            await graph.aupdate_state(on("t"), {"log": ["by hand"]}, as_node="greet")
+    await graph.aupdate_state(on("t"), {"log": ["by hand"]}, as_node="greet")
     result = await graph.ainvoke(None, on("t"))
     result = await graph.ainvoke(Command(resume="ok"), on("t"))
     assert result["log"] == ["greet", "by hand", "ask:ok", "end"]
