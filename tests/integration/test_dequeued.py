@@ -51,7 +51,7 @@ async def away(*_):
 async def test_a_turn_that_failed_is_taken_back_unless_somebody_is_at_it(
     durability, url, saved, monkeypatch
 ):
-    monkeypatch.setattr("loopwright.doors.queue.worker._PAUSES", (0.01, 0.02))
+    monkeypatch.setattr("loopwright.doors.queue.worker._PAUSES", (600.0, 600.0))
     shop = Shop(durability)
     for name in ("apples", "bread"):
         shop.graph.enqueue(THREAD, name, id=name)
@@ -76,7 +76,7 @@ async def test_a_turn_that_failed_is_taken_back_unless_somebody_is_at_it(
 
 
 async def test_a_turn_that_failed_ends_with_its_thread(durability, monkeypatch):
-    monkeypatch.setattr("loopwright.doors.queue.worker._PAUSES", (0.01, 0.02))
+    monkeypatch.setattr("loopwright.doors.queue.worker._PAUSES", (600.0, 600.0))
     shop = Shop(durability)
     shop.away = 10**6
     for name in ("apples", "bread"):
@@ -84,6 +84,7 @@ async def test_a_turn_that_failed_ends_with_its_thread(durability, monkeypatch):
     await shop.work(lambda: any(what == "failed" for what, *_ in shop.told))
     shop.away = 0
     assert shop.graph.stop(THREAD)["status"] == "cancelled"
+    shop.turns.later(shop.graph.enqueued(THREAD, "apples"), 0, asks=False, failed=False)
     await shop.work(lambda: shop.state("bread") == "ended")
     assert shop.graph.enqueued(THREAD, "apples").outcome["status"] == "cancelled"
     assert shop.paid == ["bread"]
