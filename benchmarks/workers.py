@@ -213,12 +213,15 @@ async def person(fleet: Fleet, graph: Any) -> None:
         await asyncio.sleep(0.3)
         with fleet.asked() as connection:
             rows = connection.execute(
-                f"SELECT state, thread FROM loopwright_turns WHERE {_OPEN}"
+                f"SELECT state, thread, thread IN (SELECT thread FROM loopwright_turns"
+                f" WHERE kind = 'answer' AND {_OPEN}) AS answered FROM loopwright_turns"
+                f" WHERE {_OPEN}"
             ).fetchall()
             if not rows:
                 return
             for row in rows:
-                if row["state"] == "asks" and time.monotonic() > fleet.frozen_until:
+                asks = row["state"] == "asks" and not row["answered"]
+                if asks and time.monotonic() > fleet.frozen_until:
                     with suppress(Exception):  # cut connections are the referee's, too
                         await _answer(fleet, graph, connection, row["thread"])
 
@@ -230,7 +233,7 @@ async def _answer(fleet: Fleet, graph: Any, connection: Any, thread: str) -> Non
         sql = "SELECT count(*) AS n FROM ledger WHERE what = %s"
         paid = connection.execute(sql, [what]).fetchone()["n"]
         reply = {"type": "respond", "message": f"paid {what}"} if paid else {"type": "approve"}
-        await graph.aenqueue(config, Command(resume={question.id: reply}), id=f"look {what}")
+        await graph.aenqueue(config, Command(resume={question.id: reply}))
         fleet.counts["answers"] += 1
 
 
