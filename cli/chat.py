@@ -158,7 +158,7 @@ class Talk:
         """A message typed at the prompt; None where the user leaves."""
         left = False
         if self._keyboard is not None:
-            readline.set_pre_input_hook(self._fill_in)
+            readline.set_pre_input_hook(partial(self._ctrl_c.beside, self._fill_in))
         while True:
             try:
                 return self._ctrl_c.read(lambda: input("> ")).strip()

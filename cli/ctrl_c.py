@@ -29,17 +29,21 @@ class CtrlC:
         self._halt: Callable[[int], None] | None = None
         self._reads = self._kept = False
 
-    def __call__(self, number: int, _: FrameType | None) -> None:
+    def __call__(self, number: int, frame: FrameType | None) -> None:
         """Take a signal."""
         if self._halt is not None:
             self._halt(number)
         elif number != signal.SIGINT:
             interrupted()
-        elif self._reads:
-            self._reads = False
+        elif self._reads and not _is_beside(frame):
+            self._reads = self._kept = False
             raise Back
         else:
             self._kept = True
+
+    def beside(self, work: Callable[[], None]) -> None:
+        """Do what readline calls while it reads: it drops what is raised there."""
+        work()
 
     def read(self, typed: Callable[[], str]) -> str:
         """What is typed at a prompt or a question.
@@ -51,7 +55,7 @@ class CtrlC:
         try:
             if self._taken():
                 raise Back
-            _look_every(_LOOKS)
+            _look_every(_LOOKS, self._looks)
             return typed()
         finally:
             self._reads = False
@@ -72,12 +76,24 @@ class CtrlC:
         finally:
             self._halt = None
 
+    def _looks(self, _number: int, frame: FrameType | None) -> None:
+        if self._reads and self._kept:
+            self(signal.SIGINT, frame)
+
     def _taken(self) -> bool:
         kept, self._kept = self._kept, False
         return kept
 
 
-def _look_every(seconds: float) -> None:
+def _is_beside(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not CtrlC.beside.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _look_every(
+    seconds: float, looks: Callable[[int, FrameType | None], None] = lambda _number, _frame: None
+) -> None:
     """Look for signals now and then; 0 ends it.
 
     One that comes after `input` has begun and before it waits would be seen with the next key. Not
@@ -85,12 +101,8 @@ def _look_every(seconds: float) -> None:
     middle of the next one.
     """
     if sys.platform != "win32":
-        signal.signal(signal.SIGALRM, _nothing)
+        signal.signal(signal.SIGALRM, looks)
         signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
-
-
-def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """To wake up is all."""
 
 
 # By default such a signal ends the process, also one that is about to end.

@@ -6,6 +6,7 @@ import pytest
 
 from loopwright.cli.ctrl_c import Back, CtrlC
 from loopwright.cli.terminal import signals_to
+from support.patience import PATIENCE
 
 
 def pressed():
@@ -53,3 +54,20 @@ def test_waits_are_woken_so_that_none_overlooks_a_signal():
         assert ctrl_c.read(typed) == "looks"
     assert woken[0] > 0
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_one_that_comes_while_readline_calls_the_program_is_seen_soon_after():
+    """readline drops what is raised in its hooks, so nothing is raised there."""
+    ctrl_c, heard = CtrlC(), []
+
+    def typed():
+        ctrl_c.beside(pressed)
+        heard.append("went on")
+        signal.sigtimedwait([], PATIENCE)  # as `input` waits: a signal ends it
+        pytest.fail("nobody looked")
+
+    with signals_to(ctrl_c):
+        with pytest.raises(Back):
+            ctrl_c.read(typed)
+        assert ctrl_c.read(lambda: "hello") == "hello", "it was heard once"
+    assert heard == ["went on"]
