@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import messages_from_dict
@@ -41,8 +40,8 @@ def dequeue_turn(settings: Settings, output: Output, thread: str, name: str) -> 
     """
     with settings.open() as durability:
         queue = queue_of(durability.journal)
-        held = partial(getattr, durability, "locks")
-        turn = queue.dequeue(thread_named(thread), name, held) if queue else None
+        locks = durability.locks
+        turn = queue.dequeue(thread_named(thread), name, lambda: locks) if queue else None
     if turn is None or turn.state != "dequeued":
         how = f"is {turn.state} already" if turn else "is not known: see `loopwright turns`"
         stop = f": `loopwright stop {thread}` ends it" if turn and not turn.over else ""

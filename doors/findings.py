@@ -12,16 +12,6 @@ Told = tuple[Level, str]
 LATE: Final = 60.0
 """Seconds: a turn that waits for longer, and a lease that ended so long ago, want a worker."""
 
-LEFT: Final = "state IN ('waiting', 'begun', 'asks', 'aside')"
-"""Of a turn's row: it is to run, or somebody has to look after it. An index has these alone."""
-
-TURNS: Final = f"""
-SELECT graph, count(*) FILTER (WHERE state = 'waiting') AS waiting,
-    count(*) FILTER (WHERE state = 'aside') AS aside,
-    {{now}} - min(since) FILTER (WHERE state = 'waiting' AND due <= {{now}}) AS seconds
-FROM loopwright_turns WHERE {LEFT} GROUP BY graph
-"""
-
 _NAMED: Final = 3
 """Graphs of which is told how long their turns wait."""
 

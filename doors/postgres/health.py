@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ...state.units import size_text, span
-from ..findings import LATE, TURNS, Finding, Level, Told, queued
+from ..findings import LATE, Finding, Level, Told, queued
 from ..journal.sql import cause_of
+from ..queue.turns import BY_GRAPH
 from .database import REACHED, cause_at, drivers, without_password
 from .schema import ENDED, FREE, HELD, STATEMENTS, VERSION, encoding, version
 
@@ -202,7 +203,7 @@ def _leases(connection: Any) -> Iterator[Told]:
 def _turns(connection: Any) -> Iterator[Told]:
     if not ask(connection, "SELECT to_regclass('loopwright_turns') IS NOT NULL AS made")[0]["made"]:
         return
-    rows = ask(connection, TURNS.format(now=_NOW))
+    rows = ask(connection, BY_GRAPH.format(now=_NOW))
     yield from queued((row["graph"], row["waiting"], row["aside"], row["seconds"]) for row in rows)
 
 

@@ -11,8 +11,8 @@ from ..threads.pruning import LeftError, Rows, ThreadPruning
 from ..threads.what_stays import Keeps
 from .pool import executed
 from .saver import KEEP_WRITTEN, PostgresSaver
+from .schema import HOLDS, showing
 
-_HOLDS: Final = "SELECT loopwright_holds(?, ?)"
 _WEIGHED: Final = (
     "UPDATE loopwright_threads SET bytes ="
     " (SELECT coalesce(sum(octet_length(checkpoint) + coalesce(octet_length(written), 0)), 0)"
@@ -42,7 +42,7 @@ def prune(connection: Any, thread: str, keeps: Keeps, fence: Fence | None) -> st
         with connection.transaction():
             removed = ThreadPruning(rows).prune(thread, keeps)
             if fence is not None:
-                execute(_HOLDS, [storable(fence.name), fence.token])
+                execute(f"SELECT {HOLDS}", showing(fence))
             if removed:
                 execute(_WEIGHED, [name, name, name])
             return removed

@@ -7,7 +7,9 @@ what is written; no transaction locks two rows in another order than that of the
 
 from typing import Any, Final
 
+from ...state.canonical import storable
 from ...state.errors import DatabaseError
+from ...state.journal import Fence
 from ..langgraph_keys import SERVER
 
 VERSION: Final = 2
@@ -35,6 +37,12 @@ HOLDS: Final = (
 )
 """True where a name is held by a token, both of which it is given twice; else an error, which the
 function tells: to call it costs twice as much as to look."""
+
+
+def showing(fence: Fence) -> list[object]:
+    """What HOLDS is given for a lease."""
+    return [storable(fence.name), fence.token] * 2
+
 
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended('loopwright schema', 0))"
 

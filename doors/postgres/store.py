@@ -13,7 +13,8 @@ from ...state.calls import thread_of_results
 from ...state.journal import Fence
 from ..hands import in_hands
 from .leases import Leases, told_lost
-from .pool import Pool
+from .pool import Pool, executed
+from .schema import HOLDS, showing
 
 
 class PooledStore(BaseStore):
@@ -50,7 +51,7 @@ class PooledStore(BaseStore):
         def work(connection: Any) -> list[Result]:
             with connection.transaction() if shown else nullcontext():
                 for fence in sorted(shown):
-                    connection.execute("SELECT loopwright_holds(%s, %s)", fence)
+                    executed(connection, f"SELECT {HOLDS}", showing(fence))
                 found: list[Result] = self._over(connection).batch(given)
                 return found
 

@@ -11,7 +11,7 @@ from ..journal.sql import BUSY_SECONDS, cause_of
 from ..journal.tables import Execute, NotDone
 from .leases import Leases, told_lost
 from .pool import Begun, Pool
-from .schema import ENDED, HELD, HOLDS, UNENDED
+from .schema import ENDED, HELD, HOLDS, UNENDED, showing
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
@@ -88,14 +88,14 @@ class PostgresTables:
         shown = fence if mine else self._leases.of(thread)
         if shown is None:
             return _ONE_AT_A_TIME, [storable(thread)]
-        return _HELD, [storable(thread), *[storable(shown.name), shown.token] * 2]
+        return _HELD, [storable(thread), *showing(shown)]
 
     def holds(self, thread: str) -> tuple[str, Sequence[object]]:
         """See Tables."""
         shown = self._leases.of(thread)
         if shown is None:
             return "true", ()
-        return HOLDS, [storable(shown.name), shown.token] * 2
+        return HOLDS, showing(shown)
 
     def token(self, name: str) -> int | None:
         """See Tables."""

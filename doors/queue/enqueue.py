@@ -5,8 +5,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from langchain_core.messages import (
     AnyMessage,
@@ -27,7 +26,6 @@ from .. import langgraph_keys as keys
 from ..background import run_blocking
 from ..checkpoints.head import Head
 from ..compiled import Compiled
-from ..durability import Saver, locks_of
 from ..hands import in_hands
 from ..locks.waiting import pauses
 from ..runs.checks import address_answer, in_words
@@ -143,7 +141,7 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
         """
         run = self._run(None, config, {})
         turns = self._turns(run)
-        locked_by = self.ours.locked_by or partial(locks_of, cast("Saver", run.saver))
+        locked_by = run.locks(self.ours.locked_by)
         return await in_hands(turns, turns.dequeue, run.thread, id, locked_by)
 
     def _turns(self, run: Run) -> Turns:

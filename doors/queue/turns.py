@@ -18,7 +18,6 @@ from typing import Any, Final, Literal
 from ...state.canonical import storable
 from ...state.errors import SettingsError, ThreadBusy
 from ...state.journal import Journal
-from ..findings import LEFT
 from ..journal.sql import SqlJournal, create, in_words
 from ..journal.tables import Execute, Tables, again
 from ..locks.held import LockedBy, held_here
@@ -27,6 +26,17 @@ TURN_KEY: Final = "loopwright_turn"
 """Under this key checkpoints and messages say which enqueued turn they are of."""
 
 State = Literal["waiting", "begun", "asks", "ended", "aside", "dequeued"]
+
+LEFT: Final = "state IN ('waiting', 'begun', 'asks', 'aside')"
+"""Of a turn's row: it is to run, or somebody has to look after it. An index has these alone."""
+
+BY_GRAPH: Final = f"""
+SELECT graph, count(*) FILTER (WHERE state = 'waiting') AS waiting,
+    count(*) FILTER (WHERE state = 'aside') AS aside,
+    {{now}} - min(since) FILTER (WHERE state = 'waiting' AND due <= {{now}}) AS seconds
+FROM loopwright_turns WHERE {LEFT} GROUP BY graph
+"""
+"""What `findings.queued` is told."""
 
 # `due` and `since` by the database's clock, in seconds since 1970.
 _SCHEMA: Final = (

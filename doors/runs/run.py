@@ -15,7 +15,7 @@ from ...state.context import SESSION_KEY, OpenSession
 from .. import langgraph_keys as keys
 from ..checkpoints.head import Head, inner_places, open_questions
 from ..checkpoints.passing import PASSING_KEY, Passing
-from ..durability import locks_of
+from ..durability import Saver, locks_of
 from ..locks.held import Held, Holding, LockedBy, name_of, thread_lock
 
 HELD_KEY: Final = "__loopwright_held"
@@ -104,7 +104,11 @@ class Run:
         around = self.configurable.get(HELD_KEY)
         if isinstance(around, Holding) and around.covers(self.thread):
             return nullcontext()
-        return thread_lock(locked_by or partial(locks_of, self.saver), self.locked, wait)
+        return thread_lock(self.locks(locked_by), self.locked, wait)
+
+    def locks(self, locked_by: LockedBy | None) -> LockedBy:
+        """What gives the locks of a thread that is saved: `locked_by`, or whatever saves it."""
+        return locked_by or partial(locks_of, cast("Saver", self.saver))
 
     @property
     def locked(self) -> str:

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import (
@@ -34,7 +33,6 @@ from ...state.journal import Wish
 from ...state.messages import STEERS, unreadable
 from .. import langgraph_keys as keys
 from ..builder import Surrounded
-from ..durability import locks_of
 from ..hands import Hands
 from ..journal.recorder import Recorder
 from ..locks.control import Control, EndsItself, Kind
@@ -103,8 +101,7 @@ async def leave(run: Run, graph: Graph, wish: Wish) -> Recorder:
         )
         raise SettingsError(msg)
     await graph.inbox.leave(run.thread, wish)
-    locked_by = graph.locked_by or partial(locks_of, run.saver)
-    await asyncio.to_thread(ring, locked_by, run.locked, kind_of(wish))
+    await asyncio.to_thread(ring, run.locks(graph.locked_by), run.locked, kind_of(wish))
     return graph.inbox
 
 

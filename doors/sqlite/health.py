@@ -11,9 +11,10 @@ from typing import Final
 
 from ...state.errors import DatabaseError
 from ...state.units import size_text
-from ..findings import TURNS, Finding, Level, queued
+from ..findings import Finding, Level, queued
 from ..journal.sql import cause_of
 from ..langgraph_keys import THREADS_SQL
+from ..queue.turns import BY_GRAPH
 from .file import refuse_foreign
 
 _OLDEST: Final = (3, 35, 0)
@@ -89,7 +90,7 @@ def _inside(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     count = len(connection.execute(THREADS_SQL).fetchall()) if "checkpoints" in tables else 0
     if "loopwright_turns" in tables:
-        sql = TURNS.format(now=repr(time.time()))
+        sql = BY_GRAPH.format(now=repr(time.time()))
         for level, text in queued(connection.execute(sql)):
             yield Finding(level, "turns", text)
     unused = int(str(ask("freelist_count"))) * int(str(ask("page_size")))

@@ -7,10 +7,9 @@ import psycopg
 import pytest
 
 from loopwright import open_durability
-from loopwright.doors.findings import TURNS
 from loopwright.doors.health import findings
 from loopwright.doors.locks.held import held_here
-from loopwright.doors.queue.turns import Turn
+from loopwright.doors.queue.turns import BY_GRAPH, Turn
 from loopwright.state import meters
 from support.shop import THREAD, Shop, commanded
 
@@ -134,7 +133,7 @@ def test_the_doctor_reads_no_turn_that_has_ended(durability, url):
     with durability.journal.open().block() as execute:
         execute(ended, [])
         execute("ANALYZE", [])
-    sql = TURNS.format(now=durability.journal.open().now)
+    sql = BY_GRAPH.format(now=durability.journal.open().now)
     if url.startswith("sqlite"):
         opened, sql = sqlite3.connect(url.removeprefix("sqlite:///")), f"EXPLAIN QUERY PLAN {sql}"
     else:
