@@ -11,7 +11,7 @@ from langgraph.types import Overwrite
 from ..state import questions
 from ..state.calls import GAVE_UP, CallState, CallsUpdate
 from ..state.canonical import hash_of
-from ..state.questions import Answer, Decision, DecisionKind, Said
+from ..state.questions import ANSWERED_BY, Answer, Decision, DecisionKind, Said
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from .call_records import Answered, PendingCall, unrun
@@ -119,8 +119,9 @@ def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
 
     It begins with the objection: why the last answer could not be taken.
     """
+    answerer = {ANSWERED_BY: call[ANSWERED_BY]} if call.get(ANSWERED_BY) else {}
     if call.get("form"):
-        return form_question(call, objection)
+        return form_question(call, objection) | answerer
     call_id, uncertain = call["call_id"], bool(call.get("doubt"))
     described = _in_doubt(call) if uncertain else _proposed(call)
     description = "\n\n".join(filter(None, [objection, described]))
@@ -132,6 +133,7 @@ def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
         "task": call["task"],
         "reason": call["reason"],
         **({"expires_at": expires_at} if expires_at else {}),
+        **answerer,
         **questions.question(
             call["name"], call["args"], description,
             answers="settle" if uncertain else "decide", tool_call_id=call_id,

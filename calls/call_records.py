@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
+from ..state.questions import By
 from ..state.stream.events import components_shown
 from ..state.told import say
 from ..tools.catalog import CatalogTool
@@ -58,7 +59,8 @@ class PendingCall(TypedDict):
     it repeats. One that is `alone` asks a question of its tool's own: no other shares its pass.
     One that is the package's `own` changes state alone, so it is no evidence. A sub-agent in the
     background is saved under the name `place` beside the graph that delegated. A policy's table
-    gives a change its `ruling`; `agreed` says who has agreed to it, see `guard`.
+    gives a change its `ruling`; `agreed` says who has agreed to it, see `guard`. Questions about
+    one that is `answered_by` the operator take no customer's answer.
     """
 
     id: str
@@ -88,6 +90,7 @@ class PendingCall(TypedDict):
     place: NotRequired[str]
     ruling: NotRequired[dict[str, Any]]
     agreed: NotRequired[dict[str, str]]
+    answered_by: NotRequired[By]
 
 
 def changed(call: PendingCall, **changes: object) -> PendingCall:

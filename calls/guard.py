@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ..state.canonical import hash_of
 from ..state.policy.facts import Fact, Known, Unread, same
 from ..state.policy.table import Governed, PolicyTable, Ruling
+from ..state.questions import By
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
@@ -31,8 +32,6 @@ was begun. What such a row has no `tool` for allows no call."""
 _DEADLINE: Final = 30.0
 """Seconds a fact may take."""
 
-By = Literal["customer", "operator"]
-
 
 def agreement(call: Mapping[str, Any], by: By) -> dict[str, str]:
     """What a call carries as `agreed`, once somebody has agreed to exactly its arguments."""
@@ -40,9 +39,9 @@ def agreement(call: Mapping[str, Any], by: By) -> dict[str, str]:
 
 
 def agreed_by(call: PendingCall) -> By | None:
-    """Who has agreed to the call as it is; a question about it that was answered is a human's."""
+    """Who has agreed to the call as it is; who has answered a question is whom it was put to."""
     if call["action"] == "ask":
-        return "operator"
+        return call.get("answered_by", "customer")
     given = call.get("agreed")
     if given is None or given != agreement(call, "operator") | {"by": given["by"]}:
         return None
@@ -79,13 +78,16 @@ class Guard:
                 ruled.append(self._with(call, Ruling("allowed")))
                 continue
             governed = self.governs(tool) if tool else None
-            judged = call["action"] in ("allow", "ask") and not (
-                call.get("known") or call.get("doubt")
-            )
+            judged = call["action"] in ("allow", "ask") and not call.get("known")
             if tool is None or governed is None or governed.reads or not judged:
                 ruled.append(call)
                 continue
             ruling = await self._ruling(governed, call, call["args"])
+            if ruling.verdict == "asks":
+                call = changed(call, answered_by="operator")
+            if call.get("doubt"):  # that is the question already
+                ruled.append(call)
+                continue
             if governed.counts and ruling.verdict != "forbidden":
                 if begun not in ("", call.get("intent")):
                     ruling = Ruling("forbidden", "", say("policy_one_change"))

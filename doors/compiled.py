@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from ..state.context import Context
 from ..state.form import form_of
+from ..state.questions import ANSWERED_BY
 from . import langgraph_keys as keys
 from .builder import Surrounded
 from .checkpoints.threaded import lend, with_async, with_async_store
@@ -92,7 +93,9 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         saver = configurable.get(keys.SAVER, self.checkpointer)
         if self.checkpointer is False or not isinstance(saver, BaseCheckpointSaver):
             saver = None
-        return Run(input, config, options, configurable, saver)
+        customer = self._is_client(configurable) or options.get(ANSWERED_BY) == "customer"
+        rest = {key: value for key, value in options.items() if key != ANSWERED_BY}
+        return Run(input, config, rest, configurable, saver, customer)
 
     def _configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
         """What a run will see as `configurable`, by LangGraph's rules.

@@ -37,7 +37,7 @@ from .pace import in_turn
 from .queue.enqueue import Enqueues
 from .routing import read_less
 from .runs.beside import beside
-from .runs.checks import failing, in_words
+from .runs.checks import check_answerer, failing, in_words
 from .runs.continuing import check_nodes, check_values, keep_order
 from .runs.entry import let_in
 from .runs.outside import check_keys, check_update, client_run
@@ -199,8 +199,9 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         """Run and yield the events of the chosen `stream_mode`.
 
         Every other way to run the graph ends here. Arguments are LangGraph's, and `wait`: for so
-        many seconds another run that holds the thread is waited for. A run that is stopped or
-        steered goes on in the same stream, with its end or with the new message.
+        many seconds another run that holds the thread is waited for. With `answered_by="customer"`
+        an answer is a customer's: it is refused where the question is put to the operator. A run
+        that is stopped or steered goes on in the same stream, with its end or with the new message.
 
         Raises:
             ThreadNotFound: a resume of a thread nobody saved.
@@ -367,3 +368,6 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
             check_nodes(run, head, self)
             await check_values(run, head.saved.config, head.saved.parent_config)
             keep_order(run, head)
+            told = run.configurable
+            answer = told.get(keys.RESUME_MAP) or told[keys.SCRATCHPAD].get_null_resume()
+            check_answerer(run, answer, head.interrupts())

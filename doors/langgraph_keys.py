@@ -26,6 +26,9 @@ RUNTIME: Final = "__pregel_runtime"
 RESUMING: Final = "__pregel_resuming"
 """Whether that parent resumes, in `configurable`."""
 
+RESUME_MAP: Final = "__pregel_resume_map"
+"""The parent's answers by the ids of their questions, in `configurable`."""
+
 READ: Final = "__pregel_read"
 """How whatever runs inside a node reads its graph's channels, in `configurable`; see `routing`."""
 

@@ -12,6 +12,10 @@ from .told import say
 
 Allowed = Literal["decide", "settle", "respond"]
 
+By = Literal["customer", "operator"]
+ANSWERED_BY: Final = "answered_by"
+"""Under this key a question says who answers it; one without it takes anybody's answer."""
+
 AnswerKind = Literal["approve", "edit", "reject", "respond"]
 DecisionKind = AnswerKind | Literal["expired"]
 """What was decided: an approval that came too late decides nothing but that time is up."""
@@ -59,6 +63,11 @@ def question(
         },
         "description": description,
     }
+
+
+def is_operators(question: object) -> bool:
+    """Whether a question is put to the operator, so that no customer's answer is taken."""
+    return isinstance(question, Mapping) and question.get(ANSWERED_BY) == "operator"
 
 
 Remembered = Literal["", "call", "tool"] | dict[str, str]

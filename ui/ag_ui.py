@@ -6,7 +6,7 @@ and at the end of each run, as it stands then, the thread: texts, calls, compone
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, cast
 
@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from ..doors.graph import LoopGraph
 from ..state.errors import LoopwrightError
+from ..state.questions import ANSWERED_BY, is_operators
 from .ag_ui_events import EventEncoder, Told, ag, outcome_of
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,8 @@ def ag_ui_route(
         graph: The graph; it needs a checkpointer.
         path: Where it is served.
         config: Gives the config of the run, such as `configurable.thread_id` and `user_id`.
-        options: More arguments of `graph.astream`, such as `context`.
+        options: More arguments of `graph.astream`, such as `context`. What clients answer counts
+            as a customer's, unless `answered_by="operator"` says that only operators get here.
     """
 
     async def run(request: Request) -> Response:
@@ -120,7 +122,7 @@ async def _told(
     wanted = _wanted(given, before)
     if wanted is _NOTHING:
         return
-    modes = {"stream_mode": ["messages", "custom"], **options}
+    modes = {"stream_mode": ["messages", "custom"], ANSWERED_BY: "customer", **options}
     async with aclosing(cast("Any", graph.astream(wanted, place, **modes))) as parts:
         async for mode, part in parts:
             for event in told.news(mode, part):
@@ -142,8 +144,9 @@ def _wanted(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
     new = [m for m in given.messages if isinstance(m, ag.UserMessage) and m.id not in known]
     said = {"messages": [_of_user(message) for message in new]}
     asked, answers = {one.id: one for one in state.interrupts}, given.resume or []
+    open_ = [one.id for one in state.interrupts if not is_operators(one.value)]
     if answers:
-        _check_answers([entry.interrupt_id for entry in answers], asked)
+        _check_answers([entry.interrupt_id for entry in answers], asked, open_)
         if not new:
             resume = {a.interrupt_id: _answer(asked[a.interrupt_id], a) for a in answers}
             return Command(resume=resume)
@@ -153,9 +156,9 @@ def _wanted(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
                 "cancelled, or send the answers alone."
             )
             raise Refused(words)
-    elif asked and new:
+    elif open_ and new:
         words = (
-            f"This thread waits for {len(asked)} answers: send them in `resume`, or send the "
+            f"This thread waits for {len(open_)} answers: send them in `resume`, or send the "
             "message with `resume` entries whose status is cancelled."
         )
         raise Refused(words)
@@ -164,16 +167,16 @@ def _wanted(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
     return None if state.next and not asked else _NOTHING
 
 
-def _check_answers(given: Sequence[str], asked: Mapping[str, Question]) -> None:
+def _check_answers(given: Sequence[str], asked: Collection[str], open_: Sequence[str]) -> None:
     if len(given) != len({*given}):
         words = "`resume` answers a question more than once."
         raise Refused(words)
-    unknown, open_ = sorted({*given} - {*asked}), sorted({*asked} - {*given})
+    unknown, left = sorted({*given} - {*asked}), sorted({*open_} - {*given})
     if unknown:
         words = f"`resume` answers {unknown}, which this thread does not ask (any more)."
         raise Refused(words)
-    if open_:
-        words = f"`resume` must answer every open question; {open_} have no answer."
+    if left:
+        words = f"`resume` must answer every open question; {left} have no answer."
         raise Refused(words)
 
 

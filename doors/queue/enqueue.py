@@ -22,6 +22,7 @@ from ...state.context import Context
 from ...state.errors import AnswerRejected, SettingsError
 from ...state.messages import read_messages, unreadable
 from ...state.meters import AGENT, ENQUEUED, measure
+from ...state.questions import ANSWERED_BY, By
 from .. import langgraph_keys as keys
 from ..background import run_blocking
 from ..checkpoints.head import Head
@@ -43,15 +44,14 @@ _OF_CONFIG: Final = ("metadata", "tags", "recursion_limit")
 class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
     """A graph whose turns can wait in the database for a worker."""
 
-    def enqueue(
-        self, config: RunnableConfig, message: Any, *, context: Any = None, id: str | None = None
-    ) -> Turn:
+    def enqueue(self, config: RunnableConfig, message: Any, **options: Any) -> Turn:
         """Put a turn behind those that wait for the thread; see `aenqueue`."""
-        return run_blocking(self.aenqueue(config, message, context=context, id=id))
+        return run_blocking(self.aenqueue(config, message, **options))
 
     async def aenqueue(
-        self, config: RunnableConfig, message: Any, *, context: Any = None, id: str | None = None
-    ) -> Turn:
+        self, config: RunnableConfig, message: Any, *, context: Any = None, id: str | None = None,
+        answered_by: By = "operator",
+    ) -> Turn:  # fmt: skip
         """Put a turn behind those that wait for the thread; `loopwright worker` runs it.
 
         Each message is a turn of its own, in the order of these calls.
@@ -62,16 +62,17 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
                 question as `Command(resume=…)`, which goes before the messages that wait.
             context: The settings of the run.
             id: Of the turn: the same id again is the same turn. Give one to be able to try again.
+            answered_by: Whose answer it is; see `astream`.
 
         Returns:
             The turn; its `id` finds it again.
 
         Raises:
             SettingsError: It cannot be kept, or never be run.
-            AnswerRejected: No such question is open.
+            AnswerRejected: No such question is open, or it is not theirs to answer.
             ThreadIncompatible: The thread is another graph's.
         """
-        run = self._run(None, config, {})
+        run = self._run(None, config, {ANSWERED_BY: answered_by})
         turns = self._turns(run)
         name = id or secrets.token_hex(8)
         known = await in_hands(turns, turns.read, run.thread, name) if id else None

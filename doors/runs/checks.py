@@ -1,7 +1,7 @@
 """What is refused of an answer or a context, each in a sentence of its own."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -14,7 +14,7 @@ from ...state.context import Context
 from ...state.errors import AnswerRejected, LoopwrightError, SettingsError
 from ...state.messages import unreadable
 from ...state.meters import AGENT, ERROR, RUNS, STATUS, measure
-from ...state.questions import Answer, Said, Words
+from ...state.questions import Answer, Said, Words, is_operators
 from .run import Run
 
 _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -46,34 +46,60 @@ def _check_command(command: Command[Any]) -> None:
 
 
 def address_answer(
-    run: Run, answer: Command[Any], pending: list[Interrupt], *, asked: bool = False
+    run: Run, answer: Command[Any], pending: Sequence[Interrupt], *, asked: Sequence[Interrupt] = ()
 ) -> Command[Any]:
     """Give a bare answer the id of the first pending question; check the ids of a mapping.
 
     Addressed answers are not stored before the question has accepted them, bare ones are: one
     bad answer would be replayed at every later resume. At an older checkpoint, which the run may
     name, questions that were answered are asked again; where none was `asked`, an answer would
-    be one to a question that nobody has seen yet.
+    be one to a question that nobody has seen yet. A bare one would be taken by any question that
+    comes up from there on, so a customer's is addressed there, too.
     """
     _check_storable_answer(run, answer)
-    if answer.resume is None or (run.addressed and asked and not pending):
+    given: Any = answer.resume
+    if given is None:
         return answer
+    if run.addressed and asked and not pending:
+        if not run.customer:
+            return answer
+        pending = asked
     if not pending:
         msg = (
             f"Thread {run.thread!r} has no question waiting for an answer; continue it with"
             " input None, or send a new message."
         )
         raise AnswerRejected(msg)
-    if not _is_map(answer.resume):
-        return replace(answer, resume={pending[0].id: answer.resume})
+    if not _is_map(given):
+        given = {pending[0].id: given}
     ids = [question.id for question in pending]
-    if unknown := [key for key in answer.resume if key not in ids]:
+    if unknown := [key for key in given if key not in ids]:
         msg = (
             f"No question {', '.join(unknown)} is pending on thread {run.thread!r}; pending:"
             f" {', '.join(ids)}. Answer one of those."
         )
         raise AnswerRejected(msg)
-    return answer
+    check_answerer(run, given, pending)
+    return replace(answer, resume=given)
+
+
+def check_answerer(run: Run, resume: Any, pending: Iterable[Interrupt]) -> None:
+    """Refuse a customer's answer to a question of the operator's, before anything takes it.
+
+    Args:
+        run: Whose run it is.
+        resume: Answers by the ids of their questions, one for any question, or None.
+        pending: What is asked.
+    """
+    if resume is None or not run.customer:
+        return
+    theirs = [one.id for one in pending if is_operators(one.value)]
+    if wrong := [one for one in theirs if not _is_map(resume) or one in resume]:
+        msg = (
+            f"Only the operator answers the question {', '.join(wrong)} on thread {run.thread!r}:"
+            " nothing was taken, and it stays open. Wait for the operator, or send a new message."
+        )
+        raise AnswerRejected(msg)
 
 
 def _check_storable_answer(run: Run, answer: Command[Any]) -> None:

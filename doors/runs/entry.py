@@ -230,7 +230,7 @@ async def _forget_scratch(graph: Entered, run: Run, head: Head) -> None:
 
 async def _input(graph: Entered, run: Run, head: Head) -> Any:
     if isinstance(run.input, Command):
-        asked = any(head.asked())
+        asked = [question for _, question in head.asked()]
         return address_answer(run, run.input, await run.questions(head), asked=asked)
     if run.input is None and head.status in RESUMABLE and not run.addressed:
         state = await graph.aget_state(run.where())

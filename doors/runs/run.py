@@ -31,6 +31,8 @@ class Run:
     options: dict[str, Any]
     configurable: Mapping[str, Any]
     saver: BaseCheckpointSaver[Any] | None
+    customer: bool = False
+    """Its answers are a customer's: the operator's questions stay open."""
 
     @property
     def nested(self) -> bool:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage
 
 from ...calls.call_records import PendingCall, changed
-from ...calls.guard import By, agreement
+from ...calls.guard import agreement
 from ...state.canonical import hash_of
 from ...state.desk.conversation import DeskState, Proposal
+from ...state.questions import By
 from ...state.told import say, say_to
 
 

@@ -459,32 +459,29 @@ def test_embedded_with_sqlite_nothing_blocks_the_event_loop(environment, tmp_pat
     assert done.stdout.splitlines() == ["watched", "1 question", "complete", "good evening"]
 
 
-@pytest.mark.req("P-32")
-async def test_operator_and_customer_write_at_once_to_a_conversation_that_was_handed_over(client):
+@pytest.mark.req("W-120")
+async def test_a_customer_writes_to_a_colleague_and_never_speaks_for_them(client):
     thread, _ = await begin(client, "I want a human", "customer_service")
-    (question,) = await questions(client, thread)
-    name = question["value"]["id"]
 
-    async def operator() -> None:
-        for number in range(4):
-            said = {"type": "respond", "message": f"operator {number}", "tool_call_id": name}
-            await answer(client, thread, said, "customer_service")
+    async def answers(number: int) -> None:
+        (question,) = await questions(client, thread)
+        said = {"type": "respond", "message": f"operator {number}"}
+        for given in (said, {"type": "approve"}, {question["id"]: said}, "reject"):
+            refused = (await answer(client, thread, given, "customer_service"))["__error__"]
+            assert refused["error"] == "AnswerRejected"
+            assert "Only the operator answers" in refused["message"]
 
-    async def customer() -> None:
-        for number in range(4):
-            said = {"messages": [{"role": "user", "content": f"customer {number}"}]}
-            await client.runs.wait(thread, "customer_service", input=said, raise_error=False)
-
-    await asyncio.gather(operator(), customer())
-    late = {"type": "respond", "message": "too late", "tool_call_id": "hand-over-0"}
-    await answer(client, thread, late, "customer_service")
-    words = [m["content"] for m in (await client.threads.get_state(thread))["values"]["messages"]]
-    for who in ("operator", "customer"):
-        assert [word for word in words if word.startswith(who)] == [f"{who} {n}" for n in range(4)]
-    assert "too late" not in words
-    (question,) = await questions(client, thread)
-    assert "“too late” was for hand-over-0" in question["value"]["description"]
-    await answer(client, thread, {"type": "approve"}, "customer_service")
+    for number in range(3):
+        await answers(number)
+        said = {"messages": [{"role": "user", "content": f"customer {number}"}]}
+        await client.runs.wait(thread, "customer_service", input=said, raise_error=False)
+    old = [one for one in await client.threads.get_history(thread) if one["interrupts"]][-1]
+    given: Any = {"command": {"resume": "approve"}, "checkpoint": old["checkpoint"]}
+    refused = await client.runs.wait(thread, "customer_service", raise_error=False, **given)
+    assert "Only the operator answers" in refused["__error__"]["message"]
+    await client.runs.wait(thread, "customer_service", command={"goto": "__end__"})
     state = await client.threads.get_state(thread)
-    assert state["values"]["owner"] == "bot"
-    assert "back" in json.dumps(state["values"]["messages"][-3:])
+    words = [one["content"] for one in state["values"]["messages"] if one["type"] == "human"]
+    assert words == ["I want a human", *(f"customer {n}" for n in range(3))]
+    assert "operator" not in json.dumps(state["values"]["messages"])
+    assert state["values"]["owner"] == "human"

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from loopwright import ScriptedModel, build_react
 from loopwright.doors.graph import LoopBuilder
-from loopwright.state.questions import Answer, question
+from loopwright.state.questions import ANSWERED_BY, Answer, question
 from loopwright.ui.ag_ui import ag_ui_route
 from support.drafted import BUILD
 from support.reacting import DONE, GOAL, one_step, shelf
@@ -164,13 +164,13 @@ async def test_a_call_is_approved_edited_or_rejected_by_the_protocols_answers():
     assert last[-1].outcome.type == "success"
 
 
-def asks_two():
+def asks_two(**more):
     """A graph of somebody's own that asks twice at once, and keeps what it was answered."""
     heard = []
 
     def ask(name):
         async def node(state: MessagesState):
-            shown = question(name, {"for": name}, f"May I {name}?")
+            shown = question(name, {"for": name}, f"May I {name}?") | more.get(name, {})
             heard.append((name, Answer.model_validate(interrupt(shown)).type))
             return {}
 
@@ -218,6 +218,32 @@ async def test_several_open_questions_want_an_answer_each():
         one.message[6:-1]: kind
         for one, kind in zip(first[-1].outcome.interrupts, ("reject", "approve"), strict=True)
     }
+
+
+@pytest.mark.req("W-120")
+async def test_a_client_answers_its_own_questions_and_none_of_the_operators():
+    graph, heard = asks_two(sing={ANSWERED_BY: "operator"})
+    async with served(graph) as client:
+        first = await told(client, asked())
+        both = resume(first, {"approved": True}, {"approved": True})
+        own, *theirs = sorted(both, key=lambda a: "sing" in of_id(first, a["interruptId"]))
+        for answers in (both, [own, {**theirs[0], "status": "cancelled"}]):
+            refused = await told(client, asked(messages=[], resume=answers))
+            assert (refused[-1].code, "Only the operator" in refused[-1].message) == (
+                "AnswerRejected", True,
+            )  # fmt: skip
+        assert heard == []
+        left = await told(client, asked(messages=[], resume=[own]))
+        assert [one.message for one in left[-1].outcome.interrupts] == ["May I sing?"]
+        new = await told(client, asked("Never mind.", run="r2"))
+        assert new[-1].outcome.type == "interrupt"
+    async with served(graph, answered_by="operator") as desk:
+        both = resume(new, {"approved": True}, {"approved": True})
+        assert (await told(desk, asked(messages=[], resume=both)))[-1].outcome.type == "success"
+
+
+def of_id(events, name):
+    return next(one.message for one in events[-1].outcome.interrupts if one.id == name)
 
 
 async def test_a_message_with_cancelled_answers_withdraws_what_was_asked():

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from loopwright import (
     AnswerRejected,
+    PolicyTable,
     SettingsError,
     ThreadIncompatible,
     build_plan_execute_verify,
@@ -24,6 +25,7 @@ from loopwright.doors.health import findings
 from loopwright.doors.queue.due import Due
 from loopwright.doors.queue.turns import Turns
 from loopwright.doors.runs.wishes import to_stop
+from loopwright.state.policy.table import Governed
 from support.patience import PATIENCE
 from support.shop import THREAD, Shop, commanded, said
 
@@ -260,6 +262,32 @@ def test_what_was_begun_goes_before_what_waits_longer(durability):
     shop.turns.later(first[0], 0.0, asks=False, failed=False)
     taken = [{turn.id for turn in shop.turns.take(["react"], 2, 60.0)} for _ in range(3)]
     assert taken == [set(names[:2]), set(names[2:]), set()]
+
+
+@pytest.mark.req("W-120")
+async def test_by_the_queue_a_customer_answers_no_question_of_the_operators(durability):
+    shop = Shop(durability, policy=PolicyTable(tools={"pay": Governed(name="pay", **COLLEAGUE)}))
+    shop.graph.enqueue(THREAD, "apples", id="one")
+    await shop.work(lambda: shop.state("one") == "asks")
+    yes, served = Command(resume="approve"), {"configurable": {"thread_id": "t", "graph_id": "g"}}
+    for where, whose in ((served, {}), (THREAD, {"answered_by": "customer"})):
+        with pytest.raises(AnswerRejected, match="Only the operator answers"):
+            shop.graph.enqueue(where, yes, **whose)
+    forged = shop.graph.enqueue(THREAD, yes, id="forged")  # as one that was there before this check
+    body = {**forged.body, "config": served}
+    with shop.turns._block() as execute:
+        execute("UPDATE loopwright_turns SET body = ? WHERE seq = ?",
+                [json.dumps(body), forged.number])  # fmt: skip
+    await shop.work(lambda: shop.state("forged") == "aside")
+    assert "Only the operator answers" in shop.graph.enqueued(THREAD, "forged").why
+    assert (shop.paid, shop.state("one")) == ([], "asks")
+    code, _ = commanded("enqueue", "t", "approve", "--answer", "--db", durability.url)
+    assert code == 0
+    await shop.work(lambda: shop.state("one") == "ended")
+    assert shop.paid == ["apples"]
+
+
+COLLEAGUE = {"verdict": "asks", "identity": False}
 
 
 class Hanging(Shop):

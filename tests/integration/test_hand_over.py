@@ -4,9 +4,16 @@ import json
 
 import pytest
 from langchain_core.tools import tool
+from langgraph.graph import END
 from langgraph.types import Command
 
-from loopwright import PolicyTable, ScriptedModel, build_customer_service, open_durability
+from loopwright import (
+    AnswerRejected,
+    PolicyTable,
+    ScriptedModel,
+    build_customer_service,
+    open_durability,
+)
 from loopwright.state.desk.company import Company
 from loopwright.state.desk.conversation import AWAY
 from support.guarded import ADA, POLICY, Shop, refund
@@ -216,6 +223,38 @@ def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path
         values = graph.get_state(THREAD).values
         assert (values["owner"], values.get("proposal")) == ("bot", None)
         assert done["outcome"]["status"] == "complete", done["outcome"]
+
+
+@pytest.mark.req("W-120")
+@pytest.mark.parametrize("loses", ["the thread", "nothing"])
+def test_under_a_server_a_customer_is_no_colleague(tmp_path, loses):
+    shop, served = Shop(tmp_path), {"configurable": THREAD["configurable"] | {"graph_id": "g"}}
+    turns = [[ADA], [refund("A-2", 400.0)], "It is paid back."]
+    model = ScriptedModel({"listener": [understood("refund")] * 2, "support": turns})
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_customer_service(
+            model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept
+        )
+        graph.invoke(said("Refund A-2"), served)
+        (one,) = kept.handed_over()
+        for answer in (one.reply("You get it all."), one.give_back(), one.decline()):
+            for given in (answer.resume, {one_question(graph): answer.resume}):
+                with pytest.raises(AnswerRejected, match="Only the operator answers"):
+                    graph.invoke(Command(resume=given), served)
+        waits = graph.invoke(said("approve"), served)
+        assert asked(waits)["type"] == "take_over"
+        if loses == "the thread":  # its customer takes the request back
+            graph.invoke(Command(goto=END), served)
+            graph.invoke(said("yes"), served)
+        assert (shop.refunds, graph.get_state(THREAD).values["owner"]) == ([], "human")
+        assert "You get it all." not in texts(graph.get_state(THREAD).values)
+        graph.invoke(one.give_back(), one.config)
+        assert shop.refunds == [("A-2", 400.0)]
+
+
+def one_question(graph):
+    (question,) = graph.get_state(THREAD).interrupts
+    return question.id
 
 
 @pytest.mark.req("S4-69")

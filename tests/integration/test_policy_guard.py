@@ -1,12 +1,15 @@
 """A policy's table at the gate: facts as they are, identity by a tool, a yes to exactly this."""
 
 import multiprocessing
+from contextlib import suppress
 
 import pytest
 from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from loopwright import (
+    AnswerRejected,
     Policy,
     PolicyTable,
     Rule,
@@ -104,7 +107,7 @@ def test_after_too_many_failures_the_tool_that_verifies_is_closed(shop, kept):
     ("UPDATE orders SET status = 'returned'", "has been paid back already"),
     ("UPDATE orders SET days = 31", "More than 30 days"),
     ("UPDATE orders SET customer_id = 'C-2'", "does not belong"),
-    ("UPDATE orders SET kind = 'sofa'", "Many sofas"),  # asked of a colleague by now: they said yes
+    ("UPDATE orders SET kind = 'sofa'", "wants a colleague"),  # the customer's yes is not theirs
     ("INSERT INTO refunds VALUES ('A-1', 100)", "Nobody gets back more"),
     ("UPDATE orders SET days = NULL", "finds out first"),
     ("UPDATE orders SET status = 7", "is no text"),
@@ -118,11 +121,8 @@ def test_facts_are_read_again_when_the_agreed_call_runs(shop, kept, change, why)
     shop.sql(change)
     before = shop.refunds
     ended = graph.invoke(Command(resume="approve"), THREAD)
-    if why in ("Many sofas", "finds out first"):  # a human has answered, which such rows want
-        assert shop.refunds == [("A-1", 50.0)]
-    else:
-        assert shop.refunds == before
-        assert why in results(ended)[-1]
+    assert shop.refunds == before
+    assert why in results(ended)[-1]
 
 
 def test_an_edit_is_judged_as_it_will_run(shop, kept):
@@ -161,6 +161,69 @@ def test_what_a_colleague_decides_is_asked_and_nobody_to_ask_means_no(shop, kept
     ended = alone.invoke(said("Refund A-2"))
     assert "nobody can be asked" in results(ended)[-1]
     assert len(shop.refunds) == 1
+
+
+OPERATORS = "Only the operator answers"
+
+
+@pytest.mark.req("W-120")
+@pytest.mark.parametrize("way", ["a server", "a program", "a graph of one's own under a server"])
+def test_a_customer_never_answers_what_the_policy_asks_a_colleague(shop, kept, way):
+    graph = reacting(shop, kept, [ADA], [refund("A-2", 400.0)], [refund("A-2", 400.0)])
+    theirs, served = {}, {"configurable": THREAD["configurable"] | {"graph_id": "g"}}
+    if way == "a program":
+        theirs, served = {"answered_by": "customer"}, THREAD
+    elif way != "a server":
+        outer = StateGraph(MessagesState).add_node("inside", graph).add_edge(START, "inside")
+        graph = outer.compile(kept.checkpointer)
+    waits = graph.invoke(said("Refund A-2"), served)
+    (question,) = waits["__interrupt__"]
+    edited = {"type": "edit", "args": refund("A-2", 301.0)["args"]}
+    for answer in ("approve", {question.id: "approve"}, edited, "respond: It was paid", "reject"):
+        with pytest.raises(AnswerRejected, match=OPERATORS):
+            graph.invoke(Command(resume=answer), served, **theirs)
+    again = graph.get_state(THREAD).interrupts
+    assert (shop.refunds, [one.id for one in again]) == ([], [question.id])
+    graph.invoke(said("I take it back"), served, **theirs)
+    assert shop.refunds == []
+    (question,) = graph.invoke(None, served, **theirs)["__interrupt__"]
+    graph.invoke(Command(resume={question.id: "approve"}), THREAD)
+    assert shop.refunds == [("A-2", 400.0)]
+
+
+@pytest.mark.req("W-120")
+def test_a_customers_yes_to_one_thing_is_no_colleagues_yes_to_another(shop, kept):
+    served = {"configurable": THREAD["configurable"] | {"graph_id": "g"}}
+    graph = reacting(shop, kept, [ADA], [refund()], [refund("A-2", 400.0)], [refund("A-2", 400.0)])
+    (asked_first,) = graph.invoke(said("Refund all"), served)["__interrupt__"]
+    then = graph.get_state(served).config["configurable"] | served["configurable"]
+    edited = {"type": "edit", "args": refund("A-2", 400.0)["args"]}
+    waits = graph.invoke(Command(resume=edited), served)
+    assert (shop.refunds, "wants a colleague" in results(waits)[-1]) == ([], True)
+    for place in (served, {"configurable": then}):
+        for answer in ("approve", {asked_first.id: "approve"}):
+            with suppress(AnswerRejected):
+                graph.invoke(Command(resume=answer), place)
+    assert shop.refunds == []
+
+
+@pytest.mark.req("W-120")
+def test_what_may_have_been_paid_by_a_colleagues_word_is_asked_of_a_colleague(shop, tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=dies_in_a_refund, args=(str(tmp_path), "A-2", 400.0))
+    process.start()
+    process.join()
+    assert (process.exitcode, shop.refunds) == (-9, [("A-2", 400.0)])
+    shop.sql("DELETE FROM refunds")  # the policy would allow another one
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = reacting(shop, kept, [refund("A-2", 400.0)])
+        for given in (None, said("Refund A-2")):
+            assert asked(graph.invoke(given, THREAD))["type"] == "uncertain_call"
+            with pytest.raises(AnswerRejected, match=OPERATORS):
+                graph.invoke(Command(resume="approve"), THREAD, answered_by="customer")
+        assert shop.refunds == []
+        graph.invoke(Command(resume="approve"), THREAD)
+    assert shop.refunds == [("A-2", 400.0)]
 
 
 def test_identity_is_known_in_the_next_turn_and_not_in_another_thread(shop, kept):

@@ -114,11 +114,11 @@ def reacting(shop, kept, *actions, **options):
     )  # fmt: skip
 
 
-def dies_in_a_refund(folder):
+def dies_in_a_refund(folder, *wanted):
     """Run in a process of its own, which is killed once the refund is in the shop's database."""
     from langgraph.types import Command  # noqa: PLC0415 - in the process only
 
     with open_durability(f"sqlite:///{folder}/t.db") as kept:
-        graph = reacting(Shop(folder, die=True), kept, [ADA], [refund()])
+        graph = reacting(Shop(folder, die=True), kept, [ADA], [refund(*wanted)])
         graph.invoke({"messages": [{"role": "user", "content": "Refund A-1"}]}, THREAD)
         graph.invoke(Command(resume="approve"), THREAD)

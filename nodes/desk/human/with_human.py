@@ -7,7 +7,7 @@ from langgraph.types import interrupt
 
 from ....state.desk.conversation import OPERATOR, DeskState, DeskUpdate
 from ....state.messages import PACKAGE, signature
-from ....state.questions import Said, question
+from ....state.questions import ANSWERED_BY, Said, question
 from ....state.told import say, say_to
 from ....turn.telling import answered
 from .stretch import is_open
@@ -38,7 +38,7 @@ def _question(state: DeskState, name: str) -> dict[str, Any]:
     shown = {key: value for key, value in state.packet.items() if key not in ("turn", "request")}
     text = "\n\n".join(filter(None, [state.objections.get(name), str(shown.get("why", ""))]))
     asked = question("take_over", shown, text, answers="settle", tool_call_id=name)
-    return {"type": "take_over", "id": name, **asked}
+    return {"type": "take_over", "id": name, ANSWERED_BY: "operator", **asked}
 
 
 def _wrong(name: str, answer: Said) -> str:

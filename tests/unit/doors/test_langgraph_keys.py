@@ -23,6 +23,7 @@ from support.toy_graphs import ToyState, hello, on
         ("SAVER", "CONFIG_KEY_CHECKPOINTER"),
         ("RUNTIME", "CONFIG_KEY_RUNTIME"),
         ("RESUMING", "CONFIG_KEY_RESUMING"),
+        ("RESUME_MAP", "CONFIG_KEY_RESUME_MAP"),
         ("STREAM", "CONFIG_KEY_STREAM"),
         ("TASK", "CONFIG_KEY_TASK_ID"),
         ("READ", "CONFIG_KEY_READ"),
