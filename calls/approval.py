@@ -119,21 +119,19 @@ def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
 
     It begins with the objection: why the last answer could not be taken.
     """
-    answerer = {ANSWERED_BY: call[ANSWERED_BY]} if call.get(ANSWERED_BY) else {}
+    more = {key: call[key] for key in ("expires_at", ANSWERED_BY) if call.get(key)}
     if call.get("form"):
-        return form_question(call, objection) | answerer
+        return form_question(call, objection) | more
     call_id, uncertain = call["call_id"], bool(call.get("doubt"))
     described = _in_doubt(call) if uncertain else _proposed(call)
     description = "\n\n".join(filter(None, [objection, described]))
-    expires_at = call.get("expires_at")
     return {
         "type": "uncertain_call" if uncertain else "tool_approval",
         "id": call["id"],
         "tool_call_id": call_id,
         "task": call["task"],
         "reason": call["reason"],
-        **({"expires_at": expires_at} if expires_at else {}),
-        **answerer,
+        **more,
         **questions.question(
             call["name"], call["args"], description,
             answers="settle" if uncertain else "decide", tool_call_id=call_id,

@@ -59,8 +59,7 @@ class PendingCall(TypedDict):
     it repeats. One that is `alone` asks a question of its tool's own: no other shares its pass.
     One that is the package's `own` changes state alone, so it is no evidence. A sub-agent in the
     background is saved under the name `place` beside the graph that delegated. A policy's table
-    gives a change its `ruling`; `agreed` says who has agreed to it, see `guard`. Questions about
-    one that is `answered_by` the operator take no customer's answer.
+    gives a change its `ruling`; `agreed` says who has agreed to it, `answered_by` who may: `guard`.
     """
 
     id: str

@@ -37,7 +37,7 @@ from .pace import in_turn
 from .queue.enqueue import Enqueues
 from .routing import read_less
 from .runs.beside import beside
-from .runs.checks import check_answerer, failing, in_words
+from .runs.checks import answered_inside, failing, in_words
 from .runs.continuing import check_nodes, check_values, keep_order
 from .runs.entry import let_in
 from .runs.outside import check_keys, check_update, client_run
@@ -337,7 +337,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
             run = client_run(run, self.ours.bounded)
         run = controlled(run, self.ours, held).passing(self.ours.passing)
         if run.nested:
-            await self._check_inner(run)
+            run = await self._resumed(run) if run.configurable.get(keys.RESUMING) else run
         else:
             run = await let_in(self, run, began, client=client)
         async with (
@@ -362,12 +362,10 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         if inbox is not None:
             await inbox.settled(run.thread)
 
-    async def _check_inner(self, run: Run) -> None:
+    async def _resumed(self, run: Run) -> Run:
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""
-        if run.configurable.get(keys.RESUMING) and (head := await run.head()):
+        if (head := await run.head()) is not None:
             check_nodes(run, head, self)
             await check_values(run, head.saved.config, head.saved.parent_config)
             keep_order(run, head)
-            told = run.configurable
-            answer = told.get(keys.RESUME_MAP) or told[keys.SCRATCHPAD].get_null_resume()
-            check_answerer(run, answer, head.interrupts())
+        return answered_inside(run, [] if head is None else head.interrupts())

@@ -14,7 +14,7 @@ Allowed = Literal["decide", "settle", "respond"]
 
 By = Literal["customer", "operator"]
 ANSWERED_BY: Final = "answered_by"
-"""Under this key a question says who answers it; one without it takes anybody's answer."""
+"""What says so of a question, of a call's questions, and of the answers of a run."""
 
 AnswerKind = Literal["approve", "edit", "reject", "respond"]
 DecisionKind = AnswerKind | Literal["expired"]

@@ -15,6 +15,7 @@ from ...state.errors import AnswerRejected, LoopwrightError, SettingsError
 from ...state.messages import unreadable
 from ...state.meters import AGENT, ERROR, RUNS, STATUS, measure
 from ...state.questions import Answer, Said, Words, is_operators
+from .. import langgraph_keys as keys
 from .run import Run
 
 _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -53,17 +54,15 @@ def address_answer(
     Addressed answers are not stored before the question has accepted them, bare ones are: one
     bad answer would be replayed at every later resume. At an older checkpoint, which the run may
     name, questions that were answered are asked again; where none was `asked`, an answer would
-    be one to a question that nobody has seen yet. A bare one would be taken by any question that
-    comes up from there on, so a customer's is addressed there, too.
+    be one to a question that nobody has seen yet.
     """
     _check_storable_answer(run, answer)
     given: Any = answer.resume
     if given is None:
         return answer
     if run.addressed and asked and not pending:
-        if not run.customer:
-            return answer
-        pending = asked
+        check_answerer(run, given, asked)
+        return answer
     if not pending:
         msg = (
             f"Thread {run.thread!r} has no question waiting for an answer; continue it with"
@@ -84,13 +83,7 @@ def address_answer(
 
 
 def check_answerer(run: Run, resume: Any, pending: Iterable[Interrupt]) -> None:
-    """Refuse a customer's answer to a question of the operator's, before anything takes it.
-
-    Args:
-        run: Whose run it is.
-        resume: Answers by the ids of their questions, one for any question, or None.
-        pending: What is asked.
-    """
+    """Refuse a customer's answer to a question of the operator's; None is no answer."""
     if resume is None or not run.customer:
         return
     theirs = [one.id for one in pending if is_operators(one.value)]
@@ -100,6 +93,20 @@ def check_answerer(run: Run, resume: Any, pending: Iterable[Interrupt]) -> None:
             " nothing was taken, and it stays open. Wait for the operator, or send a new message."
         )
         raise AnswerRejected(msg)
+
+
+def answered_inside(run: Run, asked: Sequence[Interrupt]) -> Run:
+    """A run in a graph that resumes; of a customer's answers it gets those to what is asked.
+
+    Any other one would be taken by what is asked next, also of the operator.
+    """
+    answers, pad = run.configurable.get(keys.RESUME_MAP) or {}, run.configurable[keys.SCRATCHPAD]
+    check_answerer(run, answers or pad.get_null_resume(), asked)
+    if run.customer:
+        known = {one.id: answers[one.id] for one in asked if one.id in answers}
+        pad = pad if asked else replace(pad, get_null_resume=lambda _=False: None)
+        run = run.telling(keys.RESUME_MAP, known).telling(keys.SCRATCHPAD, pad)
+    return run
 
 
 def _check_storable_answer(run: Run, answer: Command[Any]) -> None:

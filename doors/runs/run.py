@@ -31,8 +31,7 @@ class Run:
     options: dict[str, Any]
     configurable: Mapping[str, Any]
     saver: BaseCheckpointSaver[Any] | None
-    customer: bool = False
-    """Its answers are a customer's: the operator's questions stay open."""
+    customer: bool = False  # who answers no question that is put to the operator
 
     @property
     def nested(self) -> bool:

@@ -192,6 +192,20 @@ def test_a_customer_never_answers_what_the_policy_asks_a_colleague(shop, kept, w
 
 
 @pytest.mark.req("W-120")
+def test_a_yes_that_comes_before_its_question_is_no_yes(shop, kept):
+    """Where a plain graph of one's own is around it, whose door takes any answer at any time."""
+    served = {"configurable": THREAD["configurable"] | {"graph_id": "g"}}
+    inner = reacting(shop, kept, [ADA], [refund("A-2", 400.0)])
+    outer = StateGraph(MessagesState).add_node("inside", inner).add_edge(START, "inside")
+    graph = outer.compile(kept.checkpointer)
+    graph.invoke(said("Refund A-2"), served, interrupt_before=["inside"])
+    waits = graph.invoke(Command(resume="approve"), served)
+    assert (asked(waits)["answered_by"], shop.refunds) == ("operator", [])
+    graph.invoke(Command(resume="approve"), THREAD)
+    assert shop.refunds == [("A-2", 400.0)]
+
+
+@pytest.mark.req("W-120")
 def test_a_customers_yes_to_one_thing_is_no_colleagues_yes_to_another(shop, kept):
     served = {"configurable": THREAD["configurable"] | {"graph_id": "g"}}
     graph = reacting(shop, kept, [ADA], [refund()], [refund("A-2", 400.0)], [refund("A-2", 400.0)])
