@@ -96,17 +96,15 @@ def check_answerer(run: Run, resume: Any, pending: Iterable[Interrupt]) -> None:
 
 
 def answered_inside(run: Run, asked: Sequence[Interrupt]) -> Run:
-    """A run in a graph that resumes; of a customer's answers it gets those to what is asked.
+    """A run in a graph that resumes; a customer's bare answer comes to it where something is asked.
 
-    Any other one would be taken by what is asked next, also of the operator.
+    Else the next question would take it, also one of the operator's.
     """
-    answers, pad = run.configurable.get(keys.RESUME_MAP) or {}, run.configurable[keys.SCRATCHPAD]
-    check_answerer(run, answers or pad.get_null_resume(), asked)
-    if run.customer:
-        known = {one.id: answers[one.id] for one in asked if one.id in answers}
-        pad = pad if asked else replace(pad, get_null_resume=lambda _=False: None)
-        run = run.telling(keys.RESUME_MAP, known).telling(keys.SCRATCHPAD, pad)
-    return run
+    pad = run.configurable[keys.SCRATCHPAD]
+    check_answerer(run, run.configurable.get(keys.RESUME_MAP) or pad.get_null_resume(), asked)
+    if asked or not run.customer:
+        return run
+    return run.telling(keys.SCRATCHPAD, replace(pad, get_null_resume=lambda _=False: None))
 
 
 def _check_storable_answer(run: Run, answer: Command[Any]) -> None:
