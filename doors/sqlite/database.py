@@ -60,13 +60,11 @@ class SqliteDatabase:
 
     def _prepare(self) -> None:
         """Write: opening proves nothing, SQLite opens read-only files and looks at first use."""
-        connection = self.store.conn
-        connection.execute("BEGIN IMMEDIATE")
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        connection.execute(f"PRAGMA user_version = {version}")
-        connection.execute("COMMIT")
-        for setup in (self.saver.setup, self.store.setup):
-            patiently(setup, is_sqlite_race)
+        with _transaction(self.store.conn) as execute:
+            version = execute("PRAGMA user_version", [])[0][0]
+            execute(f"PRAGMA user_version = {version}", [])
+            self.store.setup()
+        patiently(self.saver.setup, is_sqlite_race)  # each table where it is missing
 
     def find(self, wanted: Wanted) -> list[Found]:
         """See Database; to tell the largest it reads all that is saved."""
@@ -144,6 +142,20 @@ class SqliteDatabase:
                 owner.conn.close()
 
 
+class _Whole(sqlite3.Connection):
+    """A connection whose scripts do not end the transaction around them, as `sqlite3`'s would."""
+
+    def executescript(self, script: str) -> sqlite3.Cursor:
+        """Change the store; a kill may have left a column without the number of its change."""
+        for statement in script.split(";"):
+            try:
+                self.execute(statement)
+            except sqlite3.OperationalError as error:
+                if "duplicate column" not in str(error):
+                    raise
+        return self.cursor()
+
+
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[Execute]:
     """A block whose statements count all or not at all; their rows are read by column name."""
@@ -188,6 +200,7 @@ def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
         timeout=BUSY_SECONDS,
         check_same_thread=False,
         isolation_level=None if autocommit else "DEFERRED",
+        factory=_Whole if autocommit else sqlite3.Connection,
     )
     try:
         # Of a new file: checkpoints of about 1 kB leave a fifth of a 4 kB page unused.

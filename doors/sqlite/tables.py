@@ -77,7 +77,6 @@ class SqliteTables:
 
 
 def is_sqlite_race(error: Exception) -> bool:
-    """Whether another process is opening the same file; LangGraph's migrations find its columns."""
-    if isinstance(error, sqlite3.OperationalError):
-        return error.sqlite_errorcode == sqlite3.SQLITE_BUSY or "duplicate column" in str(error)
-    return isinstance(error, sqlite3.IntegrityError)
+    """Whether another process uses the same file, or mends what a killed one left of it."""
+    code = error.sqlite_errorcode if isinstance(error, sqlite3.OperationalError) else 0
+    return code & 0xFF == sqlite3.SQLITE_BUSY

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
 from loopwright.doors.checkpoints.threaded import ThreadedSaver, ThreadedStore
@@ -20,6 +22,7 @@ from loopwright.doors.durability import DEFAULT_URL, Durability, open_durability
 from loopwright.doors.journal.sql import MemoryJournal
 from loopwright.doors.threads.listing import Found, Wanted
 from loopwright.state.errors import DatabaseError, SettingsError, ThreadBusy
+from support.forked import Command as Process, server
 from support.patience import PATIENCE
 from support.postgres import CUT
 from support.toy_graphs import asker, greeter, hello, on
@@ -221,6 +224,91 @@ def test_many_openings_at_once(tmp_path):
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+FIRST = """
+import os, signal, sqlite3, sys, traceback
+from itertools import count
+from loopwright import open_durability
+from support.toy_graphs import greeter, hello, on
+
+def makes(url, thread):
+    kept = open_durability(url)
+    kept.journal.model_calls(thread, "turn", add=1)
+    kept.turns()  # the tables of the queue
+    return kept
+
+def uses(url, thread):
+    with makes(url, thread) as kept:
+        kept.store.put(("notes",), thread, {})
+        done = greeter().compile(kept.checkpointer, store=kept.store).invoke(hello(), on(thread))
+        assert done["outcome"]["status"] == "complete"
+
+def dies(url, left):
+    def before(statement):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def traced(*args, connect=sqlite3.connect, **options):
+        made = connect(*args, **options)
+        made.set_trace_callback(before)
+        return made
+
+    sqlite3.connect = traced
+    makes(url, "killed").close()
+
+def forked(act, *args):
+    if pid := os.fork():
+        return pid
+    try:
+        act(*args)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+for number in count(1):
+    url = f"sqlite:///{sys.argv[1]}/{number}.db"
+    _, killed = os.waitpid(forked(dies, url, number), 0)
+    both = [forked(uses, url, thread) for thread in ("a", "b")]
+    print(killed, *(os.waitpid(pid, 0)[1] for pid in both), flush=True)
+    if killed != signal.SIGKILL:
+        break
+"""
+
+
+@pytest.mark.req("W-160")
+def test_killed_at_any_statement_of_its_first_opening_it_works_for_two_at_once(tmp_path):
+    script = tmp_path / "first.py"
+    script.write_text(FIRST)
+    with Process(server(), (str(tmp_path),), env={**os.environ}, script=script) as process:
+        assert process.wait(PATIENCE) == 0, process.said()
+        said, errors = process.said()
+    *killed, last = said.splitlines()
+    assert len(killed) > 35
+    assert (set(killed), last) == ({"9 0 0"}, "0 0 0"), errors
+
+
+def tables(path):
+    with closing(sqlite3.connect(path)) as file:
+        made = file.execute("SELECT name, sql FROM sqlite_master").fetchall()
+        return set(made), file.execute("SELECT v FROM store_migrations").fetchall()
+
+
+@pytest.mark.req("W-160")
+@pytest.mark.parametrize("cut", range(len(SqliteStore.MIGRATIONS)))
+def test_a_store_that_was_cut_off_between_a_change_and_its_number_is_completed(tmp_path, cut):
+    open_durability(f"sqlite:///{tmp_path}/new.db").close()
+    with closing(sqlite3.connect(tmp_path / "cut.db")) as file, file:
+        file.execute("CREATE TABLE store_migrations (v INTEGER PRIMARY KEY)")
+        for number, change in enumerate(SqliteStore.MIGRATIONS[: cut + 1]):
+            file.execute(change)
+            file.execute("INSERT INTO store_migrations SELECT ? WHERE ? < ?", [number, number, cut])
+    open_durability(f"sqlite:///{tmp_path}/cut.db").close()
+    assert tables(tmp_path / "cut.db")[1] == tables(tmp_path / "new.db")[1]
 
 
 def test_threads_are_listed_newest_first(database):
