@@ -221,7 +221,7 @@ def plan_calls(
     taken: set[str] = set()
     for index, (call, problem) in enumerate(calls_of(message)):
         name = call_id(task, round_, index)
-        provider_id = unique_id(call.get("id"), name, taken)
+        provider_id = unique_id(call.get("id"), gate.scope, name, taken)
         problem = problem or ("" if complete else say("call_cut_off"))
         planned.append(
             _planned(gate, call, problem)

@@ -1,19 +1,17 @@
 """The calls of a message as they stand in it: read, named, and spelled as providers take them."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 
 from ..state.calls import call_id
-from ..state.canonical import storable_json
+from ..state.canonical import hash_of, storable_json
 from ..state.messages import calls_in
 from ..state.told import say
 from ..tools.catalog import is_name, spelled_name
-
-_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
+from ..turn.scope import RunScope
 
 
 def calls_of(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
@@ -27,14 +25,22 @@ def calls_of(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
         yield invalid, say("arguments_no_json", why=str(why or say("not_readable"))[:200])
 
 
-def unique_id(given: object, fallback: str, taken: set[str]) -> str:
-    """The provider's call id where it is one, else one made of the evidence id; now it is taken."""
-    made = "call_" + _FOREIGN.sub("_", fallback)
-    call_id = given if isinstance(given, str) and given and given not in taken else made
-    while call_id in taken:
-        call_id += "_"
+def unique_id(given: object, scope: RunScope, name: str, taken: set[str]) -> str:
+    """The provider's call id where no call of the thread has it, else one of ours; now it is taken.
+
+    Providers repeat ids, or give none. Ours holds the turn, and a hash: calls of two steps may
+    differ in characters alone that no id may have, and OpenAI takes 40 characters.
+    """
+    made = f"call_{scope.turn}_{hash_of([scope.agent, name])[:12]}"
+    is_new = isinstance(given, str) and given and given not in {*taken, *_known_ids(scope)}
+    call_id = str(given) if is_new else made
     taken.add(call_id)
     return call_id
+
+
+def _known_ids(scope: RunScope) -> Iterator[str]:
+    messages: Sequence[AnyMessage] = scope.public.get("messages", ())
+    return (call["id"] for message in messages for call in calls_in(message))
 
 
 def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMessage:
@@ -56,11 +62,11 @@ def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMess
     return message.model_copy(update=update)
 
 
-def with_ids(message: AIMessage, *, task: str, round_: int) -> AIMessage:
+def with_ids(message: AIMessage, scope: RunScope, *, round_: int) -> AIMessage:
     """The message with an id of its own for each call, where none of them is to run."""
     taken: set[str] = set()
     named = [
-        {"call_id": unique_id(call.get("id"), call_id(task, round_, index), taken)}
+        {"call_id": unique_id(call.get("id"), scope, call_id(scope.path, round_, index), taken)}
         for index, (call, _) in enumerate(calls_of(message))
     ]
     return settle_ids(message, named)

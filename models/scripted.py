@@ -5,6 +5,7 @@ import json
 import re
 import threading
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable, iscoroutine
@@ -65,7 +66,8 @@ class ScriptedModel(BaseChatModel):
     """Replays turns, one for each call, so that tests of a graph need no provider.
 
     A turn is an `AIMessage`, a text, a dict (sent as JSON), a list of tool calls (each with `name`
-    and `args`), an exception to raise, or any of these as `Slow(seconds, turn)`. Turns are given
+    and `args`; one without `id` gets a new one), an exception to raise, or any of these as
+    `Slow(seconds, turn)`. Turns are given
 
     - in order: `ScriptedModel(["first answer", {"taskCompleted": True, "summary": "42"}])`,
     - by role, which a graph tells in the metadata of each call's config:
@@ -216,7 +218,7 @@ def _message(turn: Any, messages: list[BaseMessage]) -> AIMessage:
     if isinstance(turn, AIMessage):
         message = turn.model_copy()
     elif isinstance(turn, list):
-        calls = [{"id": f"call_{n}", "args": {}} | call for n, call in enumerate(turn)]
+        calls = [{"id": f"call_{uuid.uuid4().hex[:12]}", "args": {}} | call for call in turn]
         message = AIMessage("", tool_calls=calls)
     else:
         message = AIMessage(turn if isinstance(turn, str) else json.dumps(turn))

@@ -39,7 +39,7 @@ def supported(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> AIMessa
         return AIMessage(NO_CASES)
     results = _results(messages)
     if not results:
-        call = {"name": search[0], "args": {search[1]: request}, "id": f"offline_{len(messages)}"}
+        call = {"name": search[0], "args": {search[1]: request}, "id": None}
         return AIMessage("", tool_calls=[call])
     best = next((one for m in results for one in _articles(m.text)), None)
     if best is None:

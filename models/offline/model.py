@@ -95,16 +95,13 @@ def _executed(asked: _Asked) -> AIMessage | dict[str, Any]:
     own = calls_of(asked.messages, *asked.messages)
     step = tasks.next_step(clause or asked.request, asked.tools, earlier, own)
     if step.match:
-        return _calling(asked, "", step.match)
+        return _calling("", step.match)
     told = step.text if step.done else f"Not done. {step.text}"
     return {"summary": told, "taskCompleted": step.done, "shouldContinue": False}
 
 
-def _calling(asked: _Asked, text: str, match: Match) -> AIMessage:
-    made = [
-        {"name": match.tool, "args": call, "id": f"offline_{len(asked.messages)}_{index}"}
-        for index, call in enumerate(match.calls)
-    ]
+def _calling(text: str, match: Match) -> AIMessage:
+    made = [{"name": match.tool, "args": call, "id": None} for call in match.calls]
     return AIMessage(text, tool_calls=made)
 
 
@@ -112,9 +109,9 @@ def _worked(asked: _Asked) -> AIMessage:
     """Calls for the next step, or the report."""
     text, match, undone = work(asked.messages, asked.tools)
     if match.calls:
-        return _calling(asked, text, match)
+        return _calling(text, match)
     report = {"summary": text, "status": "partial" if undone else "success", "unmet": undone}
-    call = {"name": COMPLETE_TASK, "args": report, "id": f"offline_{len(asked.messages)}"}
+    call = {"name": COMPLETE_TASK, "args": report, "id": None}
     return AIMessage("", tool_calls=[call])
 
 
@@ -140,12 +137,12 @@ _ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage | str | dict[str, Any]
     # It cannot judge how hard a request is: the loop that calls tools one by one.
     "dispatcher": lambda _: {"graph": "react", "why": tasks.NO_MODEL},
     "listener": lambda a: listened(a.request),
-    "support": lambda a: supported(a.messages, a.tools) or _calling(a, *bare(a.messages, a.tools)),
+    "support": lambda a: supported(a.messages, a.tools) or _calling(*bare(a.messages, a.tools)),
     "responder": lambda _: tasks.PASSED_ON,
     "thought": lambda a: think(
         a.messages, read_tools(read_json(a.system, "tools") or ()) or a.tools
     ),
-    "action": lambda a: _calling(a, *act(a.messages, a.tools)),
+    "action": lambda a: _calling(*act(a.messages, a.tools)),
     "observation": lambda a: observe(a.messages),
     "answerer": lambda a: tasks.answered(a.read("steps"), a.read("failures")),
     "llm_call": lambda a: tasks.read_from(a.shown),

@@ -37,7 +37,7 @@ async def final_warning(
         most_asks=1, settings=agent.settings, draft=drafts_of(scope, state, name),
     )  # fmt: skip
     update = AgentUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
-    message = with_ids(answer.message, task=state.path, round_=state.round + 1)
+    message = with_ids(answer.message, scope, round_=state.round + 1)
     if answer.refused or not answer.complete:
         return update
     report, about = _report(message, agent), {MODEL_TURN: scope.model_turn, ENDS: True}

@@ -4,10 +4,11 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.types import Command
 
-from loopwright import Context, ScriptedModel, build_customer_service, open_durability
+from loopwright import Context, build_customer_service, open_durability
 from support.reacting import THREAD, said
 from support.replay import Replay
 from support.scripts import call
+from support.strict_messages import StrictModel
 
 
 def understood(intent="question", **more):
@@ -39,7 +40,7 @@ def talk(tmp_path):
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
 
         def begin(listener=(), support=(), tools=(), **options):
-            model = ScriptedModel({"listener": list(listener), "support": list(support)})
+            model = StrictModel({"listener": list(listener), "support": list(support)})
             graph = build_customer_service(
                 model=model, tools=tools, policy="allow", durability=kept, **options
             )
@@ -303,7 +304,7 @@ def test_a_yes_of_the_customer_is_none_of_who_set_the_policy(tmp_path, policy):
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
 
         def talk(script, *, thread, **settings):
-            model = ScriptedModel({"listener": [understood("refund")], "support": script})
+            model = StrictModel({"listener": [understood("refund")], "support": script})
             graph = build_customer_service(model=model, tools=tools, policy=policy, durability=kept)
             config = {"configurable": {"thread_id": thread}}
             return lambda text: graph.invoke(
@@ -327,7 +328,7 @@ def test_a_yes_of_the_customer_is_none_of_who_set_the_policy(tmp_path, policy):
 
 def test_while_a_human_owns_the_thread_no_model_is_asked(tmp_path):
     tools, _ = shop()
-    model = ScriptedModel({"listener": [understood("chat")], "support": ["Hello again!"]})
+    model = StrictModel({"listener": [understood("chat")], "support": ["Hello again!"]})
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(model=model, tools=tools, durability=kept)
         result = graph.invoke(said("I want a human"), THREAD)

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from loopwright import ScriptedModel, build_customer_service, open_durability
+from loopwright import build_customer_service, open_durability
 from loopwright.servers.seed import sown
 from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call
+from support.strict_messages import StrictModel
 
 LUMEN = Path(__file__).parents[2] / "examples" / "shops" / "lumen"
 PROOF = {"email": "ada@post.example", "postcode": "10115", "phone_last4": "1842"}
@@ -26,7 +27,7 @@ def desk(tmp_path):
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
 
         def begin(*support):
-            model = ScriptedModel({"listener": [REFUND] * 5, "support": [*support]})
+            model = StrictModel({"listener": [REFUND] * 5, "support": [*support]})
             return build_customer_service(
                 model=model, mcp={"desk": {"command": server().python, "args": args}},
                 durability=kept, company=LUMEN,

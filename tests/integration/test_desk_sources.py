@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 from langchain_core.tools import tool
 
-from loopwright import ScriptedModel, build_customer_service, desk_agents, open_durability
+from loopwright import build_customer_service, desk_agents, open_durability
 from loopwright.servers import knowledge
 from loopwright.servers.seed import sown
 from support.reacting import said
 from support.scripts import call
+from support.strict_messages import StrictModel
 
 SHOPS = Path(__file__).parents[2] / "examples" / "shops"
 OUTSIDE = """Do you ship to the moon?|Who won the world cup?|What is the capital of Peru?
@@ -55,7 +56,7 @@ def desk(tmp_path, search):
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
 
         def make(scripts, **options):
-            model = ScriptedModel(scripts)
+            model = StrictModel(scripts)
             return model, build_customer_service(
                 model=model, tools=[search], durability=kept, policy="allow", **options
             )

@@ -41,7 +41,7 @@ def test_writes_are_asked_about_one_at_a_time_and_each_runs_before_the_next_ques
     graph = asking(world, model)
     question = asked(graph.invoke(said(), THREAD))
     for place, name in enumerate(["w1", "w2", "w3"]):
-        assert (question["task"], question["tool_call_id"]) == (name, f"call_{name}_1_0")
+        assert question["task"] == name
         assert len(graph.get_state(THREAD).interrupts) == 1
         assert len(world.done("put")) == place
         result = answer(graph)
@@ -154,9 +154,9 @@ def test_an_answer_for_the_other_of_two_questions_is_not_taken_for_this_one():
     world = World()
     graph = asking(world, planning(flow(look("a", "a"), look("b", "b"))), ASK_READS)
     graph.invoke(said(), THREAD)
-    again = asked(answer(graph, {"type": "approve", "tool_call_id": "call_b_1_0"}))
+    again = asked(answer(graph, {"type": "approve", "tool_call_id": "that_of_b"}))
     assert again["task"] == "a"
-    assert "'call_b_1_0'" in again["description"]
+    assert "'that_of_b'" in again["description"]
     assert world.done("look") == []
 
 

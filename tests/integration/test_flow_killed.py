@@ -31,7 +31,7 @@ PLACES: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-LEFT_OUT = {"seconds", "spend"}
+LEFT_OUT = {"seconds", "spend", "call_id"}
 
 
 def name_of(place):
@@ -39,7 +39,7 @@ def name_of(place):
 
 
 def timeless(value):
-    """Without what a clock changes."""
+    """Without what a clock changes, or the name of the turn."""
     if isinstance(value, dict):
         return {k: timeless(v) for k, v in value.items() if k not in LEFT_OUT}
     return [timeless(one) for one in value] if isinstance(value, list) else value

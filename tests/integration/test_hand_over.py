@@ -12,6 +12,7 @@ from loopwright import (
     PolicyTable,
     ScriptedModel,
     build_customer_service,
+    desk_agents,
     open_durability,
 )
 from loopwright.state.desk.company import Company
@@ -19,6 +20,7 @@ from loopwright.state.desk.conversation import AWAY
 from support.guarded import ADA, POLICY, Shop, refund
 from support.reacting import THREAD, said
 from support.scripts import call
+from support.strict_messages import StrictModel
 
 HUMAN = "I want a human"
 
@@ -75,7 +77,7 @@ def test_a_wish_for_a_human_is_done_at_once_and_the_bot_answers_again_on_return(
     tmp_path,
 ):
     queue = Queue()
-    model = ScriptedModel(
+    model = StrictModel(
         {
             "listener": [understood("order"), understood("refund")],
             "support": [[call("get_order", order_id="A-1")], "It is shipped.", "Until Friday."],
@@ -126,7 +128,7 @@ def test_a_wish_for_a_human_is_done_at_once_and_the_bot_answers_again_on_return(
 def test_where_nobody_is_at_the_desk_a_ticket_is_made_and_the_customer_told_when(tmp_path):
     queue = Queue()
     company = Company(name="Lumen", follow_up_hours=12, sensitive=("lawyer",))
-    graph, kept = desk(tmp_path, ScriptedModel({}), queue, company=company)
+    graph, kept = desk(tmp_path, StrictModel({}), queue, company=company)
     with kept:
         kept.store.put(*AWAY, {"until": None})
         ended = graph.invoke(said("人工客服"), THREAD)
@@ -151,7 +153,7 @@ def test_where_nobody_is_at_the_desk_a_ticket_is_made_and_the_customer_told_when
 @pytest.mark.req("S4-23")
 @pytest.mark.parametrize(("mood", "tries"), [("calm", 2), ("angry", 1)])
 def test_anger_lowers_the_bar_and_a_human_comes_sooner(tmp_path, mood, tries):
-    model = ScriptedModel(
+    model = StrictModel(
         {"listener": [understood("order", mood=mood)], "support": ["See [kb-9]."] * 2}
     )
     graph, kept = desk(tmp_path, model, Queue())
@@ -165,7 +167,7 @@ def test_anger_lowers_the_bar_and_a_human_comes_sooner(tmp_path, mood, tries):
 @pytest.mark.req("S4-69")
 def test_a_model_that_wants_a_colleague_and_a_turn_that_fails_end_at_a_human(tmp_path):
     queue = Queue()
-    model = ScriptedModel(
+    model = StrictModel(
         {
             "listener": [understood(), understood()],
             "support": [
@@ -187,7 +189,7 @@ def test_a_model_that_wants_a_colleague_and_a_turn_that_fails_end_at_a_human(tmp
 
 @pytest.mark.req("P-32")
 def test_an_answer_to_another_hand_over_does_nothing_and_is_told(tmp_path):
-    graph, kept = desk(tmp_path, ScriptedModel({}), Queue())
+    graph, kept = desk(tmp_path, StrictModel({}), Queue())
     with kept:
         graph.invoke(said(HUMAN), THREAD)
         late = {"type": "approve", "tool_call_id": "hand-over-9"}
@@ -207,7 +209,7 @@ def test_an_answer_to_another_hand_over_does_nothing_and_is_told(tmp_path):
 def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path, word, paid):
     shop = Shop(tmp_path)
     turns = [[ADA], [refund("A-2", 400.0)], *["It is paid back."] * bool(paid)]
-    model = ScriptedModel({"listener": [understood("refund")], "support": turns})
+    model = StrictModel({"listener": [understood("refund")], "support": turns})
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(
             model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept
@@ -260,8 +262,50 @@ def one_question(graph):
 @pytest.mark.req("S4-69")
 def test_where_no_model_can_be_reached_the_customer_gets_a_human(tmp_path):
     down = [RuntimeError("the provider is down")] * 9
-    graph, kept = desk(tmp_path, ScriptedModel({"listener": down, "support": down}), Queue())
+    graph, kept = desk(tmp_path, StrictModel({"listener": down, "support": down}), Queue())
     with kept:
         given = graph.invoke(said("Where is my lamp?"), THREAD)
         assert "could not finish this turn (ERROR, " in asked(given)["description"]
         assert "colleague" in texts(given)[-1]
+
+
+@pytest.mark.req("W-142")
+def test_a_change_that_is_agreed_after_a_hand_over_has_its_result_in_the_next_request(tmp_path):
+    """The calls of a hand-over and of a change are made by code, each as the first of its turn."""
+    shop, queue = Shop(tmp_path), Queue()
+    first, next_ = ({**refund(amount=amount), "id": f"r{amount}"} for amount in (50.0, 9.0))
+    turns = [[ADA], [first], "It is paid back.", [next_], "It is paid back, too."]
+    model = StrictModel({"listener": [understood("refund")] * 2, "support": turns})
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_customer_service(
+            model=model, tools=[*shop.tools(), *queue.tools[:2]], durability=kept,
+            policy=PolicyTable.read(POLICY),
+        )  # fmt: skip
+        for paid in (1, 2):
+            graph.invoke(said(HUMAN), THREAD)
+            graph.invoke(Command(resume="approve"), THREAD)
+            graph.invoke(said("Refund A-1"), THREAD)
+            done = graph.invoke(said("yes"), THREAD)
+            assert (len(shop.refunds), len(queue.transfers)) == (paid, paid)
+            assert done["outcome"]["status"] == "complete", done["outcome"]
+    assert texts(done)[-1].startswith("It is paid back, too.")
+
+
+@pytest.mark.req("W-142")
+def test_a_call_that_a_hand_over_comes_before_has_an_answer_when_the_thread_is_given_back(tmp_path):
+    shop, queue = Shop(tmp_path), Queue()
+    wishes = [
+        {**refund("A-2", 400.0), "id": "r"},
+        call("transfer_to_human", "t", reason="it is much", summary="x"),
+        call("delegate_to_agent", "d", agent_name="refund_expert", objective="Look into A-2"),
+    ]
+    turns = [[ADA], wishes, "It is paid back."]
+    model = StrictModel({"listener": [understood("refund")], "support": turns})
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_customer_service(
+            model=model, tools=[*shop.tools(), *queue.tools[:2]], durability=kept,
+            policy=PolicyTable.read(POLICY), agents=desk_agents(),
+        )  # fmt: skip
+        assert asked(graph.invoke(said("Refund A-2"), THREAD))["type"] == "take_over"
+        done = graph.invoke(Command(resume="approve"), THREAD)
+    assert (shop.refunds, done["outcome"]["status"]) == ([("A-2", 400.0)], "complete")

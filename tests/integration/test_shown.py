@@ -307,7 +307,7 @@ def test_two_calls_of_react_are_asked_about_in_view():
         assert result["outcome"]["status"] == "complete"
 
 
-@pytest.mark.req("W-14", "S0-149", "P-20")
+@pytest.mark.req("W-14", "W-142", "S0-149", "P-20")
 def test_every_approval_of_a_flow_is_drawn_in_every_turn():
     graph = flow_desk()
     for turn in (1, 2):
@@ -316,6 +316,8 @@ def test_every_approval_of_a_flow_is_drawn_in_every_turn():
         assert all(whole(messages[:-1]) for messages in seen)
         assert calls_in(seen[-1], "what") == ["a", "b0", "a", "b1"][: 2 * turn]
         assert roles_in(seen[0])[-2:] == ["flow_planner", "flow_planner"]
+        ids = [c["id"] for m in result["messages"] if m.type == "ai" for c in m.tool_calls]
+        assert len({*ids}) == len(ids) == 2 * turn
         assert "w1. do w1: put" in [m for m in seen[0] if m.type == "ai"][-2].text
         assert whole(result["messages"])
         assert result["messages"][-1].text == result["outcome"]["answer"]

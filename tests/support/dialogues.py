@@ -18,11 +18,12 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 from langgraph.types import Command
 
-from loopwright import ScriptedModel, build_customer_service
+from loopwright import build_customer_service
 from loopwright.servers.knowledge import Article, add
 from loopwright.servers.seed import sown
 from support.dialogue_rules import filled, wrong
 from support.scripts import call
+from support.strict_messages import StrictModel
 
 ROOT = Path(__file__).parents[2]
 COMPANY = ROOT / "examples" / "shops" / "lumen"
@@ -201,7 +202,7 @@ class Stage:
         self.graph = self._built()
 
     def _built(self) -> Any:
-        model = ScriptedModel(
+        model = StrictModel(
             {
                 "listener": lambda *asked: self.actor.listens(*asked),
                 "support": lambda *asked: self.actor.works(*asked),

@@ -1,9 +1,27 @@
 """What providers refuse in a request's messages, as a checker."""
 
 import re
+from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 from langchain_core.messages import AIMessage, ToolMessage
+
+from loopwright import ScriptedModel
+
+
+class StrictModel(ScriptedModel):
+    """A scripted model that refuses a request as OpenAI does with 400, loudly."""
+
+    def __init__(self, turns: Any, **more: Any) -> None:
+        """Take the script."""
+        super().__init__(turns, **more)
+
+    def _next(self, messages, kwargs):
+        ids = Counter(c["id"] for m in messages if isinstance(m, AIMessage) for c in _made(m))
+        twice = [f"two calls with the id {name}" for name, times in ids.items() if times > 1]
+        assert not (wrong := [*unpaired(messages), *twice]), wrong
+        return super()._next(messages, kwargs)
 
 
 def problems(messages):
@@ -16,7 +34,12 @@ def problems(messages):
         found.append("the last message is the assistant's")
     if ("ai", "ai") in pairwise(kinds):
         found.append("the assistant's behind the assistant's")
-    open_ = []
+    return found + unpaired(messages)
+
+
+def unpaired(messages):
+    """What is wrong with its calls and their answers: each pair stands together."""
+    found, open_ = [], []
     for place, message in enumerate(messages):
         wrong, open_ = _follows(message, open_)
         found += [f"{place}: {why}" for why in wrong]
@@ -36,10 +59,10 @@ def _follows(message, open_):
         wrong.append("a call without an id")
     if not all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", call["name"] or "") for call in made):
         wrong.append("a call whose name is none")
-    if len(calls) != len(set(calls)):
-        wrong.append("two calls with one id")
     if not message.content and not calls:
         wrong.append("an empty message")
+    if len(calls) != len(set(calls)):
+        wrong.append("two calls with one id")
     return wrong, calls
 
 

@@ -17,6 +17,7 @@ from ....state.context import Context
 from ....state.desk.conversation import DeskState, DeskUpdate
 from ....state.messages import PACKAGE, signature
 from ....state.questions import Decision
+from ....state.stream.shown import made_whole
 from ....state.told import say, say_to
 from ....turn.scope import RunScope, scope_of
 from ..desk import Desk
@@ -38,7 +39,9 @@ async def hand_off(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -
         state = replace(state, packet=update["packet"])
     if update.get("calls"):
         return update
-    return update | _told(state, desk)
+    told = _told(state, desk)
+    told["messages"] = [*update.get("messages", []), *told.get("messages", [])]
+    return update | told
 
 
 async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
@@ -48,8 +51,9 @@ async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     packet = packet_of(state, why) | {"staffed": staff.there, "hours": staff.hours}
     scope.emit({"type": "hand_off", "why": why})
     update = DeskUpdate(
-        strategy="hand_off", packet=packet, halt=None, unmet=[], improvements=[], calls=[]
-    )
+        strategy="hand_off", packet=packet, halt=None, unmet=[], improvements=[], calls=[],
+        delegations=[], messages=made_whole(state),  # what was not run by now never is
+    )  # fmt: skip
     by = desk.company.handed_over_by if staff.there else desk.company.tickets_by
     if not staff.there and _issue(state) in state.tickets:
         return update
@@ -75,7 +79,8 @@ async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
         }
     )
     packet["by"] = by
-    return update | DeskUpdate(calls=calls, decisions=yes, messages=[named], round=round_)
+    messages = [*update["messages"], named]
+    return update | DeskUpdate(calls=calls, decisions=yes, messages=messages, round=round_)
 
 
 def _case(state: DeskState, packet: dict[str, Any]) -> dict[str, Any]:

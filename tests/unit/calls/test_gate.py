@@ -116,7 +116,8 @@ def test_call_ids_are_unique_in_plan_and_message():
     message = calling(("add", {"a": 1}, "x"), ("add", {"a": 2}, "x"), ("add", {"a": 3}, ""))
     calls = plan(message)
     ids = [call["call_id"] for call in calls]
-    assert ids == ["x", "call_2_3_1", "call_2_3_2"]
+    assert (ids[0], len({*ids})) == ("x", 3)
+    assert all(len(one) <= 40 for one in ids)  # which is what OpenAI takes
     settled = settle_ids(message, calls)
     assert [call["id"] for call in settled.tool_calls] == ids
     assert [call["id"] for call in message.tool_calls] == ["x", "x", ""]

@@ -37,11 +37,9 @@ def test_turns_are_replayed_in_order_in_all_their_forms() -> None:
     )
     assert model.invoke("1").text == "text"
     assert model.invoke("2").text == '{"summary": "x"}'
-    calls = model.invoke("3").tool_calls
-    assert [(call["name"], call["args"], call["id"]) for call in calls] == [
-        ("add", {"a": 1}, "call_0"),
-        ("add", {}, "mine"),
-    ]
+    first, second = model.invoke("3").tool_calls
+    assert (first["name"], first["args"], bool(first["id"])) == ("add", {"a": 1}, True)
+    assert (second["name"], second["args"], second["id"]) == ("add", {}, "mine")
     assert model.invoke("4").response_metadata["finish_reason"] == "length"
     assert model.invoke("5").text == "late"
     with pytest.raises(ConnectionError):
