@@ -49,7 +49,7 @@ def _problems(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _status(item: Mapping[str, Any]) -> object:
-    return read_status(item.get("status", "pending"))
+    return read_status(str(item.get("status", "pending")))  # a person may write anything
 
 
 def written(

@@ -17,11 +17,12 @@ from ...prompts.instructions import READ_SKILL, Instructions
 from ...state.calls import rounds_named
 from ...state.canonical import beginning_of, canonical, hash_of, shortened, storable_json
 from ...state.context import Context
-from ...state.execution_plan import ExecutionPlan
+from ...state.execution_plan import ExecutionPlan, PlanStep
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, finished, unfinished
 from ...state.stream.events import asks
 from ...state.stream.shown import phase_ended
 from ...state.told import say
+from ...tools.arguments import check_arguments
 from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
@@ -90,23 +91,31 @@ async def _looked(
     It may do so a few times.
     """
     steps = plan.steps if plan else []
-    asked = [str(s.arguments.get("query")) for s in steps if s.tool == FIND_TOOLS]
-    read = [s.arguments for s in steps if s.tool == READ_SKILL and s.tool in catalog.own]
-    finds = bool(asked) and FIND_TOOLS in catalog.own
+    finds, reads = _calls_of(FIND_TOOLS, steps, catalog), _calls_of(READ_SKILL, steps, catalog)
     before = sum(draft.get("looks", False) for draft in state.drafts)
-    if before >= MOST_LOOKS or not (finds or (read and len(read) == len(steps))):
+    if before >= MOST_LOOKS or not (finds or (reads and len(reads) == len(steps))):
         return None
+    asked = [args["query"] for args, problem in finds if not problem]
     names = [name for query in asked for name in catalog.shelf.find(query)]
-    told = [await asyncio.to_thread(_skill, known, arguments) for arguments in read]
+    told = [say("not_run", why=problem) for _, problem in (*finds, *reads) if problem]
+    told += [await asyncio.to_thread(_skill, known, args) for args, why in reads if not why]
     if not (names or told):
         told = [say("no_tool_fits", query=repr(asked[0]), count=len(catalog.tools))]
     draft = state.drafts[-1] | Draft(findings=[], told=told, tools=names, looks=True)  # type: ignore[typeddict-item]  # the rest is there
     return FlowUpdate(planning="again", drafts=[*state.drafts[:-1], draft], found=names)
 
 
+def _calls_of(
+    name: str, steps: Sequence[PlanStep], catalog: Catalog
+) -> list[tuple[dict[str, Any], str]]:
+    """The arguments of each step that calls a tool of the package, and what is wrong with them."""
+    tool = catalog.own.get(name)
+    return [check_arguments(tool.schema, s.arguments) for s in steps if tool and s.tool == name]
+
+
 def _skill(known: Instructions, arguments: Mapping[str, Any]) -> str:
     try:
-        return known.read(str(arguments.get("name")), str(arguments.get("file") or ""))
+        return known.read(arguments["name"], arguments.get("file") or "")
     except ValueError as error:
         return str(error)
 

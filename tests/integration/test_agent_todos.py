@@ -201,6 +201,17 @@ def test_a_rejected_list_is_made_anew_and_an_edited_one_is_the_users():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("status", [{}, ["soon"], 3])
+def test_a_list_that_a_person_edits_to_another_shape_goes_back_to_the_agent(status):
+    model = ScriptedModel([[PLAN], DONE, DONE])
+    graph = build_task_agent(model=model, checkpointer=InMemorySaver())
+    graph.invoke(said(), THREAD, context=REVIEWED)
+    edit = {"todos": [{"description": "Sweep", "status": status}]}
+    result = graph.invoke(Command(resume={"type": "edit", "args": edit}), THREAD, context=REVIEWED)
+    assert "Sweep" not in str(shown(result))
+    assert "item 1 has the status" in model.asked[1].messages[-1].text
+
+
 @pytest.mark.req("S4-80", "S4-40", "S4-44")
 def test_small_lists_and_later_ones_wait_for_nobody():
     options = {"context": REVIEWED, "checkpointer": InMemorySaver()}

@@ -78,9 +78,11 @@ def held_for_review(
     scope: RunScope, state: AgentState, calls: Sequence[PendingCall]
 ) -> list[PendingCall]:
     """The calls of a message; where a plan must be approved first, those that could write fail."""
-    lists = [c["args"].get("todos") for c in calls if c["name"] == WRITE_TODOS]
+    # Only of a call that may run the arguments fit the schema.
+    runs = ("allow", "ask")
+    lists = [c["args"]["todos"] for c in calls if c["name"] == WRITE_TODOS and c["action"] in runs]
     asked = any(
-        isinstance(items, list) and not problems_of(items, scope.context.max_tasks)
+        not problems_of(items, scope.context.max_tasks)
         and _is_reviewed(scope, state, written(state.todos, items)) for items in lists
     )  # fmt: skip
     rejected = scope.context.review_plan and state.planning == "again"
