@@ -223,7 +223,7 @@ def unmet(comparison: Comparison, result: Any) -> str:
     """Why a comparison does not hold for a result, in one sentence; '' where it does."""
     for reference in comparison.references:
         with suppress(MissingValue):
-            why = why_not(comparison, resolve(reference, {_ROOT: result}, {}))
+            _, why = compare(comparison, resolve(reference, {_ROOT: result}, {}))
             break
     else:
         if comparison.word == "is missing":
@@ -232,15 +232,35 @@ def unmet(comparison: Comparison, result: Any) -> str:
     return say("result_does_not_meet", condition=repr(comparison.text), why=why) if why else ""
 
 
-def why_not(comparison: Comparison, value: Any) -> str:
-    """Why a comparison does not hold for this value, in words; '' where it does."""
+def compare(comparison: Comparison, value: Any) -> tuple[bool | None, str]:
+    """Whether a comparison holds for this value, None where nobody can tell; and why it does not.
+
+    Numbers are in order with numbers, texts with texts; lists and objects are equal or not to
+    their like and to null.
+    """
     path = comparison.path
     if comparison.measured and not isinstance(value, str | list | dict):
-        return say("has_no_length", path=path, value=_shown(value))
+        return None, say("has_no_length", path=path, value=_shown(value))
     if comparison.measured:
         path, value = say("the_length_of", path=path), len(value)
-    holds = _TESTS[comparison.word]
-    return "" if holds(value, comparison) else say("part_is", path=path, value=_shown(value))
+    holds = _TESTS[comparison.word](value, comparison)
+    if holds is None:
+        word, wanted = repr(comparison.word), _shown(comparison.wanted)
+        return None, say("not_comparable", path=path, value=_shown(value), word=word, wanted=wanted)
+    return holds, "" if holds else say("part_is", path=path, value=_shown(value))
+
+
+def _equality(value: Any, comparison: Comparison) -> bool | None:
+    wanted = comparison.wanted
+    unlike = isinstance(value, list | dict) != isinstance(wanted, list | dict)
+    if unlike and value is not None and wanted is not None and not _is_equal(value, comparison):
+        return None
+    return _is_equal(value, comparison)
+
+
+def _inequality(value: Any, comparison: Comparison) -> bool | None:
+    equal = _equality(value, comparison)
+    return None if equal is None else not equal
 
 
 def _is_equal(value: Any, comparison: Comparison) -> bool:
@@ -250,25 +270,25 @@ def _is_equal(value: Any, comparison: Comparison) -> bool:
     return bool(_Validator({"const": comparison.wanted}).is_valid(value))
 
 
-def _contains(value: Any, comparison: Comparison) -> bool:
+def _contains(value: Any, comparison: Comparison) -> bool | None:
     wanted = comparison.wanted if comparison.bare is None else comparison.bare
     if isinstance(value, str):
         return str(wanted) in value
     if isinstance(value, list):
         return any(_is_equal(item, comparison) for item in value)
-    return isinstance(value, dict) and wanted in value
+    return wanted in value if isinstance(value, dict) else None
 
 
 def _is_empty(value: Any, _: Comparison) -> bool:
     return (value.strip() if isinstance(value, str) else value) in ("", None, [], {})
 
 
-def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Comparison], bool]:
-    def test(value: Any, comparison: Comparison) -> bool:
+def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Comparison], bool | None]:
+    def test(value: Any, comparison: Comparison) -> bool | None:
         if isinstance(comparison.wanted, str):
-            return isinstance(value, str) and holds(value, comparison.wanted)
+            return holds(value, comparison.wanted) if isinstance(value, str) else None
         number = _number(value)
-        return number is not None and holds(number, comparison.wanted)
+        return None if number is None else holds(number, comparison.wanted)
 
     return test
 
@@ -280,12 +300,13 @@ def _number(value: Any) -> int | float | None:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and value == value else None  # NaN is none
 
 
-_TESTS: Final[dict[str, Callable[[Any, Comparison], bool]]] = {
-    "==": _is_equal,
-    "!=": lambda value, comparison: not _is_equal(value, comparison),
+_TESTS: Final[dict[str, Callable[[Any, Comparison], bool | None]]] = {
+    "==": _equality,
+    "!=": _inequality,
     ">": _ordered(operator.gt),
     ">=": _ordered(operator.ge),
     "<": _ordered(operator.lt),

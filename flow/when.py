@@ -1,15 +1,15 @@
 """When a step is to run: a condition over the results of earlier steps and the variables. Pure.
 
 The language is that of `expectations`, but a path begins with the id of a step, or with `global`:
-`s1.row_count > 0 and s2.rows[0].name is not empty`. Comparisons are made from left to right until
-one does not hold.
+`s1.row_count > 0 and s2.rows[0].name is not empty`. It holds, it does not, or nobody can tell: one
+comparison that does not hold decides, else one of which nobody can tell.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ..state.told import say
-from .expectations import Comparison, Malformed, read_condition, why_not
+from .expectations import Comparison, Malformed, compare, read_condition
 from .items import sources_of
 from .references import GLOBAL, MissingValue, Reference, meaning_of, references_in
 
@@ -47,26 +47,33 @@ def needs_of(arguments: Any, when: str | None, for_each: Any = None) -> list[str
     return list(dict.fromkeys([*sources_of(arguments, for_each), *asked]))
 
 
-def unwanted(when: str, results: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    """Why a step is not to run, in words; '' where its condition holds.
+def decide(
+    when: str, results: Mapping[str, Any], variables: Mapping[str, Any]
+) -> tuple[bool | None, str]:
+    """Whether a step is to run, None where nobody can tell; and why not, in words.
 
     Raises:
-        MissingValue: What is compared is not there: then nobody knows.
         Malformed: It is no condition.
     """
+    unknown = ""
     for comparison in read_condition(when):
-        reference = _reference(comparison)
-        try:
-            value = meaning_of(reference, results, variables)
-        except MissingValue:
-            if comparison.word not in _OF_BEING_THERE:
-                raise
-            holds = comparison.word == "is missing"
-        else:
-            holds = not why_not(comparison, value)
-        if not holds:
-            return comparison.text
-    return ""
+        holds, why = _compared(comparison, results, variables)
+        if holds is False:
+            return False, say("when_not_met", condition=comparison.text)
+        if holds is None:
+            unknown = unknown or say("when_not_told", condition=repr(comparison.text), why=why)
+    return (None, unknown) if unknown else (True, "")
+
+
+def _compared(
+    comparison: Comparison, results: Mapping[str, Any], variables: Mapping[str, Any]
+) -> tuple[bool | None, str]:
+    try:
+        value = meaning_of(_reference(comparison), results, variables)
+    except MissingValue as missing:
+        there = comparison.word in _OF_BEING_THERE
+        return (comparison.word == "is missing" if there else None), str(missing)
+    return compare(comparison, value)
 
 
 def renamed_in(when: str | None, names: Mapping[str, str]) -> str | None:

@@ -17,7 +17,7 @@ from ...flow.carry import call_name
 from ...flow.expectations import Malformed
 from ...flow.order import in_plan_order
 from ...flow.references import MissingValue
-from ...flow.when import needs_of, reads_of, unwanted
+from ...flow.when import decide, needs_of, reads_of
 from ...state.calls import index_of, item_task, step_of
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps, is_done, spared
@@ -246,11 +246,11 @@ class FlowRun(FlowScope):
         if is_new and barred:
             return barred
         if is_new and step.get("when"):
-            try:
-                if why := await self._unwanted(step, inputs):
-                    return self._left_out(step, say("when_not_met", condition=why), unwanted=True)
-            except (MissingValue, Malformed) as flaw:
-                end = run.lacking(str(flaw))
+            runs, why = await self._decided(step, inputs)
+            if runs is False:
+                return self._left_out(step, why, unwanted=True)
+            if runs is None:
+                end = run.lacking(why)
                 self.hear(end)
                 return end
         if step.get("for_each") is None:
@@ -297,12 +297,17 @@ class FlowRun(FlowScope):
         kind = "unwanted_lost" if unwanted else "optional_lost"
         return self._left_out(step, say(kind, step=repr(lost[0])), unwanted=unwanted)
 
-    async def _unwanted(self, step: FlowStep, inputs: Mapping[str, FlowStep]) -> str:
-        """Which part of the step's condition does not hold; '' where all of it does."""
+    async def _decided(
+        self, step: FlowStep, inputs: Mapping[str, FlowStep]
+    ) -> tuple[bool | None, str]:
+        """Whether the step is to run by its condition, None where nobody can tell; and why not."""
         when = step.get("when") or ""
         read = {reference.root for reference in reads_of(when)}
-        values = {i: await self.results.data(inputs[i]) for i in inputs if i in read}
-        return unwanted(when, values, self.state.plan.get("global_variables", {}))
+        try:
+            values = {i: await self.results.data(inputs[i]) for i in inputs if i in read}
+            return decide(when, values, self.state.plan.get("global_variables", {}))
+        except (MissingValue, Malformed) as flaw:
+            return None, str(flaw)
 
     def _left_out(self, step: FlowStep, why: str, *, unwanted: bool) -> StepEnd:
         """The end of a step that can no longer run, though the plan goes on."""

@@ -13,6 +13,7 @@ from support.flows import (
     answer,
     asked,
     asking,
+    decide,
     ended,
     flow,
     look,
@@ -76,6 +77,46 @@ def test_a_value_that_is_missing_is_a_failure_and_not_false():
     assert "count" in told_to(model, "recovery")
     assert world.done("put") == ["sent"]
     assert len(world.done("look")) == 1
+
+
+ODD = {"none": None, "flag": True, "nan": float("nan"), "word": "many"} | MANY
+
+
+@pytest.mark.req("W-108")
+@pytest.mark.parametrize("more", [{}, {"forEach": [1, 2]}], ids=["once", "each"])
+@pytest.mark.parametrize(
+    "when",
+    [
+        "m.rows > 0", "m.rows[0] < 1", "m.word > 5", "m.n >= many", "m.n < '5'", "m.none > 0",
+        "m.none <= a", "m.flag > 0", "m.nan > 0", "length(m.n) > 0", "len(m.none) == 0",
+        "length(m.n) exists", "m.rows != 0", "m.rows == 1", "m.rows == ok", "m.n != []",
+        "m.n contains 9", "m.none contains x", "global.word < 5", "m.gone > 1",
+        "m.rows > 0 and m.n > 5", "m.n > 5 and m.rows > 0",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_told_fails_the_step_with_the_reason(when, more):
+    """One call of a model may choose what follows; the write is neither made nor left out."""
+    world = World(many=ODD)
+    step = put("w", "sent", when=when, **more)
+    plans = [flow(look("m", "many"), step, globalVariables={"word": "many"})] * 2
+    model = planning(*plans, recovery=[decide("give_up")])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("failed", "ERROR"), outcome
+    assert (steps_by_id(outcome)["w"]["status"], world.done("put")) == ("failed", [])
+    told = told_to(model, "recovery")
+    assert "retry_step" not in told.partition("<strategies>")[2]
+    odd = when.removeprefix("m.n > 5 and ").removesuffix(" and m.n > 5")
+    assert any(f"cannot be told whether {odd!r} holds: " in why for why in outcome["unmet"])
+
+
+@pytest.mark.req("W-108")
+def test_one_part_that_does_not_hold_decides_whatever_the_others_come_to():
+    for when in ("m.rows > 0 and m.n > 9", "m.n > 9 and m.rows > 0", "m.gone > 1 and m.n > 9"):
+        world, _, outcome = run(look("m", "many"), put("w", "sent", when=when))
+        assert ended(outcome) == ("complete", "GOAL")
+        assert (steps_by_id(outcome)["w"]["status"], world.done("put")) == ("skipped", [])
+    world, _, outcome = run(look("m", "many"), put("w", "no", when="m.rows > 0", optional=True))
+    assert (ended(outcome)[0], world.done("put")) == ("partial", [])
 
 
 def test_a_condition_on_a_skipped_step_skips_and_one_on_a_lost_optional_step_is_told():

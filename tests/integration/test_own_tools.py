@@ -38,7 +38,7 @@ def look(what: str) -> str:
 KIT = {"type": "object", "properties": {"parts": {"type": "array"}}, "required": ["parts"]}
 SCOUT = AgentDefinition(name="scout", description="Scouts.", prompt="I am scout.", input=KIT)
 OTHERS = [*many(40), declared(look, readOnlyHint=True)]
-RUNS = {
+RUNS: dict[Any, dict[str, Any]] = {
     build_task_agent: {"agents": [SCOUT], "definition": AgentDefinition(output=KIT)},
     build_customer_service: {"agents": [SCOUT]},
     build_router: {},
@@ -90,19 +90,26 @@ class World:
     def __init__(self, folder: Any, kept: Any) -> None:
         (folder / "owners").mkdir()
         (folder / "owners" / "SKILL.md").write_text("---\nname: o\ndescription: d\n---\nAsk.")
-        self.options = {"tools": OTHERS, "instructions": folder, "durability": kept, "policy": ASK}
+        self.options: dict[str, Any] = {
+            "tools": OTHERS,
+            "instructions": folder,
+            "durability": kept,
+            "policy": ASK,
+        }
         self.threads, theirs = count(), {tool.name for tool in OTHERS}
         self.own: dict[Any, dict[str, Any]] = {}
         for build in RUNS:
             self.run(build, model := Model(""), {})
             self.own[build] = {k: v for k, v in model._offered.items() if k not in theirs}
+        assert len(self.own[build_task_agent]) >= 9
         # A planner of steps is offered no calls: it plans them.
         self.own[build_prompt_flow] = self.own[build_react]
 
     def run(self, build: Any, model: Model, context: dict[str, Any]) -> list[Any]:
         """Run it to its end, each time anew where it asks; every message it or a model had."""
         thread = {"configurable": {"thread_id": str(next(self.threads))}}
-        given, values = said("Find it"), {}
+        given: Any = said("Find it")
+        values: dict[str, Any] = {}
         while given:
             graph = build(model=model, **RUNS[build], **self.options)
             for mode, value in graph.stream(
@@ -145,7 +152,7 @@ def fitting(schema: dict[str, Any]) -> Any:
 
 def places(value: Any, way: tuple[Any, ...] = ()) -> list[Any]:
     """The way to every part of a value."""
-    parts = value.items() if isinstance(value, dict) else ()
+    parts: Any = value.items() if isinstance(value, dict) else ()
     parts = enumerate(value) if isinstance(value, list) else parts
     return [*([way] if way else []), *(p for key, one in parts for p in places(one, (*way, key)))]
 

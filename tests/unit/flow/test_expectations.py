@@ -77,6 +77,8 @@ def test_conditions_that_hold(condition):
         ("len(count) > 2", "count is 3, which has no length"),
         ("note contains sugar", "note is"),
         ("count contains 3", "count is 3"),
+        ("rows != 2", "rows is [{"),
+        ("count != []", "count is 3"),
         ("empty contains 3", "empty is []"),
         ("count == 3 and open == false", "'open == false': open is true"),
     ],
