@@ -138,7 +138,7 @@ class LiveView(PlainView):
                 yield
         finally:
             warnings = [Text(f"! {text}", style="yellow") for text in self._board.warnings]
-            self._console.print(Group(*_work_rows(self._board), *warnings))
+            self._console.print(Group(*warnings, *_work_rows(self._board)))
 
     def event(self, event: Event) -> None:
         """Take the event in; the next redraw shows it."""

@@ -176,21 +176,6 @@ def test_the_embedding_example_is_the_one_in_the_readme():
     assert re.sub(r"  # noqa.*", "", code) == PYTHON[0] == blocks("python", README)[0]
 
 
-def run_example(script, environ):
-    """Its exit code and what it said; one of them starts as a user starts it, and is slower so."""
-    if script.name == "embed.py":
-        done = subprocess.run(
-            [INTERPRETER, str(script)],
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        return done.returncode, done.stdout, done.stderr
-    with Command(server(), (), env=environ, script=script) as program:
-        return program.wait(PATIENCE), *program.said()
-
-
 @pytest.mark.req("S0-13")
 @pytest.mark.parametrize(
     ("example", "printed"),
@@ -200,19 +185,33 @@ def run_example(script, environ):
             ["30 days", "'sourced': 1", "'rejected': 2"],
             marks=pytest.mark.req("S4-70"),
         ),
-        ("embed.py", ["complete GOAL", "12 pieces"]),
         ("investigate.py", ["complete: ", "files speak of in_doubt"]),
         ("reviewer.py", ["It may go out."]),
         ("scripted.py", []),
     ],
 )
-def test_an_example_runs(example, printed, beside_mcp_json, tmp_path):
+def test_an_example_runs(example, printed, tmp_path):
     environ = environment(tmp_path / "home") | {"PYTHONWARNINGS": "error"}
-    code, told, wrong = run_example(ROOT / "examples" / example, environ)
-    assert code == 0, wrong
+    with Command(server(), (), env=environ, script=ROOT / "examples" / example) as program:
+        code, (told, wrong) = program.wait(PATIENCE), program.said()
+    assert (code, wrong) == (0, ""), wrong
     assert all(text in told for text in printed)
-    assert not wrong
-    assert (tmp_path / ".loopwright" / "embed.db").exists() == (example == "embed.py")
+
+
+@pytest.mark.req("W-146")
+@pytest.mark.parametrize("place", ["root", "empty"])
+def test_the_first_program_runs_anywhere_with_no_python_on_the_path(place, checkout, tmp_path):
+    """As a user starts it who has not activated the environment."""
+    (folder := checkout if place == "root" else tmp_path / "empty").mkdir(exist_ok=True)
+    environ = environment(tmp_path / "home") | {"PYTHONWARNINGS": "error", "PATH": str(tmp_path)}
+    done = subprocess.run(
+        [INTERPRETER, checkout / "examples" / "embed.py"], cwd=folder, env=environ,
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("complete GOAL"), "no warning of a server that is left out"
+    assert "12 pieces" in done.stdout
+    assert (folder / ".loopwright" / "embed.db").exists()
 
 
 def test_embedding_takes_about_ten_lines():

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -195,7 +196,17 @@ def _read_one(
     except ValidationError as error:
         return ServerConfig(name=name, problem=_wrong(error))
     secrets.learn([*config.given(), *values_of(_used(entry, environ))])
-    return config.model_copy(update={"problem": _missing(config)})
+    return config.model_copy(update={"problem": _missing(config), "command": _command(config)})
+
+
+def _command(config: ServerConfig) -> str:
+    """The command; `python` of a server of ours is this interpreter, which has the package.
+
+    Another one may be first on the PATH, or none.
+    """
+    ours = any(word.startswith("loopwright.servers.") for word in config.args)
+    here = ours and config.command in ("python", "python3")
+    return sys.executable if here and sys.executable else config.command
 
 
 def _wrong(error: ValidationError) -> str:

@@ -1,4 +1,5 @@
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -98,6 +99,21 @@ def test_a_variable_that_is_not_set_is_the_servers_problem(entry, place):
     problem = one(entry).problem
     assert f'"{place}" uses ${{NOPE}}' in problem
     assert "environment variable NOPE is not set" in problem
+
+
+@pytest.mark.req("W-146")
+@pytest.mark.parametrize(
+    ("command", "module", "ours"),
+    [
+        ("python", "loopwright.servers.workspace", True),
+        ("python3", "loopwright.servers.support_desk", True),
+        ("python", "shop.servers.orders", False),
+        ("/opt/bin/python3", "loopwright.servers.workspace", False),
+    ],
+)
+def test_python_of_a_server_of_ours_is_this_interpreter(command, module, ours):
+    read = one({"command": command, "args": ["-P", "-m", module, "--root", "."]})
+    assert read.command == (sys.executable if ours else command)
 
 
 def test_callable_headers_are_for_each_user():
