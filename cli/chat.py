@@ -1,5 +1,6 @@
 """`chat`: a conversation with a graph, turn by turn, on a terminal or through a pipe."""
 
+import re
 import signal
 import sys
 import threading
@@ -13,7 +14,7 @@ from langgraph.runtime import RunControl
 from rich.text import Text
 
 from ..doors.durability import Durability
-from ..doors.threads.listing import EXPIRY, ThreadSummary
+from ..doors.threads.listing import EXPIRY
 from ..graphs.registry import builder_of
 from ..state.errors import LoopwrightError
 from ..state.units import plural
@@ -34,7 +35,11 @@ Type what you want; while a turn runs, what you type is handed to it.
   /stop    end the turn that is running, as Ctrl-C does
   /quit    leave, as Ctrl-D does; the conversation stays saved"""
 _COMMANDS: Final = frozenset({"/help", "/resume", "/new", "/stop", "/quit"})
-_CHOICES: Final = "A number goes on with that one, d and a number deletes it, Enter begins anew."
+_CHOICES: Final = (
+    "A number goes on with that one, d and a number deletes it, Enter begins anew; anything else is"
+    " the first message of a new conversation."
+)
+_CHOICE: Final = re.compile(r"(?P<deletes>[dD]?)\s*(?P<place>\d{1,9})")
 _MOST: Final = 9
 _AGAIN: Final = 0.1
 _ENDS: Final = frozenset({Code.USAGE, Code.FAILED, Code.WAITING})
@@ -48,30 +53,30 @@ def chat_on(settings: Settings, output: Output, thread: str | None) -> int:
     """Talk until the user leaves or the input ends; the exit code."""
     builder_of(settings.graph_of_new)
     named = None if thread is None else thread_named(thread)
-    chosen = _offered(settings, output) if named is None and output.live and output.reads else None
-    with opened(settings, output, named or chosen or new_thread_id()) as session:
-        return Talk(settings, session).through(resumes=chosen is not None)
+    chosen, first = named, ""
+    if named is None and output.live and output.reads:
+        chosen, first = _offered(settings, output)
+    with opened(settings, output, chosen or new_thread_id()) as session:
+        return Talk(settings, session, first).through(resumes=chosen != named)
 
 
-def _offered(settings: Settings, output: Output) -> str | None:
-    """The unfinished thread that the user wants to go on with, if any."""
+def _offered(settings: Settings, output: Output) -> tuple[str | None, str]:
+    """The unfinished thread that the user wants to go on with, or else their first message."""
     with settings.open() as durability:
         while found := to_resume(durability.unfinished(settings.expiry(EXPIRY)))[:_MOST]:
             output.line(f"{plural(len(found), 'unfinished thread')}:")
             for place, thread in enumerate(found, 1):
                 output.line(f"  {place}  {in_words(thread)}")
             output.line(_CHOICES)
-            choice = typed_line().lower()
-            chosen = _chosen(choice.removeprefix("d"), found)
-            if chosen is None or not choice.startswith("d"):
-                return chosen
-            _dismiss(durability, output, chosen)
-    return None
-
-
-def _chosen(typed: str, found: list[ThreadSummary]) -> str | None:
-    place = int(typed) if typed.strip().isdecimal() else 0
-    return found[place - 1].thread_id if 1 <= place <= len(found) else None
+            typed = typed_line(at_end="/quit")
+            choice = _CHOICE.fullmatch(typed)
+            place = int(choice["place"]) if choice else 0
+            chosen = found[place - 1].thread_id if 1 <= place <= len(found) else None
+            if not (choice and choice["deletes"]):
+                return chosen, "" if chosen else typed
+            if chosen:
+                _dismiss(durability, output, chosen)
+    return None, ""
 
 
 def _dismiss(durability: Durability, output: Output, thread: str) -> None:
@@ -86,10 +91,13 @@ def _dismiss(durability: Durability, output: Output, thread: str) -> None:
 class Talk:
     """A session that is given one message after another."""
 
-    def __init__(self, settings: Settings, session: Session) -> None:
-        """Take over a session: where it shows, whom it asks, and what a signal does."""
+    def __init__(self, settings: Settings, session: Session, first: str = "") -> None:
+        """Take over a session: where it shows, whom it asks, and what a signal does.
+
+        `first` was typed already, as if at the prompt.
+        """
         self._settings, self._session, self._output = settings, session, session.output
-        self._next: deque[str] = deque()
+        self._next = deque(filter(None, [first]))
         self._ctrl_c = CtrlC()
         self._stopper: threading.Thread | None = None
         self._over = threading.Event()

@@ -247,8 +247,8 @@ def without_echo(*, by_key: bool = False) -> Iterator[None]:
             termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
 
 
-def typed_line() -> str:
-    """A line typed by the user; the end of the input counts as wanting to quit."""
+def typed_line(at_end: str = "q") -> str:
+    """A line typed by the user; the end of the input counts as wanting to quit, in this word."""
     shown = sys.stdout if sys.stdout.isatty() else sys.stderr
     shown.write("> ")
     shown.flush()
@@ -257,7 +257,7 @@ def typed_line() -> str:
     while os.name == "posix" and sys.stdin.isatty() and not _has_input():
         pass
     line = sys.stdin.readline()
-    return line.strip() if line else "q"
+    return line.strip() if line else at_end
 
 
 def _has_input() -> bool:

@@ -208,6 +208,27 @@ def test_a_question_of_a_conversation_stays_open_and_is_answered_later():
     assert again.end() == 0
 
 
+@pytest.mark.req("W-145")
+def test_what_is_no_choice_of_an_unfinished_thread_is_the_first_message(tmp_path):
+    (tmp_path / "Notes.md").write_text("Bring coffee.")
+    assert chat("--review", "--yes", "--thread", "t", stdin="Write 'hello' to out.txt")[0] == 5
+    talk = Terminal("chat")
+    talk.wait_for("1 unfinished thread")
+    talk.type("d2")  # there is one
+    talk.wait_for("1 unfinished thread")
+    talk.type("Read Notes.md")
+    talk.wait_for("complete (GOAL)")
+    assert "Bring coffee." in talk.seen
+    talk.type("/quit")
+    assert talk.end() == 0
+    assert messages("t") == ("Write 'hello' to out.txt", 2)
+    left = Terminal("chat")
+    left.wait_for("1 unfinished thread")
+    left.press("\x04")  # the end of the input is no message
+    assert left.end() == 0
+    assert messages("t") == ("Write 'hello' to out.txt", 2)
+
+
 @pytest.mark.req("S3-24", "S3-43", "S4-46")
 def test_a_conversation_remembers_its_agent_and_says_what_became_of_it(tmp_path, monkeypatch):
     team = tmp_path / "team"

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
+from langgraph.types import Command
 from typer.testing import CliRunner
 
 from loopwright import (
@@ -23,7 +24,7 @@ from loopwright.cli.app import app
 from loopwright.doors.locks.held import held_here
 from loopwright.doors.threads import listing as threads
 from loopwright.doors.threads.listing import GRAPH_KEY
-from support.scripts import call, passed, plan, report, thought, todo
+from support.scripts import call, failed, passed, plan, report, thought, todo
 
 
 def on(thread):
@@ -114,6 +115,29 @@ def test_what_is_unfinished_is_offered_until_it_expires_and_is_gone_once_dismiss
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
         for table in ("checkpoints", "writes"):
             assert not file.execute(f"SELECT 1 FROM {table} WHERE thread_id='paused'").fetchone()
+
+
+@pytest.mark.req("W-145")
+def test_what_was_refused_or_got_stuck_is_listed_and_not_offered(tmp_path):
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    model = ScriptedModel({
+        "planner": [plan(todo("1", "pay"))] * 3,
+        "executor": [[call("pay", "p")], *[report("No.", taskCompleted=False)] * 3],
+        "verifier": [failed("pay", t1=False)] * 3,
+    })  # fmt: skip
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_plan_execute_verify(model=model, tools=[pay], policy="ask", durability=kept)
+        asked(graph, "rejected")
+        graph.invoke(Command(resume="reject"), on("rejected"))
+        asked(graph, "stuck")
+        ended = {one.thread_id: (one.status, one.reason) for one in kept.threads("unfinished")}
+        assert ended == {"rejected": ("blocked", "DENIED"), "stuck": ("stuck", "SAME_BLOCKERS")}
+        assert kept.unfinished() == []
+        asked(graph, "stuck", interrupt_before=["planner"])
+        assert [one.thread_id for one in kept.unfinished()] == ["stuck"], "cut off in a new turn"
 
 
 class InTwoHours(datetime):
