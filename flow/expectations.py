@@ -233,41 +233,32 @@ def unmet(comparison: Comparison, result: Any) -> str:
 
 
 def compare(comparison: Comparison, value: Any) -> tuple[bool | None, str]:
-    """Whether a comparison holds for this value, None where nobody can tell; and why it does not.
-
-    Numbers are in order with numbers, texts with texts; lists and objects are equal or not to
-    their like and to null.
-    """
+    """Whether a comparison holds for this value, None where nobody can tell; and why not."""
     path = comparison.path
     if comparison.measured and not isinstance(value, str | list | dict):
         return None, say("has_no_length", path=path, value=_shown(value))
     if comparison.measured:
         path, value = say("the_length_of", path=path), len(value)
     holds = _TESTS[comparison.word](value, comparison)
-    if holds is None:
-        word, wanted = repr(comparison.word), _shown(comparison.wanted)
-        return None, say("not_comparable", path=path, value=_shown(value), word=word, wanted=wanted)
-    return holds, "" if holds else say("part_is", path=path, value=_shown(value))
+    kind = "not_comparable" if holds is None else "part_is"
+    return holds, "" if holds else say(kind, path=path, value=_shown(value))
 
 
-def _equality(value: Any, comparison: Comparison) -> bool | None:
+def _is_equal(value: Any, comparison: Comparison) -> bool | None:
+    """Whether they are equal; a list or an object is compared with its like, and with null."""
     wanted = comparison.wanted
+    if isinstance(value, str) and (wanted == value or comparison.bare == value.strip()):
+        return True
     unlike = isinstance(value, list | dict) != isinstance(wanted, list | dict)
-    if unlike and value is not None and wanted is not None and not _is_equal(value, comparison):
+    if unlike and value is not None and wanted is not None:
         return None
-    return _is_equal(value, comparison)
-
-
-def _inequality(value: Any, comparison: Comparison) -> bool | None:
-    equal = _equality(value, comparison)
-    return None if equal is None else not equal
-
-
-def _is_equal(value: Any, comparison: Comparison) -> bool:
-    if isinstance(value, str):
-        return comparison.wanted == value or comparison.bare == value.strip()
     # As JSON has it: `true` is not 1, but 1.0 is.
-    return bool(_Validator({"const": comparison.wanted}).is_valid(value))
+    return bool(_Validator({"const": wanted}).is_valid(value))
+
+
+def _is_other(value: Any, comparison: Comparison) -> bool | None:
+    equal = _is_equal(value, comparison)
+    return None if equal is None else not equal
 
 
 def _contains(value: Any, comparison: Comparison) -> bool | None:
@@ -300,13 +291,13 @@ def _number(value: Any) -> int | float | None:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and value == value else None  # NaN is none
+    is_number = isinstance(value, int | float) and value == value  # NaN is none
+    return value if is_number and not isinstance(value, bool) else None
 
 
 _TESTS: Final[dict[str, Callable[[Any, Comparison], bool | None]]] = {
-    "==": _equality,
-    "!=": _inequality,
+    "==": _is_equal,
+    "!=": _is_other,
     ">": _ordered(operator.gt),
     ">=": _ordered(operator.ge),
     "<": _ordered(operator.lt),

@@ -13,7 +13,8 @@ from .expectations import Comparison, Malformed, compare, read_condition
 from .items import sources_of
 from .references import GLOBAL, MissingValue, Reference, meaning_of, references_in
 
-_OF_BEING_THERE: Final = {"exists": True, "is missing": False}
+_WITHOUT_IT: Final = {"exists": False, "is missing": True}
+"""Whether a comparison holds that asks for a value which is not there."""
 
 
 def _reference(comparison: Comparison) -> Reference:
@@ -29,7 +30,7 @@ def reads_of(when: str | None) -> list[Reference]:
     except Malformed:
         return []
     found = [(comparison.word, _reference(comparison)) for comparison in comparisons]
-    return [r._replace(path=()) if word in _OF_BEING_THERE else r for word, r in found]
+    return [r._replace(path=()) if word in _WITHOUT_IT else r for word, r in found]
 
 
 def flawed_condition(when: str) -> str:
@@ -57,23 +58,16 @@ def decide(
     """
     unknown = ""
     for comparison in read_condition(when):
-        holds, why = _compared(comparison, results, variables)
+        try:
+            value = meaning_of(_reference(comparison), results, variables)
+            holds, why = compare(comparison, value)
+        except MissingValue as missing:
+            holds, why = _WITHOUT_IT.get(comparison.word), str(missing)
         if holds is False:
             return False, say("when_not_met", condition=comparison.text)
-        if holds is None:
-            unknown = unknown or say("when_not_told", condition=repr(comparison.text), why=why)
+        if holds is None and not unknown:
+            unknown = say("when_not_told", condition=repr(comparison.text), why=why)
     return (None, unknown) if unknown else (True, "")
-
-
-def _compared(
-    comparison: Comparison, results: Mapping[str, Any], variables: Mapping[str, Any]
-) -> tuple[bool | None, str]:
-    try:
-        value = meaning_of(_reference(comparison), results, variables)
-    except MissingValue as missing:
-        there = comparison.word in _OF_BEING_THERE
-        return (comparison.word == "is missing" if there else None), str(missing)
-    return compare(comparison, value)
 
 
 def renamed_in(when: str | None, names: Mapping[str, str]) -> str | None:

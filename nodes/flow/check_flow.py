@@ -17,7 +17,7 @@ from ...prompts.instructions import READ_SKILL, Instructions
 from ...state.calls import rounds_named
 from ...state.canonical import beginning_of, canonical, hash_of, shortened, storable_json
 from ...state.context import Context
-from ...state.execution_plan import ExecutionPlan, PlanStep
+from ...state.execution_plan import ExecutionPlan
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, finished, unfinished
 from ...state.stream.events import asks
 from ...state.stream.shown import phase_ended
@@ -65,7 +65,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     if (written := state.drafts[-1]["plan"]) is not None:
         drafted, values = ExecutionPlan.model_validate(written), state.given.get("variables", {})
         plan = filled(drafted, values)
-        findings = flaws_of(plan, state, catalog, scope.context) + _searching(plan, catalog)
+        findings = flaws_of(plan, state, catalog, scope.context) or _searching(plan, catalog)
         if state.drafts[-1].get("given"):
             missing = lacking(plan)
             findings = [*findings, *unread(drafted, values)]
@@ -91,31 +91,26 @@ async def _looked(
     It may do so a few times.
     """
     steps = plan.steps if plan else []
-    finds, reads = _calls_of(FIND_TOOLS, steps, catalog), _calls_of(READ_SKILL, steps, catalog)
+    looks = [s for s in steps if s.tool in (FIND_TOOLS, READ_SKILL) and s.tool in catalog.own]
+    if any(check_arguments(catalog.own[s.tool].schema, s.arguments)[1] for s in looks):
+        return None  # what does not fit is a finding
+    asked = [str(s.arguments.get("query")) for s in steps if s.tool == FIND_TOOLS]
+    read = [s.arguments for s in steps if s.tool == READ_SKILL and s.tool in catalog.own]
+    finds = bool(asked) and FIND_TOOLS in catalog.own
     before = sum(draft.get("looks", False) for draft in state.drafts)
-    if before >= MOST_LOOKS or not (finds or (reads and len(reads) == len(steps))):
+    if before >= MOST_LOOKS or not (finds or (read and len(read) == len(steps))):
         return None
-    asked = [args["query"] for args, problem in finds if not problem]
     names = [name for query in asked for name in catalog.shelf.find(query)]
-    told = [say("not_run", why=problem) for _, problem in (*finds, *reads) if problem]
-    told += [await asyncio.to_thread(_skill, known, args) for args, why in reads if not why]
+    told = [await asyncio.to_thread(_skill, known, arguments) for arguments in read]
     if not (names or told):
         told = [say("no_tool_fits", query=repr(asked[0]), count=len(catalog.tools))]
     draft = state.drafts[-1] | Draft(findings=[], told=told, tools=names, looks=True)  # type: ignore[typeddict-item]  # the rest is there
     return FlowUpdate(planning="again", drafts=[*state.drafts[:-1], draft], found=names)
 
 
-def _calls_of(
-    name: str, steps: Sequence[PlanStep], catalog: Catalog
-) -> list[tuple[dict[str, Any], str]]:
-    """The arguments of each step that calls a tool of the package, and what is wrong with them."""
-    tool = catalog.own.get(name)
-    return [check_arguments(tool.schema, s.arguments) for s in steps if tool and s.tool == name]
-
-
 def _skill(known: Instructions, arguments: Mapping[str, Any]) -> str:
     try:
-        return known.read(arguments["name"], arguments.get("file") or "")
+        return known.read(str(arguments.get("name")), str(arguments.get("file") or ""))
     except ValueError as error:
         return str(error)
 

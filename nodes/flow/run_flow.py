@@ -250,8 +250,7 @@ class FlowRun(FlowScope):
             if runs is False:
                 return self._left_out(step, why, unwanted=True)
             if runs is None:
-                end = run.lacking(why)
-                self.hear(end)
+                self.hear(end := run.lacking(why))
                 return end
         if step.get("for_each") is None:
             end = await run.run(inputs)

@@ -94,6 +94,13 @@ def test_an_unsound_list_is_not_taken(items, says):
     assert (result["outcome"]["status"], shown(result)) == ("complete", [])
 
 
+@pytest.mark.req("W-101")
+def test_a_list_of_texts_is_answered_like_any_call_that_does_not_fit():
+    result, _, model = run([call("write_todos", "list", todos=["read", "count"])], DONE)
+    assert "todos.0: 'read' is not of type 'object'" in answers(model)["list"]
+    assert result["outcome"]["status"] == "complete"
+
+
 @pytest.mark.req("S3-11", "S3-14", "S3-15")
 def test_what_is_open_is_said_once_and_then_in_the_outcome():
     plan = todos("completed a", "blocked b: no key", "executing c", "done d")

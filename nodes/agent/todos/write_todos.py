@@ -78,9 +78,8 @@ def held_for_review(
     scope: RunScope, state: AgentState, calls: Sequence[PendingCall]
 ) -> list[PendingCall]:
     """The calls of a message; where a plan must be approved first, those that could write fail."""
-    # Only of a call that may run the arguments fit the schema.
-    runs = ("allow", "ask")
-    lists = [c["args"]["todos"] for c in calls if c["name"] == WRITE_TODOS and c["action"] in runs]
+    sound = [call for call in calls if call["action"] != "error"]  # others have any arguments
+    lists = [call["args"]["todos"] for call in sound if call["name"] == WRITE_TODOS]
     asked = any(
         not problems_of(items, scope.context.max_tasks)
         and _is_reviewed(scope, state, written(state.todos, items)) for items in lists
