@@ -80,7 +80,6 @@ class Connection:
         self._session: Session | None = None
         self._begun = asyncio.Event()
         self._over = asyncio.Event()
-        self._left = False
         self._forgotten = False
         self._doubted = False
         self._under_way: set[asyncio.Future[Any]] = set()
@@ -139,7 +138,7 @@ class Connection:
 
     def stop(self) -> None:
         """End it, whoever holds it."""
-        self._left = self.leaving = True
+        self.leaving = True
         self._over.set()
         if self._session is None:
             self._owner.cancel()
@@ -163,11 +162,15 @@ class Connection:
         finally:
             about = {SERVER: self._config.name, ERROR: ended, WIRE: "pipe" if is_process else "tcp"}
             measure(SESSION, time.monotonic() - began, about)
-            self._over.set()
+            self._gone()
             self._talks.close()
-            if self._begun.is_set() and not self._left:
-                self._changed()
             self._begun.set()
+
+    def _gone(self) -> None:
+        """Note at once that its server has ended; to end what that has started takes longer."""
+        if self._session is not None and not self._over.is_set():
+            self._changed()
+        self._over.set()
 
     async def _rest(self) -> None:
         """Stay until the end, or until nobody has used it for as long as it may rest."""
@@ -190,7 +193,7 @@ class Connection:
         async with contextlib.AsyncExitStack() as stack:
             streams: Any
             if config.transport == "stdio":
-                streams = process(config, self._stderr, self._over.set)
+                streams = process(config, self._stderr, self._gone)
             elif config.transport == "sse":
                 about = authentication(config, user_id)
                 streams = sse_client(config.url, httpx_client_factory=self._client, **about)
@@ -377,7 +380,7 @@ class Connection:
                 self._changed()
             return Lost(self._config.masked(failure.why()), sent=failure.sent)
         if is_closed(error) or isinstance(error, LOST):
-            self._over.set()
+            self._gone()
             return Lost(self._reason(), sent=is_closed(error))
         return None
 

@@ -86,10 +86,12 @@ async def test_a_death_says_whether_the_call_had_left(box):
     box.close()
 
 
-async def test_a_server_that_cannot_start_again_says_so_and_nothing_was_sent(tmp_path):
+@pytest.mark.parametrize("mode", ["plain", "fork"])  # what it has started takes 0.5 s to end
+async def test_a_server_that_cannot_start_again_says_so_and_nothing_was_sent(tmp_path, mode):
     script = tmp_path / "server.py"
     script.write_text(SOURCE)
-    box = Toolbox(mcp={"mcpServers": {"faulty": {**process("faulty"), "args": [str(script)]}}})
+    faulty = {**process("faulty"), "args": [str(script), mode]}
+    box = Toolbox(mcp={"mcpServers": {"faulty": faulty}})
     tool = (await box.catalog()).tools["die"]
     with pytest.raises(ServerUnavailable):
         await box.call_server(tool, {}, user_id=None, meta={})
