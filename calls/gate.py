@@ -29,7 +29,7 @@ from .call_records import (
 )
 from .guard import Guard
 from .journal import Book, Doubt, Found
-from .of_message import calls_of, unique_id
+from .of_message import calls_of, unique_ids
 from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, is_granted
 from .reuse import asked_again
 from .toolbox import Toolbox, unknown_tool
@@ -218,14 +218,13 @@ def plan_calls(
     Missing and repeated call ids are made unique; `settle_ids` does the same to the message.
     """
     planned: list[PendingCall] = []
-    taken: set[str] = set()
+    ids = unique_ids(message, gate.scope, task=task, round_=round_)
     for index, (call, problem) in enumerate(calls_of(message)):
         name = call_id(task, round_, index)
-        provider_id = unique_id(call.get("id"), gate.scope, name, taken)
         problem = problem or ("" if complete else say("call_cut_off"))
         planned.append(
             _planned(gate, call, problem)
-            | {"id": name, "task": task, "call_id": provider_id}
+            | {"id": name, "task": task, "call_id": ids[index]}
             | {"intent": uuid.uuid4().hex}
         )
     return planned

@@ -25,22 +25,21 @@ def calls_of(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
         yield invalid, say("arguments_no_json", why=str(why or say("not_readable"))[:200])
 
 
-def unique_id(given: object, scope: RunScope, name: str, taken: set[str]) -> str:
-    """The provider's call id where no call of the thread has it, else one of ours; now it is taken.
+def unique_ids(message: AIMessage, scope: RunScope, *, task: str, round_: int) -> list[str]:
+    """An id for each call of a message: the provider's, or ours where the thread knows it.
 
     Providers repeat ids, or give none. Ours holds the turn, and a hash: calls of two steps may
     differ in characters alone that no id may have, and OpenAI takes 40 characters.
     """
-    made = f"call_{scope.turn}_{hash_of([scope.agent, name])[:12]}"
-    is_new = isinstance(given, str) and given and given not in {*taken, *_known_ids(scope)}
-    call_id = str(given) if is_new else made
-    taken.add(call_id)
-    return call_id
-
-
-def _known_ids(scope: RunScope) -> Iterator[str]:
-    messages: Sequence[AnyMessage] = scope.public.get("messages", ())
-    return (call["id"] for message in messages for call in calls_in(message))
+    given, ids = [call.get("id") for call in calls_in(message)], list[str]()
+    known = scope.public.get("messages", ()) if any(given) else ()
+    taken = {call["id"] for before in known for call in calls_in(before)}
+    for index, own in enumerate(given):
+        made = hash_of([scope.agent, call_id(task, round_, index)])[:12]
+        is_new = isinstance(own, str) and own and own not in taken
+        ids.append(str(own) if is_new else f"call_{scope.turn}_{made}")
+        taken.add(ids[-1])
+    return ids
 
 
 def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMessage:
@@ -64,11 +63,8 @@ def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMess
 
 def with_ids(message: AIMessage, scope: RunScope, *, round_: int) -> AIMessage:
     """The message with an id of its own for each call, where none of them is to run."""
-    taken: set[str] = set()
-    named = [
-        {"call_id": unique_id(call.get("id"), scope, call_id(scope.path, round_, index), taken)}
-        for index, (call, _) in enumerate(calls_of(message))
-    ]
+    ids = unique_ids(message, scope, task=scope.path, round_=round_)
+    named = [{"call_id": one} for one in ids]
     return settle_ids(message, named)
 
 

@@ -120,8 +120,8 @@ _OF_TASKS: Final = (
 
 
 def plan_in_words(tasks: Sequence[Task]) -> str:
-    """The tasks that are still to be done, a line each."""
-    left = (task for task in tasks if task["status"] != "completed")
+    """The tasks that are still to be done, a line each; of a plan that is done, all."""
+    left = [task for task in tasks if task["status"] != "completed"] or tasks
     return "\n".join(f"{task['id']}. {task['description']}" for task in left)
 
 

@@ -235,8 +235,11 @@ def made_anew(state: LoopState, verdict: Verdict, rejected: AnyMessage) -> dict[
     notes = [*state.hook_context, *filter(None, [verdict.context]), why]
     place = request_place(state.messages, state.request_message)
     of_this_turn = state.messages[place + 1 :] if place >= 0 else []
-    gone = [RemoveMessage(id=str(message.id)) for message in of_this_turn]
-    return {"hook_context": notes, "messages": gone}
+    gone = {str(message.id): RemoveMessage(id=str(message.id)) for message in of_this_turn}
+    drawn: Any = state.ui
+    under = [one["id"] for one in drawn if (one.get("metadata") or {}).get("message_id") in gone]
+    ui = [{"type": "remove-ui", "id": name} for name in under]
+    return {"hook_context": notes, "messages": [*gone.values()], "ui": ui}
 
 
 def answer_id(state: LoopState) -> str:

@@ -153,7 +153,8 @@ async def run_ready(
         start: Runs one task, given the results of those it waited for. Failures that are data
             are returned; what it raises cancels nobody, and is raised here after all have rested.
         ended: Told every result as it comes, those recorded before a crash first.
-        asked: Told the questions of tasks, and the results there are, before they are put.
+        asked: Told the questions of tasks, and the results there are, before they are put, or
+            the run rests without any.
         together: Put all of them at once, and not one after another.
 
     Returns:
@@ -167,10 +168,11 @@ async def run_ready(
     scope.budget.span = partial(seconds_before, known)
     with around(scope):
         ends = await _Run(known, start, ended, runtime, slots).run(order)
-    if questions := questions_in(ends):
+    questions = questions_in(ends)
+    if any(isinstance(end, GraphBubbleUp) for end in ends):
         await asked(questions, [end for end in ends if not isinstance(end, BaseException)])
-        if together:
-            raise GraphInterrupt(questions)
+    if questions and together:
+        raise GraphInterrupt(questions)
     return _all_of(ends)
 
 

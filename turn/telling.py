@@ -24,8 +24,8 @@ from ..state.context import Emit
 from ..state.loop import LoopState
 from ..state.meters import AGENT, KIND, QUESTIONS, measure, metered
 from ..state.stream.components import Component
-from ..state.stream.events import OF_CALLS, OF_PHASES, Event, Kept, brief, subject_of
-from ..state.stream.shown import asked, news, next_message
+from ..state.stream.events import OF_CALLS, OF_PHASES, Event, Kept, brief, call_around, subject_of
+from ..state.stream.shown import asked, news, place_of
 from ..state.stream.views import components_of
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Teller:
         """Go on from the number that the state knows, with what it keeps of this turn."""
         before = state.events
         self._write, self._turn, self._upto = write, state.turn_id, before.get("upto", 0)
-        self._next = next_message(state)
+        self._place = place_of(state)
         of_turn = before.get("turn") == self._turn
         self._folded: dict[str, Event] = {**before.get("kept", {})} if of_turn else {}
         self._kept: dict[str, Any] = {}
@@ -71,13 +71,14 @@ class Teller:
             _logged(self._write, told)
 
     def _under(self, told: Event, known: Event) -> str:
-        """The message under which an event is shown: a call stands where the plan does."""
-        if told["type"] in OF_CALLS:
-            anchor = self._folded.get("plan") or self._folded.get("phase", {})
-            told = known or anchor
-        elif told["type"] in OF_PHASES and not told.get("task"):
-            return str(told.get("message_id", self._next))
-        return str(told.get("message_id", ""))
+        """The message under which an event is shown: calls and tasks stand where the plan does."""
+        kind, place = told["type"], ""
+        if kind in OF_CALLS or kind == "task":
+            call = {} if kind == "task" else known or self._folded.get(call_around(told), {})
+            place = (call or self._folded.get("plan", {})).get("message_id", self._place)
+        elif kind in OF_PHASES and not told.get("task"):
+            place = self._place
+        return str(told.get("message_id", place))
 
     def _draw(self, told: Event, into: dict[str, Component]) -> None:
         for one in components_of(self._folded, told):

@@ -37,7 +37,7 @@ from ..call_tools import turn_ended
 from ..conversation import own
 from .agent import Agent
 from .drafts import drafts_of
-from .requests import opening
+from .requests import message_name, opening
 from .todos.write_todos import held_for_review
 
 _MOST_ASKS = 2
@@ -52,7 +52,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     scope.emit({"type": "phase", "role": "agent", "action": "working", "round": round_})
     toolbox = agent.parts.toolbox
     catalog = await toolbox.catalog(scope.user)
-    name = f"{state.turn_id}.{state.path}.{round_}"
+    name = message_name(state)
     request = opening(scope, state, agent, catalog.shelf.listed())
     try:
         answer: Answer[Any] = await ask(

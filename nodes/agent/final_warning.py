@@ -18,7 +18,7 @@ from ..conversation import own
 from .agent import Agent
 from .complete_task import saved
 from .drafts import drafts_of
-from .requests import opening
+from .requests import message_name, opening
 
 
 async def final_warning(
@@ -29,7 +29,7 @@ async def final_warning(
     scope.emit({"type": "phase", "role": "agent", "action": "reporting", "round": state.round + 1})
     scope.budget.last_turn()
     listed = (await agent.parts.toolbox.catalog(scope.user)).shelf.listed()
-    name = f"{state.turn_id}.{state.path}.{state.round + 1}"
+    name = message_name(state)
     told = HumanMessage(say("final_warning", why=str(state.halt)))
     answer: Answer[Any] = await ask(
         scope, agent.parts.models, "agent", [*opening(scope, state, agent, listed), told],

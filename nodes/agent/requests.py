@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
 from ...models.drafts import thinking
-from ...state.agent import AgentState, said
+from ...state.agent import AgentState, TaskAgentState, said
 from ...state.canonical import storable
 from ...state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, signature
+from ...state.stream.shown import next_message
 from ...state.told import say
 from ...turn.scope import RunScope
 from ..conversation import as_shown, system_message, what_is_open
@@ -61,6 +62,13 @@ def behind_newest(state: AgentState, text: str) -> list[AnyMessage]:
     about = newest.additional_kwargs
     text = "\n\n".join(filter(None, [str(about.get(TOLD, "")), text]))
     return [newest.model_copy(update={"additional_kwargs": {**about, TOLD: text}})]
+
+
+def message_name(state: AgentState) -> str:
+    """The id of the message that a model turn adds; that of a sub-agent is in no thread."""
+    if isinstance(state, TaskAgentState):
+        return next_message(state)
+    return f"{state.turn_id}.{state.path}.{state.round + 1}"
 
 
 def signed(state: AgentState, text: str, name: str) -> AIMessage:

@@ -19,6 +19,7 @@ from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate
 from ...state.messages import signature
 from ...state.repetition import LOOP_DETECTED
+from ...state.stream.shown import next_message
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import answer_id
@@ -76,20 +77,19 @@ async def _calls(
     calls, proposed = held_for_consent(state, calls)
     given = [call for call in calls if call["name"] == DELEGATE and call["action"] == "allow"]
     own = [call for call in calls if call not in given]
-    update = DeskUpdate(
-        calls=own, delegations=given, messages=[_kept(scope, state, message, calls, round_)]
-    )
+    update = DeskUpdate(calls=own, delegations=given, messages=[_kept(state, message, calls)])
     return update | handed | (DeskUpdate(proposal=proposed) if proposed else {})
 
 
-def _kept(
-    scope: RunScope, state: DeskState, message: AIMessage, calls: list[PendingCall], round_: int
-) -> AIMessage:
-    name = f"{state.turn_id}.{scope.path}.{round_}"
+def _kept(state: DeskState, message: AIMessage, calls: list[PendingCall]) -> AIMessage:
     about = {**message.additional_kwargs, **signature("support")}
     settled = settle_ids(message, calls)
     return settled.model_copy(
-        update={"id": name, "additional_kwargs": about, "content": _unspoken(message)}
+        update={
+            "id": next_message(state),
+            "additional_kwargs": about,
+            "content": _unspoken(message),
+        }
     )
 
 

@@ -197,8 +197,9 @@ _CALL_SHOWN: Final = 200
 
 
 def flow_in_words(steps: Sequence[FlowStep], left_out: Sequence[str] = ()) -> str:
-    """The steps that are still to be done, a line each, and what the plan leaves out."""
-    lists = [[*map(_line, unfinished(steps))], ["It leaves out:", *left_out] if left_out else []]
+    """The steps that are still to be done, or all, a line each, and what the plan leaves out."""
+    left = unfinished(steps) or steps
+    lists = [[*map(_line, left)], ["It leaves out:", *left_out] if left_out else []]
     return "\n\n".join("\n".join(lines) for lines in lists if lines)
 
 

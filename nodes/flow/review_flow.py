@@ -72,7 +72,8 @@ async def _edited(
         left | args, ExecutionPlan, lambda plan: flaws_of(plan, state, catalog, scope.context)
     )
     if plan is None:
-        scope.emit(asks("review_flow", flow_in_words(state.todos)))
+        under = {"message_id": str(state.messages[-1].id)}  # no message stands for this answer
+        scope.emit(asks("review_flow", flow_in_words(state.todos)) | under)
         return FlowUpdate(planning="review", objection=problems)
     steps, update = adopted(plan, state, catalog)
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})

@@ -20,7 +20,6 @@ from ...state.messages import is_words, signature
 from ...state.past import index_of
 from ...state.plan import task_view
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
-from ...state.stream.shown import report_name
 from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope, scope_of
@@ -46,10 +45,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         scope, parts.models, "executor", _messages(scope, state, catalog, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
         tools=catalog.specs(_found(state, catalog)), may_call=not last,
-        heard=drafting(
-            scope, "executor", ExecutorResponse, task=task,
-            message_id=report_name(state.turn_id, state.task),
-        ),
+        heard=drafting(scope, "executor", ExecutorResponse, task=task),
     )  # fmt: skip
     update = TaskUpdate(
         round=round_,

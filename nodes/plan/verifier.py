@@ -82,7 +82,7 @@ def _verdict(
 ) -> dict[str, Any]:
     """The verdict as an event."""
     passed, given = update["task_completed"], answer.parsed
-    about = {"message_id": answer_id(state)} if passed else {}
+    about = {"message_id": answer_id(state)} if passed or answer.refused else {}
     tasks = (
         [one.model_dump(include={"id", "completed", "feedback"}) for one in given.tasks]
         if given

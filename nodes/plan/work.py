@@ -121,7 +121,9 @@ class _Tasks:
         for event in (event for record in calls for event in call_ended(record)):
             self.scope.emit(event)
         result = end["task"].get("result") or end["task"].get("feedback", "")
-        self._tell(task, end["task"]["status"], result=result)
+        report = report_name(self.state.turn_id, task)
+        under = {"message_id": report} if self._report(end["task"]) else {}
+        self._tell(task, end["task"]["status"], result=result, **under)
 
     def tell_wishes(self, update: PlanUpdate) -> None:
         """Tell of the tasks whose status others have changed."""
@@ -161,7 +163,6 @@ class _Tasks:
 
     def _tell(self, task: Task, status: str, **about: str) -> None:
         told = {"id": task["id"], "description": task["description"], **about}
-        told["message_id"] = report_name(self.state.turn_id, task)
         self.scope.emit({"type": "task", **told, "status": status, "attempt": task["attempts"] + 1})
 
 

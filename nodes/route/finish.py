@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
 from ...state.context import Context
+from ...state.messages import PACKAGE, signature
 from ...state.plan import Task
 from ...state.route import RouterState, RouterUpdate, evidence_of
 from ...turn.end import Facts, answer_id, end_turn, made_anew, newest_results
@@ -21,9 +22,13 @@ async def route_finish(
     """End the turn, or have the same graph make another answer where a hook rejects this one."""
     scope = await scope_of(state, runtime, parts)
     another, typed = partial(_another, state), parts.typed(scope, "responder", state.request)
-    update: RouterUpdate = await end_turn(scope, state, facts_of(state), another, typed)
+    facts = facts_of(state)
+    update: RouterUpdate = await end_turn(scope, state, facts, another, typed)
     outcome, ended = update.get("outcome"), state.inner
     if outcome is not None:
+        if all(one.id != facts.message for one in [*state.messages, *update["messages"]]):
+            about = {"id": facts.message, "additional_kwargs": signature(PACKAGE)}
+            update["messages"] = [*update["messages"], AIMessage(outcome["answer"], **about)]
         tasks = ended["tasks"] if ended else outcome["tasks"]
         update["outcome"] = {**outcome, "tasks": tasks, "tried": state.tried}
     return update

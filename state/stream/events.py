@@ -52,6 +52,13 @@ def components_shown(call: str, components: Sequence[Mapping[str, Any]]) -> list
     ]
 
 
+def call_around(event: Mapping[str, Any]) -> str:
+    """The subject of the call whose result shows a component, or whose sub-agent makes a call."""
+    path, _, inner = str(event.get("task", "")).partition("/")
+    given = [path, *inner.partition("/")[0].rsplit(".", 2)[1:]]
+    return f"tool_call:{event.get('call') or '.'.join(given)}"
+
+
 @dataclass(frozen=True)
 class Kind:
     """One type of event.
@@ -237,8 +244,8 @@ EVENTS: Final[Mapping[str, Kind]] = {
 
 
 OF_PHASES: Final = frozenset({"phase", "draft", "plan", "todos", "question", "recovery", "verdict"})
-"""What a phase says: it is shown under the message in which the phase will sum up, `message_id`,
-unless the event names another."""
+"""What a phase says: it is shown under the message whose calls the phase runs, else the one in
+which it will sum up, `message_id`, unless the event names another."""
 
 
 def subject_of(event: Event) -> str:

@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMe
 from ..calls import Evidence
 from ..canonical import beginning_of, storable, storable_json
 from ..loop import LoopState
-from ..messages import answer_name, repairs, request_place, signature
+from ..messages import answer_name, calls_in, repairs, request_place, signature
 from ..plan import Task
 from ..told import say
 
@@ -45,6 +45,17 @@ def phase_ended(state: LoopState, role: str, text: str, name: str = "") -> list[
 def next_message(state: LoopState) -> str:
     """The id of the message that the running phase may add."""
     return f"{state.turn_id}.{len(state.messages)}"
+
+
+def place_of(state: LoopState) -> str:
+    """The id of the message under which a phase is shown: whose calls it runs, else its own."""
+    answered: set[str] = set()
+    for message in reversed(state.messages):
+        if not isinstance(message, ToolMessage):
+            made = {call["id"] for call in calls_in(message)}
+            return str(message.id) if made - answered else next_message(state)
+        answered.add(message.tool_call_id)
+    return next_message(state)
 
 
 def report_name(turn: str, task: Task) -> str:

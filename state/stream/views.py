@@ -62,7 +62,9 @@ def _drafted(folded: Folded, event: Event) -> Iterator[Component]:
         yield component("verifier-response", _verdict_of(event), verdict, under=under, seq=seq)
     elif role == "executor" and (task := folded.get(f"task:{event['task']}")):
         report = _report(task, summary=str(fields.get("summary") or ""), streaming=True)
-        yield component("executor-response", under, report, under=under, seq=seq)
+        yield component(
+            "executor-response", _attempt(task), report, under=task["message_id"], seq=seq
+        )
 
 
 def _drafted_steps(given: object) -> list[dict[str, Any]]:
@@ -153,9 +155,13 @@ def _step_now(folded: Folded, plan: Event, step: Mapping[str, Any]) -> dict[str,
 
 def _worked(_: Folded, event: Event) -> Iterator[Component]:
     """A task, under the message that reports it."""
-    under = event["message_id"]
     told = _report(event, summary=event.get("result", ""))
-    yield component("executor-response", under, told, under=under, seq=event["seq"])
+    yield component("executor-response", _attempt(event), told, under=event["message_id"],
+                    seq=event["seq"])  # fmt: skip
+
+
+def _attempt(task: Event) -> str:
+    return f"{task['turn']}.{task['id']}.attempt.{task['attempt']}"
 
 
 def _report(task: Event, *, summary: str, streaming: bool = False) -> dict[str, Any]:
@@ -173,7 +179,7 @@ def _judgement(folded: Folded, event: Event) -> Iterator[Component]:
     yield from _progress(folded, event)
 
 
-def _called(folded: Folded, event: Event) -> Iterator[Component]:
+def _called(_: Folded, event: Event) -> Iterator[Component]:
     """A call, and the question about it, once there was one."""
     if event["status"] in _PASSING:
         return
@@ -185,8 +191,7 @@ def _called(folded: Folded, event: Event) -> Iterator[Component]:
             id=event["id"], kind=_KINDS.get(event.get("reason", ""), "tool_approval"),
             action=Action(name=event["tool"], args=event["arguments"]), answered=_answer(event),
         )  # fmt: skip
-        below = f"{turn}.{event['id']}" if folded.get("plan") else under
-        yield component("approval", f"{turn}.{event['id']}", about, under=below, seq=seq)
+        yield component("approval", f"{turn}.{event['id']}", about, under=under, seq=seq)
 
 
 _KINDS: Final = {UNCERTAIN: "uncertain_call", SERVER_ASKS: "elicitation"}

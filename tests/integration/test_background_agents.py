@@ -9,6 +9,7 @@ from langgraph.types import Command
 
 from loopwright import Context, open_durability
 from support import background_killed, killed
+from support.front_ends import chat_ui_drops
 from support.office import Office, done, give, notebook, told_to
 from support.patience import PATIENCE
 from support.reacting import THREAD, said
@@ -220,6 +221,7 @@ def test_a_new_message_while_one_in_the_background_asks_says_what_it_had_written
     (told,) = heard(asked[-1])
     assert 'jot({"text": "x"})' in told
     assert (state.values["background"], state.interrupts) == ([], ())
+    assert chat_ui_drops(state.values) == []
 
 
 ALL = sorted(

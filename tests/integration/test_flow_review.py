@@ -23,6 +23,7 @@ from support.flows import (
     steps_by_id,
 )
 from support.front_ends import (
+    chat_ui_drops,
     chat_ui_sends,
     chat_ui_shows,
     inbox_sends,
@@ -151,6 +152,7 @@ def test_an_edit_that_cannot_run_is_asked_about_again_with_all_that_is_wrong(ste
     assert [word for word in words if word not in problems] == []
     assert args_of(run.question)["problems"][0] in run.question["description"]
     assert run.world.calls == []
+    assert chat_ui_drops(run.graph.get_state(THREAD).values) == []
     assert run.answer("approve").ended == ("complete", "GOAL")
     assert run.world.calls == [("look", "a"), ("put", "a")], "the plan as it was shown"
     assert roles(run.model) == ["flow_planner", "answerer"]

@@ -13,6 +13,7 @@ from loopwright import Context, ScriptedModel, build_plan_execute_verify
 from loopwright.graphs.build import assemble
 from loopwright.graphs.plan_execute_verify import plan_builder, route_after_verifier
 from loopwright.prompts.prompt import read_json, read_section
+from support.front_ends import chat_ui_drops
 from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -475,6 +476,7 @@ def test_a_spent_allowance_ends_with_one_verdict_and_is_never_called_complete():
     outcome = result["outcome"]
     assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
     assert outcome["spend"]["model_calls"] <= 6
+    assert chat_ui_drops(result) == []
     assert any("Find the price" in text for text in outcome["unmet"])
 
 

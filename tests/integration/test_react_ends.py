@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from loopwright import Context, Hook, ScriptedModel, build_react, open_durability
 from loopwright.state.told import say
+from support.front_ends import chat_ui_drops
 from support.scripts import call, thought
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -137,6 +138,7 @@ def test_an_answer_a_hook_rejects_twice_is_not_given(clear):
     last = of(model, "thought")[-1].messages
     assert any("never" in m.text for m in last)
     assert any(m.type == "tool" for m in last) is not clear
+    assert chat_ui_drops(saved) == []
 
 
 def test_a_hook_may_change_a_call_or_end_the_turn_before_or_after_it():

@@ -11,6 +11,7 @@ from loopwright import (
     build_router,
     open_durability,
 )
+from support.front_ends import chat_ui_drops
 from support.reacting import THREAD, of, roles, said, shelf
 from support.routed import TRIVIAL
 from support.scripts import call, failed, passed, plan, report, thought, todo
@@ -322,7 +323,9 @@ def test_a_second_turn_may_write_the_same_again(tmp_path):
 
 def test_a_greeting_is_passed_on_to_nobody_and_a_part_undone_gives_way_once():
     """Offline nothing is answered by words alone, and no graph does what no tool can."""
-    greeted = build_router(tools=[shelf()]).invoke(said("Hello!"))["outcome"]
+    values = build_router(tools=[shelf()]).invoke(said("Hello!"))
+    assert (values["messages"][-1].text, chat_ui_drops(values)) == (values["outcome"]["answer"], [])
+    greeted = values["outcome"]
     assert [(o["graph"], o["reason"]) for o in greeted["tried"]] == [
         ("direct", "MISSING_INFORMATION")
     ]

@@ -20,9 +20,12 @@ from langgraph.types import Command, interrupt
 from loopwright import (
     Context,
     ScriptedModel,
+    build_customer_service,
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
+    build_router,
+    desk_agents,
     open_durability,
 )
 from loopwright.prompts.prompt import read_json
@@ -31,14 +34,17 @@ from support.flows import (
     ASK,
     REPLAN,
     World as FlowWorld,
+    declared,
     flow,
     look,
     planning,
     put,
     step,
 )
-from support.front_ends import chat_ui_draws, chat_ui_sends, chat_ui_shows
+from support.front_ends import chat_ui_draws, chat_ui_drops, chat_ui_sends, chat_ui_shows
+from support.office import Office, done, give
 from support.patience import PATIENCE
+from support.routed import models, payer, planned
 from support.scripts import call, passed, plan, report, thought, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -580,3 +586,95 @@ def test_a_page_that_streams_graphs_inside_graphs_is_sent_no_state_but_the_threa
     messages = [data["messages"] for ns, mode, data in page if mode == "values"]
     known = [{m.id for m in these} for these in messages]
     assert all(a <= b for a, b in pairwise(known)), "none goes"
+
+
+# Components: Agent Chat UI draws one under the message that its `metadata.message_id` names
+
+
+def agent_desk(_):
+    """A list that is reviewed, calls that are asked about, sub-agents, one in the background."""
+    todos = [{"description": f"save {name}", "status": "pending"} for name in "abc"]
+    work = [
+        [call("write_todos", "w1", todos=todos)],
+        [call("save", "s1", text="a"), call("save", "s2", text="b")],
+        give("left", "right"),
+        give("later", background=True),
+        "I have saved all.",
+        [call("write_todos", "w2", todos=[{**one, "status": "completed"} for one in todos])],
+        done("All is saved."),
+    ]
+    one = [[call("save", text="c")], done("It is saved.")] * 2
+    office = Office(chief=work * 2, left=one, right=one, later=one)
+    graph = office.graph(tools=[Desk().save], policy=ASKS, checkpointer=InMemorySaver())
+    return graph, ["Go.", "Once more."]
+
+
+def service_desk(_):
+    """A sub-agent that searches, a change that is agreed to and allowed, and a hand-over."""
+
+    def search_knowledge_base(query: str) -> dict:
+        """Search the articles."""
+        return {"articles": [{"id": "kb-1", "title": query, "url": "u", "score": 3.0}]}
+
+    def transfer_to_human(reason: str) -> dict:
+        """Put the case into the queue."""
+        return {"transfer_id": "H-1"}
+
+    asks = call("delegate_to_agent", "d", agent_name="refund_expert", objective="Look into it")
+    model = {
+        "listener": [{"intent": "refund", "mood": "calm", "score": 0}] * 3,
+        "support": [[asks], [call("save", text="5 euro")], "It is saved."],
+        "agent": [[call("search_knowledge_base", query="refund")], done("None.")],
+    }
+    graph = build_customer_service(
+        model=ScriptedModel(model), agents=desk_agents(), checkpointer=InMemorySaver(), policy=ASKS,
+        tools=[Desk().save, declared(search_knowledge_base, readOnlyHint=True), transfer_to_human],
+    )  # fmt: skip
+    return graph, ["Pay it back", "yes", "I want a human"]
+
+
+def router_desk(folder):
+    """Each graph inside in its turn."""
+    ways = ["plan_execute_verify", "task_agent", "prompt_flow", "react"]
+    steps = [{"id": "1", "description": "pay", "tool": "pay", "arguments": {"name": "Ada"}}]
+    scripts = planned("Ada", "Bo") | {
+        "dispatcher": [{"graph": way, "why": "it fits"} for way in ways],
+        "agent": [[call("pay", name="Ada")], done("Paid.")],
+        "flow_planner": [{"goal": "pay", "planId": "p", "steps": steps}],
+        "answerer": ["Ada is paid [1]."],
+        "thought": [thought("I pay.", more=True, reason="r"), thought("Paid.")],
+        "action": [[call("pay", name="Ada")]], "observation": ["paid"],
+    }  # fmt: skip
+    graph = build_router(
+        model=models(scripts), tools=[payer(folder)], policy="ask", checkpointer=InMemorySaver()
+    )
+    return graph, [f"Pay Ada and Bo, then tell Cy what {way} does, in a report" for way in ways]
+
+
+ASKS = [{"tool": "save", "action": "ask"}]
+OF_EACH = {"tool-call", "approval", "summary-response"}
+DESKS = {
+    "plan": (lambda _: (Desk("ab", "cd").graph(), ["Go.", "Once more."]), {"executor-response"}),
+    "flow": (lambda _: (flow_desk(), ["Go.", "Once more."]), {"flow-graph"}),
+    "react": (lambda _: (react_desk(), ["Go.", "Go on."]), set()),
+    "agent": (agent_desk, {"todo-list", "handoff"}),
+    "service": (service_desk, {"handoff"}),
+    "router": (router_desk, {"todo-list", "flow-graph"}),
+}
+
+
+@pytest.mark.req("W-140")
+@pytest.mark.parametrize("name", DESKS)
+def test_every_component_stands_under_a_message_of_the_thread_at_rest(name, tmp_path):
+    build, wanted = DESKS[name]
+    graph, texts = build(tmp_path)
+    for text in texts:
+        given = said(text)
+        while given is not None:
+            graph.invoke(given, THREAD, context=Context(review_plan=True))
+            state, given = graph.get_state(THREAD), None
+            assert chat_ui_drops(state.values) == []
+            if state.interrupts:
+                given = Command(resume={state.interrupts[0].id: "approve"})
+        assert state.values["outcome"]["status"] == "complete", state.values["outcome"]
+    assert {one["name"] for one in state.values["ui"]} >= OF_EACH | wanted

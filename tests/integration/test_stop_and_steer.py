@@ -12,6 +12,7 @@ from loopwright import SettingsError, ThreadNotFound, open_durability
 from loopwright.doors.locks.waiting import _lines
 from support import killed
 from support.budget import STEP
+from support.front_ends import chat_ui_drops
 from support.patience import PATIENCE
 from support.visiting import (
     CALM,
@@ -180,7 +181,9 @@ def test_whenever_a_turn_is_stopped_it_ends_as_cancelled_and_can_be_resumed(kind
         assert model_calls(book) - asked <= 1  # the one under way
         assert len(book.told("visits")) - visited <= 1
         assert not graph.get_state(THREAD).next
+        assert chat_ui_drops(graph.get_state(THREAD).values) == []
         ended = graph.invoke(None, THREAD)
+        assert chat_ui_drops(graph.get_state(THREAD).values) == []
         assert ended["outcome"]["status"] == "complete", moment
         assert sorted(book.told("visits")) == sorted(places(FIRST)), moment
         moment += STEP

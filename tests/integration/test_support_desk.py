@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from loopwright import ScriptedModel, build_customer_service, open_durability
+from loopwright import build_customer_service, open_durability
 from loopwright.servers.seed import sown
 from loopwright.state.desk.company import Company
 from loopwright.state.desk.conversation import AWAY
 from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call
+from support.strict_messages import StrictModel
 
 SHOPS = Path(__file__).parents[2] / "examples" / "shops"
 
@@ -28,7 +29,7 @@ def understood(intent="question"):
 def test_each_role_is_told_whose_desk_it_is(tmp_path):
     seen = {}
     for name in ("lumen", "yunling"):
-        model = ScriptedModel({"listener": [understood("order")], "support": ["Hello."]})
+        model = StrictModel({"listener": [understood("order")], "support": ["Hello."]})
         graph = build_customer_service(model=model, company=SHOPS / name)
         graph.invoke(said("Where is my order?"))
         seen[name] = {asked.role: asked.messages[0].text for asked in model.asked}
@@ -44,7 +45,7 @@ def test_each_role_is_told_whose_desk_it_is(tmp_path):
 def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
     shop = sown(SHOPS / "lumen", tmp_path / "shop.db")
     ticket = {"subject": "Lamp", "body": "It flickers.", "issue": "flicker", "follow_up_hours": 48}
-    model = ScriptedModel(
+    model = StrictModel(
         {
             "listener": [understood(), understood("technical")],
             "support": [
@@ -87,7 +88,7 @@ def test_a_customer_who_has_shown_who_they_are_gets_what_the_policy_gives(tmp_pa
     proof = {"email": "ada@post.example", "postcode": "10115", "phone_last4": "1842"}
     late = {"order_id": "A-1043", "amount": 319.0, "reason": "changed my mind"}
     due = {"order_id": "A-1042", "amount": 149.0, "reason": "broken"}
-    model = ScriptedModel(
+    model = StrictModel(
         {
             "listener": [understood("refund")] * 4,
             "support": [
@@ -121,7 +122,7 @@ def test_a_hand_over_puts_the_case_into_the_queue_or_makes_a_ticket_unasked(tmp_
     shop = sown(SHOPS / "lumen", tmp_path / "shop.db")
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(
-            model=ScriptedModel({}), mcp=desk(tmp_path / "shop.db"), durability=kept,
+            model=StrictModel({}), mcp=desk(tmp_path / "shop.db"), durability=kept,
             company=company,
         )  # fmt: skip
         waits = graph.invoke(said("I want a human"), THREAD)

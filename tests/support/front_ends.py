@@ -27,6 +27,13 @@ def chat_ui_shows(payload: Any) -> bool:
     return named and reviewed and bool(_BUTTONS & set(_review(payload)["allowed_decisions"]))
 
 
+def chat_ui_drops(values: Any) -> list[tuple[str, str]]:
+    """The components that Chat UI never draws: those under no message, with the id they name."""
+    known = {message.id for message in values["messages"]}
+    places = [(one["name"], one["metadata"]["message_id"]) for one in values.get("ui", [])]
+    return [(name, place) for name, place in places if place not in known]
+
+
 def chat_ui_draws(messages: Sequence[Any], *, hides_tool_calls: bool = False) -> bool:
     """Whether Chat UI has a place for a question: a last message that the assistant's side wrote.
 

@@ -63,7 +63,8 @@ async def _write(args: Mapping[str, Any], own: Own) -> ToolResult:
 def tell_todos(scope: RunScope, state: AgentState, todos: Sequence[Task]) -> None:
     """Tell the list as it is now; that of a sub-agent is its own affair."""
     if state.path == MAIN:
-        told = {"type": "todos", "round": state.round, "todos": list(todos)}
+        under = next(str(m.id) for m in reversed(state.messages) if m.type == "ai")
+        told = {"type": "todos", "round": state.round, "todos": list(todos), "message_id": under}
         scope.emit(told | dict(zip(("done", "total"), progress(todos), strict=True)))
 
 

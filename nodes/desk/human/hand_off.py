@@ -17,7 +17,7 @@ from ....state.context import Context
 from ....state.desk.conversation import DeskState, DeskUpdate
 from ....state.messages import PACKAGE, signature
 from ....state.questions import Decision
-from ....state.stream.shown import made_whole
+from ....state.stream.shown import made_whole, next_message
 from ....state.told import say, say_to
 from ....turn.scope import RunScope, scope_of
 from ..desk import Desk
@@ -73,10 +73,7 @@ async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
         if one["action"] == "ask" and not one.get("doubt")
     }
     named = settle_ids(message, calls).model_copy(
-        update={
-            "id": f"{state.turn_id}.{scope.path}.{round_}",
-            "additional_kwargs": signature(HAND_OVER),
-        }
+        update={"id": next_message(state), "additional_kwargs": signature(HAND_OVER)}
     )
     packet["by"] = by
     messages = [*update["messages"], named]
