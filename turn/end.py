@@ -17,6 +17,7 @@ from ..state.meters import AGENT, RUNS, STATUS, measure
 from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome, add_spend
 from ..state.plan import Task, is_left_out
 from ..state.repetition import LOOP_DETECTED
+from ..state.stream.components import removed_under
 from ..state.stream.shown import last_words, made_whole
 from ..state.told import say
 from .begin import DROPPED
@@ -234,12 +235,9 @@ def made_anew(state: LoopState, verdict: Verdict, rejected: AnyMessage) -> dict[
     why = say("rejected_by_a_hook", why=verdict.reason)
     notes = [*state.hook_context, *filter(None, [verdict.context]), why]
     place = request_place(state.messages, state.request_message)
-    of_this_turn = state.messages[place + 1 :] if place >= 0 else []
-    gone = {str(message.id): RemoveMessage(id=str(message.id)) for message in of_this_turn}
-    drawn: Any = state.ui
-    under = [one["id"] for one in drawn if (one.get("metadata") or {}).get("message_id") in gone]
-    ui = [{"type": "remove-ui", "id": name} for name in under]
-    return {"hook_context": notes, "messages": [*gone.values()], "ui": ui}
+    gone = [str(m.id) for m in (state.messages[place + 1 :] if place >= 0 else [])]
+    messages = [RemoveMessage(id=name) for name in gone]
+    return {"hook_context": notes, "messages": messages, "ui": removed_under(state.ui, gone)}
 
 
 def answer_id(state: LoopState) -> str:

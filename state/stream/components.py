@@ -290,6 +290,13 @@ def component(
     return {"type": "ui", "id": f"{key}.{name}", "name": name, "props": given, "metadata": about}
 
 
+def removed_under(drawn: Iterable[AnyUIMessage], gone: Sequence[str]) -> list[Component]:
+    """The writes that remove the components under messages that go."""
+    places = ((one["id"], cast("Component", one).get("metadata") or {}) for one in drawn)
+    lost = [name for name, about in places if about.get("message_id") in gone]
+    return [{"type": "remove-ui", "id": name} for name in lost]
+
+
 def merge_components(
     before: list[AnyUIMessage], writes: Sequence[Iterable[AnyUIMessage] | AnyUIMessage]
 ) -> list[AnyUIMessage]:
