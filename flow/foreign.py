@@ -16,7 +16,7 @@ from .references import OPEN, literals_in
 _ID: Final = r"(?:steps?\.)?(?P<id>[\w-]+)"
 _PATH: Final = r"""(?P<path>(?:\.[\w-]+|\[(?:-?\d+|"[^"\]]*"|'[^'\]]*')\])*)"""
 _WHOLE: Final = re.compile(
-    rf"\s*(?P<sign>[$#@%<(\[{{]*)\s*\.?{_ID}{_PATH}\s*(?P<close>[>)\]}}%]*)\s*"
+    rf"\s*+(?P<sign>[$#@%<(\[{{]*+)\s*+\.?+{_ID}{_PATH}\s*+(?P<close>[>)\]}}%]*+)\s*"
 )
 _OPENING: Final = re.compile(r"[%<({\[]")
 _LONGEST: Final = 300

@@ -9,12 +9,14 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate
 from typing import Any, Final, Generic, TypeVar
 
 from json_repair import repair_json
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
+from ..state.canonical import DEEPEST
 from ..state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
 from ..state.messages import calls_in
 from ..state.told import ENGLISH, SENTENCES, say
@@ -225,7 +227,7 @@ _IN_WORDS: Final = _thoughts("think|thinking")
 _AROUND_JSON: Final = _thoughts("think|thinking|thought|reasoning|reflection")
 _SIGNS: Final = re.compile(r'\\.|["{}]', re.DOTALL)
 # Signs of a Chinese keyboard where JSON has its own; within quotes they are text.
-_WIDE: Final = re.compile(r'("(?:\\.|[^"\\])*")|“([^“”]*)”|[：，]', re.DOTALL)  # noqa: RUF001
+_WIDE: Final = re.compile(r'((?<!\\)"(?:\\.|[^"\\])*")|“([^“”]*)”|[：，]', re.DOTALL)  # noqa: RUF001
 _PLAIN: Final = {"：": ":", "，": ","}  # noqa: RUF001
 # Longer answers are cut: a plan of a thousand steps has a third of it.
 _LONGEST: Final = 1_000_000
@@ -320,7 +322,8 @@ def _balanced_end(text: str, start: int) -> int | None:
 def _object_in(slice_: str) -> dict[str, Any] | None:
     """Read one slice, strictly first, then with repairs."""
     value = _loads(slice_)
-    if value is not None or len(slice_) > _LONGEST_REPAIRED:
+    depth = max(accumulate((sign == "{") - (sign == "}") for sign in slice_))
+    if value is not None or len(slice_) > _LONGEST_REPAIRED or depth > DEEPEST:
         return value
     plain = _WIDE.sub(lambda sign: _PLAIN.get(sign[0]) or sign[1] or _quoted(sign[2]), slice_)
     if (value := _loads(plain)) is not None:

@@ -25,7 +25,7 @@ from ..state.roles import ROLE_METADATA, ROLES
 from ..state.window import tokens_of
 from .reading import extract
 
-_WORD: Final = re.compile(r"\s*\S+\s*")
+_WORD: Final = re.compile(r"\S+\s*|\s+")
 _ARGUMENTS_PIECE: Final = 16
 
 

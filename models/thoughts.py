@@ -20,12 +20,11 @@ from .reading import Reading, extract, field_names, read_answer, read_object, sp
 TAG_NAME: Final = r"agent[\s_-]?meta"
 _NAME: Final = rf"{TAG_NAME}(?!data|\]\()"
 # Brackets in the ways models write them: escaped, full-width, or as a special token, <|…|>.
-BRACKET: Final = r"\\?(?:<|&lt;|\[|＜|〈|《|【)"  # noqa: RUF001 - full-width on purpose
-_OPENED: Final = rf"{BRACKET}\s*+\|?+\s*+"
+OPENED: Final = r"\\?(?:<|&lt;|\[|＜|〈|《|【)\s*+\|?+\s*+"  # noqa: RUF001 - full-width on purpose
 _CLOSED: Final = r"\s*+\|?+\s*+\\?(?:>|&gt;|\]|＞|〉|》|】)?"  # noqa: RUF001 - full-width on purpose
-_END: Final = rf"{_OPENED}/\s*+{_NAME}{_CLOSED}"
+_END: Final = rf"{OPENED}/\s*+{_NAME}{_CLOSED}"
 _TAG: Final = re.compile(
-    rf"{_OPENED}{_NAME}(?P<inside>.*?)(?:(?P<end>{_END})|\Z)", re.IGNORECASE | re.DOTALL
+    rf"{OPENED}{_NAME}(?P<inside>.*?)(?:(?P<end>{_END})|\Z)", re.IGNORECASE | re.DOTALL
 )
 _CLOSING: Final = re.compile(_END, re.IGNORECASE)
 # The flags without their tag, as the last words, maybe with its name before them.
@@ -35,9 +34,9 @@ _BARE: Final = re.compile(
     re.IGNORECASE,
 )
 # Tags within tags, peeled off layer by layer; who nests them deeper says nothing.
-_MOST_LAYERS: Final = 20
+MOST_LAYERS: Final = 20
 # A fence with something in it is read as a whole: what closes it opens none.
-_EMPTY_FENCE: Final = re.compile(r"```[ \t]*\w*\s*(?:```|\Z)|(?P<full>```.*?(?:```|\Z))", re.DOTALL)
+_EMPTY_FENCE: Final = re.compile(r"```[ \t]*+\w*+\s*+(?:```|\Z)|(?P<full>```.*?(?:```|\Z))", re.S)
 _CUT_TAG: Final = "<agent_meta"
 
 
@@ -134,7 +133,7 @@ def _is_text(block: object) -> bool:
 def visible(text: str) -> str:
     """The text without hidden tags: whole, cut, unclosed, repeated or spelled in another way."""
     shown = spoken(text)
-    for _ in range(_MOST_LAYERS):  # taking one tag out may join the halves of another
+    for _ in range(MOST_LAYERS):  # taking one tag out may join the halves of another
         before = shown
         shown = _BARE.sub("", _CLOSING.sub("", _TAG.sub("", shown)))
         shown = _EMPTY_FENCE.sub(r"\g<full>", _without_beginning(shown)).strip()

@@ -9,24 +9,22 @@ from typing import Any, Final
 
 import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from .thoughts import BRACKET, TAG_NAME
+from .thoughts import MOST_LAYERS, OPENED, TAG_NAME
 
 # The same as in thoughts.py, for a reader that sees no end: `regex` says what may still match.
-_NAME: Final = TAG_NAME
-_OPENED: Final = rf"{BRACKET}\s*\|?\s*"
 _HIDDEN: Final = regex.compile(
-    rf"(?P<think><think(?:ing)?>)|(?P<thought></think(?:ing)?>)|{_OPENED}/?\s*{_NAME}",
+    rf"(?P<think><think(?:ing)?>)|(?P<thought></think(?:ing)?>)|{OPENED}/?+\s*+{TAG_NAME}",
     regex.IGNORECASE,
 )
 _THOUGHT: Final = regex.compile(r"</think(?:ing)?>", regex.IGNORECASE)
 # The flags without their tag are hidden where they are the last words.
 _OBJECT: Final = r"\{[^{}]*(?:['\"]should_?continue['\"]|(?:\}[\s`}]*)?\Z)"
 _FLAGS: Final = regex.compile(
-    rf"\{{?\s{{0,9}}['\"*_`#]{{0,4}}{_NAME}['\"*_`]{{0,4}}\s*[:=]?\s*(?:{_OBJECT}|\Z)|{_OBJECT}",
+    rf"\{{?\s{{0,9}}['\"*_`#]{{0,4}}{TAG_NAME}['\"*_`]{{0,4}}\s*+[:=]?+\s*+(?:{_OBJECT}|\Z)|{_OBJECT}",
     regex.IGNORECASE,
 )
 _FENCE: Final = "```"
-_NOTHING_IN_IT: Final = regex.compile(r"```[ \t]*\w*\s*(?:```|\Z)")
+_NOTHING_IN_IT: Final = regex.compile(r"```[ \t]*+\w*+\s*+(?:```|\Z)")
 _LONG: Final = 2_000
 _MORE: Final = 50
 """Of what is held back more than `_LONG` is read again when it has grown by one part in so many."""
@@ -108,7 +106,7 @@ class Veil:
         return said[:end] + said[end:].rstrip("`")
 
 
-_TELLS: Final = regex.compile(rf"{_NAME}|should_?continue", regex.IGNORECASE)
+_TELLS: Final = regex.compile(rf"{TAG_NAME}|should_?continue", regex.IGNORECASE)
 
 
 class Musings:
@@ -136,8 +134,8 @@ class Musings:
 def _first(text: str) -> Any:
     """The first sign of something hidden; half a one before another may become one with it."""
     sign = _HIDDEN.search(text, partial=True)
-    while sign:
-        before = _HIDDEN.search(text, endpos=sign.start(), partial=True)
+    for _ in range(MOST_LAYERS):
+        before = sign and _HIDDEN.search(text, endpos=sign.start(), partial=True)
         if before is None or before.start() == sign.start():
             break
         sign = before

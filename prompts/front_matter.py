@@ -15,17 +15,16 @@ def read_front_matter(text: str) -> tuple[dict[str, Any], str]:
     Raises:
         ValueError: There is none, or it cannot be read; says why, to follow the file's name.
     """
-    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - only whoever has such files pays for it
+    from ..state.policy.parts import read_yaml  # noqa: PLC0415 - who has such files pays for it
 
     found = _FORM.match(text)
     if found is None:
         msg = "has no front matter: begin it with a line ---, keys such as name: …, and --- again"
         raise ValueError(msg)
     try:
-        said = yaml.safe_load(found[1])
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        why = " ".join(str(error).split())[:_SHOWN]
-        msg = f"has front matter that is no YAML ({why})"
+        said = read_yaml(found[1])
+    except ValueError as error:
+        msg = f"has front matter that is no YAML that can be read ({str(error)[:_SHOWN]})"
         raise ValueError(msg) from error
     if not isinstance(said, dict):
         msg = "has front matter without keys: write lines such as name: …"

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Final
 
+from ..state.words import folded
+
 NAMES: Final = (
     "additional_context", "answers", "conversation", "earlier_evidence", "evidence",
     "failures", "improvements", "limits", "messages", "more_tools", "notes", "previous_plan",
@@ -134,6 +136,6 @@ def _as_read(text: str) -> str:
     seen = _BLANKS.sub(" ", _LINE_ENDS.sub("\n", _UNSEEN.sub("", text)))
     if seen.isascii():
         return seen.lower()
-    apart = unicodedata.normalize("NFKD", seen).casefold()
+    apart = folded(seen, "NFKD")
     plain = "".join(sign for sign in apart if not unicodedata.combining(sign))
     return plain.translate(_DRAWN_ALIKE)

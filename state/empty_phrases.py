@@ -10,6 +10,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from .words import folded
+
 FILE: Final = "empty_phrases.md"
 
 _HEADING: Final = re.compile(r"^## (.+)\n", re.MULTILINE)
@@ -60,8 +62,7 @@ def _is(part: str, heading: str) -> bool:
 
 def _squashed(text: str) -> str:
     """Its letters, marks and digits alone, small."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(sign for sign in folded if unicodedata.category(sign)[0] in "LMN")
+    return "".join(sign for sign in folded(text) if unicodedata.category(sign)[0] in "LMN")
 
 
 def _pattern(phrase: str) -> str:

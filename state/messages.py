@@ -19,6 +19,7 @@ from langgraph.types import Overwrite
 
 from .attachments import Block, blocks_in, names_at, shown_blocks
 from .canonical import beginning_of, weigh
+from .errors import SettingsError
 from .grown import GrowingChannel, Grown
 from .told import say
 
@@ -58,24 +59,38 @@ def read_messages(items: Sequence[Any]) -> list[AnyMessage]:
 def unreadable(given: Any) -> str:
     """Why values for the message channel are no messages; "" where they are.
 
-    What cannot be read must not be written: no state of the thread could be read any more.
+    What cannot be read must not be written: no state of the thread could be read any more. A
+    SettingsError names one that is too long.
     """
     if isinstance(given, Overwrite):
         mine = given.value is None or isinstance(given.value, list)
-        fine = mine and all(isinstance(one, BaseMessage) for one in given.value or ())
-        return "" if fine else "an Overwrite holds something else than a list of messages"
+        if not mine or not all(isinstance(one, BaseMessage) for one in given.value or ()):
+            return "an Overwrite holds something else than a list of messages"
+        given = given.value or []
     for place, one in enumerate(given if isinstance(given, list) else [given], start=1):
         try:
-            read_messages([one])
+            (read,) = read_messages([one])
+            whole = len(repr(vars(read)))
         except KeyError as error:
             return f"message {place} has no {error.args[0]!r}"
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
             why = str(error).partition("\nFor troubleshooting")[0]
             return f"message {place}: {' '.join(why.split())[:_SHOWN]}"
+        if too_long := longer(len(read.text), MOST_TEXT) or longer(whole, MOST_WHOLE):
+            msg = f"Message {place} is not taken: {too_long}"
+            raise SettingsError(msg)
     return ""
 
 
 _SHOWN: Final = 300
+MOST_TEXT: Final = 1_000_000  # characters, of a message's text or of an answer to a question
+MOST_WHOLE: Final = 50_000_000  # of a message with all that is attached to it
+
+
+def longer(size: int, most: int) -> str:
+    """Why so many characters are not taken, and what to do; "" where they are."""
+    what = f"it has {size:,} characters, and {most:,} are the limit"
+    return f"{what}: shorten it, or let a tool read the text." if size > most else ""
 
 
 def _fold(merged: dict[str, AnyMessage], message: AnyMessage | RemoveMessage) -> None:

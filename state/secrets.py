@@ -42,7 +42,7 @@ _COMMON: Final = frozenset({
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+|[0-9]+")
 _IN_URL: Final = re.compile(r"(?<=://)([^\s/@:'\"]*:)[^\s/@'\"]+(?=@)")
-_PAIR: Final = re.compile(r"(\w+)\s*=\s*('[^']*'|\"[^\"]*\"|[^\s;&,]+)")
+_PAIR: Final = re.compile(r"(?<!\w)(\w+)\s*=\s*('[^']*'|\"[^\"]*\"|[^\s;&,]+)")
 _FLAG: Final = re.compile(r"--?([\w-]+)(?:=(.*))?", re.DOTALL)
 _LONG: Final = 16
 _MOST_PASSING: Final = 6_000

@@ -33,9 +33,9 @@ REFERENCE: Final = re.compile(r"""\{\{(?:[^{}"'\n]|"[^"\n]*"|'[^'\n]*')*\}\}""")
 _END: Final = re.compile(r"[ \t]*(?=[;\n]|#|\Z)")
 _REMARK: Final = re.compile(r"#[ \t]*([^\n]*)")
 CONDITION: Final = re.compile(
-    r"""(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|(?!\s\#(?:\s|\Z))[^;\n])*"""
+    r"""(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\\[^;\n]|(?!\s\#(?:\s|\Z))[^;\n])*"""
 )
-QUOTED: Final = re.compile(r"""\"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
+QUOTED: Final = re.compile(r"""(?<!\\)(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\",
                    '"': '"', "'": "'"}  # fmt: skip
 _WORDS: Final = {"true": True, "false": False, "null": None, "none": None}
@@ -87,8 +87,8 @@ def read_short(text: str) -> tuple[dict[str, Any], list[str]]:
             scan.must_end()
         except Unread as unread:
             number = scan.text.count("\n", 0, start) + 1
-            shown = repr(shortened(scan.text[start:].partition("\n")[0].strip(), _SHOWN))
-            problems.append(say("short_unread", number=number, line=shown, why=unread))
+            scan.at = start
+            problems.append(say("short_unread", number=number, line=repr(scan.rest()), why=unread))
             scan.skip_line(start)
         except RecursionError:
             return plan, [*problems, say("json_too_deep")]
@@ -132,7 +132,7 @@ class _Scan:
     def must_end(self) -> None:
         """Leave the line, on which nothing more may stand."""
         if not _LINE_END.match(self.text, self.at):
-            self._fail("short_too_much", text=repr(self._rest()))
+            self._fail("short_too_much", text=repr(self.rest()))
         self._take(_LINE_END)
 
     def _bracketed(self) -> str:
@@ -187,7 +187,7 @@ class _Scan:
         field = CLAUSES.get(word.lower())
         if field is None:
             self.at = start
-            self._fail("short_no_clause", word=repr(word or self._rest()))
+            self._fail("short_no_clause", word=repr(word or self.rest()))
         if field in step:
             self._fail("short_name_twice", name=repr(word))
         self._take(re.compile(r"[ \t]*[:=]?[ \t]*"))
@@ -252,7 +252,7 @@ class _Scan:
         word = self._take(WORD)
         if word.lower() not in _WORDS or word[1:] != word[1:].lower():
             self.at = start
-            self._fail("short_no_value", text=repr(self._rest()))
+            self._fail("short_no_value", text=repr(self.rest()))
         return _WORDS[word.lower()]
 
     def _nested(self) -> Any:
@@ -291,7 +291,7 @@ class _Scan:
         self._space()
         if (not name and not quoted) or self.text[self.at : self.at + 1] not in (":", "="):
             self.at = start
-            self._fail(kind, text=repr(self._rest()))
+            self._fail(kind, text=repr(self.rest()))
         self.at += 1
         return name
 
@@ -325,7 +325,7 @@ class _Scan:
             return self._string()
         name = self._take(PLAIN)
         if not name:
-            self._fail("short_no_value", text=repr(self._rest()))
+            self._fail("short_no_value", text=repr(self.rest()))
         return name
 
     def _comma(self, closing: str) -> None:
@@ -335,12 +335,12 @@ class _Scan:
             self._space()
         elif not self._sees(closing):
             kind = "short_unclosed" if self.at >= len(self.text) else "short_no_comma"
-            self._fail(kind, sign=closing, text=repr(self._rest()))
+            self._fail(kind, sign=closing, text=repr(self.rest()))
 
     def _must(self, sign: str) -> None:
         self._space()
         if not self._sees(sign):
-            self._fail("short_expected", sign=repr(sign), text=repr(self._rest()))
+            self._fail("short_expected", sign=repr(sign), text=repr(self.rest()))
         self.at += len(sign)
         self._space() if sign == "(" else self._take(_SPACE)
 
@@ -355,8 +355,8 @@ class _Scan:
         self.at = found.end() if found else self.at
         return found[0] if found else ""
 
-    def _rest(self) -> str:
-        return shortened(self.text[self.at :].partition("\n")[0], _SHOWN)
+    def rest(self) -> str:
+        return shortened(self.text[self.at : self.at + 2 * _SHOWN].partition("\n")[0], _SHOWN)
 
     def _fail(self, kind: str, **slots: object) -> NoReturn:
         raise Unread(say(kind, **slots))

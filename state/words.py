@@ -9,11 +9,15 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import Final
+from typing import Final, Literal
+
+import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 # Where in a script's text words begin is not written: CJK, kana, Hangul, Thai, Lao, Khmer, Burmese.
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _RUNS: Final = re.compile(rf"([{_UNSPACED}\U00020000-\U0003ffff]+)|[^\W_]+(?:[_-][^\W_]+)*")
+# Python sorts marks in a row in time that grows with their square; Unicode advises 30 at most.
+_STACKED: Final = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]+")
 _PARTS: Final = re.compile(r"[_-]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _VOICED: Final = frozenset("\u3099\u309a")
@@ -62,8 +66,13 @@ def stem(word: str) -> str:
 def _plain(text: str) -> str:
     if text.isascii():
         return text
-    split = unicodedata.normalize("NFKD", text.replace("ß", "ss")).translate(_marks())
-    return unicodedata.normalize("NFC", split)
+    text = _STACKED.sub(r"\1", text.replace("ß", "ss"))
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFKD", text).translate(_marks()))
+
+
+def folded(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
+    """The text without case, each letter spelled in one way."""
+    return unicodedata.normalize(form, _STACKED.sub(r"\1", text)).casefold()
 
 
 @cache

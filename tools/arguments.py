@@ -76,7 +76,7 @@ def fit(value: Any, schema: object, *, told: bool = False) -> Any:
 
 
 def _fit_object(value: dict[str, Any], schema: Schema, *, told: bool) -> dict[str, Any]:
-    properties, required = schema.get("properties", {}), schema.get("required", ())
+    properties, required = schema.get("properties", {}), frozenset(schema.get("required", ()))
     given = {
         name: item
         for name, item in value.items()

@@ -21,7 +21,7 @@ from ..state.told import say
 from .arguments import allowed, fit
 from .mcp.config import ServerConfig
 from .mcp.place import Listing
-from .schemas import Schema, is_json, names_types, one_line, sanitise
+from .schemas import Schema, json_of, names_types, one_line, sanitise
 from .shelf import Shelf
 
 READ_RESULT: Final = "read_result"
@@ -343,7 +343,7 @@ def _places(declared: object) -> list[Mapping[str, Any]]:
 
 def read_output(declared: object) -> Schema | None:
     """The schema a tool declares for its result; None for one that nobody could read."""
-    if not isinstance(declared, Mapping) or not is_json(declared):
+    if not isinstance(declared, Mapping) or not json_of(declared):
         return None
     schema: Schema = json.loads(json.dumps(declared))
     has_fields = isinstance(schema.get("properties", {}), dict)

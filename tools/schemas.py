@@ -16,6 +16,7 @@ Schema = dict[str, Any]
 MAX_DESCRIPTION: Final = 1024  # OpenAI refuses a longer function description
 _MAX_DEPTH: Final = 24
 _MAX_NODES: Final = 2_000  # a schema of references that multiply stays finite
+_MAX_FOLLOWED: Final = 20_000_000  # characters behind references
 
 _NAMES: Final = {
     "object": ("dict", "map"),
@@ -68,7 +69,7 @@ class _Rewriter:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._left = _MAX_NODES
+        self._left, self._room = _MAX_NODES, _MAX_FOLLOWED
         self._open: list[str] = []
 
     def rewrite(self, schema: object, depth: int) -> Schema:
@@ -83,10 +84,12 @@ class _Rewriter:
     def _follow(self, schema: Mapping[str, Any], depth: int) -> Schema:
         reference = schema["$ref"]
         beside = {key: value for key, value in schema.items() if key != "$ref"}
-        if reference in self._open:  # recursive: a free value of that kind ends it
+        if reference in self._open or self._room < 0:  # a free value of that kind ends it
             return self.rewrite(beside, depth + 1)
         self._open.append(reference)
-        target = self.rewrite(pointed(self._root, reference), depth + 1)
+        meant = pointed(self._root, reference)
+        self._room -= len(json.dumps(meant, default=str))
+        target = self.rewrite(meant, depth + 1)
         self._open.pop()
         return _merged([target, self.rewrite(beside, depth + 1)])
 
@@ -114,7 +117,7 @@ class _Rewriter:
         branches += clean.pop("anyOf", [])
         if not branches or {} in branches:  # a branch that takes anything: no limit at all
             return
-        unique = [b for i, b in enumerate(branches) if b not in branches[:i]]
+        unique = [*{json_of(branch): branch for branch in branches}.values()]
         if len(unique) == 1:
             clean.update(_merged([clean, unique[0]]))
         else:
@@ -134,7 +137,7 @@ class _Rewriter:
         required += [
             k for k, v in kept.items() if isinstance(v, Mapping) and v.get("required") is True
         ]
-        _loosen_nulls(clean["properties"], required)
+        _loosen_nulls(clean["properties"], frozenset(required))
         if required:
             clean["required"] = list(dict.fromkeys(required))
         extra = schema.get("additionalProperties")
@@ -196,7 +199,7 @@ _OUTER: Final = frozenset(
 
 def _add_values(clean: Schema, schema: Mapping[str, Any]) -> None:
     choices = [schema["const"]] if "const" in schema else _listed(schema.get("enum"))
-    choices = [c for i, c in enumerate(choices) if c not in choices[:i] and is_json(c)]
+    choices = [*{text: c for c in choices if (text := json_of(c))}.values()]
     if choices:
         clean["enum"] = choices
         kinds = {_kind(choice) for choice in choices}
@@ -205,7 +208,7 @@ def _add_values(clean: Schema, schema: Mapping[str, Any]) -> None:
         elif clean.get("type") not in (None, *kinds):
             del clean["type"]
         clean.pop("anyOf", None)
-    if schema.get("default") is not None and is_json(schema["default"]):
+    if schema.get("default") is not None and json_of(schema["default"]):
         clean["default"] = schema["default"]
 
 
@@ -216,13 +219,15 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "object")
 
 
-def is_json(value: object) -> bool:
-    """Whether a value can be written as JSON that everybody reads."""
+def json_of(value: object) -> bytes:
+    """A value as JSON that everybody reads; nothing for one that has none."""
     try:
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        return _JSON.encode(value).encode()
     except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+        return b""
+
+
+_JSON: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False, sort_keys=True)
 
 
 def _add_limits(clean: Schema, schema: Mapping[str, Any]) -> None:
@@ -247,7 +252,7 @@ def _described(schema: Mapping[str, Any]) -> str:
     return one_line(text)
 
 
-def _loosen_nulls(properties: dict[str, Schema], required: Sequence[str]) -> None:
+def _loosen_nulls(properties: dict[str, Schema], required: frozenset[str]) -> None:
     """Drop `null` from optional properties: a model leaves them out instead."""
     for name, given in properties.items():
         if name in required:
@@ -268,15 +273,14 @@ def _loosen_nulls(properties: dict[str, Schema], required: Sequence[str]) -> Non
 def _merged(parts: Sequence[Schema]) -> Schema:
     """One schema that asks for all parts: properties and `required` unite, later words win."""
     whole: Schema = {}
+    properties: dict[str, Schema] = {}
+    required: dict[str, None] = {}
     for part in parts:
-        properties = {**whole.get("properties", {}), **part.get("properties", {})}
-        required = dict.fromkeys([*whole.get("required", ()), *part.get("required", ())])
+        properties |= part.get("properties", {})
+        required |= dict.fromkeys(part.get("required", ()))
         whole.update(part)
-        if properties:
-            whole["properties"] = properties
-        if required:
-            whole["required"] = list(required)
-    return whole
+    united = {"properties": properties, "required": [*required]}
+    return whole | {key: both for key, both in united.items() if both}
 
 
 def _any_of_objects(branches: Sequence[Schema]) -> Schema:

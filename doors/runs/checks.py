@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ...state.context import Context
 from ...state.errors import AnswerRejected, LoopwrightError, SettingsError
-from ...state.messages import unreadable
+from ...state.messages import MOST_TEXT, longer, unreadable
 from ...state.meters import AGENT, ERROR, RUNS, STATUS, measure
 from ...state.questions import Answer, Said, Words, is_operators
 from .. import langgraph_keys as keys
@@ -109,7 +109,8 @@ def answered_inside(run: Run, asked: Sequence[Interrupt]) -> Run:
 
 def _check_storable_answer(run: Run, answer: Command[Any]) -> None:
     """Refuse an answer that a checkpoint cannot hold, before anything takes it."""
-    if why := _unstorable(run, answer.resume):
+    why = _unstorable(run, answer.resume) or longer(len(repr(answer.resume)), MOST_TEXT)
+    if why:
         msg = f"The answer to thread {run.thread!r} cannot be saved, its question stays open: {why}"
         raise AnswerRejected(msg)
 

@@ -33,8 +33,8 @@ _MEANINGLESS: Final = stems(
     "will would can could should shall may must not no yes if so just only any some all every each "
     "both many much tell say know want need like one"
 )
-_QUOTED: Final = re.compile(r"`[^`\n]+`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^'\n]+'(?!\w)")
-_CUT: Final = re.compile(r"(?i)\n|(?<=[.!?;])\s+|;\s*|,?\s+(?:and then|and|then)\s+|,\s+")
+_QUOTED: Final = re.compile(r"`[^`\n]+`|\"[^\"]*\"|“[^“”]*”|(?<!\w)'[^'\n]+'(?!\w)")
+_CUT: Final = re.compile(r"(?i)\n|(?<=[.!?;])\s+|;\s*|,?(?<!\s)\s+(?:and then|and|then)\s+|,\s+")
 _COURTESY: Final = re.compile(
     r"(?i)(?:[-*•\s]|\d+[.)](?=\s|$)|(?:please|and|then|also|first|next|finally|now|hello|hi|thanks|"
     r"i(?: want|'d like| would like)(?: you)? to|(?P<can>can|could|would|will) you)\b)+[\s,]*"
@@ -44,7 +44,7 @@ _QUESTION: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"[$€£]?(-?\d+(?:\.\d+)?)[%$€£]?")
 _PATH: Final = re.compile(r"[\w~.*-]*/[\w/.*~-]*|[\w*-][\w.*-]*\.[a-z]\w{0,7}|https?://.+", re.I)
-_CODE: Final = re.compile(r"(?=.*\d)[\w.:+-]*[A-Za-z:_-][\w.:+-]*|[\w.+-]+@[\w.-]+")
+_CODE: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z:_-])[\w.:+-]+|[\w.+-]+@[\w.-]+")
 _LEADS_TO_NAME: Final = ("in", "inside", "into", "under", "for", "at", "of")
 
 
@@ -72,7 +72,7 @@ def clauses(goal: str) -> list[str]:
     masked = _QUOTED.sub(lambda _: f"\ue000{next(numbers)}\ue001", text)
     found: list[str] = []
     for piece in map(_tidied, _CUT.split(masked)):
-        if found and piece and (len(piece.split()) < 2 or len(found[-1].split()) < 2):
+        if found and piece and (len(piece.split()) < 2 or len(found[-1].split(None, 1)) < 2):
             found[-1] = f"{found[-1]} and {piece}"
         elif re.search(r"[^\W_]|\ue000", piece):
             found.append(piece)

@@ -73,7 +73,7 @@ def _articles_in(text: str) -> Iterator[Mapping[str, Any]]:
     while (place := text.find("{", place)) >= 0:
         try:
             found, place = read.raw_decode(text, place)
-        except ValueError:
+        except (ValueError, RecursionError):
             place += 1
             continue
         yield from _articles([found])

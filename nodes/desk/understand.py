@@ -104,8 +104,8 @@ async def _by_model(scope: RunScope, state: DeskState, desk: Desk, opened: int) 
 
 def _slots(state: DeskState, told: Understanding) -> dict[str, str]:
     """What the customer has said now: what they never wrote is made up."""
-    texts = [message.text for message in state.messages if message.type == "human"]
-    return {slot.name: slot.value for slot in told.slots if wrote(texts, slot.value)}
+    is_own = wrote(message.text for message in state.messages if message.type == "human")
+    return {slot.name: slot.value for slot in told.slots if is_own(slot.value)}
 
 
 def _is_known(name: str, slots: Mapping[str, str]) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import Collection
 from typing import Final
 
 CITATION: Final = re.compile(r"[\[【]([^\[\]【】]{1,200})[\]】](?!\()")
-_ID: Final = re.compile(r"[A-Za-z][\w.:]*[-:_.]?[\w.:-]*\d[\w-]*|\d+|[A-Za-z]\w*(?:-\w+)+")
+_ID: Final = re.compile(r"[A-Za-z][\w.:-]*\d[\w-]*|\d+|[A-Za-z]\w*(?:-\w+)+")
 _BARE_ID: Final = re.compile(r"(?<![\w/-])kb-[\w.-]*\w", re.IGNORECASE)
-_CLAUSE: Final = re.compile(r"(?<!\d),\s+|[，、；]|\s+(?:but|and|while|whereas)\s+|而|但是?")  # noqa: RUF001
+_CLAUSE: Final = re.compile(r"(?<!\d),\s+|[，、；]|(?<!\s)\s+(?:but|and|while|whereas)\s+|而|但是?")  # noqa: RUF001
 _QUESTION: Final = re.compile(r"[?？]\s*$")  # noqa: RUF001 - full-width
 _POLITE: Final = re.compile(
     r"(?:(?:(?:and|but|so|then|of course|certainly|sure|yes|no|well|if you (?:like|want))[, ]+)*"

@@ -19,12 +19,13 @@ from .quantities import Quantity, names_in, quantities_in, without_numbers
 
 _LINK: Final = re.compile(
     r"https?://[^\s<>()\[\]\"'，。；）】]+|www\.[^\s<>()\[\]\"'，。；）】]+"  # noqa: RUF001 - full-width
-    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w@.])(?:[\w-]+\.)+[a-z]{2,}/[^\s<>()\[\]，。]*"  # noqa: RUF001
+    r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w@.-])(?:[\w-]++\.)++[a-z]{2,}/[^\s<>()\[\]，。]*"  # noqa: RUF001
 )
 _SENTENCE: Final = re.compile(
     r"(?<=[.!?;])\s+(?![\[【])|(?<=[。！？；])(?!\s*[\[【])|(?<=[\]】])\s*(?=[。\n])|\n+"  # noqa: RUF001
 )
 _MARK: Final = re.compile(r"^\s*(?:\d{1,2}[.)、]|[-*•])\s+|[*`#>]+")
+_NUMBERED: Final = re.compile(r"(?<![a-zA-Z_-])[a-zA-Z_-]*\d[a-zA-Z0-9_-]*")
 _NO: Final = re.compile(
     r"\b(?:not|no|never|cannot|neither|nor|nobody)\b|n['’]t\b|\b(?:except|excluded)\b|[不没無无未别勿非]|除外"  # noqa: RUF001
 )
@@ -68,9 +69,9 @@ class Text:
         return frozenset(w for w in found if w not in _STOPS and not w.isdigit())
 
     @cached_property
-    def quantities(self) -> list[Quantity]:
-        """Its numbers."""
-        return quantities_in(_LINK.sub(" ", self.text))
+    def quantities(self) -> Collection[Quantity]:
+        """Its numbers, each once."""
+        return frozenset(quantities_in(_LINK.sub(" ", self.text)))
 
     @cached_property
     def claimed(self) -> list[Quantity]:
@@ -86,13 +87,14 @@ class Text:
     def parts(self) -> "list[Text]":
         """Its clauses, each with a number of its own where there are several."""
         parts: list[str] = []
-        open_ = ""
+        open_: list[str] = []
         for clause in clauses(self.text):
-            open_ = f"{open_} {clause}".strip()
-            if quantities_in(open_):
-                parts, open_ = [*parts, open_], ""
+            open_.append(clause)
+            if quantities_in(clause):
+                parts.append(" ".join(open_))
+                open_ = []
         if open_:
-            parts = [*parts[:-1], f"{parts[-1]} {open_}"] if parts else [open_]
+            parts[-1:] = [" ".join([*parts[-1:], *open_])]
         return [Text(part) for part in parts]
 
     @cached_property
@@ -149,6 +151,11 @@ class Grounds:
         return names_in(" ".join([self.facts, self.said, *self.articles.values()]))
 
     @cached_property
+    def known_names(self) -> frozenset[str]:
+        """Names that stand in the facts."""
+        return names_in(self.facts)
+
+    @cached_property
     def repeated(self) -> Text:
         """The words of the customer."""
         return Text(self.said)
@@ -159,7 +166,7 @@ def unproven(answer: str, grounds: Grounds) -> list[str]:
     cited = cited_in(answer, grounds.articles)
     wrong = [say("desk_unknown_source", id=one) for one in cited if one not in grounds.articles]
     wrong += [say("desk_unknown_link", link=one) for one in _links(answer, grounds)]
-    spoken = language_of(re.sub(r"[a-zA-Z_-]*\d[a-zA-Z0-9_-]*", "", Text(answer).text))
+    spoken = language_of(_NUMBERED.sub("", Text(answer).text))
     if grounds.language in ("en", "zh") and spoken and spoken != grounds.language:
         wrong.append(say("desk_other_language", language=grounds.language))
     for sentence in _sentences(answer):
@@ -235,7 +242,7 @@ def _is_known(text: Text, grounds: Grounds) -> bool:
     """Whether results of tools carry a sentence, or the company's words, or it repeats theirs."""
     if text.claimed and not all(q.is_in(grounds.known.quantities) for q in text.claimed):
         return False
-    if names_in(text.text) & names_in(grounds.facts) or not text.words:
+    if names_in(text.text) & grounds.known_names or not text.words:
         return True
     share = _share(text.words, grounds.known.words)
     if text.claimed and text.in_pairs:  # results are in English

@@ -29,6 +29,8 @@ def problems_of(state: DeskState, grounds: Grounds, prompt: str) -> list[str]:
     answer, found = state.answer, grounds.articles
     if not answer.strip():
         return [say("desk_says_nothing")]
+    if weigh(answer) > 2 * LONGEST:  # whoever says less says something else
+        return [say("desk_too_long")]
     wrong = {
         "desk_search_first" if not found else "desk_no_source": unsourced(state, found),
         "desk_same_answer": _repeats(state),
@@ -106,6 +108,7 @@ def private(state: DeskState) -> bool:
         value not in said and re.search(rf"(?<![a-z0-9]){re.escape(value)}(?![a-z0-9])", answer)
         for message in state.messages
         for value in _of_others(data_of(message), own)
+        if value in answer
     )
 
 
@@ -166,9 +169,8 @@ def claims_a_change(state: DeskState) -> bool:
     if state.written or not _CLAIM.search(state.answer):
         return False
     articles = names_of_searches(state.messages)
-    first_person = re.search(
-        rf"\b(?:i|we)\b[^.]*\b(?:{_DONE})\b|已.{{0,4}}[为帮给]您", state.answer, re.I
-    )
+    ours = rf"(?:\A|\.)(?>[^.]*?\b(?:i|we)\b)[^.]*\b(?:{_DONE})\b|已.{{0,4}}[为帮给]您"
+    first_person = re.search(ours, state.answer, re.I)
     told = any(r["status"] == "success" and r["tool"] not in articles for r in state.evidence)
     return bool(first_person) or not told
 

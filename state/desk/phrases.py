@@ -4,10 +4,10 @@ A text means one of these only if it holds nothing else; whatever is left over i
 """
 
 import re
-import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, Literal
 
+from ..words import folded
 from .conversation import Consent
 
 Kind = Literal[
@@ -70,8 +70,8 @@ _ASKS_BACK: Final = re.compile(r"(?:^| )(?:is|was) (?:it|that|this|the|a|i)\b|[�
 
 def _squashed(text: str) -> str:
     """The words of a text in lower case, one space between, without apostrophes and signs."""
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    return re.sub(r"[\s\W_]+", " ", re.sub("['\\u2018\\u2019`]", "", plain)).strip()
+    plain = re.sub("['\\u2018\\u2019`]", "", folded(text))
+    return re.sub(r"[\s\W_]+", " ", plain).strip()
 
 
 def _kinds_in(text: str) -> frozenset[Kind]:
@@ -141,7 +141,8 @@ def rating_in(text: str) -> int | None:
     """How satisfied the customer is, 1 to 5, where they say nothing but that and thanks."""
     if 1 <= (stars := len(re.findall("[\\u2b50\\u2605]", text))) <= 5 and not _squashed(text):
         return stars
-    words = _squashed(text)
+    if len(words := _squashed(text)) > _LONGEST_RATING:
+        return None
     polite = "|".join(word for word, kind in _KINDS.items() if kind in ("closing", "farewell"))
     words = re.sub(rf"(?:(?:^| )(?:{polite}))+$", "", words).strip()
     words = re.sub(r"^(?:i am |im |i was |we are |我|我很)(?=\w)", "", words)
@@ -154,6 +155,7 @@ def rating_in(text: str) -> int | None:
 
 
 _NO_MARK: Final = re.compile(r"-\s*\d|\d[.,]\d")
+_LONGEST_RATING: Final = 1_000
 
 
 _PERSON: Final = re.compile(
@@ -199,7 +201,7 @@ def _is_wish(clause: str) -> bool:
 
 def names_one_of(text: str, phrases: Collection[str]) -> bool:
     """Whether one of the phrases stands in the text, as whole words where words have borders."""
-    low = unicodedata.normalize("NFKC", text).casefold()
+    low = folded(text)
     return any(_phrase(one.casefold()).search(low) for one in phrases)
 
 
@@ -215,7 +217,7 @@ _SCRIPTS: Final = (
 )  # fmt: skip
 _HAN: Final = re.compile("[\\u3400-\\u9fff]")
 _LATIN: Final = re.compile(r"[A-Za-z]{2,}")
-_ADDRESS: Final = re.compile(r"\S+@[\w.-]+|https?://\S+")
+_ADDRESS: Final = re.compile(r"(?<!\S)\S+@[\w.-]+|https?://\S+")
 _FEW: Final = 2
 
 
@@ -233,15 +235,20 @@ def language_of(text: str, before: str = "") -> str:
     return before
 
 
-def wrote(texts: Iterable[str], value: str) -> bool:
-    """Whether a value is the customer's own: it stands in their texts, or all its words do."""
-    said, value = " ".join(map(_squashed, texts)), _squashed(value)
-    if value in said:
-        return bool(value)
-    if any(sign.isdigit() for sign in value):
-        return value.replace(" ", "") in said.replace(" ", "")
+def wrote(texts: Iterable[str]) -> Callable[[str], bool]:
+    """What tells whether a value is the customer's: it stands in the texts, or all its words do."""
+    said = " ".join(map(_squashed, texts))
     known = set(re.findall(r"[a-z0-9]+", said)) | set(_HAN.findall(said))
-    return set(re.findall(r"[^\W\u3400-\u9fff]+", value)) | set(_HAN.findall(value)) <= known
+
+    def is_own(value: str) -> bool:
+        value = _squashed(value)
+        if value in said:
+            return bool(value)
+        if any(sign.isdigit() for sign in value):
+            return value.replace(" ", "") in said.replace(" ", "")
+        return set(re.findall(r"[^\W\u3400-\u9fff]+", value)) | set(_HAN.findall(value)) <= known
+
+    return is_own
 
 
 def alike(one: str, other: str) -> bool:

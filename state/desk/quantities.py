@@ -1,10 +1,11 @@
 """Numbers in a text with what they count: `14 days`, `fourteen days` and `十四天` are one. Pure."""
 
 import re
-import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
+
+from ..words import folded
 
 _UNITS: Final[dict[str, str]] = {
     "workday": r"(?:working|business|work)[ -]days?|个?工作日",
@@ -54,7 +55,7 @@ _FOUND: Final = re.compile(
     r'(?:"(?P<key>\w+)": )?(?P<sign>[€$£¥])?\s?(?<![a-z0-9_.])(?P<digits>\d+(?:[.,]\d+)*)'
     rf"|\b(?P<word>(?:{_WORD})(?:[ -](?:{_WORD}))?)\b"
     rf"|(?P<part>百分之)(?P<of>[{_CHINESE}]+)"
-    rf"|(?P<zh>[{_CHINESE}]+)(?=个?(?:{_ZH_UNITS})|[{_COUNTED}])"
+    rf"|(?<![{_CHINESE}])(?P<zh>[{_CHINESE}]++)(?=个?(?:{_ZH_UNITS})|[{_COUNTED}])"
 )
 _RANGE: Final = re.compile(r"\s*(?:to|-|–|—|~|至|到|and|or|或|、|,)\s*")  # noqa: RUF001 - dashes
 _NAMES: Final = re.compile(r"(?<![a-z0-9_-])[a-z]+[-_]?\d[a-z0-9_-]*")
@@ -87,12 +88,12 @@ class Quantity:
 
 def names_in(text: str) -> frozenset[str]:
     """Words with digits in them, such as `a-1042`: they name something and count nothing."""
-    return frozenset(_NAMES.findall(unicodedata.normalize("NFKC", text).casefold()))
+    return frozenset(_NAMES.findall(folded(text)))
 
 
 def quantities_in(text: str, *, claimed: bool = False) -> list[Quantity]:
     """The numbers of a text; of a claim without "one", and without counts of what follows."""
-    plain = _NAMES.sub(" ", unicodedata.normalize("NFKC", text).casefold())
+    plain = _NAMES.sub(" ", folded(text))
     found: list[tuple[Quantity, int]] = []
     for one in _FOUND.finditer(plain):
         quantity = Quantity(_value(one), _unit(plain, one))
@@ -108,9 +109,7 @@ def quantities_in(text: str, *, claimed: bool = False) -> list[Quantity]:
 
 def without_numbers(text: str) -> str:
     """The words between the numbers."""
-    return _FOUND.sub(
-        lambda one: f" {one['key'] or ''} ", unicodedata.normalize("NFKC", text).casefold()
-    )
+    return _FOUND.sub(lambda one: f" {one['key'] or ''} ", folded(text))
 
 
 def _says_little(quantity: Quantity, plain: str, end: int) -> bool:
@@ -120,7 +119,8 @@ def _says_little(quantity: Quantity, plain: str, end: int) -> bool:
 def _value(one: re.Match[str]) -> float:
     if digits := one["digits"]:
         whole = re.sub(r"[.,](?=\d{3}(?:\D|$))", "", digits) if "," in digits else digits
-        return float(re.sub(r"[.,](?=.*[.,])", "", whole).replace(",", "."))
+        head, point, rest = whole.replace(",", ".").rpartition(".")
+        return float(head.replace(".", "") + point + rest)
     if word := one["word"]:
         values = [_ENGLISH[part] for part in re.split("[ -]", word)]
         return values[0] * 100 if values[1:] == [100] else sum(values)
@@ -128,10 +128,10 @@ def _value(one: re.Match[str]) -> float:
 
 
 def _chinese(signs: str) -> float:
-    total = digit = 0
+    total = digit = 0.0
     for sign in signs:
         if sign in _DIGITS:
-            digit = 10 * digit + _DIGITS[sign] if digit and len(signs) > 1 else _DIGITS[sign]
+            digit = 10.0 * digit + _DIGITS[sign] if digit and len(signs) > 1 else _DIGITS[sign]
         else:
             total, digit = total + (digit or 1) * _PLACES[sign], 0
     return total + digit

@@ -104,6 +104,19 @@ class Part:
         return {key: part.text() for key, part in self.parts()}
 
 
+def read_yaml(text: str, loader: Any = yaml.SafeLoader) -> Any:
+    """What a YAML text says, without aliases, which multiply; a ValueError says what is wrong."""
+    try:
+        aliases = [one for one in yaml.scan(text) if isinstance(one, yaml.AliasToken)]
+        said = None if aliases else yaml.load(text, Loader=loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    for one in aliases:
+        msg = f"line {one.start_mark.line + 1}: *{one.value} is an alias; write out what it means"
+        raise ValueError(msg)
+    return said
+
+
 def part_of(text: str, where: str) -> Part:
     """What a YAML text says; `where` begins each error.
 
@@ -111,8 +124,8 @@ def part_of(text: str, where: str) -> Part:
         SettingsError: It is no YAML, or says a thing twice.
     """
     try:
-        said = yaml.load(text, Loader=_Words)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        msg = f"The policy {where} is no YAML that can be read: {' '.join(str(error).split())}."
+        said = read_yaml(text, _Words)
+    except ValueError as error:
+        msg = f"The policy {where} is no YAML that can be read: {error}."
         raise SettingsError(msg) from error
     return Part(where, said)

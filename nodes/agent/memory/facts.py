@@ -25,8 +25,8 @@ _SHARE: Final = 0.75
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\u00c0-\u024f_./\\@#:%+\-=$€£~&?]+")
 _EXACT: Final = re.compile(r"\d|[/\\_@=]|\w[.:]\w|[a-z][A-Z]")
 _QUOTED: Final = re.compile(
-    r'"([^"\n]{2,})"|(?<!\w)\'([^\'\n]{2,})\'(?!\w)|`([^`\n]{2,})`|\u201c([^\u201d\n]{2,})\u201d'
-    r"|\u300c([^\u300d\n]{2,})\u300d|\u300e([^\u300f\n]{2,})\u300f|\u300a([^\u300b\n]{2,})\u300b"
+    r'"([^"\n]{2,})"|(?<!\w)\'([^\'\n]{2,})\'(?!\w)|`([^`\n]{2,})`|“([^“”\n]{2,})”'
+    r"|「([^「」\n]{2,})」|『([^『』\n]{2,})』|《([^《》\n]{2,})》"
 )
 _NUMERALS: Final = re.compile("[零〇一二两三四五六七八九十百千万亿]{2,}")
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -37,7 +37,7 @@ _DENIAL: Final = re.compile(
     r"|[不没无勿别未非莫]|禁止|避免|只|仅",
     re.IGNORECASE,
 )
-_HANDLE: Final = re.compile(r"\s*[(\[]?\bm-[0-9a-f]{8}\b[)\]]?")
+_HANDLE: Final = re.compile(r"(?<!\s)\s*[(\[]?\bm-[0-9a-f]{8}\b[)\]]?")
 
 _GLUE: Final = """
 a about after again all also an and any are as asked at be because been before but by call called
