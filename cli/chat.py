@@ -36,10 +36,9 @@ Type what you want; while a turn runs, what you type is handed to it.
   /quit    leave, as Ctrl-D does; the conversation stays saved"""
 _COMMANDS: Final = frozenset({"/help", "/resume", "/new", "/stop", "/quit"})
 _CHOICES: Final = (
-    "A number goes on with that one, d and a number deletes it, Enter begins anew; anything else is"
-    " the first message of a new conversation."
+    "A number goes on with that one, d and a number deletes it; else say what you want."
 )
-_CHOICE: Final = re.compile(r"(?P<deletes>[dD]?)\s*(?P<place>\d{1,9})")
+_CHOICE: Final = re.compile(r"([dD]?)\s*(\d{1,9})")
 _MOST: Final = 9
 _AGAIN: Final = 0.1
 _ENDS: Final = frozenset({Code.USAGE, Code.FAILED, Code.WAITING})
@@ -53,9 +52,8 @@ def chat_on(settings: Settings, output: Output, thread: str | None) -> int:
     """Talk until the user leaves or the input ends; the exit code."""
     builder_of(settings.graph_of_new)
     named = None if thread is None else thread_named(thread)
-    chosen, first = named, ""
-    if named is None and output.live and output.reads:
-        chosen, first = _offered(settings, output)
+    asks = named is None and output.live and output.reads
+    chosen, first = _offered(settings, output) if asks else (named, "")
     with opened(settings, output, chosen or new_thread_id()) as session:
         return Talk(settings, session, first).through(resumes=chosen != named)
 
@@ -68,11 +66,10 @@ def _offered(settings: Settings, output: Output) -> tuple[str | None, str]:
             for place, thread in enumerate(found, 1):
                 output.line(f"  {place}  {in_words(thread)}")
             output.line(_CHOICES)
-            typed = typed_line(at_end="/quit")
-            choice = _CHOICE.fullmatch(typed)
-            place = int(choice["place"]) if choice else 0
+            choice = _CHOICE.fullmatch(typed := typed_line(at_end="/quit"))
+            place = int(choice[2]) if choice else 0
             chosen = found[place - 1].thread_id if 1 <= place <= len(found) else None
-            if not (choice and choice["deletes"]):
+            if not (choice and choice[1]):
                 return chosen, "" if chosen else typed
             if chosen:
                 _dismiss(durability, output, chosen)
@@ -92,10 +89,7 @@ class Talk:
     """A session that is given one message after another."""
 
     def __init__(self, settings: Settings, session: Session, first: str = "") -> None:
-        """Take over a session: where it shows, whom it asks, and what a signal does.
-
-        `first` was typed already, as if at the prompt.
-        """
+        """Take over a session, where `first` is typed: where it shows, whom it asks, and so on."""
         self._settings, self._session, self._output = settings, session, session.output
         self._next = deque(filter(None, [first]))
         self._ctrl_c = CtrlC()

@@ -31,7 +31,7 @@ from .arguments import Heard
 from .choice import Chosen, Models
 from .drafts import Draft, reasoning_of
 from .model_hooks import Request, after_model, as_configured, before_model, restrained
-from .reading import Reading, read_answer
+from .reading import FINAL, Reading, read_answer
 
 C = TypeVar("C", bound=Contract)
 
@@ -58,8 +58,8 @@ class Answer(Reading[C]):
     """How often it was asked; a hook's own answer costs no ask."""
     spend: Spend = field(default_factory=Spend)
     """What all asks of this call used."""
-    refused: Limit | Literal["hook"] | None = None
-    """What kept it from being asked, or its answer from being used: a limit, or a hook."""
+    refused: Limit | Literal["hook", "model"] | None = None
+    """What kept it from being asked or used: a limit, a hook, a model that would refuse again."""
 
 
 async def ask(
@@ -128,7 +128,9 @@ async def ask(
         if scope.hooks.events:
             reading = restrained(reading, request)
         answer = Answer(**vars(reading), reasoning=caller.reasoning(request.answer))
-        if not answer.problems:
+        if request.answer.additional_kwargs.get(FINAL):
+            answer = Answer(AIMessage(""), problems=[request.answer.text], refused="model")
+        if answer.refused or not answer.problems:
             break
         extra = _repair(reading, contract)
     return caller.told(answer)

@@ -295,9 +295,9 @@ def _tokens(spend: Spend) -> int:
 
 
 def limit_reason(limit: str | None) -> Reason:
-    """The outcome's reason for a spent limit, or for a hook that refused."""
-    if limit == "hook":
-        return "DENIED"
+    """The outcome's reason for a spent limit, or for a hook or a model that refused."""
+    if limit in ("hook", "model"):
+        return "DENIED" if limit == "hook" else "MISSING_INFORMATION"
     return "TIMEOUT" if limit == "seconds" else "BUDGET"
 
 

@@ -55,14 +55,8 @@ class Head:
     @property
     def status(self) -> str | None:
         """The status of the last outcome, if the thread's last turn ended with one."""
-        return self.ended[0]
-
-    @property
-    def ended(self) -> tuple[str | None, str | None]:
-        """Status and reason of the last outcome, if the thread's last turn ended with one."""
         outcome = self.values.get("outcome")
-        known = outcome if isinstance(outcome, Mapping) else {}
-        return known.get("status"), known.get("reason")
+        return outcome.get("status") if isinstance(outcome, Mapping) else None
 
     def returned(self) -> list[Any]:
         """What durable tasks (`@task`) of the step under way returned, before it was cut off."""

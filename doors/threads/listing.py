@@ -21,11 +21,6 @@ GRAPH_KEY: Final = "loopwright_graph"
 EXPIRY: Final = timedelta(hours=1)
 """How old an unfinished thread may be that is offered for a resume."""
 
-_ENDS: Final = frozenset(
-    {"SAME_PLAN", "SAME_BLOCKERS", "LOOP_DETECTED", "DENIED", "MISSING_INFORMATION"}
-)
-"""Reasons of turns that would end so again: they need other words, or were refused."""
-
 LOOKED_AT: Final = 100
 """Threads among which those to offer are sought: a command must not wait for thousands."""
 
@@ -77,7 +72,6 @@ class ThreadSummary:
         waiting: a question waits for a human.
         running: a run holds it.
         status: of its last outcome, None while a turn is unfinished.
-        reason: of its last outcome, likewise.
         progress: how many tasks or steps of its plan are completed or skipped, and how many there
             are; (0, 0) without a plan.
         request: the first human message that is still kept, '' without one.
@@ -100,7 +94,6 @@ class ThreadSummary:
     incomplete: bool = False
     expired: bool = False
     bytes: int | None = None
-    reason: str | None = None
 
     @property
     def age(self) -> timedelta:
@@ -114,11 +107,9 @@ class ThreadSummary:
         return left and not (self.incomplete or self.running)
 
     def is_offered(self, within: timedelta = EXPIRY) -> bool:
-        """Whether a resume may finish it, and it is no older; a question waits as long as it takes.
-
-        Of those that ended there is none that got stuck, or that a human refused.
-        """
-        may_end = bool(self.next) or self.reason not in _ENDS
+        """Whether a resume may finish it, and it is not too old, as a question never is."""
+        # What got stuck, or is blocked until a human allows or says something, would end so again.
+        may_end = bool(self.next) or self.status not in ("stuck", "blocked")
         return self.unfinished and (self.waiting or (may_end and self.age <= within))
 
 
@@ -181,7 +172,6 @@ def _summary(saver: BaseCheckpointSaver[Any], found: Found, locks: Locks) -> Thr
         waiting=waiting,
         running=bool(stands_at) and not waiting and held,
         status=head.status,
-        reason=head.ended[1],
         progress=(0, 0) if lost else _progress(saver, head),
         request="" if lost else _first_request(saver, head),
         graph=str(graph) if graph else None,

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from ...state.messages import ROLE
 from .matching import READ, Match, Tool
-from .react import act
+from .react import act, read_talk
 from .tasks import NO_MODEL
 
 _ID: Final = re.compile(r"\b[A-Z]{1,3}-\d+\b")
@@ -34,14 +33,13 @@ def supported(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> AIMessa
     search = _search_in(tools)
     if search is None:
         return None
-    request = next((m.text for m in reversed(messages) if _is_request(m)), "")
-    if _ID.search(request):
+    talk = read_talk(messages)
+    if _ID.search(talk.request):
         return AIMessage(NO_CASES)
-    results = _results(messages)
-    if not results:
-        call = {"name": search[0], "args": {search[1]: request}, "id": None}
+    if not talk.calls:
+        call = {"name": search[0], "args": {search[1]: talk.request}, "id": None}
         return AIMessage("", tool_calls=[call])
-    best = next((one for m in results for one in _articles(m.text)), None)
+    best = next((one for _, call in talk.calls for one in _articles(call.text)), None)
     if best is None:
         return AIMessage(f"{NO_MODEL}, and no article speaks of this.")
     text = " ".join(str(best.get("excerpt") or best["title"]).split())[:READ]
@@ -51,18 +49,10 @@ def supported(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> AIMessa
 def bare(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> tuple[str, Match]:
     """The next call, or what the calls gave and no word beside it, which no article would carry."""
     text, match = act(messages, tools)
-    given = [m.text for m in _results(messages) if m.status == "success"]
-    return (text if match.calls else "\n\n".join(given) or text), match
-
-
-def _results(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
-    """What was called for since the customer's last message."""
-    since = takewhile(lambda m: not _is_request(m), reversed(messages))
-    return [m for m in since if isinstance(m, ToolMessage)][::-1]
-
-
-def _is_request(message: BaseMessage) -> bool:
-    return bool(message.type == "human" and message.id and ROLE not in message.additional_kwargs)
+    # Of a call that waited for a yes only the result stands behind it.
+    since = takewhile(lambda m: m.type != "human" or not m.id, reversed(messages))
+    results = [m.text for m in since if isinstance(m, ToolMessage) and m.status == "success"]
+    return (text if match.calls else "\n\n".join(results[::-1]) or text), match
 
 
 def _search_in(tools: Sequence[Tool]) -> tuple[str, str] | None:

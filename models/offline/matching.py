@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
-READ: Final = 40_000
-"""Characters of a text that are read: matching words must stay fast on any input."""
-ONLY_ENGLISH: Final = "The offline model only understands English: LOOPWRIGHT_MODEL names another."
+READ: Final = 40_000  # characters of a text that are read: matching must stay fast on any input
 
 
 @lru_cache(maxsize=20_000)
@@ -31,7 +30,8 @@ _MEANINGLESS: Final = stems(
     "are was were be am do does did has have had it its this that these those there here i me my "
     "we us our you your he she his her they them their what which who whose when where why how "
     "will would can could should shall may must not no yes if so just only any some all every each "
-    "both many much tell say know want need like one"
+    "both many much tell say know want need like one about up out well current contain contents "
+    "everything"
 )
 _QUOTED: Final = re.compile(r"`[^`\n]+`|\"[^\"]*\"|“[^“”]*”|(?<!\w)'[^'\n]+'(?!\w)")
 _CUT: Final = re.compile(r"(?i)\n|(?<=[.!?;])\s+|;\s*|,?(?<!\s)\s+(?:and then|and|then)\s+|,\s+")
@@ -40,7 +40,7 @@ _COURTESY: Final = re.compile(
     r"i(?: want|'d like| would like)(?: you)? to|(?P<can>can|could|would|will) you)\b)+[\s,]*"
 )
 _QUESTION: Final = re.compile(
-    r"(?i)(?:who|whose|what|which|when|where|why|how|is|are|was|were|does|did|has|tell|say)\b|.*\?$"
+    r"(?i)(?:who|whose|what|which|when|where|why|how|is|are|was|were|does|did|has|tell (?:me|us))\b"
 )
 _NUMBER: Final = re.compile(r"[$€£]?(-?\d+(?:\.\d+)?)[%$€£]?")
 _PATH: Final = re.compile(r"[\w~.*-]*/[\w/.*~-]*|[\w*-][\w.*-]*\.[a-z]\w{0,7}|https?://.+", re.I)
@@ -88,13 +88,6 @@ def _tidied(piece: str) -> str:
     return bare.rstrip(" .!,;?" if courtesy and courtesy["can"] else " .!,;")
 
 
-def in_another_script(text: str) -> bool:
-    """Whether most words of a text, without the values in it, are not in Latin letters."""
-    bare = (token for token in _QUOTED.sub(" ", text[:READ]).split() if not _value(token, ""))
-    found = [bool(re.search(r"[^\W\d_\u0000-\u02af\u1e00-\u1eff]", token)) for token in bare]
-    return sum(found) * 2 + any(found[:1]) > len(found)  # of equal numbers the first word decides
-
-
 def is_question(clause: str) -> bool:
     """Whether it asks to be told something, rather than to have something done."""
     return _QUESTION.match(clause) is not None
@@ -126,7 +119,7 @@ def words(text: str) -> list[str]:
     """The stems of the words that mean something, each once, in their order."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text[:READ])
     found = (word.lower() for word in re.findall(r"[^\W_]+", apart))
-    kept = (stem(word) for word in found if len(word) > 1)
+    kept = (stem(word) for word in found if len(word) > 1 or not word.isascii())
     return [word for word in dict.fromkeys(kept) if word not in _MEANINGLESS]
 
 
@@ -139,27 +132,19 @@ def wanted(clause: str) -> list[str]:
 # Which tool does what a clause asks, and with which arguments.
 
 # Everyday words of which each may stand for the others of its group; no tool is named here.
-_ALIKE: Final = [
-    stems("read open show print view cat"),
-    stems("list show enumerate display"),
-    stems("get fetch look retrieve check"),
-    stems("find search look lookup grep locate"),
-    stems("write create save store put"),
-    stems("create make add new"),
-    stems("add append insert attach"),
-    stems("delete remove erase"),
-    stems("update edit change modify replace"),
-    stems("send mail email message notify post"),
-    stems("folder directory dir"),
-    stems("file document"),
-]
+_ALIKE: Final = [*map(stems, (
+    "read open show print view cat", "list show enumerate display", "get fetch look retrieve check",
+    "find search look lookup grep locate", "write create save store put", "create make add new",
+    "add append insert attach", "delete remove erase", "update edit change modify replace",
+    "send mail email message notify post", "folder directory dir", "file document",
+))]  # fmt: skip
 # What opens the name or the description of a tool that leaves something changed behind.
 _CHANGES: Final = stems(
     "write create save store put make add insert append attach delete remove erase update edit "
     "change modify replace set send mail email post notify pay book buy order cancel approve move "
     "rename copy commit push reset deploy install upload start stop close assign"
 )
-_LEAST: Final = 0.5  # of a clause's words a tool must speak of so many
+_LEAST: Final = 0.5  # of a question's words a tool may miss so many
 _MOST_CALLS: Final = 10
 _PATHS: Final = stems("path file filename folder directory dir uri url link")
 _INSIDE: Final = stems("in inside into under")
@@ -170,7 +155,9 @@ _KINDS: Final[Mapping[str, Sequence[str]]] = {
     "integer": ("number",),
     "number": ("number",),
 }
-_POINTS_BACK: Final = re.compile(r"\b(?:it|them|this|that|these|those|results?)\b", re.IGNORECASE)
+POINTS_BACK: Final = re.compile(
+    r"\b(?:it|its|them|their|this|that|these|those|results?)\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -185,23 +172,25 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as it is offered: what it takes, and the stems of its name and of what it says."""
+    """A tool: what it takes, as far as that is told, what it says first, and its words' stems."""
 
     name: str
     parameters: tuple[Parameter, ...]
+    about: str
     named: list[str]
     does: list[str]
+    changes: bool
     told: frozenset[str] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Match:
-    """The calls that a clause wants and what their tool says of itself, or why there are none."""
+    """The calls that a clause wants and the tool they are of, or why there are none."""
 
     tool: str = ""
     calls: Sequence[dict[str, Any]] = ()
     why: str = ""
-    told: Sequence[str] = ()
+    by: Tool | None = None
 
 
 def read_tools(specs: Iterable[Mapping[str, Any]]) -> list[Tool]:
@@ -214,45 +203,49 @@ def _tool(spec: Mapping[str, Any]) -> Tool:
     schema = spec.get("parameters") or spec.get("arguments") or {}
     given, required = schema.get("properties", {}), schema.get("required", ())
     parameters = tuple(_parameter(name, one, name in required) for name, one in given.items())
-    does = words(re.split(r"[.;]\s|\n", description, maxsplit=1)[0])
-    takes = " ".join(f"{p.name} {p.schema.get('description', '')}" for p in parameters)
+    about = re.split(r"[.;](?:\s|$)|\n", description, maxsplit=1)[0]
+    said = ((p.name, *map(p.schema.get, ("description", "enum"))) for p in parameters)
+    takes = " ".join(map(str, chain.from_iterable(said)))
     told = frozenset(words(f"{name} {description} {takes}"))
-    return Tool(name, parameters, words(name), does, told)
+    named, does = words(name), words(about)
+    changes = not _CHANGES.isdisjoint([*named[:1], *does[:1]])
+    return Tool(name, parameters, about, named, does, changes, told)
 
 
 def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Match:
     """Choose the tool for a clause and fill its arguments, also from earlier results."""
-    if in_another_script(clause):
-        return Match(why=ONLY_ENGLISH)
+    asks, given = is_question(clause), values(clause)
     # A question about a file or an address is first of all to read it.
-    about_path = is_question(clause) and any(value.kind == "path" for value in values(clause))
+    about_path = asks and any(value.kind == "path" for value in given)
     asked = ["read"] if about_path else wanted(clause)
-    if not (able := [tool for tool in tools if _may_do(asked, tool, is_question(clause))]):
-        return Match(why="no offered tool matches its words")
-    best = max(able, key=lambda tool: _score(asked, tool))
+    known = frozenset(words(" ".join(value.text for value in given)))
+    if not (able := [tool for tool in tools if _may_do(asked, tool, known, asks)]):
+        return Match(why="no offered tool matches all of its words")
+    best = max(able, key=lambda tool: _score(asked, given, tool))
     calls, lacks = fill(clause, best.parameters, best.told, results)
     if lacks:
-        return Match(why=f"{best.name} matches, but {lacks}")
-    return Match(best.name, calls, told=[*best.named, *best.does])
+        return Match(why=f"{best.name} matches, but {lacks}", by=best)
+    return Match(best.name, calls, by=best)
 
 
-def _may_do(asked: Sequence[str], tool: Tool, question: bool) -> bool:
-    """Whether the tool does this kind of work: what is no question opens with what is done."""
-    spoken = sum(_related(word, tool.told) for word in asked)
-    if not asked or spoken < _LEAST * len(asked):
-        return False
+def _may_do(asked: Sequence[str], tool: Tool, known: frozenset[str], question: bool) -> bool:
+    """Whether the tool does this kind of work: what is no question opens with what is done.
+
+    Nor may it hold a word of which the tool does not speak: a call would leave that undone.
+    """
+    unspoken = [word for word in asked if not _related(word, tool.told)]
     if question:
-        return _CHANGES.isdisjoint([*tool.named[:1], *tool.does[:1]])
-    return _related(asked[0], [*tool.named, *tool.does])
+        return bool(asked) and len(unspoken) <= _LEAST * len(asked) and not tool.changes
+    done = [*tool.named, *tool.does]
+    return bool(asked) and known.issuperset(unspoken) and _related(asked[0], done)
 
 
-def _score(asked: Sequence[str], tool: Tool) -> float:
-    """The overlap of words: those of the name count most, the verb half as much again."""
-    score = 0.0
-    for place, word in enumerate(asked):
-        weight = 2.0 if _related(word, tool.named) else 1.0 if _related(word, tool.does) else 0.0
-        score += weight * (1 if place else 1.5)
-    return score - 0.25 * sum(not _related(word, asked) for word in tool.named)
+def _score(asked: Sequence[str], given: Sequence[Value], tool: Tool) -> tuple[float, bool]:
+    """The overlap of words, first of name and verb; of equal tools the one that needs a value."""
+    weights = [2 * _related(word, tool.named) or _related(word, tool.does) for word in asked]
+    others = sum(not _related(word, asked) for word in tool.named)
+    needed = any(p.required and _best(p, given) for p in tool.parameters)
+    return sum(weights) + 0.5 * weights[0] - 0.25 * others, needed
 
 
 def _related(word: str, others: Iterable[str]) -> bool:
@@ -293,7 +286,8 @@ def fill(
         more = [v for v in left if v.kind == value.kind != "name"][: _MOST_CALLS - len(calls)]
         left = [v for v in left if v not in more]
         calls += [{**arguments, name: _resolved(v.text, results)} for v in more]
-    unused = [repr(value.text) for value in left if value.kind != "name"]
+    # A name is a guess, and a question may be asked around it.
+    unused = [repr(v.text) for v in left if v.kind != "name" or not is_question(clause)]
     return calls, f"it has no place for {', '.join(unused)}" if unused else ""
 
 
@@ -321,7 +315,7 @@ def _said(parameter: Parameter, clause: str, results: Sequence[str]) -> Any:
         return next((option for option in options if asked & set(words(str(option)))), None)
     if parameter.kind == "boolean":
         return True if asked and asked.issuperset(words(parameter.name)) else None
-    points_back = parameter.required and parameter.kind == "string" and _POINTS_BACK.search(clause)
+    points_back = parameter.required and parameter.kind == "string" and POINTS_BACK.search(clause)
     return results[-1] if points_back and results else None
 
 

@@ -15,16 +15,17 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from ...prompts.prompt import read_json, read_section
 from ...state.agent import COMPLETE_TASK
 from ...state.roles import ROLE_METADATA
-from ...state.told import say
 from ...tools.catalog import READ_RESULT
+from ...tools.python_tools import LLM_CALL
+from ..reading import FINAL
 from . import tasks
 from .desk import bare, listened, supported
-from .matching import ONLY_ENGLISH, Match, in_another_script, read_tools
-from .react import act, calls_of, observe, think, work
+from .matching import Match, Tool, read_tools
+from .react import act, calls_of, observe, read_talk, think, work
 
 _OURS: Final = frozenset({
     READ_RESULT, COMPLETE_TASK, "write_todos", "summarize_and_continue", "recall", "note",
-    "find_tools", "read_skill", "delegate_to_agent",
+    "find_tools", "read_skill", "delegate_to_agent", LLM_CALL,
 })  # fmt: skip
 """Tools that no words of a goal ask for."""
 
@@ -69,9 +70,21 @@ class _Asked:
         self.system = next((str(m.text) for m in messages if m.type == "system"), "")
         self.shown = next((str(m.text) for m in messages if m.type == "human"), "")
         self.request = read_section(self.shown, "request") or ""
-        note = ".*".join(map(re.escape, say("attached_to_request", name="\0").split("\0")))
-        self.attached = re.search(f"^{note}$", self.shown, re.MULTILINE) is not None
-        """The request holds more than words."""
+        self.goal = "\n".join([self.request, *(said["answer"] for said in self.read("answers"))])
+
+    @property
+    def known(self) -> list[Tool] | None:
+        """All the tools there are; None where of some only the beginning is told."""
+        told = f"{self.system}\n{self.shown}"
+        more = read_section(told, "more_tools") or ""
+        named = re.findall(r"^- (\S+): (.*)$", more, re.MULTILINE)
+        if "…" in more or (more and not named):
+            return None
+        others = [{"name": name, "description": about} for name, about in named]
+        listed = read_tools([*(read_json(told, "tools") or ()), *others])
+        # What plans is offered no tool, but perhaps its contract as one.
+        offered = [] if self.request else self.tools
+        return [tool for tool in listed if tool.name not in _OURS] or offered
 
     def read(self, name: str, default: Any = ()) -> Any:
         """A section of the data."""
@@ -79,12 +92,29 @@ class _Asked:
 
 
 def _answer(role: str, asked: _Asked) -> AIMessage:
-    answer = _ANSWERS[role](asked) if role in _ANSWERS else ""
+    why = _declined(role, asked)
+    answer = _ANSWERS[role](asked) if role in _ANSWERS and not why else ""
     if isinstance(answer, AIMessage):
         return answer
-    text = json.dumps(answer, ensure_ascii=False) if isinstance(answer, dict) else answer
-    why = ONLY_ENGLISH if in_another_script(asked.shown) else tasks.NO_ANSWER
-    return AIMessage(text or why, additional_kwargs={} if text else {"refusal": why})
+    if why and role == "agent":
+        return _ended(asked, summary=why, status="blocked")
+    if text := json.dumps(answer, ensure_ascii=False) if isinstance(answer, dict) else answer:
+        return AIMessage(text)
+    why = why or tasks.NO_ANSWER
+    return AIMessage(why, additional_kwargs={"refusal": why, FINAL: True})
+
+
+def _declined(role: str, asked: _Asked) -> str:
+    """Why whoever is asked first begins nothing; "" where something may be done."""
+    if role not in ("planner", "flow_planner", "dispatcher", "responder", "agent", "thought"):
+        return ""
+    talk, known = read_talk(asked.messages), asked.known
+    begun = talk.calls or talk.must_answer or asked.read("steps")
+    # What stands in a template of one's own may not be read.
+    if begun or known is None or (role == "thought" and not known):
+        return ""
+    planned = tasks.untried(asked.goal, asked.read("previous_plan"), asked.read("improvements"))
+    return tasks.declined(planned if asked.request else talk.asked, known, attached=talk.attached)
 
 
 def _executed(asked: _Asked) -> AIMessage | dict[str, Any]:
@@ -96,7 +126,7 @@ def _executed(asked: _Asked) -> AIMessage | dict[str, Any]:
     step = tasks.next_step(clause or asked.request, asked.tools, earlier, own)
     if step.match:
         return _calling("", step.match)
-    told = step.text if step.done else f"Not done. {step.text}"
+    told = step.text if step.done else f"{tasks.NOT_DONE}{step.text}"
     return {"summary": told, "taskCompleted": step.done, "shouldContinue": False}
 
 
@@ -110,25 +140,24 @@ def _worked(asked: _Asked) -> AIMessage:
     text, match, undone = work(asked.messages, asked.tools)
     if match.calls:
         return _calling(text, match)
-    report = {"summary": text, "status": "partial" if undone else "success", "unmet": undone}
+    return _ended(asked, summary=text, status="partial" if undone else "success", unmet=undone)
+
+
+def _ended(asked: _Asked, **report: Any) -> AIMessage:
     call = {"name": COMPLETE_TASK, "args": report, "id": None}
     return AIMessage("", tool_calls=[call])
 
 
 def _planned(asked: _Asked) -> dict[str, Any]:
-    request = "\n".join([asked.request, *(said["answer"] for said in asked.read("answers"))])
-    nobody = say("nobody_answered")
-    if asked.attached and all(said["answer"] == nobody for said in asked.read("answers")):
-        return {"needsMorePlanning": True, "missingInformation": [tasks.WORDS_ONLY], "todos": []}
     most = asked.read("limits", {}).get("tasks", 20)
-    return tasks.plan(request, asked.read("previous_plan"), asked.read("improvements"), most)
+    return tasks.plan(asked.goal, asked.read("previous_plan"), asked.read("improvements"), most)
 
 
-def _flow(asked: _Asked) -> dict[str, Any]:
+def _flow(asked: _Asked) -> dict[str, Any] | str:
     before = asked.read("steps"), asked.read("failures"), asked.read("improvements")
     most = asked.read("limits", {}).get("steps", 50)
     drawn = tasks.plan_steps(asked.request, asked.read("tools"), *before, most)
-    return drawn | {"leftOut": [*drawn["leftOut"], *([tasks.WORDS_ONLY] if asked.attached else [])]}
+    return drawn if drawn["steps"] else ""
 
 
 _ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage | str | dict[str, Any]]]] = {
@@ -139,9 +168,7 @@ _ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage | str | dict[str, Any]
     "listener": lambda a: listened(a.request),
     "support": lambda a: supported(a.messages, a.tools) or _calling(*bare(a.messages, a.tools)),
     "responder": lambda _: tasks.PASSED_ON,
-    "thought": lambda a: think(
-        a.messages, read_tools(read_json(a.system, "tools") or ()) or a.tools
-    ),
+    "thought": lambda a: think(a.messages, a.known or a.tools),
     "action": lambda a: _calling(*act(a.messages, a.tools)),
     "observation": lambda a: observe(a.messages),
     "answerer": lambda a: tasks.answered(a.read("steps"), a.read("failures")),

@@ -7,25 +7,27 @@ runs side by side.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from ...state.canonical import beginning_of
 from ...tools.python_tools import LLM_CALL
 from .matching import (
-    ONLY_ENGLISH,
+    POINTS_BACK,
     READ,
     Match,
     Tool,
     clauses,
-    in_another_script,
     is_question,
     match,
     read_tools,
+    values,
     wanted,
     words,
 )  # fmt: skip
 
 NO_MODEL: Final = "No language model is configured"
+NO_OTHER_WAY: Final = f"{NO_MODEL} that could think of another way"
 PASSED_ON: Final = f'<agent_meta>{{"shouldContinue": true, "reason": "{NO_MODEL}"}}</agent_meta>'
 """It answers nothing by words alone: who has tools may."""
 WORDS_ONLY: Final = f"{NO_MODEL}, so what you attached cannot be read: say in words what is wanted."
@@ -33,7 +35,9 @@ NO_ANSWER: Final = (
     f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "
     "model such as 'openai:gpt-5.4-mini', and ask again."
 )
+ONLY_ENGLISH: Final = "The offline model only understands English, and matches words with tools."
 _ENOUGH: Final = 0.6  # of a question's words must be spoken of for it to count as answered
+NOT_DONE: Final = "Not done. "
 _SHOWN: Final = 2_000  # characters of a result that an answer shows
 _READS_AS_ERROR: Final = re.compile(r"\s*(?:error|failed|failure|exception)\b", re.IGNORECASE)
 
@@ -50,8 +54,13 @@ def speaks_of(question: str, told: Sequence[str]) -> bool:
 
 
 def picked(question: str, texts: Sequence[str]) -> str:
-    """The sentences and lines that answer a question; '' where none speaks of enough of it."""
+    """The sentences and lines that answer a question; '' where none speaks of enough of it.
+
+    A question for nothing but 'what it says' is answered by the newest text.
+    """
     asked = set(wanted(question))
+    if not (asked or values(question)):
+        return beginning_of(texts[-1], _KEPT) if texts else ""
     parts = [part.strip() for t in texts for part in re.split(r"\n|(?<=[.!?])\s+", t[:READ])]
     shares = {part: len(asked.intersection(words(part))) for part in parts if part}
     best = max(shares.values(), default=0)
@@ -63,7 +72,8 @@ def picked(question: str, texts: Sequence[str]) -> str:
 def answer(parts: Sequence[tuple[str, str, Sequence[str]]], not_done: Sequence[str]) -> str:
     """The answer to a goal from (asked, result, proofs) of each part, questions first."""
     ordered = sorted(parts, key=lambda part: not is_question(part[0]))
-    told = [_part(*part) for part in ordered]
+    # A question may be answered by the whole of what another part brought: once is enough.
+    told = [_part(*part) for part in {part[1]: part for part in reversed(ordered)}.values()][::-1]
     if not_done:
         told.append("Not done:\n" + "\n".join(f"- {text[:700]}" for text in not_done))
     return "\n\n".join([*told, f"_{NO_MODEL}; results are shown as the tools gave them._"])
@@ -84,8 +94,31 @@ def _block(text: str) -> str:
 
 Record = Mapping[str, Any]
 Records = Sequence[Record]
-_KEPT: Final = 6_000
-"""Characters of a result that a report holds."""
+_KEPT: Final = 6_000  # characters of a result that a report holds
+
+
+def declined(parts: Sequence[str], tools: Sequence[Tool], *, attached: bool) -> str:
+    """Why nothing of a goal is begun, and what can be asked for instead; '' where some of it is.
+
+    Nothing is where no part can be done, nor where one cannot that is about another one, or that
+    stands beside a change. A question may yet be answered by what other parts bring.
+    """
+    if attached or not parts:
+        return WORDS_ONLY if attached else f"{NO_OTHER_WAY}."
+    found, able = dict[str, Match](), list[str]()
+    for part in parts:
+        found[part] = one = match(part, tools, able)
+        # Of some tools nobody tells what they take.
+        able += [part] if one.calls or (one.by and not one.by.parameters) else []
+    lacks = [part for part in found if part not in able and not (able and is_question(part))]
+    changes = any(m.by and m.by.changes for m in found.values())
+    whole = changes or any(map(POINTS_BACK.search, lacks))
+    if not lacks or (able and not whole):
+        return ""
+    why = "; ".join(f'"{part[:300]}": {found[part].why}' for part in lacks)
+    offers = "; ".join(f"{tool.name} ({tool.about})" for tool in tools[:8]) or "there are none"
+    tried = f' Try their words, such as: "{tools[0].about}".' if tools else ""
+    return f"{NO_ANSWER} {why}. {ONLY_ENGLISH} Its tools: {offers}.{tried}"
 
 
 @dataclass(frozen=True)
@@ -107,20 +140,26 @@ class Step:
     match: Match | None = None
 
 
-def parts_of(request: str, wishes: Sequence[str]) -> list[str]:
-    """The clauses of a goal and of what somebody wants changed in its plan."""
+def parts_of(request: str, wishes: Sequence[str], previous: Records = ()) -> list[str]:
+    """The clauses of a goal, of the plan before, and of what somebody wants changed in it."""
     # What the verifier below says begins with a quote: it speaks of a clause of the goal.
     told = (re.sub(r"^[^:\n]{1,40}: ", "", wish) for wish in wishes if not wish.startswith('"'))
-    return list(dict.fromkeys(part for text in (request, *told) for part in clauses(text)))
+    known = (task["description"] for task in previous)
+    return list(dict.fromkeys(chain(clauses(request), known, *map(clauses, told))))
+
+
+def untried(request: str, previous: Records, wishes: Sequence[str]) -> list[str]:
+    """The parts that a further plan can do anything about: what ended would end so again."""
+    ended = (t for t in previous if t["status"] == "completed" or NOT_DONE in t.get("result", ""))
+    over = [task["description"] for task in ended] if wishes else []
+    return [part for part in parts_of(request, wishes, previous) if part not in over]
 
 
 def plan(request: str, previous: Records, wishes: Sequence[str], most: int) -> dict[str, Any]:
     """Answer as PlannerResponse; what was planned before keeps its words and its place."""
-    known = [task["description"] for task in previous]
-    parts = list(dict.fromkeys([*clauses(request), *known, *parts_of("", wishes)]))
-    criteria = ["a successful call of a tool, or an earlier result, shows it"]
+    parts = parts_of(request, wishes, previous)
     todos = [
-        {"id": str(n), "description": part, "priority": n, "acceptanceCriteria": criteria}
+        {"id": str(n), "description": part, "priority": n}
         for n, part in enumerate(parts[:most], start=1)
     ]
     told = f"{NO_MODEL}: {len(todos)} of {len(parts)} part(s) of the goal are planned."
@@ -131,29 +170,17 @@ def next_step(
     clause: str, tools: Sequence[Tool], results: Sequence[str], own: Sequence[Call]
 ) -> Step:
     """What to do for a clause, by earlier results and its own calls, none of which is repeated."""
-    if (ended := settled(clause, tools, results, own)) is not None:
-        return ended
-    found = match(clause, tools, results)
-    return Step(match=found) if found.calls else Step(text=f"{found.why}. {NO_MODEL}.")
-
-
-def settled(
-    clause: str, tools: Sequence[Tool], results: Sequence[str], own: Sequence[Call]
-) -> Step | None:
-    """How a clause ended, None where it is still open."""
-    if in_another_script(clause):
-        return Step(text=ONLY_ENGLISH)
     if bad := [call for call in own if call.failed]:
         return Step(text=f"The call of {bad[-1].tool} failed: {beginning_of(bad[-1].text, _KEPT)}")
     whole = beginning_of("\n\n".join(call.text for call in own) or "It gave nothing.", _KEPT)
-    if not is_question(clause):
-        return Step(True, whole) if own else None
-    said = picked(clause, [call.text for call in own] or results)
-    if said or not own:
-        return Step(True, said) if said else None
-    asked = [" ".join([*t.named, *t.does]) for t in tools if t.name == own[-1].tool]
-    if speaks_of(clause, [*asked, *(f"{call.arguments} {call.text}" for call in own)]):
-        return Step(True, whole)
+    said = picked(clause, [c.text for c in own] or results) if is_question(clause) else ""
+    if not (own or said):
+        found = match(clause, tools, results)
+        return Step(match=found) if found.calls else Step(text=f"{found.why}. {ONLY_ENGLISH}")
+    asked = [" ".join([*t.named, *t.does]) for t in tools if t.name == own[-1].tool] if own else []
+    told = [*asked, *(f"{call.arguments} {call.text}" for call in own)]
+    if said or not is_question(clause) or speaks_of(clause, told):
+        return Step(True, said or whole)
     return Step(text=f"The result of {own[-1].tool} does not say: {whole[:300]}")
 
 
@@ -171,7 +198,6 @@ def judge(request: str, tasks: Records, evidence: Records) -> dict[str, Any]:
     return {
         "allCompleted": not improvements,
         "userNeedsSatisfied": not improvements,
-        "overallFeedback": f"{NO_MODEL}: a task counts as done where a call for it succeeded.",
         "tasks": [
             {"id": task["id"], "completed": bool(proof), "evidence": proof}
             | {"feedback": "Proven." if proof else _reason(task)}
@@ -184,7 +210,7 @@ def judge(request: str, tasks: Records, evidence: Records) -> dict[str, Any]:
 
 def _reason(task: Record) -> str:
     told = task.get("result") or task.get("feedback") or "no successful call proves it"
-    return str(told).removeprefix("Not done. ")[:600]
+    return str(told).removeprefix(NOT_DONE)[:600]
 
 
 def _proof(task: Record, good: Records) -> list[str]:
@@ -215,9 +241,6 @@ def plan_steps(
     # A failure says by itself what is to mend.
     for number, clause in enumerate(parts_of(request, () if failures else wishes), start=1):
         draft.add(f"s{number}", clause)
-    if not draft.steps:  # a plan must have one; there is no model to take it
-        prompt = {"prompt": _literal(request[:4_000]) or "Nothing was asked."}
-        draft.take("s1", request, LLM_CALL, prompt)
     goal = f"{NO_MODEL}: a step for each part of the goal that a tool's words match."
     return {"goal": goal, "steps": draft.steps, "leftOut": draft.left}
 
@@ -249,7 +272,8 @@ class _Draft:
             given = {k: v if [v] == newest else _literal(v) for k, v in call.items()}
             made = self.made.get((own, found.tool), given)  # it stays the same call
             self.take(own, clause, found.tool, made)
-        if asks and not speaks_of(clause, [*found.told, *map(str, found.calls)]):
+        told = [*found.by.named, *found.by.does, *map(str, found.calls)] if found.by else []
+        if asks and not (told and speaks_of(clause, told)):
             # A question for the results there will be; without its answer they are still of use.
             results = "\n\n".join(map(_reference, self.steps))
             prompt = {"prompt": f"{_literal(clause)}\n\n{results}"}
@@ -290,9 +314,9 @@ def recover(failures: Records, left: Record, steps: Records) -> dict[str, str]:
     """Answer as RecoveryDecision: another plan where there are results to make it from."""
     told = "; ".join(failure["error"][:200] for failure in failures[:3])
     if left.get("replan_from_failure") and any(s["status"] == "completed" for s in steps):
-        reason = f"With the results there are it goes another way, or is left out: {told}"
-        return {"strategy": "replan_from_failure", "reason": reason}
-    return {"strategy": "give_up", "reason": f"{NO_MODEL} that could think of another way: {told}"}
+        why = f"With the results there are it goes another way, or is left out: {told}"
+        return {"strategy": "replan_from_failure", "reason": why}
+    return {"strategy": "give_up", "reason": f"{NO_OTHER_WAY}: {told}"}
 
 
 def answered(steps: Records, unmet: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ def _facts(state: PlanState) -> Facts:
     return Facts(
         halt=state.halt,
         done=state.task_completed and bool(state.todos) and not unfinished,
-        refused=denial(state.todos),
+        refused=denial(state.todos) or ("MISSING_INFORMATION" if state.missing else None),
         unmet=[*unfinished, *state.unmet, *state.missing, *state.improvements],
         answer=answer_of(state) if state.task_completed else "",
         results=[f"**{t['description']}**\n\n{t['result']}" for t in done if t.get("result")],

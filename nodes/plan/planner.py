@@ -102,6 +102,8 @@ async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdat
 
 def _decide(scope: RunScope, state: PlanState, answer: Answer[PlannerResponse]) -> PlanUpdate:
     update = PlanUpdate(planning_rounds=state.planning_rounds + 1, missing=[])
+    if answer.refused == "model":  # what is done already may be part of what was asked
+        return update | PlanUpdate(planning="blocked", missing=answer.problems, improvements=[])
     if answer.refused:
         return update | PlanUpdate(planning="blocked", halt=limit_reason(answer.refused))
     plan = answer.parsed

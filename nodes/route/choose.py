@@ -8,6 +8,7 @@ from ...state.context import Context
 from ...state.route import Features, RouteChoice, RouterState, RouterUpdate, by_rule, telling
 from ...state.told import say
 from ...tools.catalog import Catalog
+from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 
@@ -28,7 +29,8 @@ async def choose(state: RouterState, runtime: Runtime[Context], *, parts: Parts)
             update = await _by_model(scope, state, parts, catalog)
         else:
             update = RouterUpdate(way=rule[0], why=say(rule[1]))
-    scope.emit({"type": "route", "graph": update["way"], "why": update["why"]})
+    if "why" in update:
+        scope.emit({"type": "route", "graph": update["way"], "why": update["why"]})
     return update
 
 
@@ -55,4 +57,7 @@ async def _by_model(
     )
     chosen = answer.parsed or RouteChoice(graph="react", why=say("route_not_said"))
     spent = RouterUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
+    if answer.refused == "model":
+        halt = limit_reason(answer.refused)
+        return spent | RouterUpdate(way="direct", halt=halt, unmet=answer.problems)
     return spent | RouterUpdate(way=chosen.graph, why=chosen.why)

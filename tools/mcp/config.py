@@ -200,13 +200,9 @@ def _read_one(
 
 
 def _command(config: ServerConfig) -> str:
-    """The command; `python` of a server of ours is this interpreter, which has the package.
-
-    Another one may be first on the PATH, or none.
-    """
+    """The command; `python` of a server of ours is this interpreter, which has the package."""
     ours = any(word.startswith("loopwright.servers.") for word in config.args)
-    here = ours and config.command in ("python", "python3")
-    return sys.executable if here and sys.executable else config.command
+    return sys.executable if ours and config.command in ("python", "python3") else config.command
 
 
 def _wrong(error: ValidationError) -> str:

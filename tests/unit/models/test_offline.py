@@ -196,6 +196,57 @@ def test_a_part_that_cannot_be_done_is_named_and_the_rest_is_done(graph: str) ->
     assert "email the list to bob@example.com" in " ".join([*outcome["unmet"], outcome["answer"]])
 
 
+@every_graph
+@pytest.mark.req("W-132")
+@pytest.mark.parametrize("question", ["tell me what it says", "what is it about?"])
+def test_what_earlier_parts_brought_answers_what_is_asked_of_it(graph: str, question: str) -> None:
+    desk = Desk()
+    outcome = run(graph, f"Read the file docs/notes.md and {question}", desk)
+    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL"), outcome
+    assert desk.calls == [("open_document", {"path": "docs/notes.md"})]
+    assert outcome["answer"].count("Ships on Monday") == 1
+
+
+@every_graph
+@pytest.mark.req("W-132", "W-147")
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "Say hello",
+        "What can you do?",
+        "List the files and report their contents",
+        "Read docs/notes.md and email it to Ada",
+        "Can you read docs/notes.md and email it?",
+        "Read docs/notes.md and tell Ada what it says",
+        "Read docs/notes.md and delete",
+        "Read docs/notes.md y envíalo a Ada",
+        "读取 docs/notes.md 并告诉我内容",
+        'Write "x" to docs/a.txt, then shred it',
+        'Write "x" to docs/a.txt; archive docs/b.txt',
+    ],
+)
+def test_what_cannot_be_matched_ends_in_one_call_that_says_what_can_be(
+    graph: str, goal: str
+) -> None:
+    """Nothing is begun of a goal where what is left would hang in the air, or half be changed."""
+    desk = Desk()
+    outcome = run(graph, goal, desk)
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION"), outcome
+    assert (outcome["spend"]["model_calls"], desk.calls) == (1, [])
+    for said in (NO_MODEL, "OPENAI_API_KEY", "open_document (Read one text file)", "Try their"):
+        assert said in outcome["answer"]
+
+
+@every_graph
+@pytest.mark.req("W-132")
+def test_a_question_that_stays_open_is_named_and_no_plan_is_made_twice(graph: str) -> None:
+    outcome = run(graph, "Read docs/notes.md and tell me who owns the ship", Desk())
+    assert (outcome["status"], outcome["reason"]) == ("partial", "GOAL")
+    assert "who owns the ship" in " ".join([*outcome["unmet"], outcome["answer"]])
+    assert outcome["spend"]["by_role"].get("planner", {}).get("model_calls", 0) <= 2
+    assert outcome["spend"]["tool_calls"] <= 2, "a question of prompt_flow is a step"
+
+
 def test_a_change_is_not_planned_behind_a_gap() -> None:
     desk = Desk()
     outcome = run("prompt_flow", 'Back up docs/a.txt, then write "x" to docs/a.txt', desk)
@@ -234,7 +285,8 @@ def test_other_questions_are_refused_with_what_to_configure(role: str) -> None:
 
 async def test_the_same_question_has_the_same_answer_on_an_event_loop() -> None:
     config: Any = {"metadata": {ROLE_METADATA: "planner"}}
-    shown = [HumanMessage("<request>\nlist files\n</request>")]
+    tools = '<tools>\n[{"name": "ls", "description": "List files"}]\n</tools>'
+    shown = [HumanMessage(f"{tools}\n\n<request>\nlist files\n</request>")]
     answer = await OfflineModel().ainvoke(shown, config)
     assert answer.text == OfflineModel().invoke(shown, config).text
     assert PlannerResponse.model_validate_json(answer.text).todos
@@ -306,7 +358,7 @@ def test_arguments_follow_their_schemas(clause: str, properties: Any, arguments:
 
 def test_what_is_missing_or_has_no_place_is_named() -> None:
     tools = read_tools(spec(READ))
-    assert "'path'" in match("read a poem file", tools).why
+    assert "'path'" in match("read a file", tools).why
     assert "'x'" in match('read a.md with "x"', tools).why
     assert "no offered tool" in match("sing a song", tools).why
 
@@ -456,7 +508,7 @@ def test_any_goal_gives_a_sound_plan_of_calls(goal: str) -> None:
     ]
     tools: Sequence[Any] = [*described, {"name": "llm_call", "description": "", "changes": False}]
     planned = ExecutionPlan.model_validate(plan_steps(goal, tools, (), (), (), 40))
-    assert flaws(planned, kept=(), limit=40) == []
+    assert not planned.steps or flaws(planned, kept=(), limit=40) == []
 
 
 @given(goal=GOALS, result=st.text(max_size=80))
