@@ -97,7 +97,7 @@ def _answer(role: str, asked: _Asked) -> AIMessage:
     if isinstance(answer, AIMessage):
         return answer
     if why and role == "agent":
-        return _ended(asked, summary=why, status="blocked")
+        return _ended(summary=why, status="blocked")
     if text := json.dumps(answer, ensure_ascii=False) if isinstance(answer, dict) else answer:
         return AIMessage(text)
     why = why or tasks.NO_ANSWER
@@ -140,10 +140,10 @@ def _worked(asked: _Asked) -> AIMessage:
     text, match, undone = work(asked.messages, asked.tools)
     if match.calls:
         return _calling(text, match)
-    return _ended(asked, summary=text, status="partial" if undone else "success", unmet=undone)
+    return _ended(summary=text, status="partial" if undone else "success", unmet=undone)
 
 
-def _ended(asked: _Asked, **report: Any) -> AIMessage:
+def _ended(**report: Any) -> AIMessage:
     call = {"name": COMPLETE_TASK, "args": report, "id": None}
     return AIMessage("", tool_calls=[call])
 
