@@ -67,7 +67,7 @@ ui: .venv/.installed ## Build the components anew; needs Node
 	$(BIN)/python -m loopwright.ui.schema > ui/props.schema.json
 	cd ui && npm install --no-package-lock --no-audit --no-fund && npm run check && npm run build
 
-house: .venv/.installed ## Weigh the house: lines, modules, and the files that the smallest goal enters
+house: .venv/.installed ## Weigh the house beside its budgets: lines, files entered, channels, rows
 	$(BIN)/python benchmarks/house.py
 
 build: .venv/.installed ## Build the wheel

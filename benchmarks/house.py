@@ -1,255 +1,164 @@
-"""What does the house weigh, and how far is the walk through it? Prints lines and files.
+"""What does the house weigh, and does it keep its budgets? Exits with 1 if it does not.
 
-    python benchmarks/house.py [lines | walk]
+    python benchmarks/house.py
 
-Lines are all lines of the `*.py` of a room. The walk is how many of the package's files one
-`invoke` of the smallest goal enters: one task or step, one call of a write tool, SQLite, a scripted
-model. A run before it warms up, so imports do not count. LangGraph's own files do not count either.
-Python tells of a coroutine each time it goes on after a pause. Only its first entry counts: whoever
-waits outside for a tool call or a model ask is no part of it.
+The budgets stand in `[tool.house]` of pyproject.toml, a table for each kind. Lines are counted as
+`wc -l` does. `walk.py` says how a walk and the rows of a turn are counted.
 """
 
 import ast
+import re
 import sys
-import tempfile
-import threading
+import tomllib
 from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from types import FrameType
-from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
-ROOMS = sorted(file.parent.name for file in ROOT.glob("*/__init__.py"))
-OFFLINE = "models/offline/**/*.py"
-# What answers "was this write made?", in two rooms: the rules, and what they mean for a call.
-WRITES = ("state/intents.py", "calls/journal.py")
-# The port and the stores behind it, which are not counted with it.
-STORES = ("state/journal.py", "doors/journal/*.py")
-# Functions by name, wherever they live: a tool call goes through the gate, then along the path.
-TOOL_CALL = ("open_calls", "run_calls")
-MODEL_ASK = ("ask",)
+from walk import PRODUCT, ROOMS, ROOT, Counts, files_entered, rows_saved
+
+Budgets = dict[str, Counts]
+
 MOCKS = {"mock", "mocker", "Mock", "MagicMock", "AsyncMock", "NonCallableMock", "create_autospec"}
-
-Event = tuple[bool, str, FrameType | None]
-
-
-def say(name: str, value: object) -> None:
-    """Print one line of the table."""
-    sys.stdout.write(f"  {name:40} {value}\n")
-
-
-# Lines
+SUPPRESSIONS = {
+    "fmt: skip": r"# fmt: skip",
+    "noqa": r"# noqa",
+    "type: ignore": r"# type: ignore",
+    "cast": r"\bcast\(",
+}
 
 
-def lines(*files: Path) -> int:
+def lines(files: list[Path]) -> int:
     """As `wc -l` counts them."""
     return sum(file.read_bytes().count(b"\n") for file in files)
 
 
-def found(*patterns: str) -> list[Path]:
-    """The files that match one of these."""
-    return sorted({file for pattern in patterns for file in ROOT.glob(pattern)})
+def lines_by_room() -> Counts:
+    """Lines of each room, of the product and of its tests."""
+    rooms = {room.name: lines(list(room.rglob("*.py"))) for room in ROOMS}
+    tests = lines(list((ROOT / "tests").rglob("*.py")))
+    return rooms | {"product": lines(PRODUCT), "tests": tests}
 
 
-def product() -> list[Path]:
-    """The package's files: all rooms, and the root's own `__init__.py`."""
-    return found("__init__.py", *(f"{room}/**/*.py" for room in ROOMS))
+def channels() -> Counts:
+    """Channels of each graph's state, those of inner graphs too."""
+    from loopwright.graphs.registry import PARTS, REGISTRY  # noqa: PLC0415 - not needed for lines
+
+    graphs = {name: entry.graph for name, entry in REGISTRY.items()} | PARTS
+    return {name: len(graph.builder.channels) for name, graph in graphs.items()}
 
 
-def functions(file: Path) -> Iterator[tuple[int, str]]:
-    """The lines of each function of a file, without its docstring, and its name."""
+def suppressions() -> Counts:
+    """How often the product sets a rule of its tools aside."""
+    text = "".join(file.read_text(encoding="utf-8") for file in PRODUCT)
+    return {name: len(re.findall(pattern, text)) for name, pattern in SUPPRESSIONS.items()}
+
+
+def longest() -> Counts:
+    """Lines of the longest file, and of the longest function without its docstring."""
+    return {
+        "file": max(lines([file]) for file in PRODUCT),
+        "function": max(length for file in PRODUCT for length in function_lines(file)),
+    }
+
+
+def function_lines(file: Path) -> Iterator[int]:
+    """The lines of each function of a file, without its docstring."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            if ast.get_docstring(node) is not None:
-                text = node.body[0]
-                length -= (text.end_lineno or text.lineno) - text.lineno + 1
-            yield length, f"{node.name}  {file.relative_to(ROOT)}"
+            text = 0 if ast.get_docstring(node) is None else _height(node.body[0])
+            yield _height(node) - text
 
 
-def cycle() -> str:
-    """How modules import each other in a circle, if any do."""
+def _height(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def cycles() -> Counts:
+    """Whether modules, or folders, import each other in a circle; late imports count."""
     import grimp  # noqa: PLC0415 - not needed for the walk
 
     graph = grimp.build_graph("loopwright", exclude_type_checking_imports=True)
-    ours = [m for m in graph.modules if m.split(".")[1:2] in ([], *([room] for room in ROOMS))]
-    try:
-        TopologicalSorter(
-            {module: graph.find_modules_directly_imported_by(module) for module in ours}
-        ).prepare()
-    except CycleError as error:
-        return " → ".join(error.args[1])
-    return "none"
+    rooms = {room.name for room in ROOMS}
+    ours = {name for name in graph.modules if name.split(".")[1:2] and name.split(".")[1] in rooms}
+    imports = {name: graph.find_modules_directly_imported_by(name) & ours for name in ours}
+    folders: dict[str, set[str]] = {}
+    for name, imported in imports.items():
+        folders.setdefault(_folder(name), set()).update(map(_folder, imported))
+    for folder, imported in folders.items():
+        imported.discard(folder)
+    return {"modules": _in_circles(imports), "folders": _in_circles(folders)}
+
+
+def _folder(module: str) -> str:
+    """Where its file stands; `__init__.py` stands in its own folder."""
+    inside = ROOT.joinpath(*module.split(".")[1:])
+    return str(inside if inside.is_dir() else inside.parent)
+
+
+def _in_circles(imports: dict[str, set[str]]) -> int:
+    """How many of them import themselves in the end."""
+
+    def reached(start: str) -> set[str]:
+        found: set[str] = set()
+        todo = [start]
+        while todo:
+            new = imports[todo.pop()] - found
+            found |= new
+            todo += new
+        return found
+
+    return sum(name in reached(name) for name in imports)
 
 
 def mocks() -> int:
     """How often the tests name something of `unittest.mock`."""
-    nodes = (
-        node
-        for file in found("tests/**/*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    )
+    trees = (ast.parse(file.read_text(encoding="utf-8")) for file in (ROOT / "tests").rglob("*.py"))
+    nodes = (node for tree in trees for node in ast.walk(tree))
     return sum(getattr(node, "id", getattr(node, "attr", None)) in MOCKS for node in nodes)
 
 
-def weigh() -> None:
-    """Print everything that can be read from the files."""
-    files = product()
-    for room in ROOMS:
-        own = found(f"{room}/**/*.py")
-        say(f"{room}/", f"{lines(*own):6,} lines {len(own):4} modules")
-    say("all product lines", f"{lines(*files):6,} lines {len(files):4} modules")
-    say("models/offline", f"{lines(*found(OFFLINE)):6,} lines")
-    for name, patterns in (
-        ("was this write made?", WRITES),
-        ("its stores", STORES),
-    ):
-        own = found(*patterns)
-        say(name, f"{lines(*own):6,} lines {len(own):4} modules")
-    for folder in sorted({file.parent for file in found("nodes/**/*.py")}):
-        say(f"files in {folder.relative_to(ROOT)}/", f"{len(list(folder.glob('*.py'))):6}")
-    length, name = max(one for file in files for one in functions(file))
-    say("longest function", f"{length:6} lines  {name}")
-    longest = max(files, key=lines)
-    say("longest file", f"{lines(longest):6} lines  {longest.relative_to(ROOT)}")
-    say("import cycles", f"{cycle():>6}")
-    say("uses of Mock or patch in tests", f"{mocks():6}")
+def measure() -> Budgets:
+    """All there is a budget for, by kind and name."""
+    walk = files_entered()
+    checkpoints, writes = rows_saved()
+    return {
+        "lines": lines_by_room(),
+        "longest": longest(),
+        "modules": {"product": len(PRODUCT)},
+        "in-circles": cycles(),
+        "suppressions": suppressions(),
+        "mocks": {"tests": mocks()},
+        "files-entered": walk,
+        "channels": channels(),
+        "checkpoints": checkpoints,
+        "channel-writes": writes,
+    }
 
 
-# The walk
+def overruns(measured: Budgets, budgets: Budgets) -> Iterator[str]:
+    """What is over its budget, or has none, or is a budget of something that is not there."""
+    for kind in sorted(budgets.keys() | measured.keys()):
+        counts, allowed = measured.get(kind, {}), budgets.get(kind, {})
+        for name in sorted(counts | allowed):
+            count, budget = counts.get(name), allowed.get(name)
+            if count is None or budget is None or count > budget:
+                yield f"{kind} {name}: {count} of {budget}"
 
 
-class Walk:
-    """Which of the package's functions are called and left: a profile function of `sys`."""
-
-    def __init__(self) -> None:
-        """Know the package's files; note nothing yet."""
-        self.events: list[Event] | None = None
-        self._seen: set[FrameType] = set()
-        self._ours = {str(file): str(file.relative_to(ROOT)) for file in product()}
-
-    def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        """Note a call or a return of a function of ours; a coroutine returns at each pause."""
-        code = frame.f_code
-        file = self._ours.get(code.co_filename)
-        if file is None or code.co_name == "<module>" or event not in ("call", "return"):
-            return
-        begins = event == "call" and frame not in self._seen
-        self._seen.add(frame)  # which keeps it, so that no later one is taken for it
-        if self.events is not None:
-            entry = frame if code.co_name in TOOL_CALL + MODEL_ASK else None
-            self.events.append((begins, file, entry))
-
-
-def entered(events: list[Event]) -> set[str]:
-    """The files whose functions were entered for the first time."""
-    return {file for begins, file, _ in events if begins}
-
-
-def within(events: list[Event], name: str) -> list[set[str]]:
-    """For each call of a function of this name: the files entered until it has ended."""
-    frames = [frame for _, _, frame in events]
-    calls = {id(f): f for f in frames if f is not None and f.f_code.co_name == name}
-    return [
-        entered(events[frames.index(call) : len(frames) - frames[::-1].index(call)])
-        for call in calls.values()
-    ]
-
-
-def report(graph: str, events: list[Event]) -> None:
-    """Print the walk of one goal."""
-    say(f"files entered by {graph}", f"{len(entered(events)):6}")
-    for what, names in (("tool call", TOOL_CALL), ("model ask", MODEL_ASK)):
-        inside = [max(within(events, name), key=len, default=set()) for name in names]
-        missing = [name for name, files in zip(names, inside, strict=True) if not files]
-        note = f"  no {', '.join(missing)} was called" if missing else ""
-        say(f"    in one {what}", f"{len(set().union(*inside)):6}{note}")
-
-
-class Goal(NamedTuple):
-    """The smallest goal of a graph: what its models say."""
-
-    graph: str
-    script: dict[str, Any]
-
-
-CALL = {"name": "put", "args": {"name": "lamp"}, "id": "call_0"}
-TASK = {"id": "1", "description": "Put it", "priority": 1, "status": "pending"}
-DONE = {"summary": "It is put.", "taskCompleted": True, "shouldContinue": False}
-PASSED = {
-    "allCompleted": True, "userNeedsSatisfied": True, "overallFeedback": "fine",
-    "summary": "It is put.",
-    "tasks": [{"id": "1", "completed": True, "feedback": "ok", "evidence": ["1.1.0"]}],
-}  # fmt: skip
-MORE = 'I put it.\n\n<agent_meta>{"shouldContinue": true}</agent_meta>'
-END = 'It is put.\n\n<agent_meta>{"shouldContinue": false}</agent_meta>'
-GOALS = (
-    Goal(
-        "plan_execute_verify",
-        {
-            "planner": [{"summary": "the plan", "needsMorePlanning": False, "todos": [TASK]}],
-            "executor": [[CALL], DONE],
-            "verifier": [PASSED],
-        },
-    ),
-    Goal("react", {"thought": [MORE, END], "action": [[CALL]], "observation": ["It is put."]}),
-    Goal(
-        "prompt_flow",
-        {
-            "flow_planner": [{"steps": [{"id": "s1", "tool": "put", "arguments": CALL["args"]}]}],
-            "answerer": ["It is put. [s1]"],
-        },
-    ),
-)
-
-
-def put(name: str) -> str:
-    """Put a thing."""
-    return f"{name} is put"
-
-
-def run(goal: Goal, thread: str, folder: str, walk: Walk) -> list[Event]:
-    """What one goal calls on a new thread."""
-    import loopwright  # noqa: PLC0415 - its threads must begin under the profile function
-
-    assert Path(loopwright.__file__).parent == ROOT, "another loopwright is installed"
-    with loopwright.open_durability(f"sqlite:///{folder}/threads.db") as durability:
-        build = getattr(loopwright, f"build_{goal.graph}")
-        model = loopwright.ScriptedModel(goal.script)
-        graph = build(model=model, tools=[put], durability=durability)
-        request = {"messages": [("user", "Put the lamp.")]}
-        events = walk.events = []
-        outcome = graph.invoke(request, {"configurable": {"thread_id": thread}})["outcome"]
-        walk.events = None
-    assert outcome["status"] == "complete", outcome
-    assert outcome["spend"]["tool_calls"] == 1, outcome
-    return events
-
-
-def walk_through() -> None:
-    """Print how many files the smallest goal of each graph enters."""
-    walk = Walk()
-    sys.setprofile(walk)
-    threading.setprofile(walk)
-    walks: dict[str, list[Event]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for goal in GOALS:
-            run(goal, f"{goal.graph} warm", folder, walk)
-            walks[goal.graph] = run(goal, goal.graph, folder, walk)
-    sys.setprofile(None)
-    for graph, events in walks.items():
-        report(graph, events)
-
-
-def main() -> None:
-    """Measure and print."""
-    wanted = sys.argv[1:] or ["lines", "walk"]
-    if "lines" in wanted:
-        weigh()
-    if "walk" in wanted:
-        walk_through()
+def main() -> int:
+    """Print all numbers beside their budgets; 1 if one is over, or has none."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    budgets: Budgets = project["tool"]["house"]
+    measured = measure()
+    for kind, counts in measured.items():
+        for name, count in counts.items():
+            budget = budgets.get(kind, {}).get(name)
+            sys.stdout.write(f"  {kind:16} {name:20} {count:>7,} of {budget or 0:>7,}\n")
+    wrong = list(overruns(measured, budgets))
+    if wrong:
+        sys.stdout.write("\nOver budget, see Budgets in CONTRIBUTING.md:\n")
+        sys.stdout.writelines(f"  {line}\n" for line in wrong)
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

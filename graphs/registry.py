@@ -83,7 +83,7 @@ REGISTRY: Final[dict[str, Entry]] = {
     )
 }
 
-_PARTS: Final[dict[str, LoopGraph[Any, Any, Any, Any]]] = {
+PARTS: Final[dict[str, LoopGraph[Any, Any, Any, Any]]] = {
     task_execution.NAME: task_execution.graph,
     agent_loop.NAME: agent_loop.graph,
 }
@@ -107,7 +107,7 @@ def drawn_graph(name: str) -> LoopGraph[Any, Any, Any, Any]:
     Raises:
         SettingsError: There is no graph of this name.
     """
-    graphs = {entry.name: entry.graph for entry in REGISTRY.values()} | _PARTS
+    graphs = {entry.name: entry.graph for entry in REGISTRY.values()} | PARTS
     if name not in graphs:
         raise SettingsError(_none(name, graphs))
     return graphs[name]

@@ -63,7 +63,7 @@ from support.scripts import call, passed, plan, report, todo
 
 # Parts of programs that measure, and what measures the code itself.
 PARTS = {
-    "ledger_server.py", "killing.py", "flow_plans.py", "house.py",
+    "ledger_server.py", "killing.py", "flow_plans.py", "house.py", "walk.py",
     "bench.py", "contestants.py", "costs.py", "fleet.py", "growth.py", "model_server.py",
     "report.py", "worker.py",
 }  # fmt: skip
