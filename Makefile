@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help run dev test lint format typecheck coverage check bench docs ui house build
 PYTHON ?= python3
-ROOMS := calls cli doors flow graphs hooks models nodes prompts servers state tools turn ui
+ROOMS := calls cli flow graphs hooks models nodes policy prompts run servers state store stream text tools turn ui
 BIN := .venv/bin
 # The slow tests come first and stand together: a worker that has none left takes some from another.
 PARALLEL := -n auto --dist worksteal

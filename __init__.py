@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from .calls.policy import Policy, Rule
-    from .doors.durability import Durability, open_durability
-    from .doors.graph import LoopBuilder
-    from .doors.queue.turns import Turn
     from .graphs.customer_service import build_customer_service
     from .graphs.plan_execute_verify import build_plan_execute_verify
     from .graphs.prompt_flow import build_prompt_flow
@@ -18,8 +15,10 @@ if TYPE_CHECKING:
     from .models.lean import LeanChatOpenAI as LeanChatOpenAI
     from .models.reading import parse_executor, parse_planner, parse_verifier
     from .models.scripted import ScriptedModel
+    from .policy.table import PolicyTable
     from .prompts.agents import codebase_investigator, desk_agents
     from .prompts.prompt import PromptManager
+    from .run.graph import LoopBuilder
     from .state.context import Context
     from .state.contracts import ExecutorResponse, PlannerResponse, Todo, VerifierResponse
     from .state.definition import AgentDefinition, AgentLimits
@@ -39,11 +38,12 @@ if TYPE_CHECKING:
         ThreadNotFound,
         ToolServerError,
     )
-    from .state.journal import Journal
     from .state.outcome import Outcome
-    from .state.policy.table import PolicyTable
-    from .state.stream.replay import Replay
-    from .state.stream.streamed import stream_event
+    from .store.durability import Durability, open_durability
+    from .store.journal.port import Journal
+    from .store.work.turns import Turn
+    from .stream.replay import Replay
+    from .stream.streamed import stream_event
 
 # Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
 _HOMES: Final = {
@@ -52,21 +52,21 @@ _HOMES: Final = {
     "AnswerRejected": "state.errors",
     "Context": "state.context",
     "DatabaseError": "state.errors",
-    "Durability": "doors.durability",
+    "Durability": "store.durability",
     "ExecutorResponse": "state.contracts",
     "Hook": "hooks.contract",
-    "Journal": "state.journal",
+    "Journal": "store.journal.port",
     "LeanChatOpenAI": "models.lean",
-    "LoopBuilder": "doors.graph",
+    "LoopBuilder": "run.graph",
     "LoopwrightError": "state.errors",
     "ModelCallFailed": "state.errors",
     "ModelUnavailable": "state.errors",
     "Outcome": "state.outcome",
     "PlannerResponse": "state.contracts",
     "Policy": "calls.policy",
-    "PolicyTable": "state.policy.table",
+    "PolicyTable": "policy.table",
     "PromptManager": "prompts.prompt",
-    "Replay": "state.stream.replay",
+    "Replay": "stream.replay",
     "Rule": "calls.policy",
     "ScriptedModel": "models.scripted",
     "SettingsError": "state.errors",
@@ -79,7 +79,7 @@ _HOMES: Final = {
     "ThreadNotFound": "state.errors",
     "Todo": "state.contracts",
     "ToolServerError": "state.errors",
-    "Turn": "doors.queue.turns",
+    "Turn": "store.work.turns",
     "VerifierResponse": "state.contracts",
     "build_plan_execute_verify": "graphs.plan_execute_verify",
     "build_prompt_flow": "graphs.prompt_flow",
@@ -90,11 +90,11 @@ _HOMES: Final = {
     "codebase_investigator": "prompts.agents",
     "desk_agents": "prompts.agents",
     "hook": "hooks.contract",
-    "open_durability": "doors.durability",
+    "open_durability": "store.durability",
     "parse_executor": "models.reading",
     "parse_planner": "models.reading",
     "parse_verifier": "models.reading",
-    "stream_event": "state.stream.streamed",
+    "stream_event": "stream.streamed",
 }
 
 # Spelled out for type checkers; a test compares it with _HOMES. It lacks LeanChatOpenAI, so that

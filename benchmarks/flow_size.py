@@ -26,7 +26,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from loopwright import build_prompt_flow, open_durability
 from loopwright.calls.toolbox import Toolbox
 from loopwright.flow.checks import plan_flaws
-from loopwright.state.execution_plan import ExecutionPlan
+from loopwright.flow.execution_plan import ExecutionPlan
 
 SIZES = (1, 10, 100, 1_000)
 BESIDE = 10

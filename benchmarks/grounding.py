@@ -16,12 +16,12 @@ from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 
+from loopwright.policy.desk.grounding import Grounds, Text, unproven
 from loopwright.servers import knowledge
 from loopwright.servers.knowledge import Article
 from loopwright.servers.seed import sown
 from loopwright.servers.shop import Shop
 from loopwright.state.desk.claims import is_polite
-from loopwright.state.desk.grounding import Grounds, Text, unproven
 
 ROOT = Path(__file__).parents[1]
 WRITTEN = ROOT / "tests" / "fixtures" / "answers.yaml"

@@ -16,8 +16,8 @@ from typing import Any
 
 from flow_plans import drawn, plan_of
 
-from loopwright.state.canonical import estimate_tokens
-from loopwright.state.execution_plan import ExecutionPlan
+from loopwright.flow.execution_plan import ExecutionPlan
+from loopwright.text.canonical import estimate_tokens
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

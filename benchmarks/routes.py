@@ -22,9 +22,9 @@ from unit.models.test_offline import NOTES, Desk
 
 from loopwright import Context, ScriptedModel
 from loopwright.calls.toolbox import Toolbox
-from loopwright.doors.background import run_blocking
 from loopwright.graphs.registry import REGISTRY
 from loopwright.models.offline.model import OfflineModel
+from loopwright.run.background import run_blocking
 from loopwright.state.roles import TIERS
 from loopwright.state.route import Features, by_rule, telling
 from support.routed import TRIVIAL

@@ -10,9 +10,9 @@ from langgraph.types import Overwrite
 
 from ..state import questions
 from ..state.calls import GAVE_UP, CallState, CallsUpdate
-from ..state.canonical import hash_of
 from ..state.questions import ANSWERED_BY, Answer, Decision, DecisionKind, Said
-from ..state.told import say
+from ..text.canonical import hash_of
+from ..text.told import say
 from ..tools.catalog import CatalogTool
 from .call_records import Answered, PendingCall, unrun
 from .forms import SHOWN, fields_of, filled, form_question, reply_to, where_of

@@ -12,8 +12,8 @@ from typing_extensions import TypedDict
 from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
 from ..state.questions import By
-from ..state.stream.events import components_shown
-from ..state.told import say
+from ..stream.events import components_shown
+from ..text.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .items import SHOWN

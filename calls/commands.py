@@ -15,7 +15,7 @@ from langchain_core.messages import (
 from langgraph.types import Command, Overwrite
 
 from ..state.messages import signature
-from ..state.told import say
+from ..text.told import say
 from .call_records import CallRecord
 from .results import ToolResult, normalise, to_json
 

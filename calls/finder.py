@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..state.told import say
+from ..text.told import say
 from ..tools.catalog import FIND_TOOLS, CatalogTool, own_tool
 from ..tools.shelf import first_line
 from .results import ToolResult

@@ -9,10 +9,10 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 
 from ..state.calls import HOOK_STOP, call_id, stopped_by
-from ..state.canonical import shortened, storable_json
 from ..state.context import Context
-from ..state.secrets import MASK, Secrets, is_masked
-from ..state.told import say
+from ..text.canonical import shortened, storable_json
+from ..text.secrets import MASK, Secrets, is_masked
+from ..text.told import say
 from ..tools.arguments import check_arguments
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ..state.canonical import hash_of
-from ..state.policy.facts import Fact, Known, Unread, same
-from ..state.policy.table import Governed, PolicyTable, Ruling
+from ..policy.facts import Fact, Known, Unread, same
+from ..policy.table import Governed, PolicyTable, Ruling
 from ..state.questions import By
-from ..state.told import say
+from ..text.canonical import hash_of
+from ..text.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .call_records import PendingCall, changed

@@ -9,8 +9,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolCallId
 
-from ..doors.langgraph_keys import RUNTIME
-from ..state.told import say
+from ..store.base.langgraph_keys import RUNTIME
+from ..text.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.python_tools import RUNTIME_MODULE
 from ..turn.scope import RunScope

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ..state.canonical import storable
-from ..state.stream.components import COMPONENTS, OF_TOOLS, text_of
+from ..stream.components import COMPONENTS, OF_TOOLS, text_of
+from ..text.canonical import storable
 from .results import ToolResult, as_text
 
 SHOWN: Final = "components"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..state.calls import UNCERTAIN
-from ..state.canonical import hash_of
-from ..state.journal import End, Intent, Row, Verdict, Word
-from ..state.meters import DOUBTS, KIND, TOOL, measure
-from ..state.told import say
+from ..store.journal.port import End, Intent, Row, Verdict, Word
+from ..stream.meters import DOUBTS, KIND, TOOL, measure
+from ..text.canonical import hash_of
+from ..text.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .call_records import Answered, InDoubt, PendingCall, unrun

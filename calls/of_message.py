@@ -7,9 +7,9 @@ from typing import Any
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 
 from ..state.calls import call_id
-from ..state.canonical import hash_of, storable_json
 from ..state.messages import calls_in
-from ..state.told import say
+from ..text.canonical import hash_of, storable_json
+from ..text.told import say
 from ..tools.catalog import is_name, spelled_name
 from ..turn.scope import RunScope
 

@@ -16,7 +16,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..hooks.contract import Verdict
 from ..state.calls import HOOK_STOP, UNCERTAIN
-from ..state.told import say
+from ..text.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import refused_arguments, run_tool

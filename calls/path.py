@@ -13,12 +13,12 @@ from typing import Any, Final, cast
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from ..state.calls import GAVE_UP, SERVER_ASKS, UNCERTAIN, CallState, Evidence
-from ..state.canonical import canonical
-from ..state.journal import Intent, Row
-from ..state.repetition import Repeat, repeats
-from ..state.told import say
+from ..store.journal.port import Intent, Row
+from ..text.canonical import canonical
+from ..text.told import say
 from ..tools.mcp.call import Asked
 from ..turn import spans
+from ..turn.repetition import Repeat, repeats
 from ..turn.scope import RunScope
 from .approval import Decisions, Ready, decision_on, denied, in_one_pass, settle, settle_tail
 from .call_records import (

@@ -16,13 +16,13 @@ from typing import Any, Final, Literal, cast, get_args
 
 from typing_extensions import TypedDict
 
-from ..state.canonical import canonical
+from ..policy.table import PolicyTable
 from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
-from ..state.patterns import PatternError, is_found, why_wrong
-from ..state.policy.table import PolicyTable
 from ..state.questions import Remembered
-from ..state.told import say
+from ..text.canonical import canonical
+from ..text.patterns import PatternError, is_found, why_wrong
+from ..text.told import say
 from ..tools.catalog import CatalogTool
 from .tabled import by_table
 

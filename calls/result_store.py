@@ -11,9 +11,9 @@ from typing import Any, Final
 from langgraph.store.base import BaseStore
 
 from ..state.calls import results_of
-from ..state.canonical import storable, weigh
 from ..state.past import Past
-from ..state.told import say
+from ..text.canonical import storable, weigh
+from ..text.told import say
 from ..tools.catalog import READ_RESULT
 from .results import ToolResult, as_text, digest, failure, spelled
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
 
-from ..state.canonical import storable, storable_json
-from ..state.secrets import Secrets
-from ..state.told import say
+from ..text.canonical import storable, storable_json
+from ..text.secrets import Secrets
+from ..text.told import say
 from ..tools.values import NoJson, Returned, as_json, told
 
 _LEAVES: Final = 200

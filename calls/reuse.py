@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..state.calls import UNCERTAIN
-from ..state.canonical import canonical
 from ..state.context import Context
-from ..state.told import say
+from ..text.canonical import canonical
+from ..text.told import say
 from ..tools.catalog import CatalogTool
 from .call_records import Answered
 from .results import ToolResult

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..prompts.instructions import READ_SKILL, Instructions
-from ..state.told import say
+from ..text.told import say
 from ..tools.catalog import CatalogTool, own_tool
 from .results import ToolResult, failure
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..flow.references import MissingValue
 from ..state.flow import FlowStep, Shape, value_of
-from ..state.told import say
+from ..text.told import say
 from .call_records import CallRecord
 from .result_store import MISSING, ResultStore
 from .results import spelled

@@ -4,8 +4,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
-from ..state.policy.table import PolicyTable, in_language
-from ..state.told import say
+from ..policy.table import PolicyTable, in_language
+from ..text.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.python_tools import BUILT_IN
 

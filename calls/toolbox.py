@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 from langchain_core.messages import ToolMessage
 from langgraph.store.memory import InMemoryStore
 
-from ..doors.background import hop, run_blocking
+from ..run.background import hop, run_blocking
 from ..state.errors import SettingsError, SyncCallInLoop
-from ..state.secrets import Secrets
-from ..state.told import LANGUAGE, say
+from ..text.secrets import Secrets
+from ..text.told import LANGUAGE, say
 from ..tools.catalog import (
     FIND_TOOLS,
     READ_RESULT,

@@ -12,12 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from ..doors.durability import Durability
-from ..doors.threads.listing import GRAPH_KEY
 from ..prompts.agents import SHIPPED, read_agent
 from ..state.definition import AgentDefinition
 from ..state.environment import variable
 from ..state.errors import SettingsError
+from ..store.durability import Durability
+from ..store.threads.listing import GRAPH_KEY
 from .settings import DEFINED, Settings
 from .terminal import Output
 

@@ -13,11 +13,11 @@ from typing import Final
 from langgraph.runtime import RunControl
 from rich.text import Text
 
-from ..doors.durability import Durability
-from ..doors.threads.listing import EXPIRY
 from ..graphs.registry import builder_of
 from ..state.errors import LoopwrightError
-from ..state.units import plural
+from ..store.durability import Durability
+from ..store.threads.listing import EXPIRY
+from ..text.units import plural
 from .approvals import Asker
 from .ctrl_c import Back, CtrlC
 from .keyboard import Keyboard

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..doors.durability import Durability
-from ..doors.threads.desk import HandOver, hand_over
 from ..state.desk.conversation import AWAY
 from ..state.errors import SettingsError, ThreadBusy, ThreadNotFound
 from ..state.messages import calls_in
+from ..store.durability import Durability
+from ..store.threads.desk import HandOver, hand_over
 from .run import Session, opened
 from .settings import Settings, age_of, thread_named
 from .terminal import Code, Output, as_json, clean, short

@@ -6,10 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-from ..doors.durability import Durability
-from ..doors.graph import LoopGraph
-from ..doors.queue.turns import queue_of
+from ..run.graph import LoopGraph
 from ..state.errors import LoopwrightError, SettingsError
+from ..store.durability import Durability
+from ..store.work.turns import queue_of
 from .run import Graph
 from .terminal import LOG_FILE
 

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from ..state.calls import TRANSITIONS, step_of
 from ..state.roles import ROLES
-from ..state.stream.views import told_of_part
-from ..state.units import plural
+from ..stream.views import told_of_part
+from ..text.units import plural
 from .terminal import call_text, short
 
 UNFINISHED: Final = frozenset({"pending", "in_progress"})

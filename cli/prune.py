@@ -5,10 +5,10 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from ..doors.threads.what_stays import Pruned
 from ..state.environment import stated
 from ..state.errors import DatabaseError, SettingsError
-from ..state.units import plural, size_text
+from ..store.threads.what_stays import Pruned
+from ..text.units import plural, size_text
 from .settings import Settings, age_of, thread_named
 from .terminal import Code, Output, clean
 

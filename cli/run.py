@@ -13,11 +13,6 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 from rich.console import Console
 
-from ..doors.checkpoints.head import Head
-from ..doors.durability import Durability
-from ..doors.graph import LoopGraph
-from ..doors.locks.waiting import wait_of
-from ..doors.threads.listing import GRAPH_KEY
 from ..graphs.build import (
     default_company,
     default_instructions,
@@ -27,6 +22,7 @@ from ..graphs.build import (
 from ..graphs.registry import builder_of
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
+from ..run.graph import LoopGraph
 from ..state.context import Context
 from ..state.desk.conversation import said_around
 from ..state.errors import (
@@ -37,7 +33,11 @@ from ..state.errors import (
 )
 from ..state.messages import ROLE
 from ..state.roles import roles_of
-from ..state.stream.streamed import stream_event
+from ..store.checkpoints.head import Head
+from ..store.durability import Durability
+from ..store.locks.waiting import wait_of
+from ..store.threads.listing import GRAPH_KEY
+from ..stream.streamed import stream_event
 from .agents import AGENT_KEY, NamedAgent, agent_of, saved_with
 from .approvals import Asker, Question, given_answers
 from .progress import Event

@@ -19,7 +19,7 @@ from ..state.roles import GRAPHS
 from .terminal import quoted
 
 if TYPE_CHECKING:
-    from ..doors.durability import Durability
+    from ..store.durability import Durability
 
 DEFAULT_GRAPH: Final = "plan_execute_verify"
 PLANNED: Final = "prompt_flow"
@@ -125,7 +125,7 @@ class Settings:
 
     def open(self, **more: Any) -> "Durability":
         """Open the database, and where its long results are kept."""
-        from ..doors.durability import DEFAULT_URL, open_durability  # noqa: PLC0415 - heavy
+        from ..store.durability import DEFAULT_URL, open_durability  # noqa: PLC0415 - heavy
 
         results = self.results or variable(self.environ, "LOOPWRIGHT_RESULTS")
         return open_durability(self.database_url(DEFAULT_URL), results=results, **more)

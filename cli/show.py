@@ -8,21 +8,21 @@ from typing import Any, Final
 
 from ..calls.policy import Policy
 from ..calls.toolbox import Toolbox
-from ..doors import health
-from ..doors.background import run_blocking
-from ..doors.durability import DEFAULT_URL
 from ..graphs.build import default_company, default_instructions, default_mcp, default_policy
 from ..graphs.registry import drawn_graph
 from ..models.choice import OFFLINE, Chosen, Models, window_of
 from ..models.prices import price_of, unpriced
 from ..prompts.company import read_company
 from ..prompts.instructions import FILE, read_instructions
+from ..run.background import run_blocking
 from ..state.context import Context
 from ..state.environment import stated
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
-from ..state.units import plural
+from ..store import health
+from ..store.durability import DEFAULT_URL
+from ..text.units import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
 from .agents import named_agent

@@ -19,7 +19,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TextIO
 
-from ..doors.sqlite.file import OWN_FOLDER, close_to_others, make_folder
 from ..state.errors import (
     AnswerRejected,
     DatabaseError,
@@ -29,7 +28,8 @@ from ..state.errors import (
     ThreadBusy,
     ThreadError,
 )
-from ..state.secrets import own
+from ..store.sqlite.file import OWN_FOLDER, close_to_others, make_folder
+from ..text.secrets import own
 
 if sys.platform != "win32":
     import termios

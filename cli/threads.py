@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..doors.durability import Durability
-from ..doors.threads.listing import EXPIRY, ThreadSummary
 from ..state.errors import DatabaseError
-from ..state.intents import uncertain_call
-from ..state.units import size_text, span
+from ..store.durability import Durability
+from ..store.journal.intents import uncertain_call
+from ..store.threads.listing import EXPIRY, ThreadSummary
+from ..text.units import size_text, span
 from .settings import Settings, thread_named
 from .terminal import Code, Output, call_text, clean, short
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from langchain_core.messages import messages_from_dict
 
-from ..doors.queue.turns import Turn, queue_of
 from ..state.errors import SettingsError
+from ..store.work.turns import Turn, queue_of
 from .settings import Settings, thread_named
 from .terminal import Code, Output, clean, short
 from .threads import ago, table

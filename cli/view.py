@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ..state.contracts import FINISHED
 from ..state.plan import progress
-from ..state.units import plural
+from ..text.units import plural
 from .keyboard import Keyboard
 from .progress import UNFINISHED, Board, Event, Step, items_text, line_of, spend_text
 from .settings import NO_MODEL

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
-from ..doors.threads.listing import GRAPH_KEY
 from ..graphs.registry import builder_of
 from ..state.errors import SettingsError
+from ..store.threads.listing import GRAPH_KEY
 from .agents import saved_with
 from .own_graphs import own_graph
 from .run import Graph

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ..doors.durability import Durability
-from ..doors.hands import APART
-from ..doors.postgres.leases import LEASE
-from ..doors.postgres.pool import CONNECTIONS
-from ..doors.queue.turns import Turn, queue_of
-from ..doors.queue.worker import Worker
 from ..graphs.registry import REGISTRY, builder_of
+from ..run.worker import Worker
 from ..state.context import Context
 from ..state.errors import SettingsError
+from ..store.base.hands import APART
+from ..store.durability import Durability
+from ..store.postgres.leases import LEASE
+from ..store.postgres.pool import CONNECTIONS
+from ..store.work.turns import Turn, queue_of
 from .agents import agent_of
 from .own_graphs import own_graph
 from .run import Graph, built

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from ..state.calls import call_id, item_task
-from ..state.canonical import canonical, shortened
 from ..state.flow import FlowStep, reopened, was_made
 from ..state.plan import free_id
+from ..text.canonical import canonical, shortened
 from .items import sources_of
 from .order import in_plan_order, prints
 from .references import renamed

@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 
 from pydantic.alias_generators import to_camel
 
-from ..state.canonical import shortened
-from ..state.execution_plan import ExecutionPlan, PlanStep
 from ..state.flow import FlowStep, value_of
-from ..state.told import say
+from ..text.canonical import shortened
+from ..text.told import say
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN, promised_by
+from .execution_plan import ExecutionPlan, PlanStep
 from .expectations import flawed
 from .foreign import foreign_in
 from .items import flawed_each, read_of_item, read_of_list

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from ..state.canonical import canonical
-from ..state.told import say
+from ..text.canonical import canonical
+from ..text.told import say
 from ..tools.arguments import problems_of
 from .references import MissingValue, is_whole, malformed_in, references_in, resolve
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from ..state.canonical import shortened
-from ..state.told import say
+from ..text.canonical import shortened
+from ..text.told import say
 from .references import OPEN, literals_in
 
 _ID: Final = r"(?:steps?\.)?(?P<id>[\w-]+)"

@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ..state.calls import item_task
-from ..state.canonical import hash_of, shortened
-from ..state.execution_plan import PlanStep
 from ..state.flow import FlowStep, is_done
-from ..state.told import say
+from ..text.canonical import hash_of, shortened
+from ..text.told import say
+from .execution_plan import PlanStep
 from .references import (
     GLOBAL,
     ITEM,

@@ -9,10 +9,10 @@ from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
-from ..state.canonical import hash_of
-from ..state.execution_plan import ExecutionPlan, PlanStep
 from ..state.flow import FlowStep
 from ..state.plan import new_task
+from ..text.canonical import hash_of
+from .execution_plan import ExecutionPlan, PlanStep
 from .items import sources_of
 from .references import GLOBAL, ITEM, MissingValue, references_in, resolve
 from .when import needs_of

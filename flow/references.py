@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ..state.canonical import shortened
-from ..state.secrets import MASK
-from ..state.told import LANGUAGE, say
+from ..text.canonical import shortened
+from ..text.secrets import MASK
+from ..text.told import LANGUAGE, say
 
 GLOBAL: Final = "global"
 """The root by which references read the plan's variables."""

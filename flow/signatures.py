@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from ..state.canonical import shortened
-from ..state.told import say
+from ..text.canonical import shortened
+from ..text.told import say
 from ..tools.arguments import fit, problems_of, unsafe_part
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN

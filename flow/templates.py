@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..state.execution_plan import ExecutionPlan, PlanStep
-from ..state.told import say
+from ..text.told import say
+from .execution_plan import ExecutionPlan, PlanStep
 from .references import GLOBAL, Reference, listed, references_in
 from .when import reads_of
 

@@ -8,7 +8,7 @@ comparison that does not hold decides, else one of which nobody can tell.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..state.told import say
+from ..text.told import say
 from .expectations import Comparison, Malformed, compare, read_condition
 from .items import sources_of
 from .references import GLOBAL, MissingValue, Reference, meaning_of, references_in

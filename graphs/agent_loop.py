@@ -12,26 +12,26 @@ from typing import Any, Literal, get_args, get_type_hints
 from langgraph.graph import END, START
 
 from ..calls.approval import next_step
-from ..doors.graph import LoopBuilder
-from ..nodes.agent.agent import Agent
 from ..nodes.agent.agent_turn import agent_turn, ended_by_calls
 from ..nodes.agent.check_limits import check_limits
 from ..nodes.agent.check_loop import check_loop
+from ..nodes.agent.compress import compress
 from ..nodes.agent.final_warning import final_warning
-from ..nodes.agent.memory.compress import compress
+from ..nodes.agent.review_plan import review_todos
+from ..nodes.agent.shared.agent import Agent
+from ..nodes.agent.shared.watch import sign_of
 from ..nodes.agent.team.approval import approve_delegation
 from ..nodes.agent.team.background import accompanied
 from ..nodes.agent.team.crew import RunAgent
 from ..nodes.agent.team.delegate import delegate
-from ..nodes.agent.team.delegate_to_agent import Team, known_to
 from ..nodes.agent.team.gather import gather
-from ..nodes.agent.todos.review_plan import review_todos
+from ..nodes.agent.tools.delegate_to_agent import Team, known_to
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
+from ..run.graph import LoopBuilder
 from ..state.agent import WARNED, AgentInput, AgentState, is_long, reached
 from ..state.context import Context
 from ..state.definition import AgentDefinition
-from ..state.watch import sign_of
 from .build import served_parts
 
 NAME = "agent_loop"

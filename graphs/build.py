@@ -22,10 +22,6 @@ from typing_extensions import TypedDict, Unpack
 from ..calls.policy import PolicyLike
 from ..calls.skills import skill_reader
 from ..calls.toolbox import Toolbox
-from ..doors.durability import Durability, open_durability
-from ..doors.graph import LoopBuilder, LoopGraph
-from ..doors.journal.recorder import Recorder
-from ..doors.locks.held import LockedBy
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, sessions
 from ..models.choice import Models
@@ -34,13 +30,17 @@ from ..models.typed_result import ResultSchema, ResultType
 from ..nodes.parts import Parts
 from ..prompts.instructions import read_instructions
 from ..prompts.prompt import PromptManager, known_language
-from ..state.ceiling import read_ceiling, tightened
+from ..run.ceiling import read_ceiling, tightened
+from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.environment import stated, variable
 from ..state.errors import SettingsError
-from ..state.journal import Journal
 from ..state.loop import LoopOutput
 from ..state.roles import roles_of
+from ..store.durability import Durability, open_durability
+from ..store.journal.port import Journal
+from ..store.journal.recorder import Recorder
+from ..store.locks.held import LockedBy
 from ..tools.catalog import Catalog
 from ..tools.python_tools import PythonTool
 from ..turn.telling import telling

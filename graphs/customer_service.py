@@ -11,33 +11,33 @@ from langgraph.graph import START
 from typing_extensions import Unpack
 
 from ..calls.approval import next_step
-from ..doors.graph import LoopBuilder, LoopGraph
-from ..nodes.agent.team.delegate_to_agent import team_of
+from ..nodes.agent.tools.delegate_to_agent import team_of
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..nodes.desk.act import act, ended_by_calls
 from ..nodes.desk.check import check
 from ..nodes.desk.close import close
 from ..nodes.desk.confirm import confirm
-from ..nodes.desk.desk import Desk
 from ..nodes.desk.finish import desk_finish
 from ..nodes.desk.human.hand_off import hand_off
 from ..nodes.desk.human.rescue import or_a_human
 from ..nodes.desk.human.with_human import with_human
 from ..nodes.desk.intake import desk_intake
+from ..nodes.desk.shared.desk import Desk
 from ..nodes.desk.strategy import strategy
 from ..nodes.desk.team.consult import consult
 from ..nodes.desk.understand import understand
 from ..nodes.parts import Parts
+from ..policy.desk.company import Company
+from ..policy.table import PolicyTable
 from ..prompts.agents import as_agent
 from ..prompts.company import read_company
+from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.definition import AgentDefinition
-from ..state.desk.company import Company
 from ..state.desk.conversation import HANDED_OVER, DeskState
 from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
-from ..state.policy.table import PolicyTable
 from .agent_loop import runs_of
 from .build import (
     BuildOptions,

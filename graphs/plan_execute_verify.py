@@ -6,7 +6,6 @@ from typing import Literal
 from langgraph.graph import START
 from typing_extensions import Unpack
 
-from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.parts import Parts
 from ..nodes.plan.ask_user import ask_user
 from ..nodes.plan.finish import finish
@@ -15,6 +14,7 @@ from ..nodes.plan.planner import planner
 from ..nodes.plan.review_plan import review_plan
 from ..nodes.plan.verifier import verifier
 from ..nodes.plan.work import work
+from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
 from .build import BuildOptions, build, documented, outer_builder, served_parts

@@ -7,7 +7,7 @@ from langgraph.graph import START
 from typing_extensions import Unpack
 
 from ..calls.approval import next_step, undecided
-from ..doors.graph import LoopBuilder, LoopGraph
+from ..flow.execution_plan import ExecutionPlan
 from ..nodes.approve import approve
 from ..nodes.flow.answer_flow import answer_flow
 from ..nodes.flow.check_flow import check_flow
@@ -18,9 +18,9 @@ from ..nodes.flow.recover import recover
 from ..nodes.flow.review_flow import review_flow
 from ..nodes.flow.run_flow import asks_next, run_flow
 from ..nodes.parts import Parts
+from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.errors import SettingsError
-from ..state.execution_plan import ExecutionPlan
 from ..state.flow import FlowInput, FlowState, failed_steps
 from ..state.loop import LoopOutput
 from ..tools.python_tools import with_llm_call

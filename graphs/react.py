@@ -7,7 +7,6 @@ from langgraph.graph import START
 from typing_extensions import Unpack
 
 from ..calls.approval import next_step
-from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools, turn_ended
 from ..nodes.parts import Parts
@@ -17,6 +16,7 @@ from ..nodes.react.intake import react_intake
 from ..nodes.react.observation import observation
 from ..nodes.react.phases import only_found
 from ..nodes.react.thought import thought
+from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from ..state.react import Observe, ReactState

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..doors.graph import LoopGraph
+from ..run.graph import LoopGraph
 from ..state.errors import SettingsError
 from . import (
     agent_loop,

@@ -8,7 +8,6 @@ from typing import Any, Final, Literal
 from langgraph.graph import START
 from typing_extensions import Unpack
 
-from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.parts import Parts
 from ..nodes.route.choose import choose
 from ..nodes.route.direct import direct
@@ -16,6 +15,7 @@ from ..nodes.route.finish import route_finish
 from ..nodes.route.inside import inside
 from ..nodes.route.intake import route_intake
 from ..nodes.route.judge import judge
+from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from ..state.outcome import Way

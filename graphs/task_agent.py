@@ -8,14 +8,14 @@ from typing import Literal
 from langgraph.graph import START
 from typing_extensions import Unpack
 
-from ..doors.graph import LoopBuilder, LoopGraph
-from ..nodes.agent.agent import Agent
 from ..nodes.agent.finish import agent_finish
 from ..nodes.agent.intake import agent_intake
-from ..nodes.agent.team.delegate_to_agent import known_to, team_of
-from ..nodes.agent.todos.write_todos import write_todos
+from ..nodes.agent.shared.agent import Agent
+from ..nodes.agent.tools.delegate_to_agent import known_to, team_of
+from ..nodes.agent.tools.write_todos import write_todos
 from ..nodes.parts import Parts
 from ..prompts.agents import as_agent
+from ..run.graph import LoopBuilder, LoopGraph
 from ..state.agent import TaskAgentState
 from ..state.context import Context
 from ..state.definition import AgentDefinition

@@ -9,11 +9,11 @@ from typing import Literal
 from langgraph.graph import START
 
 from ..calls.approval import next_step
-from ..doors.graph import LoopBuilder
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
 from ..nodes.plan.executor import ended_by_calls, executor
+from ..run.graph import LoopBuilder
 from ..state.context import Context
 from ..state.loop import TaskInput, TaskState
 from .build import served_parts

@@ -13,8 +13,8 @@ from pydantic.alias_generators import to_camel, to_snake
 from typing_extensions import TypedDict
 
 from ..state.errors import SettingsError
-from ..state.patterns import is_found, why_wrong
-from ..state.told import say
+from ..text.patterns import is_found, why_wrong
+from ..text.told import say
 
 HookEvent = Literal[
     "BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel", "BeforeToolSelection", "BeforeTool",

@@ -21,7 +21,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.context import Emit, OpenSession, Session
 from ..state.errors import SettingsError
-from ..state.told import say
+from ..text.told import say
 from .contract import (
     MATCHED,
     NOTHING,

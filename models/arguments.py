@@ -13,7 +13,7 @@ from langchain_core.messages import (
     ToolCallChunk,
 )
 
-from ..state.canonical import storable
+from ..text.canonical import storable
 
 _SHORT: Final = 10_000
 _MORE: Final = 50

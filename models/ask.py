@@ -21,7 +21,7 @@ from ..state.contracts import Contract
 from ..state.errors import LoopwrightError, ModelCallFailed, RequestTooLong
 from ..state.messages import calls_in
 from ..state.outcome import Spend, add_spend, model_spend
-from ..state.told import say
+from ..text.told import say
 from ..turn import spans
 from ..turn.budget import Limit
 from ..turn.scope import RunScope

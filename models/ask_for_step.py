@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from ..flow.expectations import unexpected
 from ..state.outcome import Spend
-from ..state.told import say
+from ..text.told import say
 from ..tools.python_tools import unfenced
 from ..turn.scope import RunScope
 from .ask import Answer, ask

@@ -13,9 +13,9 @@ from typing import Final, Protocol
 import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
 from langchain_core.messages import AIMessage, AIMessageChunk
 
-from ..doors.message_stream import Shown, begin_draft
-from ..state.canonical import storable
+from ..run.message_stream import Shown, begin_draft
 from ..state.messages import REASONING, ROLE
+from ..text.canonical import storable
 from ..turn.scope import RunScope
 from .refusals import Quirks
 from .veil import Musings, Veil

@@ -21,7 +21,7 @@ from ..hooks.registry import Hooks
 from ..state.attachments import blocks_in
 from ..state.context import Emit
 from ..state.messages import calls_in
-from ..state.told import say
+from ..text.told import say
 from ..turn.budget import Limit
 from .choice import Chosen
 from .reading import Reading

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.alias_generators import to_snake
 
-from ..doors.message_stream import begin_draft
+from ..run.message_stream import begin_draft
 from ..state.messages import ROLE
 from ..turn.scope import RunScope
 

@@ -16,10 +16,10 @@ from json_repair import repair_json
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
-from ..state.canonical import DEEPEST
 from ..state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
 from ..state.messages import calls_in
-from ..state.told import ENGLISH, SENTENCES, say
+from ..text.canonical import DEEPEST
+from ..text.told import ENGLISH, SENTENCES, say
 
 C = TypeVar("C", bound=Contract)
 Check = Callable[[C], list[str]]

@@ -25,8 +25,8 @@ from pydantic import ValidationError
 from ..state.attachments import blocks_in
 from ..state.contracts import Contract
 from ..state.messages import calls_in
-from ..state.secrets import own
-from ..state.told import say
+from ..text.secrets import own
+from ..text.told import say
 
 _FIRST_DELAY: Final = 0.5
 _LONGEST_DELAY: Final = 30.0

@@ -12,9 +12,9 @@ from langchain_core.messages import AIMessage
 from pydantic import ConfigDict, StrictBool
 
 from ..state.contracts import Contract, Text
-from ..state.empty_phrases import says_nothing
 from ..state.messages import is_words
-from ..state.told import say
+from ..text.empty_phrases import says_nothing
+from ..text.told import say
 from .reading import Reading, extract, field_names, read_answer, read_object, spoken, unusable
 
 TAG_NAME: Final = r"agent[\s_-]?meta"

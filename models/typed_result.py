@@ -13,10 +13,10 @@ from pydantic.errors import PydanticUserError
 from referencing import Registry
 
 from ..prompts.prompt import sections
-from ..state.canonical import beginning_of, storable_json
 from ..state.errors import SettingsError
 from ..state.outcome import Spend
-from ..state.told import say
+from ..text.canonical import beginning_of, storable_json
+from ..text.told import say
 from ..tools.python_tools import unfenced
 from ..turn.end import Facts
 from ..turn.scope import RunScope

@@ -20,8 +20,8 @@ from ..state.calls import (
 )
 from ..state.context import Context
 from ..state.outcome import Spend
-from ..state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, strikes_of
-from ..state.told import say
+from ..text.told import say
+from ..turn.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, strikes_of
 from ..turn.scope import RunScope, scope_of
 from .parts import Parts
 

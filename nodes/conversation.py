@@ -15,9 +15,9 @@ from langchain_core.messages import (
 from ..calls.of_message import spelled_calls
 from ..models.drafts import thinking, without_thoughts
 from ..prompts.prompt import section
-from ..state.canonical import storable
 from ..state.messages import REASONING, is_words, signature
-from ..state.told import say
+from ..text.canonical import storable
+from ..text.told import say
 from ..turn.scope import RunScope
 
 _OURS: Final = frozenset({"human", "ai", "tool"})

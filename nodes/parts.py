@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from ..calls.toolbox import Toolbox
-from ..doors.locks.held import LockedBy
 from ..models.choice import Models
 from ..models.typed_result import ResultSchema, typed_result
 from ..state.loop import LoopState
+from ..store.locks.held import LockedBy
 from ..turn.begin import Missing, with_request
 from ..turn.end import Typed
 from ..turn.scope import GraphParts, RunScope

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ..state.desk.company import COMPANY_FILE, Company
+from ..policy.desk.company import COMPANY_FILE, Company
 from ..state.errors import SettingsError
 
 _POLICY: Final = "policy.yaml"
@@ -36,7 +36,7 @@ def read_company(folder: str | Path) -> Company:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    from ..state.policy.parts import read_yaml  # noqa: PLC0415 - only a desk pays for it
+    from ..policy.parts import read_yaml  # noqa: PLC0415 - only a desk pays for it
 
     try:
         said = read_yaml(file.read_text(encoding="utf-8-sig"))

@@ -15,7 +15,7 @@ def read_front_matter(text: str) -> tuple[dict[str, Any], str]:
     Raises:
         ValueError: There is none, or it cannot be read; says why, to follow the file's name.
     """
-    from ..state.policy.parts import read_yaml  # noqa: PLC0415 - who has such files pays for it
+    from ..policy.parts import read_yaml  # noqa: PLC0415 - who has such files pays for it
 
     found = _FORM.match(text)
     if found is None:

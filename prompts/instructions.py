@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ..state.errors import SettingsError
-from ..state.told import say
+from ..text.told import say
 from .front_matter import read_front_matter
 
 FILE: Final = "AGENTS.md"

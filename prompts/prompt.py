@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ..state.errors import SettingsError
 from ..state.roles import ROLES, shared_template
-from ..state.told import (
+from ..text.told import (
     ENGLISH,
     FILE,
     FILES,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Final
 
-from ..state.words import folded
+from ..text.words import folded
 
 NAMES: Final = (
     "additional_context", "answers", "conversation", "earlier_evidence", "evidence",

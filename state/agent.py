@@ -10,6 +10,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
+from ..stream.shown import EVIDENCE
 from .calls import CallState, CallsUpdate, Evidence
 from .context import Context
 from .definition import AgentLimits
@@ -18,7 +19,6 @@ from .messages import Messages, since
 from .outcome import Reason, Spend
 from .plan import Task, merge_tasks
 from .snapshot import TARGET_SHARE, TURN_LIMIT, newest
-from .stream.shown import EVIDENCE
 from .window import tokens_in
 
 MAIN: Final = "agent"

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
-from .told import say
+from ..text.told import say
 
 Block = dict[str, Any]
 

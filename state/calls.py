@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .canonical import storable
+from ..text.canonical import storable
 from .grown import GrowingChannel, Grown
 from .messages import Messages
 from .outcome import Spend, add_spend

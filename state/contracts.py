@@ -21,9 +21,9 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from .canonical import storable
-from .empty_phrases import says_nothing
-from .told import say
+from ..text.canonical import storable
+from ..text.empty_phrases import says_nothing
+from ..text.told import say
 
 TaskStatus = Literal[
     "pending", "in_progress", "completed", "failed", "skipped", "cancelled", "blocked"

@@ -10,8 +10,8 @@ from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
+from ..flow.execution_plan import Strategy
 from .calls import CallState, CallsUpdate
-from .execution_plan import Strategy
 from .loop import LoopInput, LoopState, LoopUpdate
 from .plan import Task, merge_tasks
 

@@ -17,11 +17,11 @@ from langchain_core.messages import (
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Overwrite
 
+from ..text.canonical import beginning_of, weigh
+from ..text.told import say
 from .attachments import Block, blocks_in, names_at, shown_blocks
-from .canonical import beginning_of, weigh
 from .errors import SettingsError
 from .grown import GrowingChannel, Grown
-from .told import say
 
 
 def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMessage]:

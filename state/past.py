@@ -9,12 +9,12 @@ from typing import Annotated, Any, Final
 
 from langgraph.channels.delta import DeltaChannel
 
+from ..text.canonical import beginning_of, canonical, shortened
+from ..text.told import say
 from .attachments import Block
 from .calls import Evidence
-from .canonical import beginning_of, canonical, shortened
 from .messages import Conversation
 from .proof import citable
-from .told import say
 
 MOST_KEPT: Final = 300
 """Records of earlier turns; with them go the oldest of those that hold more than this text:"""

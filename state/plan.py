@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from typing_extensions import TypedDict
 
+from ..text.told import say
 from .contracts import FINISHED, TaskStatus, Todo, may_change, read_status
 from .grown import Grown
 from .questions import question
-from .told import say
 
 
 class Task(TypedDict, total=False):

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
+from ..text.told import say
 from .calls import GAVE_UP, UNCERTAIN, Evidence
 from .contracts import TaskVerdict, VerifierResponse
 from .plan import Task, is_left_out, requested
-from .told import say
 
 
 def admissible(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> list[Evidence]:

@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, Required
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from typing_extensions import TypedDict
 
-from .canonical import storable
-from .told import say
+from ..text.canonical import storable
+from ..text.told import say
 
 Allowed = Literal["decide", "settle", "respond"]
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal, get_args
 from langchain_core.messages import AnyMessage, RemoveMessage
 from pydantic import BeforeValidator, Field
 
+from ..text.canonical import weigh
 from .calls import Evidence
-from .canonical import weigh
 from .context import Context
 from .contracts import Contract, Text, read_word
 from .loop import LoopState, LoopUpdate

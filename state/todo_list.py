@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from ..text.told import say
 from .calls import Evidence
 from .contracts import FINISHED, STATUSES, TaskStatus, read_status
 from .plan import Task, fingerprint, free_id
-from .told import say
 
 WRITE_TODOS: Final = "write_todos"
 LARGE: Final = 3

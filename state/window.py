@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from .canonical import estimate_tokens
+from ..text.canonical import estimate_tokens
 from .messages import TOLD, calls_in
 
 _IMAGE: Final = 3_000

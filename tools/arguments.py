@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from ..state.canonical import DEEPEST, storable_json
-from ..state.told import say
+from ..text.canonical import DEEPEST, storable_json
+from ..text.told import say
 from .schemas import Schema
 
 _SHOWN_SCHEMA: Final = 1_500

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 
-from ..state.canonical import canonical
-from ..state.patterns import why_wrong
 from ..state.roles import ROLES
-from ..state.told import say
+from ..text.canonical import canonical
+from ..text.patterns import why_wrong
+from ..text.told import say
 from .arguments import allowed, fit
 from .mcp.config import ServerConfig
 from .mcp.place import Listing

@@ -1,6 +1,6 @@
 """A ranked keyword search over named texts: BM25, for tools and for what was said before. Pure.
 
-Words are read the same way in what is searched and in what is asked: see `state/words.py`.
+Words are read the same way in what is searched and in what is asked: see `text/words.py`.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
-from ..state.words import stem, words_in
+from ..text.words import stem, words_in
 
 _KIN: Final = """\
 delete remove erase drop / create make add new open / change edit update modify replace

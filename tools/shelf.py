@@ -11,8 +11,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final, Protocol
 
-from ..state.told import say
-from ..state.words import words_of
+from ..text.told import say
+from ..text.words import words_of
 from .search import Search, searched
 
 MOST_TOOLS: Final = 30

@@ -16,8 +16,8 @@ from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ..state.canonical import DEEPEST, canonical, storable_json
-from ..state.told import say
+from ..text.canonical import DEEPEST, canonical, storable_json
+from ..text.told import say
 
 _MOST: Final = 100_000
 """Items that are taken from a generator; one that has more may never end."""

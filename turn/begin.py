@@ -15,16 +15,16 @@ from langgraph.types import Overwrite
 
 from ..state.attachments import blocks_in
 from ..state.calls import UNCERTAIN, Evidence, merge_records, step_of
-from ..state.canonical import canonical
-from ..state.journal import Row
 from ..state.loop import FOLDED, LoopState, LoopUpdate
 from ..state.messages import ROLE, STEERS, repairs, request_place
 from ..state.migrations import SCHEMA_VERSION
 from ..state.outcome import Spend, add_spend
 from ..state.plan import Task, merge_tasks
-from ..state.stream.events import superseded
-from ..state.stream.shown import answer_to, answers_from, unanswered
-from ..state.told import say
+from ..store.journal.port import Row
+from ..stream.events import superseded
+from ..stream.shown import answer_to, answers_from, unanswered
+from ..text.canonical import canonical
+from ..text.told import say
 from .scope import RunScope
 
 S = TypeVar("S", bound=LoopState)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ..state.context import Context
 from ..state.outcome import Reason, Spend
-from ..state.tab import Tab
+from ..store.journal.tab import Tab
 
 Limit = Literal["model_calls", "tool_calls", "tokens", "seconds", "usd"]
 

@@ -10,18 +10,18 @@ from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 
 from ..hooks.contract import Verdict
 from ..state.calls import GAVE_UP, UNCERTAIN, Evidence, join_texts, step_of
-from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import ANSWER, PACKAGE, REJECTED, request_place, signature
-from ..state.meters import AGENT, RUNS, STATUS, measure
 from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome, add_spend
 from ..state.plan import Task, is_left_out
-from ..state.repetition import LOOP_DETECTED
-from ..state.stream.components import removed_under
-from ..state.stream.shown import last_words, made_whole
-from ..state.told import say
+from ..store.journal.intents import uncertain_call
+from ..stream.components import removed_under
+from ..stream.meters import AGENT, RUNS, STATUS, measure
+from ..stream.shown import last_words, made_whole
+from ..text.told import say
 from .begin import DROPPED
 from .budget import unpriced
+from .repetition import LOOP_DETECTED
 from .scope import RunScope
 
 _STATUS: Final[dict[Reason, OutcomeStatus]] = {

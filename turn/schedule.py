@@ -17,8 +17,8 @@ from langgraph.func import task
 from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 
-from ..doors.locks.control import wished
 from ..state.outcome import Spend, add_spend
+from ..store.locks.control import wished
 from .scope import RunScope, around
 
 R = TypeVar("R")

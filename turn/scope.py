@@ -16,24 +16,24 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from ..doors.checkpoints.threaded import ThreadedSaver
-from ..doors.journal.recorder import Recorder
-from ..doors.langgraph_keys import SAVER, without_values
-from ..doors.locks.control import wish_of, wished
-from ..doors.runs.outside import from_outside, identity
 from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
 from ..prompts.instructions import Instructions
 from ..prompts.prompt import PromptManager, sections
+from ..run.outside import from_outside, identity
 from ..state.attachments import Block
 from ..state.calls import CallState, Evidence
 from ..state.context import SESSION_KEY, STARTUP, Context, Emit, Session, context_of
-from ..state.journal import FENCE_KEY, Fence, Row
 from ..state.loop import PUBLIC, LoopState
 from ..state.outcome import Spend, add_spend
 from ..state.past import Past
-from ..state.stream.shown import EVIDENCE
-from ..state.told import LANGUAGE, SENTENCES, known_as
+from ..store.base.langgraph_keys import SAVER, without_values
+from ..store.checkpoints.threaded import ThreadedSaver
+from ..store.journal.port import FENCE_KEY, Fence, Row
+from ..store.journal.recorder import Recorder
+from ..store.locks.control import wish_of, wished
+from ..stream.shown import EVIDENCE
+from ..text.told import LANGUAGE, SENTENCES, known_as
 from .budget import Budget, share_of
 from .telling import emit_to
 

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 from langchain_core.messages import AIMessage
 from langgraph.errors import GraphBubbleUp
 
-from ..state.meters import AGENT, ERROR, OPERATION, TOKENS, measure, metered
 from ..state.roles import ROLE_METADATA
+from ..stream.meters import AGENT, ERROR, OPERATION, TOKENS, measure, metered
 from .scope import RunScope
 
 TASK, CALL, TURN = "loopwright/task", "loopwright/call", "loopwright/turn"

@@ -18,15 +18,15 @@ from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.types import Command, Interrupt
 
-from ..doors.builder import Node
-from ..doors.checkpoints.head import add_around
+from ..run.builder import Node
 from ..state.context import Emit
 from ..state.loop import LoopState
-from ..state.meters import AGENT, KIND, QUESTIONS, measure, metered
-from ..state.stream.components import Component
-from ..state.stream.events import OF_CALLS, OF_PHASES, Event, Kept, brief, call_around, subject_of
-from ..state.stream.shown import asked, news, place_of
-from ..state.stream.views import components_of
+from ..store.checkpoints.head import add_around
+from ..stream.components import Component
+from ..stream.events import OF_CALLS, OF_PHASES, Event, Kept, brief, call_around, subject_of
+from ..stream.meters import AGENT, KIND, QUESTIONS, measure, metered
+from ..stream.shown import asked, news, place_of
+from ..stream.views import components_of
 
 log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())  # a program without logging is told by the stream alone

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ..doors.graph import LoopGraph
+from ..run.graph import LoopGraph
 from ..state.errors import LoopwrightError
 from ..state.questions import ANSWERED_BY, is_operators
 from .ag_ui_events import EventEncoder, Told, ag, outcome_of

@@ -8,7 +8,7 @@ import sys
 
 from pydantic.json_schema import models_json_schema
 
-from ..state.stream.components import COMPONENTS
+from ..stream.components import COMPONENTS
 
 
 def props_schema() -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-from ...state.canonical import beginning_of
+from ...text.canonical import beginning_of
 from ...tools.python_tools import LLM_CALL
 from .matching import (
     POINTS_BACK,

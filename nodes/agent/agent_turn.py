@@ -28,17 +28,17 @@ from ...state.errors import RequestTooLong
 from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
 from ...state.snapshot import TARGET_SHARE
-from ...state.watch import begun
 from ...state.window import tokens_in, tokens_of
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope
 from ..call_tools import turn_ended
 from ..conversation import own
-from .agent import Agent
-from .drafts import drafts_of
-from .requests import message_name, opening
-from .todos.write_todos import held_for_review
+from .shared.agent import Agent
+from .shared.drafts import drafts_of
+from .shared.requests import message_name, opening
+from .shared.watch import begun
+from .tools.write_todos import held_for_review
 
 _MOST_ASKS = 2
 

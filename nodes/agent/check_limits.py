@@ -4,7 +4,7 @@ from langgraph.runtime import Runtime
 
 from ...state.agent import AgentState, AgentUpdate, reached
 from ...state.context import Context
-from .agent import Agent
+from .shared.agent import Agent
 
 
 async def check_limits(

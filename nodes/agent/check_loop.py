@@ -8,17 +8,17 @@ from langgraph.runtime import Runtime
 
 from ...models.ask import ask
 from ...state.agent import MODEL_TURN, AgentState, AgentUpdate, asked_for
-from ...state.canonical import shortened
 from ...state.context import Context
 from ...state.contracts import LoopVerdict
 from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...state.outcome import Spend, add_spend
-from ...state.repetition import LAST_STRIKE
-from ...state.told import say
-from ...state.watch import Sign, looked, sign_of
+from ...text.canonical import shortened
+from ...text.told import say
+from ...turn.repetition import LAST_STRIKE
 from ...turn.scope import RunScope
-from .agent import Agent
-from .requests import behind_newest
+from .shared.agent import Agent
+from .shared.requests import behind_newest
+from .shared.watch import Sign, looked, sign_of
 
 _ROLE: Final = "loop_judge"
 _SEEN: Final = 20

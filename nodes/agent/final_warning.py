@@ -12,13 +12,13 @@ from ...models.thoughts import read_words
 from ...state.agent import COMPLETE_TASK, MODEL_TURN, AgentState, AgentUpdate, Report
 from ...state.context import Context
 from ...state.messages import ENDS
-from ...state.stream.shown import answer_to
-from ...state.told import say
+from ...stream.shown import answer_to
+from ...text.told import say
 from ..conversation import own
-from .agent import Agent
-from .complete_task import saved
-from .drafts import drafts_of
-from .requests import message_name, opening
+from .shared.agent import Agent
+from .shared.drafts import drafts_of
+from .shared.requests import message_name, opening
+from .tools.complete_task import saved
 
 
 async def final_warning(

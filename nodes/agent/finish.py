@@ -12,9 +12,9 @@ from ...state.calls import Evidence
 from ...state.context import Context
 from ...state.messages import is_words, signature
 from ...state.proof import undone
-from ...state.stream.shown import next_message
 from ...state.todo_list import open_in_words
-from ...state.told import say
+from ...stream.shown import next_message
+from ...text.told import say
 from ...turn.end import (
     Facts,
     answer_id,
@@ -26,8 +26,8 @@ from ...turn.end import (
     refusal,
 )
 from ...turn.scope import scope_of
-from .agent import Agent
-from .requests import signed
+from .shared.agent import Agent
+from .shared.requests import signed
 
 _REFUSALS = frozenset({"denied", "rejected", "not_interactive", "expired", "uncertain"})
 

@@ -6,8 +6,8 @@ from ...state.agent import TaskAgentState, TaskAgentUpdate, limits_of
 from ...state.context import Context
 from ...turn.begin import answered, begin_turn
 from ...turn.scope import RunScope, scope_of
-from .agent import Agent
-from .requests import behind_newest
+from .shared.agent import Agent
+from .shared.requests import behind_newest
 from .team.background import cut_off_beside
 from .team.delegate import how_cut_off
 

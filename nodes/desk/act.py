@@ -18,16 +18,16 @@ from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate
 from ...state.messages import signature
-from ...state.repetition import LOOP_DETECTED
-from ...state.stream.shown import next_message
-from ...state.told import say
+from ...stream.shown import next_message
+from ...text.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import answer_id
+from ...turn.repetition import LOOP_DETECTED
 from ...turn.scope import RunScope, scope_of
-from .desk import Desk
-from .human.stretch import as_told, handed_over
 from .learnt import learnt
 from .proposals import agreed, held_for_consent
+from .shared.desk import Desk
+from .shared.stretch import as_told, handed_over
 from .team.consult import offered
 
 _MOST_ASKS = 2

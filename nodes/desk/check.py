@@ -2,14 +2,14 @@
 
 from langgraph.runtime import Runtime
 
+from ...policy.desk.mandates import problems_of, unsourced
+from ...policy.desk.phrases import alike
 from ...state.context import Context
 from ...state.desk.conversation import MOST_CLARIFICATIONS, DeskState, DeskUpdate, patience
-from ...state.desk.mandates import problems_of, unsourced
-from ...state.desk.phrases import alike
-from ...state.told import say, say_to
+from ...text.told import say, say_to
 from ...turn.scope import scope_of
-from .desk import Desk
 from .learnt import grounds_of, learnt
+from .shared.desk import Desk
 
 
 async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:

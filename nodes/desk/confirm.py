@@ -4,8 +4,8 @@ from langgraph.runtime import Runtime
 
 from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate
-from ...state.told import say_to
-from .desk import Desk
+from ...text.told import say_to
+from .shared.desk import Desk
 
 
 async def confirm(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:  # noqa: ARG001 - as nodes are called

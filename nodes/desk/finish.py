@@ -14,7 +14,7 @@ from ...state.desk.conversation import DeskState, DeskUpdate
 from ...state.messages import ENDS, signature
 from ...turn.end import Facts, answer_id, end_turn, made_anew, not_run
 from ...turn.scope import scope_of
-from .desk import Desk
+from .shared.desk import Desk
 
 SOURCES: Final = "sources"
 """Key in an answer's `additional_kwargs`: id, title and url of each article it cites, in order."""

@@ -6,7 +6,7 @@ from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate
 from ...turn.begin import answered, begin_turn
 from ...turn.scope import RunScope, scope_of
-from .desk import Desk
+from .shared.desk import Desk
 
 
 async def desk_intake(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:

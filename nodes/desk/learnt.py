@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
 
+from ...policy.desk.company import Company
+from ...policy.desk.grounding import Grounds
+from ...policy.desk.mandates import KNOWLEDGE, data_of, names_of_searches
 from ...state.agent import DELEGATE
-from ...state.desk.company import Company
 from ...state.desk.conversation import DeskState, DeskUpdate, Source
-from ...state.desk.grounding import Grounds
-from ...state.desk.mandates import KNOWLEDGE, data_of, names_of_searches
 from ...state.messages import since
 from ..agent.team.crew import is_of
-from .human.stretch import who_said
+from .shared.stretch import who_said
 
 SURE: Final = 0.5
 """The least confidence of a sub-agent whose findings count."""

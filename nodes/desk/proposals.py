@@ -6,10 +6,10 @@ from langchain_core.messages import AIMessage
 
 from ...calls.call_records import PendingCall, changed
 from ...calls.guard import agreement
-from ...state.canonical import hash_of
 from ...state.desk.conversation import DeskState, Proposal
 from ...state.questions import By
-from ...state.told import say, say_to
+from ...text.canonical import hash_of
+from ...text.told import say, say_to
 
 
 def held_for_consent(

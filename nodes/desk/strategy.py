@@ -4,9 +4,9 @@ from langgraph.runtime import Runtime
 
 from ...state.context import Context
 from ...state.desk.conversation import Asked, DeskState, DeskUpdate, Strategy, patience
-from ...state.told import say, say_to
+from ...text.told import say, say_to
 from ...turn.scope import scope_of
-from .desk import Desk
+from .shared.desk import Desk
 
 
 async def strategy(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:

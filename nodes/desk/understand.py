@@ -8,10 +8,7 @@ from typing import Final
 from langgraph.runtime import Runtime
 
 from ...models.ask import ask
-from ...state.canonical import canonical
-from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate, Feeling
-from ...state.desk.phrases import (
+from ...policy.desk.phrases import (
     consent_in,
     is_closing,
     is_greeting,
@@ -22,10 +19,13 @@ from ...state.desk.phrases import (
     wants_human,
     wrote,
 )
+from ...state.context import Context
+from ...state.desk.conversation import DeskState, DeskUpdate, Feeling
 from ...state.desk.understanding import Understanding
 from ...state.messages import ROLE, request_place
+from ...text.canonical import canonical
 from ...turn.scope import RunScope, scope_of
-from .desk import Desk
+from .shared.desk import Desk
 
 _NO_ISSUE: Final = frozenset({"chat", "off_topic", "closing", "human"})
 

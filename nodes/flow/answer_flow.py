@@ -14,14 +14,14 @@ from ...models.ask import Answer, ask
 from ...models.drafts import drafted, thinking
 from ...models.reading import Reading
 from ...models.thoughts import read_words
-from ...state.canonical import beginning_of
 from ...state.context import Context
-from ...state.empty_phrases import says_nothing
 from ...state.flow import FlowState, FlowStep, FlowUpdate, finished
 from ...state.messages import signature
 from ...state.plan import task_view
-from ...state.stream.shown import last_words
-from ...state.told import say
+from ...stream.shown import last_words
+from ...text.canonical import beginning_of
+from ...text.empty_phrases import says_nothing
+from ...text.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import Facts, answer_id, known_answer, unmet_of
 from ...turn.scope import RunScope, scope_of

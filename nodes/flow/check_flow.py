@@ -10,18 +10,18 @@ from langgraph.types import Overwrite
 
 from ...flow.carry import adopt, difference
 from ...flow.checks import plan_flaws
+from ...flow.execution_plan import ExecutionPlan
 from ...flow.order import fingerprint, steps_of
 from ...flow.references import listed
 from ...flow.templates import filled, lacking, unread
 from ...prompts.instructions import READ_SKILL, Instructions
 from ...state.calls import rounds_named
-from ...state.canonical import beginning_of, canonical, hash_of, shortened, storable_json
 from ...state.context import Context
-from ...state.execution_plan import ExecutionPlan
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, finished, unfinished
-from ...state.stream.events import asks
-from ...state.stream.shown import phase_ended
-from ...state.told import say
+from ...stream.events import asks
+from ...stream.shown import phase_ended
+from ...text.canonical import beginning_of, canonical, hash_of, shortened, storable_json
+from ...text.told import say
 from ...tools.arguments import check_arguments
 from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope, scope_of

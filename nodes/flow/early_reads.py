@@ -16,15 +16,15 @@ from ...calls.path import run_calls
 from ...calls.reuse import reusable
 from ...calls.step_results import StepResults
 from ...flow.checks import plan_flaws
+from ...flow.execution_plan import ExecutionPlan, PlanStep
 from ...flow.references import MissingValue
+from ...flow.short import read_short, short_in
 from ...flow.when import needs_of
 from ...models.partial import Partial, draft_teller
 from ...models.reading import spoken
 from ...state.calls import Evidence, rounds_named
-from ...state.execution_plan import ExecutionPlan, PlanStep
 from ...state.flow import FlowState, FlowStep
 from ...state.outcome import Spend
-from ...state.short import read_short, short_in
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope
 from ..parts import Parts

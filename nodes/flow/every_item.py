@@ -17,10 +17,10 @@ from ...flow.items import (
 )
 from ...flow.references import ITEM, MissingValue
 from ...state.calls import Evidence, index_of, item_task, rounds_named
-from ...state.canonical import shortened
 from ...state.flow import FlowStep, is_done
 from ...state.outcome import Spend, add_spend
-from ...state.told import say
+from ...text.canonical import shortened
+from ...text.told import say
 from ...turn.schedule import run_parts
 from .one_step import (
     FlowScope,

@@ -7,11 +7,11 @@ from langchain_core.messages import RemoveMessage
 from langgraph.runtime import Runtime
 
 from ...flow.order import in_plan_order
-from ...state.canonical import beginning_of
 from ...state.context import Context
 from ...state.contracts import FINISHED
 from ...state.flow import FlowState, FlowStep, FlowUpdate, spared
-from ...state.told import say
+from ...text.canonical import beginning_of
+from ...text.told import say
 from ...turn.end import Facts, answer_id, answer_of, denial, end_turn
 from ...turn.scope import scope_of
 from ..parts import Parts

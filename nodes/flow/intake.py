@@ -7,11 +7,11 @@ from typing import Any, cast
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from ...flow.execution_plan import ExecutionPlan
 from ...models.reading import read_object, read_text
-from ...state.canonical import storable_json
 from ...state.context import Context
-from ...state.execution_plan import ExecutionPlan
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, Given, reopened
+from ...text.canonical import storable_json
 from ...turn.begin import (
     Work,
     asked_and_answered,

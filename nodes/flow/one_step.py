@@ -19,12 +19,12 @@ from ...flow.expectations import Expectation, unexpected
 from ...flow.references import MissingValue, meaning_of, references_in, resolve
 from ...models.ask_for_step import ask_for_step
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by
-from ...state.canonical import shortened
 from ...state.errors import LoopwrightError
 from ...state.flow import Failure, FlowState, FlowStep
 from ...state.outcome import Spend, add_spend
-from ...state.secrets import is_masked
-from ...state.told import say
+from ...text.canonical import shortened
+from ...text.secrets import is_masked
+from ...text.told import say
 from ...tools.catalog import Catalog, CatalogTool
 from ...tools.python_tools import BUILT_IN, LLM_CALL, asking
 from ...turn.scope import RunScope

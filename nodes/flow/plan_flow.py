@@ -7,17 +7,17 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
+from ...flow.execution_plan import ExecutionPlan
 from ...flow.items import progress_of
 from ...flow.signatures import capabilities
 from ...models.ask import Answer, ask
 from ...prompts.instructions import READ_SKILL
-from ...state.canonical import shortened, storable, storable_json
 from ...state.context import Context
-from ...state.execution_plan import ExecutionPlan
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, unfinished
 from ...state.outcome import add_spend
 from ...state.plan import task_view
-from ...state.told import say
+from ...text.canonical import shortened, storable, storable_json
+from ...text.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of

@@ -6,14 +6,14 @@ from typing import Final
 
 from langgraph.runtime import Runtime
 
+from ...flow.execution_plan import RecoveryDecision, Strategy
 from ...models.ask import Answer, ask
-from ...state.canonical import hash_of
 from ...state.context import Context
-from ...state.execution_plan import RecoveryDecision, Strategy
 from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, failed_steps, reopened
 from ...state.outcome import Reason, Spend
-from ...state.stream.shown import phase_ended
-from ...state.told import say
+from ...stream.shown import phase_ended
+from ...text.canonical import hash_of
+from ...text.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.end import denial

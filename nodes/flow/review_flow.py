@@ -8,14 +8,14 @@ from langgraph.types import Overwrite, interrupt
 from pydantic.alias_generators import to_snake
 
 from ...flow.carry import difference
+from ...flow.execution_plan import ExecutionPlan, PlanStep
 from ...models.reading import read_object
 from ...state.context import Context
-from ...state.execution_plan import ExecutionPlan, PlanStep
 from ...state.flow import FlowState, FlowStep, FlowUpdate, finished, unfinished
 from ...state.plan import task_view
 from ...state.questions import Answer, question, reviewed
-from ...state.stream.events import asks
-from ...state.stream.shown import phase_ended
+from ...stream.events import asks
+from ...stream.shown import phase_ended
 from ...turn.scope import scope_of, speak
 from ...turn.telling import answered
 from ..parts import Parts

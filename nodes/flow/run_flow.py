@@ -21,12 +21,12 @@ from ...flow.when import decide, needs_of, reads_of
 from ...state.calls import index_of, item_task, step_of
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps, is_done, spared
-from ...state.journal import Row
 from ...state.outcome import Spend
 from ...state.plan import Task, merge_tasks
-from ...state.stream.events import call_ended
-from ...state.stream.shown import answers_from, asked, news
-from ...state.told import say
+from ...store.journal.port import Row
+from ...stream.events import call_ended
+from ...stream.shown import answers_from, asked, news
+from ...text.told import say
 from ...turn.budget import limit_reason
 from ...turn.schedule import run_ready, used_by
 from ...turn.scope import RunScope, scope_of

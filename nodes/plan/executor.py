@@ -19,9 +19,9 @@ from ...state.loop import TaskState, TaskUpdate
 from ...state.messages import is_words, signature
 from ...state.past import index_of
 from ...state.plan import task_view
-from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
-from ...state.told import say
+from ...text.told import say
 from ...tools.catalog import Catalog
+from ...turn.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 

@@ -22,9 +22,9 @@ from ...state.plan import (
     plan_in_words,
     task_view,
 )
-from ...state.stream.events import asks
-from ...state.stream.shown import next_message, phase_ended
-from ...state.told import say
+from ...stream.events import asks
+from ...stream.shown import next_message, phase_ended
+from ...text.told import say
 from ...turn.begin import EMPTY_REQUEST
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of

@@ -12,8 +12,8 @@ from ...state.contracts import PlannerResponse
 from ...state.loop import PlanState, PlanUpdate
 from ...state.plan import adopt_plan, find_problems, name_todos, plan_in_words, plan_question
 from ...state.questions import Answer, reviewed
-from ...state.stream.shown import phase_ended
-from ...state.told import say
+from ...stream.shown import phase_ended
+from ...text.told import say
 from ...turn.scope import speak
 from ...turn.telling import answered
 from ..parts import Parts

@@ -23,8 +23,8 @@ from ...state.proof import (
     cited_by,
     rejected_verdict,
 )
-from ...state.stream.shown import last_words, phase_ended
-from ...state.told import say
+from ...stream.shown import last_words, phase_ended
+from ...text.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import answer_id, denial
 from ...turn.scope import scope_of

@@ -19,9 +19,9 @@ from ...state.outcome import Spend
 from ...state.past import Past
 from ...state.plan import Task, apply_wishes, in_order, waits_for
 from ...state.proof import report_of
-from ...state.stream.events import call_ended
-from ...state.stream.shown import answers_from, news, phase_ended, report_name
-from ...state.told import say
+from ...stream.events import call_ended
+from ...stream.shown import answers_from, news, phase_ended, report_name
+from ...text.told import say
 from ...turn.begin import made_before
 from ...turn.budget import Budget, limit_reason
 from ...turn.schedule import run_ready, used_by

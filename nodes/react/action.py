@@ -14,8 +14,8 @@ from ...state.calls import stopped_by
 from ...state.context import Context
 from ...state.messages import ENDS, ROLE, is_words
 from ...state.react import ReactState, ReactUpdate
-from ...state.stream.shown import next_message
-from ...state.told import say
+from ...stream.shown import next_message
+from ...text.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of
 from ..conversation import own

@@ -12,8 +12,8 @@ from ...state.calls import UNCERTAIN, Evidence
 from ...state.context import Context
 from ...state.messages import ENDS
 from ...state.react import ReactState, ReactUpdate
-from ...state.stream.shown import next_message
-from ...state.told import say
+from ...stream.shown import next_message
+from ...text.told import say
 from ...turn.end import Facts, called, end_turn, made_anew, newest_results, not_run, refusal
 from ...turn.scope import scope_of
 from ..parts import Parts

@@ -9,7 +9,7 @@ from ...models.drafts import drafted
 from ...models.thoughts import read_words
 from ...state.context import Context
 from ...state.react import ReactState, ReactUpdate
-from ...state.stream.shown import next_message
+from ...stream.shown import next_message
 from ...turn.scope import scope_of
 from ..conversation import own
 from ..parts import Parts

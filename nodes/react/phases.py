@@ -16,7 +16,7 @@ from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 
 from ...state.messages import PACKAGE, REJECTED, REPEATS, ROLE, is_words
 from ...state.react import Phase, ReactState
-from ...state.told import LANGUAGE, say
+from ...text.told import LANGUAGE, say
 from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope
 from ..conversation import as_shown, system_message, what_is_open

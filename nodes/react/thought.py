@@ -14,10 +14,10 @@ from ...state.context import Context
 from ...state.messages import ENDS, REPEATS
 from ...state.outcome import Reason
 from ...state.react import ReactState, ReactUpdate
-from ...state.repetition import LAST_STRIKE, repeated_text
-from ...state.stream.shown import next_message
-from ...state.told import say
+from ...stream.shown import next_message
+from ...text.told import say
 from ...turn.budget import Limit, limit_reason
+from ...turn.repetition import LAST_STRIKE, repeated_text
 from ...turn.scope import RunScope, scope_of
 from ..conversation import own
 from ..parts import Parts

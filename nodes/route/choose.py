@@ -3,10 +3,10 @@
 from langgraph.runtime import Runtime
 
 from ...models.ask import ask
-from ...state.canonical import shortened
 from ...state.context import Context
 from ...state.route import Features, RouteChoice, RouterState, RouterUpdate, by_rule, telling
-from ...state.told import say
+from ...text.canonical import shortened
+from ...text.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of

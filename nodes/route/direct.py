@@ -12,7 +12,7 @@ from ...models.thoughts import AgentMeta, read_thought
 from ...state.context import Context
 from ...state.messages import ENDS, is_talk
 from ...state.route import RouterState, RouterUpdate, is_greeting
-from ...state.told import say
+from ...text.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.end import Facts, answer_id, outcome_of

@@ -6,10 +6,8 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
-from ...doors.checkpoints.head import add_around
-from ...doors.graph import LoopGraph
-from ...doors.langgraph_keys import SAVER
-from ...doors.runs.run import saved_values
+from ...run.graph import LoopGraph
+from ...run.run import saved_values
 from ...state.context import Context
 from ...state.outcome import spent_by
 from ...state.route import (
@@ -21,6 +19,8 @@ from ...state.route import (
     left_by,
     rewritten,
 )
+from ...store.base.langgraph_keys import SAVER
+from ...store.checkpoints.head import add_around
 from ...turn.scope import around, scope_of
 from ..parts import Parts
 

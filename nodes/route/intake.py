@@ -2,11 +2,11 @@
 
 from langgraph.runtime import Runtime
 
-from ...doors.checkpoints.head import CUT_OFF
 from ...state.context import Context
 from ...state.messages import merge_messages
 from ...state.outcome import Way
 from ...state.route import RouterState, RouterUpdate, found_by, left_by, rewritten
+from ...store.checkpoints.head import CUT_OFF
 from ...turn.begin import begin_turn, repaired, same_request
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts

@@ -7,7 +7,7 @@ from ...state.context import Context
 from ...state.messages import is_words
 from ...state.outcome import Outcome, Tried
 from ...state.route import RouterState, RouterUpdate, stronger_than
-from ...state.told import say
+from ...text.told import say
 from ...turn.scope import scope_of
 from ..parts import Parts
 

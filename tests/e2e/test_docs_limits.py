@@ -11,13 +11,13 @@ from loopwright import (
     build_react,
     build_task_agent,
 )
-from loopwright.doors.runs.outside import check_keys, from_outside, identity
 from loopwright.graphs.build import BuildOptions
 from loopwright.prompts.prompt import CORE_TEMPLATES
-from loopwright.state.ceiling import ENDLESS, tightened
+from loopwright.run.ceiling import ENDLESS, tightened
+from loopwright.run.outside import check_keys, from_outside, identity
 from loopwright.state.context import DEFAULTS
 from loopwright.state.errors import SettingsError
-from loopwright.state.told import FILES
+from loopwright.text.told import FILES
 from support.budget import MANY
 from support.docs_text import names, section, table
 from support.in_a_row import SETTINGS, in_a_row

@@ -23,8 +23,7 @@ from loopwright import (
 )
 from loopwright.cli import app
 from loopwright.cli.terminal import Code, code_of
-from loopwright.doors.queue.turns import State as TurnState
-from loopwright.doors.threads.listing import Which
+from loopwright.flow.execution_plan import ExecutionPlan, PlanStep, Strategy
 from loopwright.flow.expectations import flawed
 from loopwright.flow.order import steps_of
 from loopwright.flow.references import MissingValue, malformed_in, resolve
@@ -35,15 +34,16 @@ from loopwright.nodes.flow.recover import strategies_left
 from loopwright.state import errors
 from loopwright.state.calls import TRANSITIONS, Evidence
 from loopwright.state.contracts import STATUSES
-from loopwright.state.execution_plan import ExecutionPlan, PlanStep, Strategy
 from loopwright.state.flow import FlowState
-from loopwright.state.intents import uncertain_call
-from loopwright.state.journal import Row
 from loopwright.state.loop import PlanState
 from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
 from loopwright.state.questions import Answer
 from loopwright.state.react import ReactState
 from loopwright.state.roles import ROLES
+from loopwright.store.journal.intents import uncertain_call
+from loopwright.store.journal.port import Row
+from loopwright.store.threads.listing import Which
+from loopwright.store.work.turns import State as TurnState
 from loopwright.tools.python_tools import read_tools
 from support.docs_parts import graphs, parts, renewed
 from support.docs_text import (

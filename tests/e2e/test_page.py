@@ -3,7 +3,7 @@
 import pytest
 
 from loopwright.state.questions import Answer, question
-from loopwright.state.stream.components import COMPONENTS
+from loopwright.stream.components import COMPONENTS
 from support.browser import component, needs_browser, opened
 
 pytestmark = needs_browser

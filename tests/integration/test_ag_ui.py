@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from starlette.applications import Starlette
 
 from loopwright import ScriptedModel, build_react
-from loopwright.doors.graph import LoopBuilder
+from loopwright.run.graph import LoopBuilder
 from loopwright.state.questions import ANSWERED_BY, Answer, question
 from loopwright.ui.ag_ui import ag_ui_route
 from support.drafted import BUILD

@@ -20,10 +20,10 @@ from loopwright import (
     build_react,
     build_task_agent,
 )
+from loopwright.flow.execution_plan import ExecutionPlan, RecoveryDecision
 from loopwright.models.reading import read_text
 from loopwright.prompts.prompt import read_json, read_section, slots_of
 from loopwright.state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
-from loopwright.state.execution_plan import ExecutionPlan, RecoveryDecision
 from loopwright.state.roles import ROLES
 from support.budget import alongside
 from support.flows import flow, look, step

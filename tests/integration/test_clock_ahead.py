@@ -16,7 +16,7 @@ from langgraph.graph import START
 from langgraph.types import Command
 
 from loopwright import open_durability
-from loopwright.doors.graph import LoopBuilder
+from loopwright.run.graph import LoopBuilder
 from support.patience import PATIENCE
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 

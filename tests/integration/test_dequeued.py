@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from loopwright import open_durability
-from loopwright.doors.health import findings
-from loopwright.doors.locks.held import held_here
-from loopwright.doors.queue.turns import BY_GRAPH, Turn
-from loopwright.state import meters
+from loopwright.store.health import findings
+from loopwright.store.locks.held import held_here
+from loopwright.store.work.turns import BY_GRAPH, Turn
+from loopwright.stream import meters
 from support.shop import THREAD, Shop, commanded
 
 
@@ -50,7 +50,7 @@ async def away(*_):
 async def test_a_turn_that_failed_is_taken_back_unless_somebody_is_at_it(
     durability, url, saved, monkeypatch
 ):
-    monkeypatch.setattr("loopwright.doors.queue.worker._PAUSES", (600.0, 600.0))
+    monkeypatch.setattr("loopwright.run.worker._PAUSES", (600.0, 600.0))
     shop = Shop(durability)
     for name in ("apples", "bread"):
         shop.graph.enqueue(THREAD, name, id=name)
@@ -73,7 +73,7 @@ async def test_a_turn_that_failed_is_taken_back_unless_somebody_is_at_it(
 
 
 async def test_a_turn_that_failed_ends_with_its_thread(durability, monkeypatch):
-    monkeypatch.setattr("loopwright.doors.queue.worker._PAUSES", (600.0, 600.0))
+    monkeypatch.setattr("loopwright.run.worker._PAUSES", (600.0, 600.0))
     shop = Shop(durability)
     shop.away = 10**6
     for name in ("apples", "bread"):

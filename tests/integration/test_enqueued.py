@@ -21,11 +21,11 @@ from loopwright import (
     open_durability,
 )
 from loopwright.cli.app import app
-from loopwright.doors.health import findings
-from loopwright.doors.queue.due import Due
-from loopwright.doors.queue.turns import Turns
-from loopwright.doors.runs.wishes import to_stop
-from loopwright.state.policy.table import Governed
+from loopwright.policy.table import Governed
+from loopwright.run.due import Due
+from loopwright.run.wishes import to_stop
+from loopwright.store.health import findings
+from loopwright.store.work.turns import Turns
 from support.patience import PATIENCE
 from support.shop import THREAD, Shop, commanded, said
 
@@ -79,7 +79,7 @@ async def test_a_question_holds_the_thread_until_it_is_answered(durability):
 
 
 async def test_what_fails_is_tried_again_and_what_cannot_run_is_set_aside(durability, monkeypatch):
-    monkeypatch.setattr("loopwright.doors.queue.worker._PAUSES", (0.01, 0.02))
+    monkeypatch.setattr("loopwright.run.worker._PAUSES", (0.01, 0.02))
     shop = Shop(durability)
     shop.away = 40
     shop.graph.enqueue(THREAD, "apples", id="one")

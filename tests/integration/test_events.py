@@ -21,9 +21,9 @@ from loopwright import (
     build_prompt_flow,
     build_react,
 )
-from loopwright.state.stream.components import COMPONENTS, merge_components
-from loopwright.state.stream.events import EVENTS, merge_events
-from loopwright.state.stream.views import components_of
+from loopwright.stream.components import COMPONENTS, merge_components
+from loopwright.stream.events import EVENTS, merge_events
+from loopwright.stream.views import components_of
 from support import killed
 from support.flows import ASK, DOWN, World, declared, flow, look, planning, put
 from support.reacting import one_step

@@ -6,9 +6,9 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 from loopwright import open_durability
-from loopwright.doors.locks.held import held_here
-from loopwright.doors.postgres.finding import finding, found
-from loopwright.doors.threads.listing import checked
+from loopwright.store.locks.held import held_here
+from loopwright.store.postgres.finding import finding, found
+from loopwright.store.threads.listing import checked
 from support.asking import on
 
 pytestmark = [pytest.mark.postgres, pytest.mark.req("W-93")]

@@ -13,10 +13,10 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 
 from loopwright import Context, build_prompt_flow
+from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.flow.order import in_plan_order, steps_of
 from loopwright.flow.when import needs_of
 from loopwright.state.calls import step_of
-from loopwright.state.execution_plan import ExecutionPlan
 from support.flows import THREAD, decide, declared, flow, planning, said, step, steps_by_id
 
 END = decide("give_up")

@@ -12,9 +12,9 @@ from langgraph.types import Command
 from pydantic import PrivateAttr
 
 from loopwright import Context, Hook, ScriptedModel
+from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.models.scripted import ScriptExhausted
-from loopwright.state.execution_plan import ExecutionPlan
-from loopwright.state.secrets import MASK
+from loopwright.text.secrets import MASK
 from support.flows import (
     REPLAN,
     THREAD,

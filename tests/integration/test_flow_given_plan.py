@@ -9,9 +9,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, SettingsError, build_prompt_flow
-from loopwright.doors.runs.outside import PLAN
+from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.graphs.registry import REGISTRY
-from loopwright.state.execution_plan import ExecutionPlan
+from loopwright.run.outside import PLAN
 from loopwright.state.flow import FlowInput
 from support.flows import (
     DOWN,

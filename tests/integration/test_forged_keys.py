@@ -14,12 +14,12 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from loopwright import ScriptedModel, ThreadBusy, build_react, open_durability
-from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.locks.held import Holding, _here, thread_of
-from loopwright.doors.runs.run import HELD_KEY
+from loopwright.run.graph import LoopBuilder
+from loopwright.run.run import HELD_KEY
 from loopwright.state.context import SESSION_KEY
 from loopwright.state.errors import LeaseLost, SettingsError
-from loopwright.state.journal import FENCE_KEY
+from loopwright.store.journal.port import FENCE_KEY
+from loopwright.store.locks.held import Holding, _here, thread_of
 from support.other_run import run_elsewhere
 from support.patience import PATIENCE
 from support.postgres import CUT

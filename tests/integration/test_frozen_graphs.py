@@ -10,8 +10,8 @@ import pytest
 from langgraph.types import Command
 
 from loopwright import open_durability
-from loopwright.doors.postgres.schema import STATEMENTS
-from loopwright.state import meters
+from loopwright.store.postgres.schema import STATEMENTS
+from loopwright.stream import meters
 from support import frozen
 from support.killed import _SPAWN as SPAWN
 from support.patience import PATIENCE

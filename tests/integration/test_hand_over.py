@@ -15,7 +15,7 @@ from loopwright import (
     desk_agents,
     open_durability,
 )
-from loopwright.state.desk.company import Company
+from loopwright.policy.desk.company import Company
 from loopwright.state.desk.conversation import AWAY
 from support.guarded import ADA, POLICY, Shop, refund
 from support.reacting import THREAD, said

@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, ThreadBusy, build_react, open_durability
-from loopwright.state.journal import Fence
+from loopwright.store.journal.port import Fence
 from support import killed
 from support.flows import (
     THREAD,

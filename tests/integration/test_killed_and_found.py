@@ -8,8 +8,8 @@ from langgraph.checkpoint.serde.types import INTERRUPT
 from langgraph.types import Command
 
 from loopwright import open_durability
-from loopwright.doors import langgraph_keys as keys
-from loopwright.doors.checkpoints.head import Head
+from loopwright.store.base import langgraph_keys as keys
+from loopwright.store.checkpoints.head import Head
 from support.asking import asks_in_parallel, on
 from support.forked import Command as Process, server
 from support.patience import PATIENCE

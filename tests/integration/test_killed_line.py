@@ -40,7 +40,7 @@ for name, graph in GRAPHS.items():
 LEFT = """
 import os, signal, sys
 from loopwright import open_durability
-from loopwright.doors.checkpoints import line
+from loopwright.store.checkpoints import line
 from integration.test_killed_line import GO, paying
 from support.toy_graphs import on
 

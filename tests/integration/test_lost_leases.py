@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import id as ids
 
 from loopwright import LeaseLost, ScriptedModel, ThreadBusy, build_react, open_durability
 from loopwright.cli.terminal import Code, Output, attempted
-from loopwright.doors.locks.held import _here
+from loopwright.store.locks.held import _here
 from support.patience import PATIENCE
 from support.postgres import CUT, everything
 from support.reacting import DONE, LOOK

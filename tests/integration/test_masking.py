@@ -8,7 +8,7 @@ import pytest
 
 from loopwright import ScriptedModel, build_prompt_flow, build_react, open_durability
 from loopwright.calls.toolbox import Toolbox
-from loopwright.state.secrets import MASK
+from loopwright.text.secrets import MASK
 from support.flows import citing, flow, planning, step
 from support.mcp_servers import stdio
 from support.mcp_servers.calling import run

@@ -21,7 +21,7 @@ from loopwright import (
     open_durability,
 )
 from loopwright.calls.toolbox import Toolbox
-from loopwright.state import meters
+from loopwright.stream import meters
 from support import killed, paying
 from support.mcp_servers import soon, stdio
 from support.mcp_servers.calling import text

@@ -13,8 +13,8 @@ from loopwright import (
     build_plan_execute_verify,
     open_durability,
 )
-from loopwright.doors.graph import LoopBuilder
 from loopwright.prompts.prompt import read_json
+from loopwright.run.graph import LoopBuilder
 from loopwright.state.loop import PlanState
 from loopwright.state.migrations import SCHEMA_VERSION
 from support import killed

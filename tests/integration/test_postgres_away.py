@@ -9,10 +9,10 @@ import psycopg_pool
 import pytest
 
 from loopwright import DatabaseError, ScriptedModel, build_react, open_durability
-from loopwright.doors.health import findings
-from loopwright.doors.postgres import pool as pools
-from loopwright.doors.queue.turns import Turns
-from loopwright.doors.queue.worker import Worker
+from loopwright.run.worker import Worker
+from loopwright.store.health import findings
+from loopwright.store.postgres import pool as pools
+from loopwright.store.work.turns import Turns
 from support import postgres
 from support.patience import PATIENCE
 from support.scripts import call, thought

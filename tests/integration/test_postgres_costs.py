@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
-from loopwright.doors.checkpoints import line
+from loopwright.store.checkpoints import line
 from support.counting import Counting
 from support.looking_up import paying, tools
 from support.scripts import call, passed, plan, report, todo

@@ -33,10 +33,10 @@ from loopwright import (
     build_react,
     open_durability,
 )
-from loopwright.doors.locks.held import PRUNES, held_here, name_of
-from loopwright.doors.locks.waiting import is_waited_for
-from loopwright.doors.threads.what_stays import Saved, severed, what_stays
 from loopwright.state.errors import SettingsError, ThreadBusy, ThreadIncompatible, ThreadNotFound
+from loopwright.store.locks.held import PRUNES, held_here, name_of
+from loopwright.store.locks.waiting import is_waited_for
+from loopwright.store.threads.what_stays import Saved, severed, what_stays
 from support.flows import flow
 from support.forked import Command, server
 from support.patience import PATIENCE
@@ -477,7 +477,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_pruned(kept, how):
 KILLED = """
 import os, signal, sys, time
 from loopwright import open_durability
-from loopwright.doors.threads.pruning import ThreadPruning
+from loopwright.store.threads.pruning import ThreadPruning
 left = int(sys.argv[2])
 def dying(name):
     whole = getattr(ThreadPruning, name)

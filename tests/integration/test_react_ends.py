@@ -12,7 +12,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright import Context, Hook, ScriptedModel, build_react, open_durability
-from loopwright.state.told import say
+from loopwright.text.told import say
 from support.front_ends import chat_ui_drops
 from support.scripts import call, thought
 

@@ -20,7 +20,7 @@ from loopwright import (
 from loopwright.graphs.build import workspace_mcp
 from loopwright.models.scripted import Slow
 from loopwright.state.messages import repairs
-from loopwright.state.told import say
+from loopwright.text.told import say
 from support.office import Office, done, give, notebook, told_to
 from support.reacting import THREAD, said, shelf
 from support.scripts import call

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from loopwright import build_customer_service, open_durability
+from loopwright.policy.desk.company import Company
 from loopwright.servers.seed import sown
-from loopwright.state.desk.company import Company
 from loopwright.state.desk.conversation import AWAY
 from support.forked import server
 from support.reacting import THREAD, said

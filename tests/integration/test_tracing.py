@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from loopwright import ScriptedModel, build_plan_execute_verify, build_prompt_flow, build_react
 from loopwright.models.choice import Models
 from loopwright.state.context import Context
-from loopwright.state.secrets import MASK
+from loopwright.text.secrets import MASK
 from loopwright.turn.spans import CALL, TASK, TURN
 from support import flows
 from support.fake_openai import Reply, call as asked_call, fake_openai

@@ -9,9 +9,9 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
 from loopwright import open_durability
-from loopwright.doors.locks.held import held_here
-from loopwright.doors.locks.waiting import _lines
-from loopwright.doors.runs.wishes import to_stop
+from loopwright.run.wishes import to_stop
+from loopwright.store.locks.held import held_here
+from loopwright.store.locks.waiting import _lines
 from support.patience import PATIENCE
 from support.shop import THREAD, Shop
 

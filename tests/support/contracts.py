@@ -1,6 +1,7 @@
 """The contracts by role, as the table of roles names them."""
 
-from loopwright.state import contracts, execution_plan, route, snapshot
+from loopwright.flow import execution_plan
+from loopwright.state import contracts, route, snapshot
 from loopwright.state.contracts import Contract
 from loopwright.state.desk import understanding
 from loopwright.state.roles import ROLES

@@ -15,15 +15,15 @@ from loopwright import (
     build_router,
     build_task_agent,
 )
+from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.flow.order import steps_of
 from loopwright.graphs.agent_loop import agent_builder
 from loopwright.graphs.task_execution import task_builder
-from loopwright.nodes.agent.agent import Agent
+from loopwright.nodes.agent.shared.agent import Agent
 from loopwright.nodes.parts import Parts
-from loopwright.state import ceiling
-from loopwright.state.execution_plan import ExecutionPlan
-from loopwright.state.stream.components import COMPONENTS
-from loopwright.state.stream.events import EVENTS
+from loopwright.run import ceiling
+from loopwright.stream.components import COMPONENTS
+from loopwright.stream.events import EVENTS
 from support.flow_examples import module
 
 _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.graph import START
 from langgraph.types import Command, Overwrite, interrupt
 
-from loopwright.doors.graph import LoopBuilder
+from loopwright.run.graph import LoopBuilder
 from support.toy_graphs import Everything, on
 
 NAMES = st.sampled_from("abc")

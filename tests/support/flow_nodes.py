@@ -10,11 +10,11 @@ from langgraph.graph import END, START
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel
-from loopwright.doors.graph import LoopBuilder
 from loopwright.graphs.build import assemble
 from loopwright.models.scripted import Asked
 from loopwright.nodes.parts import Parts
 from loopwright.prompts.prompt import read_json, read_section
+from loopwright.run.graph import LoopBuilder
 from loopwright.state.flow import Draft, FlowState, FlowStep
 from loopwright.tools.python_tools import with_llm_call
 from support.flows import GOAL, World, of_type, said

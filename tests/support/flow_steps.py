@@ -6,8 +6,8 @@ from typing import Any, cast
 from hypothesis import strategies as st
 
 from loopwright.flow.checks import plan_flaws
+from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.flow.order import steps_of
-from loopwright.state.execution_plan import ExecutionPlan
 from loopwright.state.flow import FlowStep
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig

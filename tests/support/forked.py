@@ -36,7 +36,7 @@ COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name=
 # What stands below the graphs; these and the command look around as they are imported.
 PRELOADED = (
     "langchain_openai", "mcp.client.stdio", "rich.live", "rich.markdown",
-    "loopwright.doors.durability", "loopwright.doors.graph", "loopwright.models.choice",
+    "loopwright.store.durability", "loopwright.run.graph", "loopwright.models.choice",
     "loopwright.calls.path", "loopwright.calls.toolbox", "loopwright.cli.app",
 )  # fmt: skip
 ROOM = "loopwright.nodes"

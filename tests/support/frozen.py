@@ -25,7 +25,7 @@ from loopwright import (
     open_durability,
 )
 from loopwright.prompts.prompt import read_json
-from loopwright.state import meters
+from loopwright.stream import meters
 from support.flows import citing, flow, step
 from support.metering import Meter
 from support.office import Office, done, give

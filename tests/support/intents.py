@@ -14,9 +14,9 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from loopwright.state import intents as real
 from loopwright.state.errors import ThreadBusy
-from loopwright.state.journal import End, Fence, Intent, Row, Word
+from loopwright.store.journal import intents as real
+from loopwright.store.journal.port import End, Fence, Intent, Row, Word
 
 PROTOCOL = SimpleNamespace(
     begin=real.begin, end=real.end, release=real.release, give_up=real.give_up

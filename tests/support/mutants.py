@@ -4,8 +4,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from loopwright.state import intents as real
-from loopwright.state.journal import Change, End, Row, Verdict
+from loopwright.store.journal import intents as real
+from loopwright.store.journal.port import Change, End, Row, Verdict
 from support.intents import PROTOCOL
 
 _begin, _end, _release = real.begin, real.end, real.release

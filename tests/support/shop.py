@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from loopwright import ModelCallFailed, ScriptedModel, build_react
 from loopwright.cli.app import app
-from loopwright.doors.queue.turns import Turns
-from loopwright.doors.queue.worker import Worker
+from loopwright.run.worker import Worker
+from loopwright.store.work.turns import Turns
 from support.patience import PATIENCE
 from support.scripts import thought
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from loopwright.state.execution_plan import ExecutionPlan
-from loopwright.state.short import CLAUSES, CONDITION, CONDITIONS, QUOTED, REFERENCE, WORD
+from loopwright.flow.execution_plan import ExecutionPlan
+from loopwright.flow.short import CLAUSES, CONDITION, CONDITIONS, QUOTED, REFERENCE, WORD
 
 _SPELLED: Final = {
     "dependencies": "after", "retryCount": "retry", "expectedOutput": "output",

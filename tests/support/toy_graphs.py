@@ -11,7 +11,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START
 from langgraph.types import interrupt
 
-from loopwright.doors.graph import LoopBuilder
+from loopwright.run.graph import LoopBuilder
 from loopwright.state.calls import Records
 from loopwright.state.messages import Messages
 

@@ -21,7 +21,7 @@ from pydantic import (
 )  # fmt: skip
 
 from ...state.errors import ToolServerError
-from ...state.secrets import Secrets, values_of, values_of_arguments, values_of_headers
+from ...text.secrets import Secrets, values_of, values_of_arguments, values_of_headers
 
 Headers = Callable[[str | None], Any]
 """Gives the headers for a user id: a dict, or an awaitable of one. Called for every request."""

@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from ...state.context import STARTUP
-from ...state.told import say
+from ...text.told import say
 from .call import Lost, ServerCall, ServerUnavailable, ToolGone
 from .config import ServerConfig
 from .seats import SEATS, VARIABLE

@@ -23,8 +23,8 @@ from mcp.client.sse import sse_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import McpError
 
-from ...state.meters import ERROR, SERVER, SESSION, WIRE, measure
-from ...state.told import say
+from ...stream.meters import ERROR, SERVER, SESSION, WIRE, measure
+from ...text.told import say
 from .bodies import MOST_TOOLS, bounded
 from .call import Asked, Lost, ServerCall, ServerUnavailable, Why
 from .config import ServerConfig

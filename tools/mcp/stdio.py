@@ -24,8 +24,8 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from ...state.meters import PROCESSES, SERVER, measure
-from ...state.told import say
+from ...stream.meters import PROCESSES, SERVER, measure
+from ...text.told import say
 from .bodies import MOST, TOO_LONG, is_too_much
 from .call import Why
 from .config import ServerConfig

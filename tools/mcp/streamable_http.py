@@ -23,8 +23,8 @@ from mcp import types
 from mcp.client.streamable_http import RequestContext, StreamableHTTPTransport
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
-from ...state.secrets import Secrets, values_of_headers
-from ...state.told import say
+from ...text.secrets import Secrets, values_of_headers
+from ...text.told import say
 from .bodies import ACCEPTED, bounded
 from .call import Why
 from .config import Headers, ServerConfig

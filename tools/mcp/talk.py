@@ -20,7 +20,7 @@ from mcp.shared.exceptions import McpError
 from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...state.secrets import Secrets
+from ...text.secrets import Secrets
 from .call import Asked, ServerCall, Why
 from .config import ServerConfig
 

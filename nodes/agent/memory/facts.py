@@ -15,7 +15,7 @@ from langchain_core.messages import AnyMessage
 
 from ....state.messages import TOLD, calls_in
 from ....state.snapshot import OF_USER, SECTIONS, Fact, KeptFact, Snapshot, is_of_user
-from ....state.words import words_of
+from ....text.words import words_of
 
 _MOST_SOURCES: Final = 12
 """Who names the whole conversation as the source names none."""

@@ -6,8 +6,8 @@ from typing import Final
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from ....state.snapshot import handle_of
-from ....state.told import say
 from ....state.window import tokens_in
+from ....text.told import say
 
 PROTECTED: Final = 50_000
 """Tokens of the newest results that stay whole, where there is room; what is worth shortening:"""

@@ -11,8 +11,6 @@ from ....prompts.prompt import section
 from ....state.agent import AgentState
 from ....state.attachments import blocks_in
 from ....state.calls import UNCERTAIN
-from ....state.canonical import canonical, estimate_tokens, shortened
-from ....state.journal import Row
 from ....state.messages import since
 from ....state.snapshot import (
     LASTING,
@@ -24,8 +22,10 @@ from ....state.snapshot import (
     is_of_user,
 )
 from ....state.todo_list import open_todos
-from ....state.told import say
 from ....state.window import tokens_in
+from ....store.journal.port import Row
+from ....text.canonical import canonical, estimate_tokens, shortened
+from ....text.told import say
 
 _WORDS_SHARE: Final = 0.15
 """How much of a request's room the user's words may take, the newest first; one message at most:"""

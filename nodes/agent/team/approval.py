@@ -11,7 +11,7 @@ from ....calls.gate import Gate
 from ....state.agent import DELEGATE, AgentState, AgentUpdate
 from ....state.context import Context
 from ...approve import approve
-from ..agent import Agent
+from ..shared.agent import Agent
 
 
 async def approve_delegation(

@@ -13,15 +13,15 @@ from langgraph.config import get_config
 from langgraph.runtime import RunControl, Runtime, get_runtime
 
 from ....calls.call_records import PendingCall
-from ....doors.locks.control import EndsItself
-from ....doors.runs.beside import BESIDE_KEY, Beside
+from ....run.beside import BESIDE_KEY, Beside
 from ....state.agent import AgentState, handle
 from ....state.calls import Evidence
 from ....state.context import Context
-from ....state.told import say
+from ....store.locks.control import EndsItself
+from ....text.told import say
 from ....turn.begin import evidence_of, made_in
 from ....turn.scope import RunScope, around
-from ..agent import Agent
+from ..shared.agent import Agent
 from .crew import AgentEnd, Crew, RunAgent, is_of
 
 RUNNING: Final = "running"

@@ -18,23 +18,23 @@ from ....calls import call_records
 from ....calls.call_records import Answered, CallRecord, CallStatus, PendingCall, as_evidence
 from ....calls.items import SHOWN
 from ....calls.results import ToolResult
-from ....doors.runs.beside import Beside, place_beside
+from ....run.beside import Beside, place_beside
 from ....state.agent import AgentState, AgentUpdate, handle, limits_of
 from ....state.calls import Evidence
-from ....state.canonical import beginning_of
 from ....state.errors import DatabaseError, ThreadError
 from ....state.loop import LoopState
 from ....state.outcome import Spend
-from ....state.stream.components import Handoff, text_of
-from ....state.stream.events import call_ended, components_shown
-from ....state.stream.shown import answers_from, news
-from ....state.told import say
+from ....stream.components import Handoff, text_of
+from ....stream.events import call_ended, components_shown
+from ....stream.shown import answers_from, news
+from ....text.canonical import beginning_of
+from ....text.told import say
 from ....turn.begin import evidence_of
 from ....turn.end import LIMITS
 from ....turn.scope import RunScope
 from ....turn.telling import show_questions
-from ..agent import Agent
 from ..finish import not_done
+from ..shared.agent import Agent
 
 RunAgent = Callable[..., Awaitable[Any]]
 """Runs a sub-agent: its input, the config, and LangGraph's options."""

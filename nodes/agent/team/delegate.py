@@ -8,11 +8,11 @@ from langgraph.runtime import Runtime
 from ....calls.call_records import PendingCall, changed
 from ....state.agent import AgentState, AgentUpdate, TaskAgentState, handle
 from ....state.context import Context
-from ....state.told import say
+from ....text.told import say
 from ....turn.begin import How, made_in
 from ....turn.schedule import run_ready, used_by
 from ....turn.scope import RunScope
-from ..agent import Agent
+from ..shared.agent import Agent
 from .background import RUNNING, accompanied_by
 from .crew import Crew, RunAgent, end_of, is_of
 

@@ -9,11 +9,11 @@ from langgraph.runtime import Runtime
 from ....state.agent import AgentState, AgentUpdate
 from ....state.context import Context
 from ....state.outcome import Spend, add_spend
-from ....state.told import say
+from ....text.told import say
 from ....turn.schedule import questions_in, raise_first
 from ....turn.scope import RunScope
-from ..agent import Agent
-from ..requests import behind_newest
+from ..shared.agent import Agent
+from ..shared.requests import behind_newest
 from .background import Runs, accompanied_by, beside_of_run
 from .crew import AgentEnd, Crew
 

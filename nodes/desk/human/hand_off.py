@@ -12,18 +12,18 @@ from langgraph.runtime import Runtime
 from ....calls.approval import decision_key
 from ....calls.gate import open_calls
 from ....calls.of_message import settle_ids
-from ....state.canonical import hash_of
 from ....state.context import Context
 from ....state.desk.conversation import DeskState, DeskUpdate
 from ....state.messages import PACKAGE, signature
 from ....state.questions import Decision
-from ....state.stream.shown import made_whole, next_message
-from ....state.told import say, say_to
+from ....stream.shown import made_whole, next_message
+from ....text.canonical import hash_of
+from ....text.told import say, say_to
 from ....turn.scope import RunScope, scope_of
-from ..desk import Desk
+from ..shared.desk import Desk
+from ..shared.stretch import HAND_OVER
 from .packet import packet_of, summary_of
 from .staff import staff_of
-from .stretch import HAND_OVER
 
 _SUBJECT: Final = 120
 _UNNAMED: Final = "a human"

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
 
-from ....state.canonical import beginning_of
 from ....state.desk.conversation import DeskState
 from ....state.messages import calls_in
-from ....state.told import say
-from .stretch import who_said
+from ....text.canonical import beginning_of
+from ....text.told import say
+from ..shared.stretch import who_said
 
 _CALLS, _LINES, _SHOWN = 20, 12, 300
 _ACCOUNTS: Final = frozenset({"order", "refund", "account"})

@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 from ....state.context import Context
 from ....state.desk.conversation import DeskState, DeskUpdate
 from ....state.errors import ModelCallFailed, ModelUnavailable
-from ..desk import Desk
+from ..shared.desk import Desk
 
 Phase = Callable[..., Awaitable[DeskUpdate]]
 

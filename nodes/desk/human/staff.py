@@ -6,9 +6,9 @@ from math import ceil
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ....state.desk.company import Company
+from ....policy.desk.company import Company
+from ....policy.desk.hours import is_open, opens_next
 from ....state.desk.conversation import AWAY
-from ....state.desk.hours import is_open, opens_next
 from ....turn.scope import RunScope
 
 

@@ -8,9 +8,9 @@ from langgraph.types import interrupt
 from ....state.desk.conversation import OPERATOR, DeskState, DeskUpdate
 from ....state.messages import PACKAGE, signature
 from ....state.questions import ANSWERED_BY, Said, question
-from ....state.told import say, say_to
+from ....text.told import say, say_to
 from ....turn.telling import answered
-from .stretch import is_open
+from ..shared.stretch import is_open
 
 
 async def with_human(state: DeskState) -> DeskUpdate:

@@ -11,7 +11,7 @@ from ....state.desk.conversation import DeskState, DeskUpdate, Source
 from ....turn.schedule import run_ready, used_by
 from ....turn.scope import scope_of
 from ...agent.team.crew import Crew, RunAgent
-from ..desk import Desk
+from ..shared.desk import Desk
 
 
 def offered(

@@ -6,8 +6,8 @@ import pytest
 
 from loopwright.calls.approval import decided, misplaced, question
 from loopwright.calls.forms import reply_to
-from loopwright.state.canonical import hash_of
 from loopwright.state.questions import Answer
+from loopwright.text.canonical import hash_of
 
 NOW = datetime.now(UTC)
 CALL: dict[str, Any] = {

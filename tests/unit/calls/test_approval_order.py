@@ -13,7 +13,7 @@ from loopwright.calls.approval import (
     settle,
     undecided,
 )
-from loopwright.state.canonical import hash_of
+from loopwright.text.canonical import hash_of
 
 ANSWERS = ["approve", "reject", "edit", "respond", "expired"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from loopwright.calls.items import SHOWN, with_items
 from loopwright.calls.results import normalise
-from loopwright.state.stream.components import COMPONENTS, OF_TOOLS, text_of
+from loopwright.stream.components import COMPONENTS, OF_TOOLS, text_of
 from loopwright.tools.values import Returned
 
 LIST = {"title": "Orders", "resources": [{"name": "A", "description": "x", "noise": 1}]}

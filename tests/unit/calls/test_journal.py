@@ -8,8 +8,8 @@ import pytest
 from loopwright.calls.call_records import Answered
 from loopwright.calls.journal import Book, Doubt
 from loopwright.calls.results import ToolResult
-from loopwright.doors.journal.recorder import Recorder
-from loopwright.state.journal import Row
+from loopwright.store.journal.port import Row
+from loopwright.store.journal.recorder import Recorder
 from loopwright.tools.catalog import CatalogTool
 from support.scope import scope_with
 

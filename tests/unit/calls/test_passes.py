@@ -13,10 +13,10 @@ from loopwright.calls.approval import decision_key
 from loopwright.calls.gate import Gate, open_calls, plan_calls
 from loopwright.calls.path import run_calls
 from loopwright.calls.toolbox import Toolbox
-from loopwright.doors.journal.recorder import Recorder
 from loopwright.hooks.contract import Hook
 from loopwright.hooks.registry import Hooks
 from loopwright.state.context import Context
+from loopwright.store.journal.recorder import Recorder
 from support.scope import scope_with
 
 

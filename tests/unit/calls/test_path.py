@@ -14,8 +14,8 @@ from langgraph.store.memory import InMemoryStore
 from loopwright.calls.gate import Gate, plan_calls
 from loopwright.calls.path import run_calls
 from loopwright.calls.toolbox import Toolbox
-from loopwright.state.canonical import weigh
 from loopwright.state.context import Context
+from loopwright.text.canonical import weigh
 from loopwright.tools.python_tools import SIZE
 from support.patience import PATIENCE
 from support.scope import scope_with

@@ -21,7 +21,7 @@ from loopwright.calls.results import (
     to_json,
     without_advice,
 )
-from loopwright.state.told import say
+from loopwright.text.told import say
 
 PNG = "iVBORw0KGgo="
 

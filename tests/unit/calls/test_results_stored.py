@@ -6,7 +6,7 @@ from langgraph.store.memory import InMemoryStore
 
 from loopwright.calls.result_store import ResultStore
 from loopwright.calls.results import Media, ToolResult
-from loopwright.state.canonical import weigh
+from loopwright.text.canonical import weigh
 
 CAP = 1_000
 

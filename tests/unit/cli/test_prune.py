@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.cli.app import app
-from loopwright.state.units import size_text
+from loopwright.text.units import size_text
 from support.scripts import thought
 
 

@@ -15,9 +15,9 @@ from loopwright.cli.approvals import Asker
 from loopwright.cli.run import Session
 from loopwright.cli.terminal import Output
 from loopwright.cli.view import PlainView
-from loopwright.doors.langgraph_keys import RETURN
 from loopwright.state.context import Context
 from loopwright.state.errors import AnswerRejected, ModelCallFailed, ThreadNotFound
+from loopwright.store.base.langgraph_keys import RETURN
 from support.scripts import call, passed, plan, report, todo
 
 ONE = plan(todo("1", "do it"))

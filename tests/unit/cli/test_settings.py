@@ -17,9 +17,9 @@ from loopwright.cli.settings import (
     thread_named,
 )
 from loopwright.cli.terminal import Code, Output
-from loopwright.doors.durability import open_durability
-from loopwright.doors.threads.listing import GRAPH_KEY
 from loopwright.state.errors import SettingsError, ThreadNotFound
+from loopwright.store.durability import open_durability
+from loopwright.store.threads.listing import GRAPH_KEY
 
 
 def test_arguments_before_environment_before_default():

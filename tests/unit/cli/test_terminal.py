@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.cli.terminal import call_text, clean, short
-from loopwright.state.units import plural
+from loopwright.text.units import plural
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from loopwright import (
     open_durability,
 )
 from loopwright.cli.app import app
-from loopwright.doors.locks.held import held_here
-from loopwright.doors.threads import listing as threads
-from loopwright.doors.threads.listing import GRAPH_KEY
+from loopwright.store.locks.held import held_here
+from loopwright.store.threads import listing as threads
+from loopwright.store.threads.listing import GRAPH_KEY
 from support.scripts import call, failed, passed, plan, report, thought, todo
 
 

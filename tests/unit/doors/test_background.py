@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from loopwright.doors.background import hop, run_blocking, stream_blocking
+from loopwright.run.background import hop, run_blocking, stream_blocking
 from loopwright.state.errors import SyncCallInLoop
 from support.patience import PATIENCE
 
@@ -214,7 +214,7 @@ def test_a_stream_does_not_run_far_ahead_of_its_reader():
 def test_a_forked_child_gets_a_loop_of_its_own():
     script = """
 import os
-from loopwright.doors.background import run_blocking
+from loopwright.run.background import run_blocking
 async def answer():
     return 42
 assert run_blocking(answer()) == 42
@@ -237,7 +237,7 @@ def test_the_first_hop_does_not_block_a_watched_loop():
     script = """
 import asyncio
 from blockbuster import BlockBuster
-from loopwright.doors.background import hop
+from loopwright.run.background import hop
 async def answer():
     return 42
 async def main():

@@ -8,7 +8,7 @@ import pytest
 from langgraph.graph import END, START
 from langgraph.types import Command
 
-from loopwright.doors.graph import LoopBuilder
+from loopwright.run.graph import LoopBuilder
 from loopwright.state.errors import StateKeyError
 
 

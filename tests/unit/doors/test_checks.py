@@ -10,9 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel, ValidationError
 
-from loopwright.doors.checkpoints.threaded import ThreadedSaver
-from loopwright.doors.durability import open_durability
-from loopwright.doors.graph import LoopBuilder
+from loopwright.run.graph import LoopBuilder
 from loopwright.state.context import Context
 from loopwright.state.errors import (
     AnswerRejected,
@@ -23,6 +21,8 @@ from loopwright.state.errors import (
 from loopwright.state.migrations import MIGRATIONS, SCHEMA_VERSION
 from loopwright.state.outcome import RESUMABLE
 from loopwright.state.questions import Answer
+from loopwright.store.checkpoints.threaded import ThreadedSaver
+from loopwright.store.durability import open_durability
 from support.toy_graphs import ToyInput, ToyState, ask, asker, end, greet, greeter, hello, on
 
 

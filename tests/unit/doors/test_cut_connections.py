@@ -5,11 +5,11 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from loopwright.doors.durability import open_durability
-from loopwright.doors.postgres import pool
-from loopwright.state import intents
 from loopwright.state.errors import DatabaseError
-from loopwright.state.journal import Intent
+from loopwright.store.durability import open_durability
+from loopwright.store.journal import intents
+from loopwright.store.journal.port import Intent
+from loopwright.store.postgres import pool
 from support.postgres import CUT
 
 pytestmark = pytest.mark.postgres

@@ -14,7 +14,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from loopwright import open_durability
 from loopwright.state.errors import DatabaseError
-from loopwright.state.journal import Change
+from loopwright.store.journal.port import Change
 from support.toy_graphs import greeter, hello, on
 
 

@@ -17,11 +17,11 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
-from loopwright.doors.checkpoints.threaded import ThreadedSaver, ThreadedStore
-from loopwright.doors.durability import DEFAULT_URL, Durability, open_durability
-from loopwright.doors.journal.sql import MemoryJournal
-from loopwright.doors.threads.listing import Found, Wanted
 from loopwright.state.errors import DatabaseError, SettingsError, ThreadBusy
+from loopwright.store.checkpoints.threaded import ThreadedSaver, ThreadedStore
+from loopwright.store.durability import DEFAULT_URL, Durability, open_durability
+from loopwright.store.journal.sql import MemoryJournal
+from loopwright.store.threads.listing import Found, Wanted
 from support.forked import Command as Process, server
 from support.patience import PATIENCE
 from support.postgres import CUT
@@ -118,8 +118,8 @@ def test_a_folder_instead_of_a_file(tmp_path):
 
 OPEN = """
 import os, sys
-import loopwright.doors.sqlite.database  # as long as it may be read
-from loopwright.doors.durability import open_durability
+import loopwright.store.sqlite.database  # as long as it may be read
+from loopwright.store.durability import open_durability
 from loopwright.state.errors import DatabaseError
 path = sys.argv[1]
 if os.geteuid() == 0:  # root may write everywhere
@@ -153,7 +153,7 @@ def test_missing_drivers_are_named_without_the_password():
     script = """
 import sys
 sys.modules["psycopg_pool"] = None
-from loopwright.doors.durability import open_durability
+from loopwright.store.durability import open_durability
 open_durability("postgresql://ada:geheim@db/loops")
 """
     done = subprocess.run(
@@ -170,7 +170,7 @@ def test_database_errors_are_settings_errors():
 
 TURNS = """
 import sys
-from loopwright.doors.durability import open_durability
+from loopwright.store.durability import open_durability
 from support.toy_graphs import greeter, hello, on
 url, name = sys.argv[1:]
 with open_durability(url) as database:

@@ -14,8 +14,8 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
 from loopwright import ScriptedModel, build_react, open_durability
-from loopwright.doors.postgres.earlier import _number
 from loopwright.state.errors import DatabaseError, ThreadBusy
+from loopwright.store.postgres.earlier import _number
 from support.looking_up import paying
 from support.scripts import thought
 from support.toy_graphs import on

@@ -19,10 +19,10 @@ from langgraph.runtime import RunControl, Runtime
 from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
-from loopwright.doors.checkpoints.threaded import ThreadedSaver, ThreadedStore
-from loopwright.doors.durability import open_durability
-from loopwright.doors.graph import LoopBuilder, LoopGraph
+from loopwright.run.graph import LoopBuilder, LoopGraph
 from loopwright.state.errors import SettingsError, SyncCallInLoop
+from loopwright.store.checkpoints.threaded import ThreadedSaver, ThreadedStore
+from loopwright.store.durability import open_durability
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 
 

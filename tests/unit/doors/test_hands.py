@@ -9,7 +9,7 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
 from loopwright import open_durability
-from loopwright.doors.hands import Hands, hands_of, in_hands
+from loopwright.store.base.hands import Hands, hands_of, in_hands
 from support.patience import PATIENCE
 from support.toy_graphs import on
 

@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from loopwright import DatabaseError, open_durability
-from loopwright.doors.health import findings
-from loopwright.doors.postgres import health
-from loopwright.doors.postgres.schema import VERSION
-from loopwright.state.units import span
+from loopwright.store.health import findings
+from loopwright.store.postgres import health
+from loopwright.store.postgres.schema import VERSION
+from loopwright.text.units import span
 
 
 def found(url: str) -> dict[str, tuple[str, str]]:

@@ -14,14 +14,14 @@ from math import inf
 import pytest
 from blockbuster import blockbuster_ctx
 
-from loopwright.doors.durability import open_durability
-from loopwright.doors.journal.recorder import Recorder
-from loopwright.doors.journal.sql import MemoryJournal
-from loopwright.doors.locks.held import thread_lock
 from loopwright.state.errors import DatabaseError, ThreadBusy
-from loopwright.state.journal import Change, End, Intent, Word
 from loopwright.state.outcome import Spend
-from loopwright.state.tab import COUNTED
+from loopwright.store.durability import open_durability
+from loopwright.store.journal.port import Change, End, Intent, Word
+from loopwright.store.journal.recorder import Recorder
+from loopwright.store.journal.sql import MemoryJournal
+from loopwright.store.journal.tab import COUNTED
+from loopwright.store.locks.held import thread_lock
 from support.patience import PATIENCE
 
 
@@ -111,7 +111,7 @@ async def test_what_a_tool_has_brought_takes_little_room_in_the_file(url, tmp_pa
 
 
 async def test_in_memory_only_the_newest_closed_rows_are_kept(monkeypatch):
-    monkeypatch.setattr("loopwright.doors.journal.sql._KEPT", 3)
+    monkeypatch.setattr("loopwright.store.journal.sql._KEPT", 3)
     journal, names = MemoryJournal(), [str(n) for n in range(6)]
     for name in names:
         _, row = await begin(journal, intent(name))
@@ -266,7 +266,7 @@ async def test_a_turn_is_released_once_its_calls_have_ended():
 
 
 async def test_a_call_that_never_ends_is_not_waited_for_for_ever(monkeypatch):
-    monkeypatch.setattr("loopwright.doors.journal.recorder._LONGEST_REST", 0.1)
+    monkeypatch.setattr("loopwright.store.journal.recorder._LONGEST_REST", 0.1)
     journal = MemoryJournal()
     await begin(journal)
     with Recorder(journal).under_way("t", intent()):
@@ -386,9 +386,9 @@ async def test_a_thousand_turns_at_once_ask_the_database_nothing():
 
 CLAIM = """
 import asyncio, os, signal, sys
-from loopwright.doors.durability import open_durability
-from loopwright.doors.journal.recorder import Recorder
-from loopwright.state.journal import Intent
+from loopwright.store.durability import open_durability
+from loopwright.store.journal.recorder import Recorder
+from loopwright.store.journal.port import Intent
 url, calls, die = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 with open_durability(url) as database:
     async def pay(n):

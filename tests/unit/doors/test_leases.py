@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from loopwright.doors.durability import open_durability
-from loopwright.doors.locks.held import _here, held_here, name_of
 from loopwright.state.errors import LeaseLost, SettingsError, ThreadBusy
-from loopwright.state.journal import Change
+from loopwright.store.durability import open_durability
+from loopwright.store.journal.port import Change
+from loopwright.store.locks.held import _here, held_here, name_of
 from support.patience import PATIENCE
 from support.postgres import CUT
 
@@ -144,8 +144,8 @@ def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
 
 HOLD = """
 import os, sys
-from loopwright.doors.durability import open_durability
-from loopwright.doors.locks.held import held_here
+from loopwright.store.durability import open_durability
+from loopwright.store.locks.held import held_here
 from loopwright.state.errors import DatabaseError
 database = open_durability(sys.argv[1], lease=1.2)
 held = held_here(lambda: database.locks, "t")

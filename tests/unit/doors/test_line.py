@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from loopwright.doors.checkpoints import line as module
-from loopwright.doors.checkpoints.line import Line
+from loopwright.store.checkpoints import line as module
+from loopwright.store.checkpoints.line import Line
 from support.patience import PATIENCE
 
 

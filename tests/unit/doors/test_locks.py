@@ -17,11 +17,11 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
-from loopwright.doors.checkpoints.threaded import with_async
-from loopwright.doors.durability import locks_of, open_durability
-from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.locks.held import _taken, name_of, thread_lock
+from loopwright.run.graph import LoopBuilder
 from loopwright.state.errors import DatabaseError, ThreadBusy
+from loopwright.store.checkpoints.threaded import with_async
+from loopwright.store.durability import locks_of, open_durability
+from loopwright.store.locks.held import _taken, name_of, thread_lock
 from support.patience import PATIENCE
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 
@@ -191,8 +191,8 @@ async def test_where_no_file_can_be_made_it_is_told(database, tmp_path):
 
 HOLD = """
 import asyncio, os, sys
-from loopwright.doors.durability import open_durability
-from loopwright.doors.locks.held import thread_lock
+from loopwright.store.durability import open_durability
+from loopwright.store.locks.held import thread_lock
 async def hold():
     async with thread_lock(lambda: database.locks, sys.argv[2]):
         print(os.getpid(), flush=True)
@@ -230,8 +230,8 @@ async def test_another_process_is_named_and_its_death_frees_at_once(database, tm
 
 FORKING = """
 import asyncio, gc, os, sys, threading
-from loopwright.doors.durability import open_durability
-from loopwright.doors.locks.held import thread_lock
+from loopwright.store.durability import open_durability
+from loopwright.store.locks.held import thread_lock
 database = open_durability(sys.argv[1])
 lock = thread_lock(lambda: database.locks, "t")
 asyncio.new_event_loop().run_until_complete(lock.__aenter__())

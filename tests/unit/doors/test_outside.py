@@ -9,9 +9,9 @@ from langgraph.graph import END
 from langgraph.types import Command, Send
 
 from loopwright import ScriptedModel
-from loopwright.doors.runs.outside import from_outside, identity
 from loopwright.graphs.build import assemble
 from loopwright.graphs.react import react_builder
+from loopwright.run.outside import from_outside, identity
 from loopwright.state.errors import AnswerRejected, SettingsError
 from support.scripts import call, thought
 

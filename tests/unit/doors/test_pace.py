@@ -3,8 +3,8 @@
 import asyncio
 from itertools import pairwise
 
-from loopwright.doors import pace
-from loopwright.doors.pace import in_turn
+from loopwright.store.base import pace
+from loopwright.store.base.pace import in_turn
 
 
 async def test_few_pieces_begin_in_one_pass_and_all_begin_in_their_order():

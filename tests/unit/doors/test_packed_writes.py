@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from loopwright.doors.checkpoints.packed_writes import PACKED
-from loopwright.doors.sqlite.saver import PackingSaver
+from loopwright.store.checkpoints.packed_writes import PACKED
+from loopwright.store.sqlite.saver import PackingSaver
 from support.drawn import drawn, told, updates, without_names
 from support.toy_graphs import on
 

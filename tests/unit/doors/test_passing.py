@@ -12,10 +12,10 @@ from langgraph.graph import END, START
 from langgraph.types import Command
 
 from loopwright import open_durability
-from loopwright.doors import langgraph_keys as keys
-from loopwright.doors.checkpoints.passing import PASSING_KEY, Passing, Step
-from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.runs.run import saved_values
+from loopwright.run.graph import LoopBuilder
+from loopwright.run.run import saved_values
+from loopwright.store.base import langgraph_keys as keys
+from loopwright.store.checkpoints.passing import PASSING_KEY, Passing, Step
 from support.drawn import drawn, updates
 from support.toy_graphs import Everything, on
 

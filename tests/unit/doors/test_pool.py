@@ -4,7 +4,7 @@ import psycopg
 import psycopg_pool
 import pytest
 
-from loopwright.doors.postgres.pool import Pool
+from loopwright.store.postgres.pool import Pool
 
 pytestmark = pytest.mark.postgres
 

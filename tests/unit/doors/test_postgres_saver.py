@@ -15,10 +15,10 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START
 
 from loopwright import open_durability
-from loopwright.doors.checkpoints import line
-from loopwright.doors.checkpoints.threaded import ThreadedSaver
-from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.postgres.saver import KEEP_WRITTEN
+from loopwright.run.graph import LoopBuilder
+from loopwright.store.checkpoints import line
+from loopwright.store.checkpoints.threaded import ThreadedSaver
+from loopwright.store.postgres.saver import KEEP_WRITTEN
 from support.drawn import drawn, told, updates, without_names
 from support.toy_graphs import ToyState, asker, greeter, hello, on
 

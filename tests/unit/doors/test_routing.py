@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.graph import START, StateGraph
 from langgraph.types import Overwrite
 
-from loopwright.doors.graph import LoopBuilder
+from loopwright.run.graph import LoopBuilder
 from support.toy_graphs import Everything
 
 texts = st.lists(st.sampled_from("ab"), max_size=2)

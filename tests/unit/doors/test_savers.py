@@ -10,7 +10,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from loopwright.doors.checkpoints.threaded import (
+from loopwright.store.checkpoints.threaded import (
     ThreadedSaver,
     ThreadedStore,
     is_sync_only,

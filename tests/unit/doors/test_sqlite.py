@@ -15,11 +15,11 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from loopwright import ScriptedModel, build_react, open_durability
-from loopwright.doors.checkpoints.deflate import Deflate
-from loopwright.doors.checkpoints.words import WORDS
-from loopwright.doors.sqlite.saver import LeanSqliteSaver
 from loopwright.state.errors import DatabaseError
 from loopwright.state.react import ReactState
+from loopwright.store.checkpoints.deflate import Deflate
+from loopwright.store.checkpoints.words import WORDS
+from loopwright.store.sqlite.saver import LeanSqliteSaver
 from support.scripts import call, thought
 from support.toy_graphs import asker, greeter, hello, on
 
@@ -107,7 +107,7 @@ def test_what_was_ever_saved_can_be_read():
     """By earlier versions without words; with these words, and no others, since."""
     assert Deflate().decrypt("zlib", zlib.compress(b"x" * 200)) == b"x" * 200
     frozen = "6a5af6c8eda2df607a408eb2c6dda8daa4b0b3b1739900fbede657c39aa99c3f"
-    assert hashlib.sha256(WORDS).hexdigest() == frozen, "see doors/checkpoints/words.py"
+    assert hashlib.sha256(WORDS).hexdigest() == frozen, "see store/checkpoints/words.py"
 
 
 def test_a_row_is_smaller_by_the_words_that_all_rows_have():

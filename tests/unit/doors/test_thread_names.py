@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright import ScriptedModel, build_react, open_durability
-from loopwright.doors.locks.held import Holding, name_of, thread_of
-from loopwright.state.canonical import storable
 from loopwright.state.errors import SettingsError
+from loopwright.store.locks.held import Holding, name_of, thread_of
+from loopwright.text.canonical import storable
 from support.scripts import thought
 from support.toy_graphs import on
 

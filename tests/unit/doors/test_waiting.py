@@ -14,11 +14,11 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright.doors.checkpoints.threaded import with_async
-from loopwright.doors.durability import locks_of, open_durability
-from loopwright.doors.locks.held import thread_lock
-from loopwright.doors.locks.waiting import _lines, standing_in_line
 from loopwright.state.errors import SettingsError, ThreadBusy
+from loopwright.store.checkpoints.threaded import with_async
+from loopwright.store.durability import locks_of, open_durability
+from loopwright.store.locks.held import thread_lock
+from loopwright.store.locks.waiting import _lines, standing_in_line
 from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on
 
@@ -116,8 +116,8 @@ async def test_other_event_loops_stand_in_the_same_line(saver):
 
 WAIT = """
 import asyncio, sys
-from loopwright.doors.durability import open_durability
-from loopwright.doors.locks.held import thread_lock
+from loopwright.store.durability import open_durability
+from loopwright.store.locks.held import thread_lock
 async def hold():
     async with thread_lock(lambda: database.locks, "t", 300):
         print(sys.argv[2], flush=True)

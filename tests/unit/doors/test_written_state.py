@@ -8,7 +8,7 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 
 from loopwright import LeaseLost, ThreadBusy, open_durability
-from loopwright.doors.graph import LoopBuilder
+from loopwright.run.graph import LoopBuilder
 from support.patience import PATIENCE
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.flow.carry import adopt, difference
+from loopwright.flow.execution_plan import PlanStep
 from loopwright.flow.items import sources_of
 from loopwright.flow.order import prints, steps_of
-from loopwright.state.execution_plan import PlanStep
 from support.flow_steps import EVERY_FIELD, acyclic, call, called, plan
 
 

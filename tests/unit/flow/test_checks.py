@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.flow.checks import plan_flaws
-from loopwright.state.execution_plan import ExecutionPlan
+from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
 from loopwright.tools.mcp.place import Listing

@@ -14,7 +14,7 @@ from loopwright.flow.references import (
     renamed,
     resolve,
 )
-from loopwright.state.canonical import DEEPEST
+from loopwright.text.canonical import DEEPEST
 
 RESULTS: dict[str, Any] = {
     "a": {"x": 1, "note": None, "ok": False, "zero": 0, "empty": "", "none": [], "void": {}},

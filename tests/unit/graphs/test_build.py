@@ -6,10 +6,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import build_react, open_durability
 from loopwright.calls.policy import Policy, Rule
-from loopwright.doors.journal.sql import MemoryJournal
 from loopwright.graphs.build import BuildOptions, assemble, served_parts
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.errors import SettingsError, ThreadBusy, ToolServerError
+from loopwright.store.journal.sql import MemoryJournal
 
 
 async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from loopwright.doors.journal.sql import MemoryJournal
 from loopwright.graphs.build import assemble, served_parts
 from loopwright.graphs.plan_execute_verify import plan_builder
 from loopwright.state.errors import DatabaseError, SettingsError
 from loopwright.state.outcome import Spend
+from loopwright.store.journal.sql import MemoryJournal
 
 
 def test_without_a_journal_every_graph_has_one_in_memory():

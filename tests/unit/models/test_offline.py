@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import tool
 
 from loopwright import Context, PromptManager
+from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.graphs.registry import REGISTRY, builder_of
 from loopwright.models.offline.matching import clauses, fill, match, read_tools, values
 from loopwright.models.offline.model import OfflineModel
@@ -17,7 +18,6 @@ from loopwright.models.offline.react import act, observe, think
 from loopwright.models.offline.tasks import NO_MODEL, judge, picked, plan, plan_steps
 from loopwright.prompts.prompt import slots_of
 from loopwright.state.contracts import PlannerResponse, VerifierResponse
-from loopwright.state.execution_plan import ExecutionPlan
 from loopwright.state.roles import ROLE_METADATA, ROLES
 from support.flow_steps import flaws
 

@@ -6,8 +6,8 @@ import pytest
 
 from loopwright import build_customer_service
 from loopwright.graphs.customer_service import _served
+from loopwright.policy.desk.company import Company
 from loopwright.prompts.company import read_company
-from loopwright.state.desk.company import Company
 from loopwright.state.errors import SettingsError
 
 SHOPS = Path(__file__).parents[3] / "examples" / "shops"

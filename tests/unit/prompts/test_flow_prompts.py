@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
+from loopwright.flow.execution_plan import ExecutionPlan, PlanStep, RecoveryDecision, Strategy
 from loopwright.flow.expectations import flawed
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager
-from loopwright.state.execution_plan import ExecutionPlan, PlanStep, RecoveryDecision, Strategy
 from loopwright.state.flow import Cause
 
 ENGLISH = CORE_TEMPLATES["en"]

@@ -12,7 +12,7 @@ from loopwright.prompts.prompt import CORE_TEMPLATES, read_language
 from loopwright.prompts.tags import NAMES
 from loopwright.state.errors import SettingsError
 from loopwright.state.roles import ROLES, shared_template
-from loopwright.state.told import SENTENCES, known_as
+from loopwright.text.told import SENTENCES, known_as
 from support.scripts import thought
 
 ROOT = Path(__file__).parents[3] / "prompts" / "core"

@@ -14,11 +14,11 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 from unit.servers.desk_client import SHOPS, Desk, copied, opened
 
+from loopwright.policy.desk.company import Company
 from loopwright.servers.cases import LOCKED_SECONDS, MOST_FAILURES
 from loopwright.servers.knowledge import ENOUGH, ENOUGH_FOR_FAQ
 from loopwright.servers.seed import sown
 from loopwright.servers.shop import Shop
-from loopwright.state.desk.company import Company
 from support import forked
 from support.docs_text import ROOT, table
 from support.patience import PATIENCE

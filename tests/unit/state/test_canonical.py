@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from loopwright.state.canonical import (
+from loopwright.text.canonical import (
     DEEPEST,
     beginning_of,
     canonical,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.state.ceiling import (
+from loopwright.run.ceiling import (
     ENDLESS,
     FREE,
     MODELS,

@@ -1,6 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
+from loopwright.flow.execution_plan import RecoveryDecision
 from loopwright.state.contracts import (
     ExecutorResponse,
     PlannerResponse,
@@ -9,7 +10,6 @@ from loopwright.state.contracts import (
     VerifierResponse,
     decide_task,
 )
-from loopwright.state.execution_plan import RecoveryDecision
 from support.contracts import CONTRACTS, OF_PLAN
 
 DONE = {"id": "1", "status": "done"}

@@ -3,7 +3,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from loopwright.state.execution_plan import ExecutionPlan, RecoveryDecision
+from loopwright.flow.execution_plan import ExecutionPlan, RecoveryDecision
 
 CAMEL = {
     "goal": "Report the sales.",

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from loopwright.doors.journal.sql import SqlJournal
-from loopwright.doors.sqlite.tables import SqliteTables
+from loopwright.store.journal.sql import SqlJournal
+from loopwright.store.journal.sqlite_tables import SqliteTables
 from support.intents import PROTOCOL, THREAD, Bounds, Kept, State, Write, apply, moves, plans_of
 from support.mutants import MUTANTS
 

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.state.repetition import CHUNK, loop_told, repeated_text, repeats, strikes_of
+from loopwright.turn.repetition import CHUNK, loop_told, repeated_text, repeats, strikes_of
 
 
 class Talk:

@@ -6,7 +6,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from loopwright.state.secrets import (
+from loopwright.text.secrets import (
     MASK,
     Secrets,
     is_masked,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage
 
+from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
+from loopwright.flow.short import read_short, short_in
 from loopwright.models.reading import read_answer, read_text
-from loopwright.state.execution_plan import ExecutionPlan, PlanStep
-from loopwright.state.short import read_short, short_in
 from support.short_plans import short_of
 
 

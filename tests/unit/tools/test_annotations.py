@@ -14,7 +14,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, field_serializer
 
 from loopwright.flow.checks import plan_flaws
-from loopwright.state.execution_plan import ExecutionPlan
+from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.python_tools import read_tools
 from support.flows import flow, step

@@ -11,7 +11,7 @@ from langgraph.runtime import RunControl, Runtime
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from loopwright.doors.graph import LoopBuilder
+from loopwright.run.graph import LoopBuilder
 from loopwright.state.context import Context
 from loopwright.turn.schedule import run_ready, seconds_before
 from support.scope import scope_with

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import loopwright
-from loopwright.state.stream.components import COMPONENTS
+from loopwright.stream.components import COMPONENTS
 from loopwright.ui.schema import props_schema
 
 UI = Path(loopwright.__file__).parent / "ui"

@@ -3,8 +3,8 @@
 import pytest
 
 from loopwright import Hook
+from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.nodes.flow.check_flow import check_flow
-from loopwright.state.execution_plan import ExecutionPlan
 from support.flow_nodes import Turn, drafts, parts_with
 from support.flow_steps import steps
 from support.flows import flow, of_type, step

@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from loopwright import Hook
 from loopwright.nodes.flow.intake import flow_intake
-from loopwright.state.journal import End, Intent
+from loopwright.store.journal.port import End, Intent
 from loopwright.turn.begin import request_name
 from support.flow_nodes import Turn, parts_with
 from support.flow_steps import steps

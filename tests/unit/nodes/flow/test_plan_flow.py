@@ -7,9 +7,9 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from loopwright import Hook
+from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.nodes.flow.plan_flow import plan_flow
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, read_json, read_section
-from loopwright.state.execution_plan import ExecutionPlan
 from support.flow_nodes import Turn, asked_of, drafts, parts_with
 from support.flow_steps import flaws, steps
 from support.flows import GOAL, flow, said, step

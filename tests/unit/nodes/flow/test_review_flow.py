@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
 from loopwright.nodes.flow.check_flow import adopted, check_flow
 from loopwright.nodes.flow.review_flow import as_planned, review_flow
-from loopwright.state.execution_plan import ExecutionPlan, PlanStep
 from loopwright.state.flow import FlowState
 from loopwright.tools.catalog import Catalog
 from support.flow_nodes import Turn, parts_with

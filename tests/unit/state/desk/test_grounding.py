@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 
+from loopwright.policy.desk.grounding import Grounds, unproven
+from loopwright.policy.desk.quantities import Quantity, quantities_in
 from loopwright.servers import knowledge
 from loopwright.servers.seed import sown
 from loopwright.state.desk.claims import cited_in
-from loopwright.state.desk.grounding import Grounds, unproven
-from loopwright.state.desk.quantities import Quantity, quantities_in
 
 HERE = Path(__file__).parents[3]
 WRITTEN = yaml.safe_load((HERE / "fixtures" / "answers.yaml").read_text(encoding="utf-8"))

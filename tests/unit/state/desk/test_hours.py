@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from loopwright.state.desk.company import Company
-from loopwright.state.desk.hours import is_open, opens_next, problem_of
+from loopwright.policy.desk.company import Company
+from loopwright.policy.desk.hours import is_open, opens_next, problem_of
 
 HOURS = ("mon-fri 09:00-17:30", "sat 10:00-14:00")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.state.desk.phrases import (
+from loopwright.policy.desk.phrases import (
     alike,
     consent_in,
     is_closing,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright import PolicyTable, SettingsError
-from loopwright.state.policy import table as policy_table
-from loopwright.state.policy.conditions import Dimension, Interval, read_interval
-from loopwright.state.policy.facts import Known, Unread
-from loopwright.state.policy.file import table_of
+from loopwright.policy import table as policy_table
+from loopwright.policy.conditions import Dimension, Interval, read_interval
+from loopwright.policy.facts import Known, Unread
+from loopwright.policy.file import table_of
 from support.docs_text import blocks
 
 ROOT = Path(__file__).parents[4]

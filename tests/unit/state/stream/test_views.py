@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.state.stream.views import components_of
+from loopwright.stream.views import components_of
 
 
 @pytest.mark.parametrize("todos", [None, 5, "x", {"id": 1}, ["x", None, [1]], [

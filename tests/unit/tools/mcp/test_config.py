@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from loopwright.state.errors import ToolServerError
-from loopwright.state.secrets import MASK
+from loopwright.text.secrets import MASK
 from loopwright.tools.mcp.config import read_servers
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loopwright.calls.toolbox import Toolbox
-from loopwright.doors.background import hop
+from loopwright.run.background import hop
 from loopwright.tools.mcp.call import ServerUnavailable
 from loopwright.tools.mcp.config import read_servers
 from loopwright.tools.mcp.servers import Servers

@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import build_react
 from loopwright.calls.toolbox import Toolbox
-from loopwright.doors.background import hop
+from loopwright.run.background import hop
 from loopwright.tools.mcp import servers as servers_module
 from loopwright.tools.mcp.config import read_servers
 from loopwright.tools.mcp.servers import Servers

@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, build_prompt_flow, build_react, open_durability
-from loopwright.state.secrets import MASK
+from loopwright.text.secrets import MASK
 from support.budget import alongside
 from support.flows import flow, planning, step
 from support.mcp_servers import process, serving, soon, stdio

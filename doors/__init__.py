@@ -1,1 +1,0 @@
-"""How a compiled graph is run and saved: sync and async doors, the background loop, databases."""

@@ -1,1 +1,0 @@
-"""A run from its call to its nodes: who calls, what is checked, what it goes on with."""

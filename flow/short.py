@@ -1,0 +1,376 @@
+"""The short spelling of a plan of prompt_flow: one line a step. Pure, linear time.
+
+    goal: what is wanted
+    global.year = 2025
+    s1 = query(sql: "select …", limit: 5) ; expect rows is not empty
+    s2 = llm_call(prompt: "Sum up {{s1.rows}}") ; after s1 ; when s1.row_count > 0 # what for
+
+A value is JSON, a text in either quotes, or one reference without quotes. Line breaks count for
+nothing inside brackets and texts. What cannot be read is told, never guessed.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from ..text.canonical import shortened
+from ..text.told import say
+
+_NAME: Final = r"""[^\s=()"'`;:,#\[\]{}]+"""
+_BULLET: Final = r"(?:[-*•]\s+|\d{1,4}[.)]\s+)?"
+_ANY_NAME: Final = rf"""(?:{_NAME}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+_STEP: Final = re.compile(rf"[ \t]*{_BULLET}{_ANY_NAME}\s*=\s*{_ANY_NAME}\s*\(")
+_STEP_LINE: Final = re.compile(rf"^{_STEP.pattern}", re.MULTILINE)
+_VARIABLE: Final = re.compile(r"[ \t]*global(?:\.(?P<name>[^\s.\[\]{}=]+)|\[\s*(?=[\"']))")
+_HEAD: Final = re.compile(r"[ \t]*(?P<name>[A-Za-z_]+(?: out)?)\s*:[ \t]*")
+_FENCE: Final = re.compile(r"^[ \t]*```[^\n]*$", re.MULTILINE)
+_FENCED: Final = re.compile(r"^[ \t]*```[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
+WORD: Final = re.compile(r"[A-Za-z_]\w*")
+PLAIN: Final = re.compile(_NAME)
+REFERENCE: Final = re.compile(r"""\{\{(?:[^{}"'\n]|"[^"\n]*"|'[^'\n]*')*\}\}""")
+_END: Final = re.compile(r"[ \t]*(?=[;\n]|#|\Z)")
+_REMARK: Final = re.compile(r"#[ \t]*([^\n]*)")
+CONDITION: Final = re.compile(
+    r"""(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\\[^;\n]|(?!\s\#(?:\s|\Z))[^;\n])*"""
+)
+QUOTED: Final = re.compile(r"""(?<!\\)(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""")
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\",
+                   '"': '"', "'": "'"}  # fmt: skip
+_WORDS: Final = {"true": True, "false": False, "null": None, "none": None}
+_SPACE: Final = re.compile(r"[ \t]*")
+_ANY_SPACE: Final = re.compile(r"\s*")
+_NOTHING: Final = re.compile(r"(?:\s+|(?:#|//)[^\n]*)*")
+_LINE_END: Final = re.compile(r"[ \t]*;?[ \t]*(?:#[^\n]*)?(?=\n|\Z)")
+_DEEPEST: Final = 60
+_SHOWN: Final = 80
+
+# Clause in small letters, as it is read, to the field of a step; the first of a field is written.
+CLAUSES: Final[Mapping[str, str]] = {
+    "after": "dependencies", "when": "when", "foreach": "forEach", "maxitems": "maxItems",
+    "expect": "expect", "optional": "optional", "retry": "retryCount", "timeout": "timeout",
+    "output": "expectedOutput", "about": "description",
+    "dependson": "dependencies", "dependencies": "dependencies", "for_each": "forEach",
+    "max_items": "maxItems", "retries": "retryCount", "retrycount": "retryCount",
+    "expectedoutput": "expectedOutput", "description": "description",
+}  # fmt: skip
+CONDITIONS: Final = frozenset({"when", "expect"})
+_HEADS: Final = {
+    "goal": "goal", "planid": "planId", "leftout": "leftOut", "metadata": "metadata",
+    "globalvariables": "globalVariables",
+}  # fmt: skip
+
+
+class Unread(Exception):
+    """A part that cannot be read: why, in words."""
+
+
+def short_in(text: str) -> str:
+    """The plan in the short spelling that a text holds; '' where it holds none, or one in JSON."""
+    blocks = [block for block in _FENCED.findall(text) if _STEP_LINE.search(block)]
+    plan = "\n".join(blocks) if blocks else text
+    found = _STEP_LINE.search(plan)
+    brace = re.search(r"^[ \t]*[{\[]", plan, re.MULTILINE)
+    return "" if found is None or (brace and brace.start() < found.start()) else plan
+
+
+def read_short(text: str) -> tuple[dict[str, Any], list[str]]:
+    """A plan by ExecutionPlan's names on the wire, and every line that cannot be read, with why."""
+    scan = _Scan(_FENCE.sub("", text.removeprefix("\ufeff")))
+    plan: dict[str, Any] = {"steps": []}
+    problems: list[str] = []
+    while scan.to_line():
+        start = scan.at
+        try:
+            scan.line(plan)
+            scan.must_end()
+        except Unread as unread:
+            number = scan.text.count("\n", 0, start) + 1
+            scan.at = start
+            problems.append(say("short_unread", number=number, line=repr(scan.rest()), why=unread))
+            scan.skip_line(start)
+        except RecursionError:
+            return plan, [*problems, say("json_too_deep")]
+    return plan, problems
+
+
+class _Scan:
+    """Reads a text from front to back."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self._depth = text, 0, 0
+
+    # Lines.
+
+    def to_line(self) -> bool:
+        """Go to the next line that says something; False at the end."""
+        self._take(_NOTHING)
+        return self.at < len(self.text)
+
+    def skip_line(self, at: int) -> None:
+        end = self.text.find("\n", at)
+        # What follows a broken step is its own affair: the next step begins a line.
+        following = _STEP_LINE.search(self.text, end if end >= 0 else len(self.text))
+        self.at = following.start() if following else len(self.text)
+
+    def line(self, plan: dict[str, Any]) -> None:
+        """Read one line into the plan."""
+        if _STEP.match(self.text, self.at):
+            plan["steps"].append(self._step())
+        elif found := _VARIABLE.match(self.text, self.at):
+            self.at = found.end()
+            name = found["name"] or self._bracketed()
+            self._must("=")
+            plan.setdefault("globalVariables", {})[name] = self.value()
+        elif (found := _HEAD.match(self.text, self.at)) and (head := _head_of(found["name"])):
+            self.at = found.end()
+            _put(plan, head, self._said())
+        else:
+            self._fail("short_no_step")
+
+    def must_end(self) -> None:
+        """Leave the line, on which nothing more may stand."""
+        if not _LINE_END.match(self.text, self.at):
+            self._fail("short_too_much", text=repr(self.rest()))
+        self._take(_LINE_END)
+
+    def _bracketed(self) -> str:
+        name = self._string()
+        self._must("]")
+        return name
+
+    def _said(self) -> Any:
+        """What stands behind a head: a value, or the words up to the end of the line."""
+        if self.text[self.at : self.at + 1] in ("[", "{", '"'):
+            return self.value()
+        return self._take(re.compile(r"[^\n]*")).strip()
+
+    # Steps.
+
+    def _step(self) -> dict[str, Any]:
+        self._take(re.compile(rf"[ \t]*{_BULLET}"))
+        step: dict[str, Any] = {"id": self._plain()}
+        self._must("=")
+        step["tool"] = self._plain()
+        self._must("(")
+        step["arguments"] = self._arguments()
+        while True:
+            self._take(re.compile(r"[ \t;]*"))
+            if self.at >= len(self.text) or self.text[self.at] == "\n":
+                return step
+            if self.text[self.at] == "#":
+                found = _REMARK.match(self.text, self.at)
+                self.at = found.end() if found else self.at
+                step.setdefault("description", found[1].strip() if found else "")
+                return step
+            self._clause(step)
+
+    def _arguments(self) -> dict[str, Any]:
+        self._space()
+        if self._sees("{") and not self._sees("{{"):
+            whole = self.value()
+            self._must(")")
+            return dict(whole)
+        found: dict[str, Any] = {}
+        while not self._sees(")"):
+            name = self._key("short_no_name")
+            if name in found:
+                self._fail("short_name_twice", name=repr(name))
+            found[name] = self.value()
+            self._comma(")")
+        self.at += 1
+        return found
+
+    def _clause(self, step: dict[str, Any]) -> None:
+        start, word = self.at, self._take(WORD)
+        field = CLAUSES.get(word.lower())
+        if field is None:
+            self.at = start
+            self._fail("short_no_clause", word=repr(word or self.rest()))
+        if field in step:
+            self._fail("short_name_twice", name=repr(word))
+        self._take(re.compile(r"[ \t]*[:=]?[ \t]*"))
+        if field in CONDITIONS:
+            step[field] = self._condition(word)
+        elif field == "dependencies":
+            step[field] = self._ids()
+        elif field == "optional" and _END.match(self.text, self.at):
+            step[field] = True
+        else:
+            step[field] = self.value(broken=False)
+
+    def _condition(self, clause: str) -> Any:
+        """A JSON schema, a condition in quotes, or one without, up to the next ';'."""
+        if self._sees("{") and not self._sees("{{"):
+            return self.value(broken=False)
+        start = self.at
+        if self._sees('"'):
+            text = self._string()
+            if _END.match(self.text, self.at):
+                return text
+            self.at = start
+        found = self._take(CONDITION).strip()
+        for word in WORD.findall(QUOTED.sub(" ", found)):
+            if word.lower() in CLAUSES:
+                self.at = start
+                self._fail("short_unclear", clause=repr(clause), word=repr(word))
+        return found
+
+    def _ids(self) -> list[str]:
+        closing = "]" if self._sees("[") else ""
+        self.at += len(closing)
+        found: list[str] = []
+        while not (closing and self._sees(closing)):
+            found.append(self._plain())
+            self._take(_SPACE)
+            if self._sees(","):
+                self._take(re.compile(r"[ \t]*,[ \t]*"))
+            elif not closing:
+                return found
+        self.at += 1
+        return found
+
+    # Values.
+
+    def value(self, *, broken: bool = True) -> Any:
+        """One value; `broken` says whether line breaks may stand before it."""
+        self._space() if broken else self._take(_SPACE)
+        if self._sees("{{"):
+            if not (found := REFERENCE.match(self.text, self.at)):
+                self._fail("reference_unclosed")
+            self.at = found.end()
+            return found[0]
+        if self._sees('"') or self._sees("'"):
+            return self._string()
+        if self._sees("[") or self._sees("{"):
+            return self._nested()
+        if found := _NUMBER.match(self.text, self.at):
+            self.at = found.end()
+            return json.loads(found[0])
+        start = self.at
+        word = self._take(WORD)
+        if word.lower() not in _WORDS or word[1:] != word[1:].lower():
+            self.at = start
+            self._fail("short_no_value", text=repr(self.rest()))
+        return _WORDS[word.lower()]
+
+    def _nested(self) -> Any:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            self._fail("json_too_deep")
+        opening = self.text[self.at]
+        self.at += 1
+        made = self._list() if opening == "[" else self._object()
+        self._depth -= 1
+        return made
+
+    def _list(self) -> list[Any]:
+        found: list[Any] = []
+        self._space()
+        while not self._sees("]"):
+            found.append(self.value())
+            self._comma("]")
+        self.at += 1
+        return found
+
+    def _object(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        self._space()
+        while not self._sees("}"):
+            name = self._key("short_no_name")
+            found[name] = self.value()
+            self._comma("}")
+        self.at += 1
+        return found
+
+    def _key(self, kind: str) -> str:
+        start = self.at
+        quoted = self._sees('"') or self._sees("'")
+        name = self._string() if quoted else self._take(PLAIN)
+        self._space()
+        if (not name and not quoted) or self.text[self.at : self.at + 1] not in (":", "="):
+            self.at = start
+            self._fail(kind, text=repr(self.rest()))
+        self.at += 1
+        return name
+
+    def _string(self) -> str:
+        quote, start = self.text[self.at], self.at
+        plain = re.compile(rf"[^\\{quote}]*")
+        made: list[str] = []
+        self.at += 1
+        while True:
+            made.append(self._take(plain))
+            if self.at >= len(self.text):
+                self.at = start
+                self._fail("short_unclosed", sign=quote)
+            if self.text[self.at] == quote:
+                self.at += 1
+                return "".join(made)
+            made.append(self._escaped())
+
+    def _escaped(self) -> str:
+        if found := re.compile(r"(?:\\u[0-9a-fA-F]{4})+").match(self.text, self.at):
+            self.at = found.end()
+            return str(json.loads(f'"{found[0]}"'))
+        sign = self.text[self.at + 1 : self.at + 2]
+        self.at += 1 + len(sign)
+        return _ESCAPES.get(sign, f"\\{sign}")
+
+    def _plain(self) -> str:
+        """A name, in quotes where it holds odd signs."""
+        self._take(_SPACE)
+        if self._sees('"') or self._sees("'"):
+            return self._string()
+        name = self._take(PLAIN)
+        if not name:
+            self._fail("short_no_value", text=repr(self.rest()))
+        return name
+
+    def _comma(self, closing: str) -> None:
+        self._space()
+        if self._sees(","):
+            self.at += 1
+            self._space()
+        elif not self._sees(closing):
+            kind = "short_unclosed" if self.at >= len(self.text) else "short_no_comma"
+            self._fail(kind, sign=closing, text=repr(self.rest()))
+
+    def _must(self, sign: str) -> None:
+        self._space()
+        if not self._sees(sign):
+            self._fail("short_expected", sign=repr(sign), text=repr(self.rest()))
+        self.at += len(sign)
+        self._space() if sign == "(" else self._take(_SPACE)
+
+    def _sees(self, sign: str) -> bool:
+        return self.text.startswith(sign, self.at)
+
+    def _space(self) -> None:
+        self._take(_ANY_SPACE)
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return found[0] if found else ""
+
+    def rest(self) -> str:
+        return shortened(self.text[self.at : self.at + 2 * _SHOWN].partition("\n")[0], _SHOWN)
+
+    def _fail(self, kind: str, **slots: object) -> NoReturn:
+        raise Unread(say(kind, **slots))
+
+
+def _head_of(name: str) -> str:
+    return _HEADS.get(re.sub(r"[_ ]", "", name).lower(), "")
+
+
+def _put(plan: dict[str, Any], head: str, said: Any) -> None:
+    if head == "leftOut":
+        parts = said if isinstance(said, list) else [said]
+        plan.setdefault(head, []).extend(part for part in parts if part)
+    elif head == "globalVariables" and isinstance(said, dict):
+        plan[head] = {**plan.get(head, {}), **said}
+    else:
+        plan[head] = said

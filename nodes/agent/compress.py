@@ -1,0 +1,181 @@
+"""compress: a request would be too long, so what is old is left out of it, and summed up.
+
+Nothing leaves the conversation. `cut` moves on to a later turn, and `snapshot` says what stands
+before it. A model sums up; code decides what of that counts, and goes on without it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from langchain_core.messages import AnyMessage, ToolMessage
+from langgraph.runtime import Runtime
+
+from ...models.ask import Answer, ask
+from ...state.agent import AgentState, AgentUpdate, next_window, said
+from ...state.context import Context
+from ...state.errors import ModelCallFailed, ModelUnavailable
+from ...state.messages import calls_in, since
+from ...state.outcome import Spend
+from ...state.snapshot import Kept, KeptFact, Snapshot, handle_of
+from ...state.window import tokens_in
+from ...text.canonical import beginning_of, estimate_tokens
+from ...turn.scope import RunScope
+from .memory.facts import all_in, proven, who
+from .memory.masking import mask_of, shown_masked
+from .memory.snapshot import extended, kept_of, told_snapshot
+from .shared.agent import Agent
+from .tools.memory import notes_of
+
+_KEPT_SHARE: Final = 0.3
+"""How much of a request's room the newest messages take that stay as they are."""
+_SMALLER: Final = 0.7
+"""A summary must be so much smaller than what it stands for."""
+_ENOUGH: Final = 0.8
+"""Shortened results are enough where the request then has so much of its room at most."""
+_SHOWN_SHARE: Final = 2.0
+"""Characters of the old messages that a summary is made from, for each token of the room."""
+_FEWEST: Final = 200
+_LONGEST_REST: Final = 15
+
+
+async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent) -> AgentUpdate:
+    """Bring the next request well below its room."""
+    scope = await agent.scope(state, runtime)
+    await scope.fire("PreCompress", trigger="auto")
+    room = state.room or agent.room(state, scope.context)
+    before, shown = next_window(state), said(state)
+    work = _Work(state, shown, _border(shown, int(room * _KEPT_SHARE)), room)
+    found = await _summed_up(scope, work, agent) if work.border else _Summary({})
+    how = "summary" if found.facts else "cut"
+    known = kept_of(state).get("mask", "")
+    mask = mask_of(shown, room, known)
+    left = before - tokens_in(shown_masked(shown, known)) + tokens_in(shown_masked(shown, mask))
+    if not found.facts and (not work.border or left < _ENOUGH * room):
+        how, kept, cut = "masked", Kept(**{**kept_of(state), "mask": mask}), state.cut
+    else:
+        doubted = await scope.journal.uncertain(scope.journaled, told=True)
+        kept = extended(state, work.old, found.facts, room, doubted)
+        cut = str(work.new[0].id)
+        kept["mask"] = mask_of(work.new, room)
+        kept["notes"] = await notes_of(agent.parts.toolbox.results(scope), state.path)
+    kept["failed"], kept["rest"] = found.failed, found.rest
+    after = _after(state, before, kept, cut)
+    kept["above"] = after + room // 10
+    scope.emit({
+        "type": "compressed", "task": state.path, "how": how, "before": before, "after": after,
+        "messages": len(work.old) if cut != state.cut else 0, "dropped": found.dropped,
+        "facts": sum(map(len, found.facts.values())),
+    })  # fmt: skip
+    return AgentUpdate(
+        snapshot=dict(kept), cut=cut, window=after, spend=scope.used(found.spend),
+        warnings=scope.notes,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is to be compressed: the messages of requests, and which of them stays the first."""
+
+    state: AgentState
+    shown: Sequence[AnyMessage]
+    border: int
+    room: int
+
+    @property
+    def old(self) -> Sequence[AnyMessage]:
+        return self.shown[: self.border]
+
+    @property
+    def new(self) -> Sequence[AnyMessage]:
+        return self.shown[self.border :]
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """What a model made of the old messages; it `failed` so often, and is let `rest` so long."""
+
+    facts: Mapping[str, list[KeptFact]]
+    dropped: int = 0
+    spend: Spend | None = None
+    failed: int = 0
+    rest: int = 0
+
+
+async def _summed_up(scope: RunScope, work: _Work, agent: Agent) -> _Summary:
+    """Ask for a summary; without facts where none was asked for, or where it is of no use."""
+    kept = kept_of(work.state)
+    failed, rest = kept.get("failed", 0), kept.get("rest", 0)
+    if rest:
+        return _Summary({}, failed=failed, rest=rest - 1)
+    sources = {handle_of(message.id): message for message in [*_earlier(work.state), *work.old]}
+    longer = _Summary({}, failed=failed + 1, rest=min(2 ** (failed + 1) - 1, _LONGEST_REST))
+    try:
+        answer: Answer[Snapshot] = await ask(
+            scope, agent.parts.models, "summariser", scope.opening("summariser", _data(work)),
+            contract=Snapshot, most_asks=2,
+        )  # fmt: skip
+    except (ModelCallFailed, ModelUnavailable) as error:
+        scope.emit({"type": "warning", "text": str(error)})
+        return longer
+    if answer.parsed is None:
+        return replace(longer, spend=answer.spend)
+    facts, dropped = proven(answer.parsed, sources)
+    made = sum(estimate_tokens(one["text"]) for some in facts.values() for one in some)
+    if not facts or made > _SMALLER * tokens_in(work.old):
+        return replace(longer, dropped=dropped, spend=answer.spend)
+    return _Summary(facts, dropped, answer.spend)
+
+
+def _earlier(state: AgentState) -> Iterator[AnyMessage]:
+    """The messages that the facts of the snapshot so far are from."""
+    for facts in kept_of(state).get("facts", {}).values():
+        for name in {name for fact in facts for name in fact["sources"]}:
+            message = since(state.messages, name)[:1]
+            yield from (m for m in message if m.id == name)
+
+
+def _data(work: _Work) -> dict[str, Any]:
+    """What a summary is made from: the facts so far, and the old messages, each with its handle."""
+    facts = {
+        name: [{"text": f["text"], "from": [*map(handle_of, f["sources"])]} for f in some]
+        for name, some in kept_of(work.state).get("facts", {}).items()
+    }
+    most = max(_FEWEST, int(_SHOWN_SHARE * work.room) // max(len(work.old), 1))
+    messages = [
+        {"id": handle_of(m.id), "by": who(m), "text": beginning_of(all_in(m), most)}
+        for m in work.old
+    ]
+    return {"snapshot": facts, "messages": messages}
+
+
+def _border(shown: Sequence[AnyMessage], most: int) -> int:
+    """Where the newest messages begin that stay, in `most` tokens; the newest turn always stays.
+
+    No call is parted from its answer. 0: nothing can be cut.
+    """
+    border, tokens, open_ = 0, 0, set[str]()
+    for place in range(len(shown) - 1, 0, -1):
+        message = shown[place]
+        tokens += tokens_in([message])
+        if isinstance(message, ToolMessage):
+            open_.add(message.tool_call_id)
+            continue
+        open_ -= {str(call["id"]) for call in calls_in(message)}
+        if border and tokens > most:
+            break
+        if not open_:
+            border = place
+    return border
+
+
+def _after(state: AgentState, before: int, kept: Kept, cut: str) -> int:
+    """Tokens of the next request, as far as they are known."""
+    later = replace(state, snapshot=dict(kept), cut=cut)
+    return max(0, before - _size(state)) + _size(later)
+
+
+def _size(state: AgentState) -> int:
+    shown = said(state)
+    mask = kept_of(state).get("mask", "")
+    return tokens_in([*told_snapshot(state), *shown_masked(shown, mask)])

@@ -1,0 +1,107 @@
+"""complete_task: the one way in which an agent ends its work, with what came of it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast, get_args
+
+from ....calls.own import Own
+from ....calls.results import ToolResult, failure
+from ....models.typed_result import ResultSchema
+from ....state.agent import COMPLETE_TASK, AgentState, Report, Status, handle, succeeded
+from ....state.plan import Task
+from ....state.todo_list import WRITE_TODOS, open_in_words, written
+from ....text.empty_phrases import says_nothing
+from ....text.told import say
+from ....tools.arguments import check_arguments
+from ....tools.catalog import CatalogTool, own_tool
+from ....tools.schemas import sanitised_value
+
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+
+
+def complete_task(output: ResultSchema | None, name: str) -> CatalogTool:
+    """The tool of an agent whose output must be so; it runs behind all else of its message."""
+    about = {
+        "summary": {"type": "string", "minLength": 1, "description": say("complete_summary")},
+        "status": {"type": "string", "enum": [*get_args(Status)], "default": "success"},
+        "unmet": {**_TEXTS, "description": say("complete_unmet")},
+    }
+    if output is not None:
+        about["output"] = {**sanitised_value(output.schema), "description": name}
+    answer = partial(_complete, output)
+    return own_tool(COMPLETE_TASK, say("complete_task_tool"), about, answer, required=["summary"])
+
+
+def saved(args: Mapping[str, Any], tool: CatalogTool, output: ResultSchema | None) -> Report | None:
+    """The partial report that arguments make of which some may not fit; None without words."""
+    properties = tool.schema["properties"]
+    fits: dict[str, Any] = {}
+    for name in properties.keys() & args.keys() - {"status", "output"}:
+        one = {"type": "object", "properties": {name: properties[name]}}
+        fitted, problem = check_arguments(one, {name: args[name]})
+        fits |= {} if problem else fitted
+    if not fits.get("summary", "").strip():
+        return None
+    given = {"output": args["output"]} if "output" in args else {}
+    report, problem = report_of({**fits, **given, "status": "partial"}, output)
+    if problem:  # the words are worth more than nothing
+        del report["output"]
+        report["unmet"] = [*report["unmet"], say("output_does_not_fit", why=problem)]
+    return report
+
+
+async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: Own) -> ToolResult:
+    """Take the report, unless something of the same message speaks against it."""
+    state = cast("AgentState", own.state)
+    failed = [(r["tool"], r["id"]) for r in own.beside if r["status"] != "success"]
+    failed += [(call["name"], call["id"]) for call in state.delegations]
+    if failed:
+        calls = ", ".join(f"{tool} ({name})" for tool, name in failed)
+        return failure(say("not_complete_yet", calls=calls))
+    if running := state.background:
+        told = say("background_runs", handles=", ".join(handle(own.scope.path, c) for c in running))
+        return replace(failure(told), update={"awaited": True})
+    left = [] if state.reminded else open_in_words(_todos_now(state, own))
+    if left and args.get("status", "success") == "success":
+        told = say("todos_open", left="\n".join(f"- {one}" for one in left))
+        return replace(failure(told), update={"reminded": True})
+    report, problem = report_of(args, output)
+    if problem:
+        return failure(say("output_does_not_fit", why=problem))
+    if _is_nothing(report["summary"], state, own):
+        return failure(say("says_nothing"))
+    update = {"report": report, "task_completed": report["status"] == "success"}
+    return ToolResult(say("completed"), update=update)
+
+
+def _todos_now(state: AgentState, own: Own) -> list[Task]:
+    """The list as the calls before this one of the same message leave it."""
+    todos = state.todos
+    for record in own.beside:
+        if record["tool"] == WRITE_TODOS and record["status"] == "success":
+            todos = written(todos, record["arguments"]["todos"])
+    return todos
+
+
+def _is_nothing(summary: str, state: AgentState, own: Own) -> bool:
+    """Whether there are no words, or only such as `Done.` where no call has done anything."""
+    if not summary.strip():
+        return True
+    made = [*own.beside, *state.evidence]
+    return not succeeded(made) and says_nothing(summary, getattr(state, "request", ""))
+
+
+def report_of(args: Mapping[str, Any], output: ResultSchema | None) -> tuple[Report, str]:
+    """The report that arguments make, and what is wrong with its output.
+
+    Only success must bring an output; what is there must fit.
+    """
+    report = Report(
+        status=args.get("status", "success"), summary=args["summary"],
+        unmet=[why for why in args.get("unmet", []) if why.strip()],
+    )  # fmt: skip
+    if output is None or (args.get("output") is None and report["status"] != "success"):
+        return report, ""
+    report["output"], problem = output.read(args.get("output"))
+    return report, problem

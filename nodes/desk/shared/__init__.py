@@ -1,0 +1,1 @@
+"""What the phases of a desk share."""

@@ -1,0 +1,1 @@
+"""Rules and tables: what may run, proven when it is read; pure."""

@@ -1,0 +1,1 @@
+"""Rules of a support desk: claims, figures, consent and hours; pure."""

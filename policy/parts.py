@@ -1,0 +1,131 @@
+"""A YAML file as its words, and its places as errors name them: nothing in it is guessed."""
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import yaml  # type: ignore[import-untyped]  # stubs are a package of their own
+
+from ..state.errors import SettingsError
+
+_BOOLEANS: Final = {"yes": True, "no": False, "true": True, "false": False}
+
+
+class _Words(yaml.BaseLoader):  # type: ignore[misc]  # the library has no types
+    """Reads every scalar as the text it is: `no` is a word, `1_000` no number, a date no date."""
+
+
+def _mapping(loader: Any, node: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in node.value:
+        name = loader.construct_object(key, deep=True)
+        if not isinstance(name, str):
+            msg = f"line {key.start_mark.line + 1}: a key is one word or several, not a list"
+            raise ValueError(msg)  # noqa: TRY004 - what a file holds is a value
+        if name in found:
+            msg = f"line {key.start_mark.line + 1}: {name!r} stands twice in one place: keep one"
+            raise ValueError(msg)
+        found[name] = loader.construct_object(value, deep=True)
+    return found
+
+
+_Words.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One place of the file, by which errors name it."""
+
+    where: str
+    said: Any
+
+    def wrong(self, what: str) -> NoReturn:
+        """Say what is wrong here."""
+        msg = f"The policy {self.where}: {what}."
+        raise SettingsError(msg)
+
+    def at(self, key: str) -> "Part":
+        """What stands under a key; nothing may."""
+        return Part(f"{self.where}, {key}", self.mapping().get(key))
+
+    def mapping(self, known: Collection[str] = ()) -> Mapping[str, Any]:
+        """The keys here; with `known` no others."""
+        if not isinstance(self.said, Mapping):
+            self.wrong("here stand keys with values, such as `tool: get_order`")
+        for key in self.said if known else ():
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                meant = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+                self.wrong(f"there is no key {key!r}; {meant}")
+        return self.said
+
+    def parts(self) -> Iterable[tuple[str, "Part"]]:
+        """What stands under each key; nothing where nothing is said."""
+        said = {} if self.said in (None, "") else self.mapping()
+        return [(key, self.at(key)) for key in said]
+
+    def text(self, default: str | None = None) -> str:
+        """A text; without a default there must be one."""
+        if self.said is None and default is not None:
+            return default
+        if not isinstance(self.said, str) or not self.said.strip():
+            self.wrong("here stands a text")
+        return self.said.strip()
+
+    def texts(self) -> list[str]:
+        """One text, or a list of them."""
+        said = [self.said] if isinstance(self.said, str) else self.said
+        if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
+            self.wrong("here stands a text or a list of texts")
+        return [one.strip() for one in said]
+
+    def boolean(self, *, default: bool) -> bool:
+        """Yes or no."""
+        if self.said is None:
+            return default
+        if not isinstance(self.said, str) or self.said.lower() not in _BOOLEANS:
+            self.wrong("here stands yes or no")
+        return _BOOLEANS[self.said.lower()]
+
+    def one_of(self, known: Sequence[str], default: str | None = None) -> str:
+        """One of a few words."""
+        found = self.text(default)
+        if found not in known:
+            self.wrong(f"{found!r} is none of {', '.join(known)}")
+        return found
+
+    def languages(self) -> dict[str, str]:
+        """A text by language; one alone is English."""
+        if self.said is None:
+            return {}
+        if isinstance(self.said, str):
+            return {"en": self.said.strip()}
+        return {key: part.text() for key, part in self.parts()}
+
+
+def read_yaml(text: str, loader: Any = yaml.SafeLoader) -> Any:
+    """What a YAML text says, without aliases, which multiply; a ValueError says what is wrong."""
+    try:
+        aliases = [one for one in yaml.scan(text) if isinstance(one, yaml.AliasToken)]
+        said = None if aliases else yaml.load(text, Loader=loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    for one in aliases:
+        msg = f"line {one.start_mark.line + 1}: *{one.value} is an alias; write out what it means"
+        raise ValueError(msg)
+    return said
+
+
+def part_of(text: str, where: str) -> Part:
+    """What a YAML text says; `where` begins each error.
+
+    Raises:
+        SettingsError: It is no YAML, or says a thing twice.
+    """
+    try:
+        said = read_yaml(text, _Words)
+    except ValueError as error:
+        msg = f"The policy {where} is no YAML that can be read: {error}."
+        raise SettingsError(msg) from error
+    return Part(where, said)

@@ -1,0 +1,135 @@
+"""What a graph's builder knows of what surrounds its runs, and what it puts around each node."""
+
+import difflib
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import is_dataclass
+from functools import wraps
+from inspect import iscoroutinefunction
+from types import MappingProxyType
+from typing import Any, Self
+
+from langgraph.channels.last_value import LastValue
+from langgraph.graph import StateGraph
+from langgraph.types import Command
+from langgraph.typing import ContextT, InputT, OutputT, StateT
+
+from ..state.context import Context, OpenSession
+from ..state.errors import StateKeyError
+from ..state.loop import FOLDED, changes
+from ..state.outcome import Quote
+from ..store.base.pace import in_turn
+from ..store.journal.port import Fence
+from ..store.journal.recorder import Recorder
+from ..store.locks.control import heeding
+from ..store.locks.held import LockedBy
+from .message_stream import told_as_written
+
+Bounded = Callable[[object], object]
+Fenced = Callable[[str], Awaitable[Fence | None]]
+Node = Callable[..., Awaitable[Any]]
+
+
+class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
+    """A StateGraph that refuses what LangGraph would silently lose, with what its runs need.
+
+    Attributes:
+        writes: says whether tools that change the world are bound; then every step is saved
+            before the next one starts.
+        scratch: nodes whose subgraphs' checkpoints are of no use once a turn has ended.
+        locked_by: gives what locks threads, where that is not the database they are saved in;
+            called in a worker thread.
+        session: what is put around each run of the whole graph, if anything.
+        fenced: takes the name that a run has locked, and gives what its claims of writes must
+            show; None where no other process could have locked it.
+        graph: which one it is, of those whose roles are known.
+        whole: all its nodes are its own, so that a thread which has been elsewhere is another's.
+        served: a server loads the graph, so that whoever runs it is a client.
+        bounded: brings a client's settings under those of the operator.
+        quoted: says what a turn may take at most under its settings.
+        told: puts around each node what numbers and keeps its events.
+        inbox: where wishes of the graph's threads are recorded; nobody wishes anything of one
+            without.
+        borders: nodes before which a message that steers the turn is taken up.
+        passing: where it runs inside a task, nodes before which nothing need be saved: what was
+            done since may be done again, and what they do that may not is in the journal.
+        ends_itself: its nodes end it where the turn around it is stopped.
+        inside: by the names of nodes, the whole graphs that they run for its turns.
+    """
+
+    writes: Callable[[], bool] = staticmethod(lambda: False)
+    scratch: tuple[str, ...] = ()
+    locked_by: LockedBy | None = None
+    session: OpenSession | None = None
+    fenced: Fenced | None = None
+    graph: str = ""
+    whole: bool = False
+    served: bool = False
+    bounded: Bounded | None = None
+    quoted: Callable[[Context], Awaitable[Quote]] | None = None
+    told: Callable[[Node], Node] | None = None
+    inbox: Recorder | None = None
+    borders: Collection[str] = ()
+    passing: Collection[str] = ()
+    ends_itself: bool = False
+    inside: Mapping[str, Any] = MappingProxyType({})
+
+    def add_node(self, node: Any, action: Any = None, **options: Any) -> Self:
+        """Add a node; see LangGraph, which drops a key that the state does not have.
+
+        An async function that returns such a key raises StateKeyError. From the outside in: its
+        events are numbered and kept, it heeds who stops or steers the turn, what it returns is
+        spelled right and written where it changes something, and its messages are told as they are
+        written.
+        """
+        if iscoroutinefunction(getattr(action, "func", action)):
+            action = _spelled_right(str(node), told_as_written(action), self.channels)
+            action = heeding(action) if node in self.borders else action
+            action = self.told(action) if self.told else action
+        return super().add_node(node, action, **options)
+
+    def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
+        """Route by a function; see LangGraph, which would call a sync one in a worker thread."""
+        return super().add_conditional_edges(source, _at_once(path), path_map)
+
+
+def _spelled_right(
+    node: str, action: Callable[..., Any], channels: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """A node that begins in its turn; StateKeyError where it returns a key its state lacks.
+
+    It writes what changes something: every key written is a row in the database.
+    """
+
+    @wraps(action)
+    async def checked(state: Any, *args: Any, **kwargs: Any) -> Any:
+        await in_turn()
+        update = await action(state, *args, **kwargs)
+        changed = update.update if isinstance(update, Command) else update
+        for key in changed if isinstance(changed, Mapping) else ():
+            if key not in channels:
+                raise StateKeyError(_unknown(node, key, list(channels)))
+        if not (isinstance(update, dict) and is_dataclass(state)):
+            return update
+        # A channel of another kind may fold what is written into what is there, or forget it.
+        other = {k: v for k, v in update.items() if type(channels[k]) is not LastValue}
+        return changes(state, update) | {k: v for k, v in other.items() if k not in FOLDED}
+
+    return checked
+
+
+def _unknown(node: str, key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    meant = f" Did it mean {near[0]!r}?" if near else ""
+    return f"The node {node!r} returned the key {key!r}, which its graph's state lacks.{meant}"
+
+
+def _at_once(path: Any) -> Any:
+    """A sync router as an async function, which runs where it is called: it only reads state."""
+    if iscoroutinefunction(path) or not hasattr(path, "__name__"):
+        return path
+
+    @wraps(path)
+    async def route(state: Any) -> Any:
+        return path(state)
+
+    return route

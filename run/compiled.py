@@ -1,0 +1,115 @@
+"""A compiled graph as its doors find it: its builder, its saver, what it takes and gives."""
+
+from collections.abc import Mapping
+from typing import Any, Self, cast
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
+from langgraph.typing import ContextT, InputT, OutputT, StateT
+from pydantic import TypeAdapter
+
+from ..state.context import Context
+from ..state.questions import ANSWERED_BY
+from ..store.base import langgraph_keys as keys
+from ..store.checkpoints.threaded import lend, with_async, with_async_store
+from .builder import Surrounded
+from .form import form_of
+from .outside import from_outside
+from .run import Run
+
+
+class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
+    """A graph whose schemas are those of its state's types.
+
+    LangGraph makes them of the channels, and a channel of deltas knows of a list and no more.
+    """
+
+    @property
+    def ours(self) -> Surrounded[StateT, ContextT, InputT, OutputT]:
+        """The builder, which knows what surrounds the runs."""
+        return cast("Surrounded[StateT, ContextT, InputT, OutputT]", self.builder)
+
+    @property
+    def whole(self) -> bool:
+        """See Surrounded."""
+        return self.ours.whole
+
+    @property
+    def checkpointer(self) -> Checkpointer:
+        """The saver, with async methods whatever was assigned."""
+        return cast("Checkpointer", vars(self).get("checkpointer"))
+
+    @checkpointer.setter
+    def checkpointer(self, saver: Checkpointer) -> None:
+        # Under its own name, because LangGraph's copy() reads the instance's __dict__.
+        vars(self)["checkpointer"] = with_async(saver)
+
+    @property
+    def store(self) -> BaseStore | None:
+        """The store, with async methods whatever was assigned."""
+        return cast("BaseStore | None", vars(self).get("store"))
+
+    @store.setter
+    def store(self, store: BaseStore | None) -> None:
+        vars(self)["store"] = with_async_store(store)
+
+    def copy(self, update: dict[str, Any] | None = None) -> Self:
+        """A twin with some attributes replaced."""
+        twin = super().copy(update)
+        # The constructor drops what compile() sets after it (output mappers, the allowlist).
+        kept = {name: value for name, value in vars(self).items() if name not in (update or {})}
+        vars(twin).update(kept)
+        return twin
+
+    def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:  # noqa: ARG002 - LangGraph's signature
+        """What a caller gives."""
+        return TypeAdapter(self.builder.input_schema).json_schema()
+
+    def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:  # noqa: ARG002 - LangGraph's signature
+        """What a caller gets."""
+        return TypeAdapter(self.builder.output_schema).json_schema()
+
+    def get_context_jsonschema(self) -> dict[str, Any] | None:
+        """The settings that this graph reads, as a form."""
+        if self.context_schema is not Context:
+            return super().get_context_jsonschema()
+        inside = self.ours.inside.items()
+        nodes = {(node, node) for node in self.builder.nodes}
+        nodes |= {(node, name) for name, one in inside for node in one.builder.nodes}
+        return form_of(nodes, self.ours.graph)
+
+    def _is_client(self, configurable: Mapping[str, Any]) -> bool:
+        """Whether a client calls, who is not the operator."""
+        return self.ours.served or from_outside(configurable)
+
+    def _run(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Run:
+        """A run as it is asked for, with its saver: a parent's before the own one, or none."""
+        config = self._lent(config)
+        configurable = self._configurable(config)
+        saver = configurable.get(keys.SAVER, self.checkpointer)
+        if self.checkpointer is False or not isinstance(saver, BaseCheckpointSaver):
+            saver = None
+        customer = self._is_client(configurable) or options.get(ANSWERED_BY) == "customer"
+        rest = {key: value for key, value in options.items() if key != ANSWERED_BY}
+        return Run(input, config, rest, configurable, saver, customer)
+
+    def _configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
+        """What a run will see as `configurable`, by LangGraph's rules.
+
+        A config that names a thread or checkpoint of its own stands alone; any other one refines
+        the config of the node it is called from.
+        """
+        given = (config or {}).get("configurable", {})
+        explicit = {**(self.config or {}).get("configurable", {}), **given}
+        if any(explicit.get(key) for key in keys.COORDINATES):
+            return explicit
+        ambient = var_child_runnable_config.get() or {}
+        return {**ambient.get("configurable", {}), **explicit}
+
+    def _lent(self, config: RunnableConfig | None) -> RunnableConfig:
+        """A caller's config, with async methods for what a sync parent graph passes down."""
+        return lend(config or {}, self._configurable(config))

@@ -1,0 +1,239 @@
+"""How a run enters a saved thread: what is checked, brought up to date and taken up with it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any, Final, Protocol
+
+from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END
+from langgraph.types import Command, StateSnapshot, StateUpdate
+
+from ..state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
+from ..state.loop import STOPPING
+from ..state.messages import STEERS, read_messages
+from ..state.migrations import SCHEMA_VERSION, migrate
+from ..state.outcome import RESUMABLE
+from ..store.base import langgraph_keys as keys
+from ..store.base.hands import in_hands
+from ..store.checkpoints.head import CUT_OFF, Head, add
+from .builder import Surrounded
+from .checks import address_answer, check_input
+from .continuing import Continues, check_nodes, check_values, keep_order
+from .due import Due
+from .outside import unmarked, withdraws
+from .run import Run, saved_values, write
+from .taken_back import put_back
+from .wishes import Heeded, heeded
+
+
+class Entered(Continues, Protocol):
+    """What is asked of the graph."""
+
+    @property
+    def ours(self) -> Surrounded[Any, Any, Any, Any]:
+        """Its builder."""
+
+    async def aget_state(self, config: RunnableConfig) -> StateSnapshot:
+        """The thread's state."""
+
+
+async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run:
+    """Check and complete a run of the whole graph, whose caller called at `began`; see `heeded`.
+
+    One read of the thread's head; a second one only where old state is migrated, an ended thread is
+    resumed, somebody steers, or a client names messages. A client's run asks if it has begun yet.
+    """
+    given = run.input
+    run, head = await _asked(graph, run, client=client)
+    if run.saver is None:
+        return run
+    if isinstance(given, Due) and run.input is None:  # a worker goes on, whom nobody asked to
+        began = -inf
+    run = replace(run, options=_durable(graph, run.options))
+    head = head or await run.head()
+    keep_order(run, await run.newest() if run.addressed else head)
+    stops = withdraws(run.input)
+    head = await _whole(graph, run, head, client=client)
+    if head is None:
+        if (run.resumes or stops) and run.thread:
+            msg = f"No thread {run.thread!r} is saved here; start it with a message."
+            raise ThreadNotFound(msg)
+        return run
+    if await run.repeats(head, client=client):
+        return await _again(graph, run, head)
+    if stops and STOPPING not in graph.channels:
+        await write(graph, run.where(), StateUpdate(None, END))
+        return replace(run, input=None)
+    inbox = graph.ours.inbox
+    waiting = await heeded(run, inbox, began)
+    run = await _with_wishes(graph, run, head, waiting, stops=stops)
+    if inbox is not None and waiting.settled:  # what was said is saved with the thread by now
+        await inbox.taken(run.thread, waiting.settled)
+    await _forget_scratch(graph, run, head)
+    return run if stops else replace(run, input=await _input(graph, run, head))
+
+
+async def _whole(graph: Entered, run: Run, head: Head | None, *, client: bool) -> Head | None:
+    """Where the run starts from, once nothing is missing there."""
+    if head is None:
+        return None
+    check_nodes(run, head, graph)
+    try:
+        await check_values(run, head.saved.config, head.saved.parent_config)
+    except ThreadIncompatible:
+        if run.addressed or not client or not await put_back(graph, run, head):
+            raise
+        if (head := await run.head()) is not None:
+            await check_values(run, head.saved.config, head.saved.parent_config)
+    return head
+
+
+async def _again(graph: Entered, run: Run, head: Head) -> Run:
+    """A run that its server calls again goes on; what it brought is saved, and maybe answered."""
+    run = replace(run, input=None)
+    await _bring_up(graph, run, head, (), stops=False)
+    return run
+
+
+async def _asked(graph: Entered, run: Run, *, client: bool) -> tuple[Run, Head | None]:
+    """The run with its input checked, and the thread's head where that had to be read for it."""
+    head = None
+    if isinstance(run.input, Due):
+        head = await run.head()
+        run = await run.input.chosen(graph, run, head)
+    check_input(run)
+    if client and isinstance(run.input, Mapping) and run.input.get("messages"):
+        run = await _heard(graph, run)
+    return run, head
+
+
+async def _heard(graph: Entered, run: Run) -> Run:
+    """The run with what its client says, of which nothing passes for words of the run."""
+    given = run.input["messages"]
+    said = read_messages(given if isinstance(given, list) else [given])
+    known: Sequence[AnyMessage] = ()
+    if run.saver and run.thread and any(one.id and not _is_users(one) for one in said):
+        known = (await graph.aget_state(run.where())).values.get("messages") or ()
+    return replace(run, input={**run.input, "messages": unmarked(said, known)})
+
+
+def _is_users(message: AnyMessage) -> bool:
+    """Whether it is a user's by its looks: front ends name them so, and no run does."""
+    return message.type == "human" and _UUID.fullmatch(str(message.id)) is not None
+
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+async def _with_wishes(
+    graph: Entered, run: Run, head: Head, waiting: Heeded, *, stops: bool
+) -> Run:
+    """Take up what was said meanwhile, and the wish to stop; where there is nothing to stop, rest.
+
+    What was said begins a turn where nothing else does.
+    """
+    said = await _unheard(graph, run, head, waiting.messages)
+    over = head.status is not None and not head.waiting()
+    if stops and over and not said:
+        return replace(run, input=None)
+    if stops or (said and run.input is None):
+        run = replace(run, input={"messages": []})
+    await _bring_up(graph, run, head, said, stops=stops)
+    return run
+
+
+async def _unheard(
+    graph: Entered, run: Run, head: Head, messages: Sequence[BaseMessage]
+) -> list[BaseMessage]:
+    """Those that the thread does not have yet: a crash may have come before they were settled."""
+    if not messages:
+        return []
+    known = (await graph.aget_state(run.where())).values.get("messages") or []
+    known += [one for key, value in head.own_writes if key == "messages" for one in value]
+    marks = {one.additional_kwargs.get(STEERS) for one in known if isinstance(one, BaseMessage)}
+    return [one for one in messages if one.additional_kwargs[STEERS] not in marks]
+
+
+def _durable(graph: Entered, options: dict[str, Any]) -> dict[str, Any]:
+    if not graph.ours.writes():
+        return options
+    if options.get("durability") == "exit":
+        msg = (
+            f'durability="exit" is refused by the graph {graph.name!r}: its tools change the'
+            ' world, and a crash would forget that they did. Leave it out, or use "sync".'
+        )
+        raise SettingsError(msg)
+    return {**options, "durability": "sync"}
+
+
+async def _bring_up(
+    graph: Entered, run: Run, head: Head, said: Sequence[BaseMessage], *, stops: bool
+) -> None:
+    """Write what this run must find in the state and no node of an earlier one has put there.
+
+    Raises:
+        ThreadIncompatible: a version of the package saved the thread that cannot be read here.
+    """
+    update = {**await _migrated(graph, run, head), **await _cut_off(graph, run, head)}
+    if STOPPING in graph.channels and _begins(run) and head.values.get(STOPPING, False) != stops:
+        update[STOPPING] = stops
+    if said:
+        update["messages"] = [*said]
+    if update and run.saver is not None:
+        await add(run.saver, head.saved.config, head, update)
+
+
+def _begins(run: Run) -> bool:
+    """Whether a turn begins, or ends before its time."""
+    return not (run.resumes or run.addressed or isinstance(run.input, Command))
+
+
+async def _migrated(graph: Entered, run: Run, head: Head) -> dict[str, Any]:
+    """The state of an older version of the package, brought up to date."""
+    version = head.values.get("schema_version")
+    if "schema_version" not in graph.channels or version == SCHEMA_VERSION:
+        return {}
+    state = await graph.aget_state(run.where())
+    update = migrate(state.values, thread=run.thread)
+    return {key: value for key, value in update.items() if key in graph.channels}
+
+
+async def _cut_off(graph: Entered, run: Run, head: Head) -> Mapping[str, Any]:
+    """What a turn had finished that a new message ends before its time; a resume finds it."""
+    if not _begins(run) or CUT_OFF not in graph.channels or CUT_OFF in dict(head.own_writes):
+        return {}
+    finished = await _left_inside(graph, run) if graph.ours.inside else head.returned()
+    return {CUT_OFF: finished} if finished else {}
+
+
+async def _left_inside(graph: Entered, run: Run) -> list[Any]:
+    """What the graph had in its state in which the turn was cut off, with its name."""
+    left: list[Any] = []
+    for task in (await graph.aget_state(run.where())).tasks:
+        inner, where = graph.ours.inside.get(task.name), run.where(f"{task.name}:{task.id}")
+        saved = None if inner is None or run.saver is None else await run.saver.aget_tuple(where)
+        if inner is not None and saved is not None:
+            values = await saved_values(inner, where["configurable"] | {keys.SAVER: run.saver})
+            left.append({**values, "graph": task.name, CUT_OFF: Head(saved).returned()})
+    return left
+
+
+async def _forget_scratch(graph: Entered, run: Run, head: Head) -> None:
+    """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
+    forget = getattr(run.saver, "forget_scratch", None)
+    if forget and graph.ours.scratch and not (run.addressed or head.waiting()):
+        await in_hands(run.saver, forget, run.thread, graph.ours.scratch)
+
+
+async def _input(graph: Entered, run: Run, head: Head) -> Any:
+    if isinstance(run.input, Command):
+        asked = [question for _, question in head.asked()]
+        return address_answer(run, run.input, await run.questions(head), asked=asked)
+    if run.input is None and head.status in RESUMABLE and not run.addressed:
+        state = await graph.aget_state(run.where())
+        # An ended thread has no task to go on with: a turn without a new message is one.
+        return None if state.next else {"messages": []}
+    return run.input

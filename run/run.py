@@ -1,0 +1,188 @@
+"""One run of a graph: as it is asked for, where its thread stands, and what it holds."""
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, Interrupt, StateUpdate
+
+from ..state.context import SESSION_KEY, OpenSession
+from ..store.base import langgraph_keys as keys
+from ..store.checkpoints.head import Head, inner_places, open_questions
+from ..store.checkpoints.passing import PASSING_KEY, Passing
+from ..store.durability import Saver, locks_of
+from ..store.locks.held import Held, Holding, LockedBy, name_of, thread_lock
+
+HELD_KEY: Final = "__loopwright_held"
+"""Where graphs inside a run find what it holds; kept out of metadata as FENCE_KEY."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run as asked for, or as the doors let it through."""
+
+    input: Any
+    config: RunnableConfig
+    options: dict[str, Any]
+    configurable: Mapping[str, Any]
+    saver: BaseCheckpointSaver[Any] | None
+    customer: bool = False  # who answers no question that is put to the operator
+
+    @property
+    def nested(self) -> bool:
+        """Whether the graph runs as a node of another one, which answers for the thread."""
+        return keys.TASK in self.configurable
+
+    @property
+    def thread(self) -> str:
+        """The thread's id as a saver knows it; '' where the caller named none."""
+        thread = self.configurable.get("thread_id")
+        return "" if thread is None else str(thread)
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the caller wants to go on with what is saved."""
+        command = self.input
+        return command is None or (isinstance(command, Command) and command.resume is not None)
+
+    @property
+    def heeds(self) -> bool:
+        """Whether others can wish something of it: it has a thread to itself."""
+        return not self.nested and self.saver is not None and bool(self.thread)
+
+    @property
+    def addressed(self) -> bool:
+        """Whether the run names a checkpoint instead of taking the newest."""
+        return not self.nested and bool(self.configurable.get("checkpoint_id"))
+
+    async def repeats(self, head: Head, *, client: bool) -> bool:
+        """Whether a server calls again, after a crash, a run that has begun before.
+
+        A server that does not keep the runs of a thread apart may have let another one in between,
+        so that the newest checkpoint is not its own.
+        """
+        given = {**self.configurable, **self.config.get("metadata", {})}.get("run_id")
+        if given is None or self.saver is None:
+            return False
+        if str(given) == str(head.saved.metadata.get("run_id")):
+            return True
+        if self.addressed or not client:
+            return False
+        place = RunnableConfig(configurable={"thread_id": self.thread, "checkpoint_ns": ""})
+        async for _ in self.saver.alist(place, filter={"run_id": str(given)}, limit=1):
+            return True
+        return False
+
+    def where(self, inner: str = "") -> RunnableConfig:
+        """The config under which the saver finds the checkpoint the run starts from.
+
+        Args:
+            inner: the namespace of a graph inside one of its tasks, if that is wanted.
+        """
+        place: dict[str, Any] = {**self.configurable, "thread_id": self.thread}
+        if inner:
+            place["checkpoint_ns"] = inner
+        elif not self.nested:
+            place["checkpoint_ns"] = ""
+        return {"configurable": place}
+
+    def hold(
+        self, locked_by: LockedBy | None, wait: float = 0
+    ) -> "AbstractAsyncContextManager[Held | None]":
+        """Keep other runs out of the thread, unless a run around this one does so.
+
+        Args:
+            locked_by: gives what locks threads, if that is not where the run's are saved.
+            wait: for so many seconds another run that holds it is waited for.
+        """
+        if self.saver is None or not self.thread:
+            return nullcontext()
+        around = self.configurable.get(HELD_KEY)
+        if isinstance(around, Holding) and around.covers(self.thread):
+            return nullcontext()
+        return thread_lock(self.locks(locked_by), self.locked, wait)
+
+    def locks(self, locked_by: LockedBy | None) -> LockedBy:
+        """What gives the locks of a thread that is saved: `locked_by`, or whatever saves it."""
+        return locked_by or partial(locks_of, cast("Saver", self.saver))
+
+    @property
+    def locked(self) -> str:
+        """What `hold` locks: the thread.
+
+        A graph inside somebody else's graph, whose runs nobody keeps apart, has a part of it.
+        """
+        within = self.nested or keys.SAVER in self.configurable
+        part = self.configurable.get("checkpoint_ns") if within else None
+        return name_of(self.thread, part or "")
+
+    @asynccontextmanager
+    async def session(self, opened: OpenSession | None) -> AsyncIterator["Run"]:
+        """Put something around a run of the whole graph; its nodes can read what that brought."""
+        if opened is None or self.nested:
+            yield self
+            return
+        source = "startup" if await self.head() is None else "resume"
+        async with opened(self.thread, source) as session:
+            yield self.telling(SESSION_KEY, session)
+
+    def telling(self, key: str, value: object) -> "Run":
+        """The run, telling its nodes and the graphs inside it what was settled at its door."""
+        configurable = {**self.config.get("configurable", {}), key: value}
+        return replace(self, config={**self.config, "configurable": configurable})
+
+    def passing(self, nodes: Collection[str]) -> "Run":
+        """The run of a graph inside a task, of which steps pass before these nodes."""
+        space = str(self.configurable.get("checkpoint_ns", ""))
+        return self.telling(PASSING_KEY, Passing(space, nodes)) if nodes and space else self
+
+    async def head(self) -> Head | None:
+        """The checkpoint the run starts from, if there is one."""
+        if self.saver is None or not self.thread:
+            return None
+        saved = await self.saver.aget_tuple(self.where())
+        return None if saved is None else Head(saved)
+
+    async def newest(self) -> Head | None:
+        """The newest checkpoint where the run is saved, whichever it starts from."""
+        if self.saver is None or not self.thread:
+            return None
+        place = self.configurable.get("checkpoint_ns") or ""
+        saved = await self.saver.aget_tuple(
+            {"configurable": {"thread_id": self.thread, "checkpoint_ns": place}}
+        )
+        return None if saved is None else Head(saved)
+
+    async def questions(self, head: Head) -> list[Interrupt]:
+        """The questions that are open; at an older checkpoint those that were."""
+        if self.saver is None or self.addressed:
+            return head.interrupts()
+        return await self._open(head)
+
+    async def _open(self, head: Head, around: str = "") -> list[Interrupt]:
+        """Those that are open in a graph, which has this namespace."""
+        inner: dict[str, set[str]] = {}
+        saver = cast("BaseCheckpointSaver[Any]", self.saver)
+        for place in set[str]().union(*inner_places(head, around).values()):
+            if saved := await saver.aget_tuple(self.where(place)):
+                inner[place] = {one.id for one in await self._open(Head(saved), place)}
+        return open_questions(head, inner, around)
+
+
+async def write(graph: Any, where: RunnableConfig, update: StateUpdate) -> None:
+    """Write into the state of a thread that is held, which the graph's own door would hold."""
+    await CompiledStateGraph.abulk_update_state(graph, where, [[update]])
+
+
+async def saved_values(graph: Any, configurable: Mapping[str, Any]) -> dict[str, Any]:
+    """What a graph that runs inside another one has in its state, as far as it is saved.
+
+    Its own door refuses the keys that lead there.
+    """
+    state = await CompiledStateGraph.aget_state(graph, {"configurable": {**configurable}})
+    return {k: [*v] if isinstance(v, list) else v for k, v in state.values.items()}

@@ -1,1 +1,0 @@
-"""A company's policy as a table: read from a file, proven, and looked up."""

@@ -1,0 +1,1 @@
+"""What is kept of threads and calls, and who holds a thread."""

@@ -1,0 +1,169 @@
+"""What a checkpoint shares with those before it: channels that are saved as writes, not as values.
+
+Each reads them from the last one that holds the value itself, and the writes since. If that one
+is gone, LangGraph reads a channel as empty, without a word.
+"""
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any, Final
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import StateGraph
+
+from ...state.agent import TaskAgentState
+from ...state.flow import FlowState
+from ...state.loop import LoopState, PlanState
+from ...state.react import ReactState
+from ..base.hands import in_hands
+
+COUNTERS: Final = "counters_since_delta_snapshot"
+"""In a checkpoint's metadata: channels whose values it does not hold itself."""
+
+OURS: Final = "schema_version"
+"""The channel that threads of this package's graphs have, and no others."""
+
+ROOT: Final = (
+    "SELECT parent_checkpoint_id AS parent FROM {table}"
+    " WHERE thread_id = {thread} AND checkpoint_ns = {ns} ORDER BY checkpoint_id LIMIT 1"
+)
+"""What the oldest checkpoint followed: nothing, unless some before it were deleted."""
+
+END: Final = (
+    "WITH RECURSIVE line(id, parent) AS (SELECT checkpoint_id, parent_checkpoint_id FROM {table}"
+    " WHERE thread_id = {thread} AND checkpoint_ns = {ns} AND checkpoint_id = {id}"
+    " UNION SELECT c.checkpoint_id, c.parent_checkpoint_id FROM line {join} {table} c"
+    " ON c.checkpoint_id = line.parent AND c.thread_id = {thread} AND c.checkpoint_ns = {ns}"
+    ") SELECT id FROM line WHERE parent IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {table} p"
+    " WHERE p.thread_id = {thread} AND p.checkpoint_ns = {ns} AND p.checkpoint_id = line.parent)"
+)
+"""The oldest checkpoint before one, if the one that it followed is not there any more."""
+
+_SQLITE: Final = {
+    "table": "checkpoints", "join": "CROSS JOIN", "thread": ":thread", "ns": ":ns", "id": ":id",
+}  # fmt: skip
+
+
+def missing_values(
+    saver: BaseCheckpointSaver[Any], at: RunnableConfig, parent: RunnableConfig | None
+) -> list[str]:
+    """Channels of a checkpoint whose values cannot be told any more; of a sync saver.
+
+    Args:
+        saver: Where it is saved.
+        at: The checkpoint.
+        parent: The one it followed, if any.
+    """
+    if (end := _cut_at(saver, at, parent)) is None or (saved := saver.get_tuple(at)) is None:
+        return []
+    if not (names := _shared(saved, saver.get_tuple(end))):
+        return []
+    history = saver.get_delta_channel_history(config=saved.config, channels=names)
+    return [name for name in names if "seed" not in history[name]]
+
+
+def incomplete(thread: str, lost: Collection[str]) -> str:
+    """What is told of a thread that has lost values."""
+    return (
+        f"Thread {thread!r} is incomplete: older checkpoints were deleted, and with them"
+        f" {', '.join(map(repr, lost))}. Bring them back from a copy, or start a new thread; to"
+        " make threads smaller use `loopwright prune`, or durability.prune()."
+    )
+
+
+async def values_missing(
+    saver: BaseCheckpointSaver[Any], at: RunnableConfig, parent: RunnableConfig | None
+) -> list[str]:
+    """The same of any saver."""
+    inner = getattr(saver, "inner", saver)
+    if isinstance(inner, SqliteSaver) or hasattr(inner, "cut_at"):
+        return await in_hands(inner, missing_values, saver, at, parent)
+    if parent is None or await saver.aget_tuple(parent) is not None:
+        return []
+    saved = await saver.aget_tuple(at)
+    if saved is None or not (names := _shared(saved)):
+        return []
+    history = await saver.aget_delta_channel_history(config=at, channels=names)
+    return [name for name in names if "seed" not in history[name]]
+
+
+def unfolded(saver: BaseCheckpointSaver[Any], saved: CheckpointTuple) -> list[str] | None:
+    """Put into a checkpoint what it shares with those before it, so that it can do without them.
+
+    Returns:
+        The channels that were filled; None where one of them is not this package's, so that only
+        its own graph could say what is in it.
+    """
+    names, known, values = _shared(saved), known_channels(), saved.checkpoint["channel_values"]
+    if names and not (OURS in saved.checkpoint["channel_versions"] and set(names) <= known.keys()):
+        return None
+    values |= told_by_writes(saver, saved, names)
+    return names
+
+
+def told_by_writes(
+    saver: BaseCheckpointSaver[Any], saved: CheckpointTuple, names: Collection[str]
+) -> dict[str, Any]:
+    """The values of channels of this package's graphs that a checkpoint does not hold itself."""
+    if not names:
+        return {}
+    known, values = known_channels(), dict[str, Any]()
+    history = saver.get_delta_channel_history(config=saved.config, channels=[*names])
+    for name in names:
+        channel = known[name].from_checkpoint(history[name].get("seed", known[name].ValueType()))
+        channel.replay_writes(history[name]["writes"])
+        values[name] = channel.get()
+    return values
+
+
+@cache
+def known_channels() -> Mapping[str, DeltaChannel[Any]]:
+    """The channels of this package's graphs that are saved as writes."""
+    states: tuple[type[LoopState], ...] = (PlanState, FlowState, ReactState, TaskAgentState)
+    found = [pair for state in states for pair in StateGraph(state).channels.items()]
+    return {name: channel for name, channel in found if isinstance(channel, DeltaChannel)}
+
+
+def _shared(saved: CheckpointTuple, oldest: CheckpointTuple | None = None) -> list[str]:
+    """Channels with a value that a checkpoint does not hold itself.
+
+    Args:
+        saved: The checkpoint.
+        oldest: Only those that had a value there already.
+    """
+    checkpoint, counted = saved.checkpoint, dict(saved.metadata).get(COUNTERS)
+    names: Collection[str] = counted if isinstance(counted, Mapping) else ()
+    if OURS in checkpoint["channel_versions"]:
+        names = {*names, *known_channels()}
+    written = (oldest or saved).checkpoint["channel_versions"]
+    held = checkpoint["channel_values"]
+    return sorted(name for name in names if name in written and name not in held)
+
+
+def _cut_at(
+    saver: BaseCheckpointSaver[Any], at: RunnableConfig, parent: RunnableConfig | None
+) -> RunnableConfig | None:
+    """The oldest checkpoint before this one, if the one that it followed is not there any more."""
+    inner = getattr(saver, "inner", saver)
+    if (cut_at := getattr(inner, "cut_at", None)) is not None:
+        found: RunnableConfig | None = cut_at(at)
+        return found
+    if not isinstance(inner, SqliteSaver):
+        return at if parent is not None and saver.get_tuple(parent) is None else None
+    place = at["configurable"]
+    named = {
+        "thread": str(place["thread_id"]), "ns": place.get("checkpoint_ns", ""),
+        "id": place.get("checkpoint_id"),
+    }  # fmt: skip
+    with inner.cursor(transaction=False) as cursor:
+        root = cursor.execute(ROOT.format(**_SQLITE), named).fetchone()
+        if root is None or root[0] is None:
+            return None
+        cursor.execute(END.format(**_SQLITE), named)
+        end = cursor.fetchone()
+    if end is None:
+        return None
+    return {"configurable": {**place, "checkpoint_id": end[0]}}

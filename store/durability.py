@@ -1,0 +1,337 @@
+"""Where threads are kept: one URL gives the checkpointer, the store and the journal.
+
+What a database has to bring is `Database`. Savers and stores have sync methods only
+(see `ThreadedSaver`).
+"""
+
+import re
+from collections.abc import Hashable, Iterable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any, Final, Literal, Protocol
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.store.base import BaseStore, PutOp
+
+from ..state.calls import results_of
+from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
+from .checkpoints.threaded import ThreadedSaver, ThreadedStore
+from .journal.port import Journal
+from .journal.sql import SqlJournal
+from .locks.held import PRUNES, Locks, held_here
+from .objects import Objects, ResultsElsewhere
+from .postgres.database import PostgresDatabase, without_password
+from .postgres.leases import LEASE, checked_lease
+from .postgres.pool import CONNECTIONS, checked_connections
+from .sqlite.database import SqliteDatabase
+from .sqlite.locks import SqliteLocks
+from .threads.desk import HandOver, handed_over
+from .threads.listing import (
+    EXPIRY,
+    LOOKED_AT,
+    Found,
+    Order,
+    ThreadSummary,
+    Wanted,
+    Which,
+    checked,
+    list_threads,
+)
+from .threads.pruning import texts_of
+from .threads.what_stays import RUNS, Keeps, Pruned, what_stays
+from .work import turns as queue
+from .work.turns import Turn
+
+DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
+
+_AT_ONCE: Final = 20
+"""Long results of a thread that are removed together; each may be a megabyte."""
+
+Saver = BaseCheckpointSaver[Any]
+
+
+class Database(Protocol):
+    """An open database of one kind, proven to be writable.
+
+    Another kind is a module with such a class and its line in `_opened`.
+    """
+
+    @property
+    def url(self) -> str:
+        """By what it was opened, as it may be shown."""
+
+    @property
+    def saver(self) -> Saver:
+        """Saves threads; safe to use from several threads, its sync methods are enough.
+
+        Where it has `forget_scratch(thread, nodes)` it is told what a finished turn left.
+        """
+
+    @property
+    def store(self) -> BaseStore:
+        """Keeps what outlives a thread; safe to use from several threads."""
+
+    @property
+    def journal(self) -> Journal:
+        """Records tool calls."""
+
+    @property
+    def locks(self) -> Locks:
+        """Keep the runs of a thread apart, whatever process they are of."""
+
+    def find(self, wanted: Wanted) -> Iterable[Found]:
+        """The threads that are asked for, in their order; if no row tells which, all of them."""
+
+    def prunable(self) -> Iterable[str]:
+        """Every thread of which something may be removed."""
+
+    def forget(self, thread: str) -> None:
+        """Remove what it keeps of a thread beside, when all else of it is gone."""
+
+    def size(self) -> int:
+        """Bytes it takes; 0 where that is not its own to say."""
+
+    def prune(self, thread: str, keeps: Keeps) -> str | bool:
+        """Remove what is not kept of a thread that is held, in one transaction.
+
+        Returns:
+            Whether anything was removed, or why the thread was left as it is.
+        """
+
+    def shrink(self) -> bool:
+        """Give back the room of what was removed; False where that cannot be done now."""
+
+    def close(self) -> None:
+        """Close it; a second call does nothing."""
+
+
+class Durability(AbstractContextManager["Durability"]):
+    """An open database, which may be used for the length of a block.
+
+    Attributes:
+        url: what it was opened by, without its password.
+        checkpointer: saves threads; usable sync, and async from any event loop.
+        store: keeps what outlives a thread; usable like the checkpointer.
+        journal: records tool calls.
+        locks: keep the runs of a thread apart.
+        results: where long results are kept, if that is not the store itself.
+    """
+
+    def __init__(self, database: Database, objects: Objects | None = None) -> None:
+        """Give out what this database brings; long results are kept as objects, if there are."""
+        self.url, self.journal, self.locks = database.url, database.journal, database.locks
+        self.checkpointer = ThreadedSaver(database.saver, self.locks, self._forget)
+        self.store: BaseStore = ThreadedStore(database.store)
+        self.results, self._objects = objects and objects.url, objects
+        if objects is not None:
+            self.store = ResultsElsewhere(self.store, objects)
+        self.close, self._database = database.close, database
+
+    def thread_ids(self) -> list[str]:
+        """Every saved thread, those that changed last before the others."""
+        return [one.thread_id for one in self._database.find(Wanted(None, "newest", None))]
+
+    def threads(
+        self, which: Which | None = None, *, order: Order = "newest", limit: int | None = None
+    ) -> list[ThreadSummary]:
+        """The saved threads.
+
+        In Postgres one statement by an index finds them, and only these are read; in SQLite each
+        thread is read until there are enough.
+
+        Args:
+            which: "unfinished": a resume or an answer goes on with it, and no run is at it.
+                "waiting": it asks. "expired": its run died before the turn had ended. None: all.
+            order: "newest" or "oldest" change first, or "largest" first.
+            limit: At most so many; None: all of them.
+
+        Raises:
+            SettingsError: One of these is not known.
+        """
+        return self._listed(checked(which, order, limit))
+
+    def _listed(self, wanted: Wanted) -> list[ThreadSummary]:
+        found = self._database.find(wanted)
+        return list_threads(self.checkpointer, found, self.locks, wanted)
+
+    def unfinished(self, within: timedelta = EXPIRY) -> list[ThreadSummary]:
+        """Of the 100 newest threads, those to offer for a resume: cut off, or short of their goal.
+
+        Args:
+            within: How old they may be. One that waits for a human does not expire.
+        """
+        newest = Wanted("unfinished", "newest", LOOKED_AT, among=LOOKED_AT)
+        return [thread for thread in self._listed(newest) if thread.is_offered(within)]
+
+    def handed_over(self) -> list[HandOver]:
+        """The threads that wait for a human who took them over, longest first."""
+        left = self._database.find(Wanted("unfinished", "oldest", None, held=True))
+        return handed_over(self.checkpointer, (one.thread_id for one in left))
+
+    def turns(self, thread: str | None = None, *, limit: int | None = None) -> list[Turn]:
+        """The enqueued turns that are to run, and those set aside, in the order of their coming.
+
+        Args:
+            thread: Only those of this one. Its answers go before its messages.
+            limit: At most so many; None: all of them.
+        """
+        found = queue.queue_of(self.journal)
+        return [] if found is None else found.listed(thread, limit)
+
+    def dismiss(self, thread: str) -> None:
+        """Delete a thread, and what the journal knows of its calls.
+
+        Raises:
+            ThreadNotFound: No such thread is saved.
+            ThreadBusy: A run holds it.
+        """
+        self._check_saved(thread)
+        with held_here(lambda: self.locks, thread):
+            self.checkpointer.delete_thread(thread)
+
+    def _forget(self, thread: str) -> None:
+        """Remove what is kept of a thread beside its checkpoints."""
+        queue.forget(self.journal, thread)
+        place = results_of(thread)
+        while found := self.store.search(place, limit=_AT_ONCE):
+            self.store.batch([PutOp(one.namespace, one.key, None) for one in found])
+        if self._objects is not None:
+            self._objects.forget(place)
+        self._database.forget(thread)
+
+    def _check_saved(self, thread: str) -> None:
+        place = {"thread_id": thread, "checkpoint_ns": ""}
+        if self.checkpointer.get_tuple({"configurable": place}) is None:
+            msg = f"No thread {thread!r} is saved in {self.url}."
+            raise ThreadNotFound(msg)
+
+    def prune(
+        self,
+        thread: str | None = None,
+        *,
+        keep: Literal["latest"] | None = None,
+        turns: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> Pruned:
+        """Make threads smaller: older checkpoints go, and what only they needed.
+
+        Blocks; a thread that runs, waits for a human, has not ended its turn, or has a call that
+        may have taken effect, is left as it is.
+
+        Args:
+            thread: Only this one; all without it.
+            keep: "latest" keeps each thread as it stands, without its history.
+            turns: Keep the last turns, so many.
+            older_than: Remove what is older, and keep each thread as it stands.
+
+        Raises:
+            SettingsError: It is not exactly one of the last three.
+            ThreadNotFound: No such thread is saved.
+            DatabaseError: The database cannot do it.
+        """
+        keeps = what_stays(keep, turns, older_than)
+        if thread is not None:
+            self._check_saved(thread)
+        done: list[str] = []
+        left: dict[str, str] = {}
+        before = self._database.size()
+        for name in sorted(self._database.prunable()) if thread is None else [thread]:
+            said = self._prune(name, keeps)
+            if isinstance(said, str):
+                left[name] = said
+            elif said:
+                done.append(name)
+        # Writing the file anew takes long where it is large: whoever runs would wait in vain.
+        alone = RUNS not in left.values()
+        shrunk = not done or (alone and self._database.shrink())
+        return Pruned(done, left, before, self._database.size(), shrunk)
+
+    def _prune(self, thread: str, keeps: Keeps) -> str | bool:
+        try:
+            with held_here(lambda: self.locks, thread, PRUNES):
+                said = self._database.prune(thread, keeps)
+                if self._objects is None or isinstance(said, str):
+                    return said
+                return self._drop_objects(self._objects, thread) or said
+        except ThreadBusy:
+            return RUNS
+
+    def _drop_objects(self, objects: Objects, thread: str) -> bool:
+        """Remove what nothing of a thread names any more, now that it is pruned for good."""
+        place = results_of(thread)
+        if not (keys := objects.keys(place)):
+            return False
+        recorded = self.journal.bodies(thread) if isinstance(self.journal, SqlJournal) else ()
+        told = "\n".join(texts_of(self.checkpointer, thread, recorded))
+        lost = [key for key in keys if key not in told]
+        objects.drop(place, lost)
+        return bool(lost)
+
+    def __exit__(self, *_: object) -> None:
+        """Close at the end of the block."""
+        self.close()
+
+
+def open_durability(
+    url: str = DEFAULT_URL,
+    *,
+    lease: float = LEASE,
+    connections: int = CONNECTIONS,
+    results: str | None = None,
+) -> Durability:
+    """Open a database and prove that it can be written.
+
+    Args:
+        url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite:///:memory:` or
+            `postgresql://user@host/name`. Missing folders of a SQLite file are created.
+        lease: Seconds after which a thread in Postgres is free whose holder does not answer. With
+            SQLite the operating system frees it at once, whatever is said here.
+        connections: How many connections to Postgres are opened at most, and how many threads wait
+            for it.
+        results: Where long results are kept instead of the database, as a URL that fsspec opens:
+            `s3://bucket/folder`, `file:///folder`. Whoever opens the database says the same.
+
+    Raises:
+        SettingsError: The lease is too short or too long, or there is no connection.
+        DatabaseError: it cannot be opened or written; says what, where and what to do.
+    """
+    lease, connections = checked_lease(lease), checked_connections(connections)
+    objects = None if results is None else Objects(results)
+    return Durability(_opened(url, lease, connections), objects)
+
+
+def _opened(url: str, lease: float, connections: int) -> Database:
+    if re.fullmatch(r"sqlite:///.+", url):
+        return SqliteDatabase(url)
+    if re.match(r"postgres(ql)?://", url):
+        return PostgresDatabase(url, lease, connections)
+    shown = without_password(url) if "://" in url else url
+    file = f" (sqlite:///{url} for a file)" if "/" not in url and ":" not in url else ""
+    msg = (
+        f"Cannot open the database {shown!r}{file}: give sqlite:///FILE,"
+        " sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or postgresql://…."
+    )
+    raise DatabaseError(msg)
+
+
+class _InProcess:
+    """Locks of a saver that others than this process do not use, or whose locks nobody knows."""
+
+    def __init__(self, domain: Hashable) -> None:
+        self.domain = domain
+
+    def take(self, name: str, doing: str = "") -> None:
+        """There is no other process."""
+
+
+def locks_of(saver: Saver) -> Locks:
+    """What locks the threads of a saver, also of one that was not opened here.
+
+    Savers are copied (LangGraph does, with strict deserialization); what they share is not.
+    """
+    if isinstance(saver, ThreadedSaver):
+        return saver.locks or locks_of(saver.inner)
+    if isinstance(saver, SqliteSaver):
+        return SqliteLocks(saver)
+    return _InProcess(id(getattr(saver, "conn", getattr(saver, "storage", saver))))

@@ -1,0 +1,359 @@
+"""The journal as the event loop uses it: nothing blocks, and who is cancelled leaves no claim."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from math import ceil
+from typing import Any, Final, TypeVar, cast
+
+from ...state.errors import DatabaseError
+from ...state.outcome import Spend
+from ...text.canonical import storable_json
+from ..base.hands import Hands, hands_of
+from . import intents
+from .port import (
+    Change,
+    End,
+    Fence,
+    Inbox,
+    Intent,
+    Journal,
+    Row,
+    Verdict,
+    Wish,
+    Word,
+)
+from .sql import MemoryJournal, SqlJournal
+from .tab import Tab
+
+T = TypeVar("T")
+
+_LARGEST_RESULT: Final = 1_000_000
+"""Characters of JSON; what a model is shown is far below, the rest is a tool's raw data."""
+
+_LONGEST_REST: Final = 5.0
+"""Seconds; a tool that is cancelled gets two to stop, and then its end is written down."""
+
+_THREADS_KNOWN: Final = 20_000
+"""Threads of whose turns the counts are kept in memory: more than one process runs at once."""
+
+_under_way: set[tuple[str, str, str]] = set()
+"""Thread, turn and name of the calls of this process that have not ended, whatever their run did:
+a claimed row of any other is a crash's."""
+
+
+class Recorder:
+    """A journal and what a process remembers beside it; safe to use from any event loop."""
+
+    def __init__(
+        self, journal: Journal | None = None, *, late: Callable[[], Journal] | None = None
+    ) -> None:
+        """Use this journal, as others may, or what `late` gives with the first use.
+
+        Without either, one in memory.
+        """
+        self._journal = journal if journal or late else MemoryJournal()
+        self._late = late
+        self._desk, self._wished = MemoryJournal(), set[str]()
+        self._tabs: dict[str, dict[str, Tab]] = {}
+        self._ahead: dict[str, dict[str, Tab]] = {}
+
+    @property
+    def journal(self) -> Journal:
+        """The journal; one that is late may block while it is opened."""
+        if self._journal is None and self._late is not None:
+            self._journal = self._late()
+        return cast("Journal", self._journal)
+
+    @property
+    def hands(self) -> Hands | None:
+        """The threads of the database it is kept in."""
+        return getattr(self._journal, "hands", None)
+
+    @property
+    def durable(self) -> bool:
+        """Whether it outlives the process, as one that is late mostly does."""
+        return self._journal is None or self._journal.durable
+
+    @property
+    def inbox(self) -> Inbox:
+        """Where wishes wait for a run; in memory where the journal keeps none."""
+        return self.journal if isinstance(self.journal, Inbox) else self._desk
+
+    @contextmanager
+    def under_way(self, thread: str, intent: Intent) -> Iterator[None]:
+        """A call that is not over before the end of the block: nobody may think that it crashed."""
+        mark = (thread, intent.turn, intent.name)
+        _under_way.add(mark)
+        try:
+            yield
+        finally:
+            _under_way.discard(mark)
+
+    async def begin(
+        self, thread: str, intent: Intent, word: Word | None = None, fence: Fence | None = None
+    ) -> Verdict:
+        """See `intents.begin`. A cancelled caller leaves things as they were."""
+        undo: list[Change] = []
+
+        def work(rows: Sequence[Row]) -> tuple[Verdict, Change]:
+            verdict, change = intents.begin(rows, intent, word)
+            undo[:] = [intents.undone(rows, change)]
+            return verdict, change
+
+        def back(journal: Journal) -> None:
+            # The call is never made: left behind, its row would say "maybe".
+            journal.transact(thread, lambda _: (None, undo[-1]))
+
+        names = [intent.name, *intent.before]
+        return await self._act(
+            lambda journal: journal.transact(thread, work, names=names, fence=fence), back
+        )
+
+    async def look(self, thread: str, calls: Sequence[Intent]) -> list[Verdict]:
+        """What `begin` would say of each of these calls now; nothing is recorded."""
+        names = [name for intent in calls for name in (intent.name, *intent.before)]
+        rows = await self.rows(thread, names)
+        return [intents.begin(rows, intent)[0] for intent in calls]
+
+    async def end(self, thread: str, row: Row, ending: End) -> None:
+        """See `intents.end`; of a result above 1 MB only texts and numbers are kept."""
+        kept = End(ending.how, None if ending.result is None else _body(ending.result))
+        work = partial(intents.end, sent=row, ending=kept)
+        await self._act(lambda journal: journal.transact(thread, work, names=[row.name]))
+
+    async def give_up(self, thread: str, word: Word) -> None:
+        """See `intents.give_up`."""
+        work = partial(intents.give_up, word=word)
+        await self._act(lambda journal: journal.transact(thread, work))
+
+    async def release(
+        self,
+        thread: str,
+        *,
+        turn: str,
+        place: str,
+        keeps: Callable[[Row], bool],
+        nested: bool = True,
+        anywhere: bool = False,
+        fence: Fence | None = None,
+        **how: bool,
+    ) -> list[Row]:
+        """See `intents.release`; waits until no call of the turn is under way, at most 5 s.
+
+        One that goes on even then counts as begun, with an end that nobody knows.
+
+        Args:
+            thread: The thread.
+            turn: The turn that is looked back upon.
+            place: Of the graph; rows of other places are not touched.
+            keeps: Whether a row stays with a living step.
+            nested: Whether the graphs inside it belong to its place.
+            anywhere: Other graphs of the place take over what does not stay.
+            fence: Of the run.
+            how: `back`, `ended` and `told`.
+        """
+        deadline = time.monotonic() + _LONGEST_REST
+        # A copy each time: other threads add to it and take from it.
+        while any(mark[:2] == (thread, turn) for mark in tuple(_under_way)):
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.05)
+        beside = {name for at, other, name in tuple(_under_way) if at == thread and other != turn}
+
+        def within(row: Row) -> bool:
+            inside = nested and (not place or row.place.startswith(f"{place}|"))
+            here = row.place.removesuffix(intents.ANYWHERE) == place
+            return row.name not in beside and (here or inside)
+
+        def work(rows: Sequence[Row]) -> tuple[list[Row], Change]:
+            to = place if anywhere else None
+            return intents.release(rows, keeps=keeps, within=within, anywhere=to, **how)
+
+        return await self._act(lambda journal: journal.transact(thread, work, fence=fence))
+
+    async def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
+        """The open rows of a thread, oldest first; with names those that `begin` would look at."""
+        if not names:
+            return await self._act(lambda journal: journal.rows(thread))
+        return await self._act(lambda journal: journal.transact(thread, _read, names=names))
+
+    async def uncertain(self, thread: str, *, told: bool = False) -> list[Row]:
+        """The writes of which nobody knows whether they took effect, and no outcome has told.
+
+        `told`: those as well of which one has.
+        """
+        busy = {name for at, _, name in tuple(_under_way) if at == thread}
+        rows = await self.rows(thread)
+        doubts = [row for row in rows if row.in_doubt and row.name not in busy]
+        return [row for row in doubts if told or not row.told]
+
+    async def fenced(self, name: str) -> Fence | None:
+        """Keep out the runs before; None where no other process could have locked the name."""
+        if not self.durable:
+            return None
+        return await self._act(lambda journal: journal.raise_fence(name))
+
+    async def leave(self, thread: str, wish: Wish) -> None:
+        """Put a wish behind those that wait for a run of the thread."""
+        self._wished.add(thread)
+        await self._act(lambda _: self.inbox.leave(thread, wish))
+
+    async def waiting(self, thread: str) -> list[Wish]:
+        """The wishes that wait, oldest first."""
+        if not self.durable and thread not in self._wished:
+            return []
+        return await self._act(lambda _: self.inbox.waiting(thread))
+
+    async def taken(self, thread: str, wishes: Collection[Wish]) -> None:
+        """Forget these wishes."""
+        names = [wish.name for wish in wishes]
+        await self._act(lambda _: self.inbox.taken(thread, names))
+
+    async def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
+        """Remember for the thread that a human allows calls like this; twice is once."""
+        await self._act(lambda journal: journal.grant(thread, grant))
+
+    async def grants(self, thread: str) -> list[dict[str, Any]]:
+        """What a human has allowed for the thread, oldest first."""
+        return await self._act(lambda journal: journal.grants(thread))
+
+    def own_turn(self, thread: str, turn: str) -> None:
+        """A turn begins in this process: nothing of it is on record."""
+        self._know((thread, turn), Tab())
+
+    async def tab(self, thread: str, turn: str, spent: Spend) -> Tab:
+        """What a turn has taken in all its runs; asks the journal once for each turn.
+
+        `spent` is what the state tells, where no crash has been counted yet.
+        """
+        told = self._tabs.get(thread, {}).get(turn)
+        if told is None or not told.sure:
+            told = told or Tab(
+                model_calls=spent.get("model_calls", 0), tool_calls=spent.get("tool_calls", 0),
+                tokens=spent.get("input_tokens", 0) + spent.get("output_tokens", 0),
+                usd=spent.get("usd") or 0.0,
+            )  # fmt: skip
+            if self.durable:
+                await self._act(partial(_read_tab, turn=turn, thread=thread, tab=told))
+            self._know((thread, turn), told)
+        return told
+
+    def held(self, thread: str) -> None:
+        """A run takes a thread: since the one before others may have gone on with its turns."""
+        if thread in self._tabs:
+            last = {turn: tab for turn, tab in self._tabs[thread].items() if tab.sure}
+            self._tabs[thread] = last
+            for tab in last.values():
+                tab.sure = False
+
+    def turn_ended(self, thread: str, turn: str) -> None:
+        """Nobody goes on with a turn: what is on record of it may stay ahead of what it took."""
+        self._ahead.get(thread, {}).pop(turn, None)
+
+    async def settled(self, thread: str) -> None:
+        """A run of the thread is over: its turns have taken what they have, and no more."""
+        for tab in self._ahead.pop(thread, {}).values():
+            await tab.settled()
+
+    def _know(self, known: tuple[str, str], tab: Tab) -> None:
+        while len(self._tabs) >= _THREADS_KNOWN and known[0] not in self._tabs:
+            del self._tabs[next(iter(self._tabs))]
+        if self.durable:
+            writing = threading.Lock()
+            recorded = dict(tab.leased)
+
+            def write(journal: Journal, counts: Mapping[str, float]) -> None:
+                with writing:
+                    _note(journal, *known, recorded, counts)
+                    recorded.update(counts)
+
+            async def write_down(counts: Mapping[str, float]) -> None:
+                self._ahead.setdefault(known[0], {})[known[1]] = tab
+                await self._act(partial(write, counts=counts))
+
+            tab.write = write_down
+        tab.sure = True
+        self._tabs.setdefault(known[0], {})[known[1]] = tab
+
+    async def _act(
+        self, work: Callable[[Journal], T], undo: Callable[[Journal], object] | None = None
+    ) -> T:
+        """Work in a worker thread to its end, also where the caller is cancelled meanwhile.
+
+        `undo` takes it back for a caller who will not see its result.
+        """
+        # Not a task: a loop that shuts down cancels those, and with them what is not begun yet.
+        loop = asyncio.get_running_loop()
+        hands = hands_of(self)
+        working = loop.run_in_executor(hands, lambda: work(self.journal))
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            await _over(working)
+            if working.exception() is None and undo is not None:
+                undoing = loop.run_in_executor(hands, undo, self.journal)
+                await _over(undoing)
+                with suppress(DatabaseError):
+                    undoing.result()
+            raise
+
+
+def _read(rows: Sequence[Row]) -> tuple[list[Row], Change]:
+    return [*rows], Change()
+
+
+async def _over(working: asyncio.Future[Any]) -> None:
+    """Wait for it, however often the caller is cancelled: nothing may be written after that."""
+    while not working.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([working])
+
+
+_NANO: Final = 1e9
+"""The journal counts whole numbers: of a dollar, the thousand-millionths."""
+
+
+def _named(turn: str, name: str) -> str:
+    return turn if name == "model_calls" else f"{turn} {name}"
+
+
+def _add(journal: Journal, thread: str, turn: str, name: str, count: float) -> float:
+    """Add to a count of a turn that stands alone; gives what it is now."""
+    unit = _NANO if name == "usd" else 1
+    return journal.model_calls(thread, _named(turn, name), add=ceil(count * unit)) / unit
+
+
+def _note(
+    journal: Journal, thread: str, turn: str, before: Mapping[str, float],
+    counts: Mapping[str, float],
+) -> None:  # fmt: skip
+    if isinstance(journal, SqlJournal):
+        journal.count(thread, turn, {**before, **counts})
+        return
+    for name, count in counts.items():
+        _add(journal, thread, turn, name, count - before.get(name, 0))
+
+
+def _read_tab(journal: Journal, thread: str, turn: str, tab: Tab) -> None:
+    """Take over what is on record of a turn, where it is more than the state tells."""
+    found = journal.counted(thread, turn) if isinstance(journal, SqlJournal) else {}
+    if found and found == tab.leased:  # by this process; of what it took it knows more
+        return
+    if not found:  # an earlier version kept each count by itself, as journals of one's own do
+        found = {name: _add(journal, thread, turn, name, 0) for name in tab.taken}
+    for name, told in tab.taken.items():
+        tab.leased[name] = found.get(name, 0)
+        setattr(tab, name, max(told, type(told)(tab.leased[name])))
+
+
+def _body(result: Mapping[str, Any]) -> dict[str, Any]:
+    body = json.dumps(storable_json(dict(result)), ensure_ascii=False, default=str)
+    whole: dict[str, Any] = json.loads(body)
+    if len(body) <= _LARGEST_RESULT:
+        return whole
+    return {k: v for k, v in whole.items() if v is None or isinstance(v, str | int | float)}

@@ -1,0 +1,360 @@
+"""The journal in SQL: one schema and the same statements, whatever database holds them."""
+
+import json
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, Final, TypeVar
+
+from ...state.errors import DatabaseError, ThreadBusy
+from ...text.canonical import hash_of, storable, storable_json
+from ..base.hands import Hands
+from .port import Change, Fence, Row, Wish
+from .sqlite_tables import SqliteTables
+from .tables import Execute, NotDone, Tables, again
+
+T = TypeVar("T")
+
+BUSY_SECONDS: Final = 10.0
+"""How long one process waits for another's write; a turn's write takes milliseconds."""
+
+_KEPT: Final = 10_000
+"""Closed rows of a thread in memory; a process that lives long must not grow with every call."""
+
+# One table for all that is recorded, each kind in its own words: `intent`, `grant` (what a human
+# has allowed), `turn` (model calls that a turn has begun), `wish` (what waits for a run of the
+# thread), `fence` (of no thread: a thread that is forgotten must not start to count anew).
+_SCHEMA: Final = (
+    """
+CREATE TABLE IF NOT EXISTS loopwright_journal (
+    seq {number},
+    thread TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,
+    body TEXT NOT NULL,
+    UNIQUE (thread, kind, name)
+)""",
+    "CREATE INDEX IF NOT EXISTS loopwright_journal_by_state"
+    " ON loopwright_journal (thread, kind, state)",
+)
+_FIND: Final = (
+    "SELECT seq, body FROM loopwright_journal WHERE thread = ? AND kind = ? AND state IN ({states})"
+)
+_NAMED: Final = (
+    " UNION SELECT seq, body FROM loopwright_journal WHERE thread = ? AND kind = ?"
+    " AND name IN ({names})"
+)
+_SAVE: Final = (
+    "INSERT INTO loopwright_journal (thread, kind, name, state, body) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (thread, kind, name) DO UPDATE SET state = excluded.state, body = excluded.body"
+)
+_COUNT: Final = (
+    "INSERT INTO loopwright_journal (thread, kind, name, state, body)"
+    " SELECT ?, ?, ?, '', ? WHERE {holds} ON CONFLICT (thread, kind, name) DO UPDATE"
+    " SET body = CAST(CAST(loopwright_journal.body AS BIGINT) + ? AS TEXT) RETURNING body"
+)
+_NOTE: Final = (
+    "INSERT INTO loopwright_journal (thread, kind, name, state, body)"
+    " SELECT ?, 'turn', ?, '', ? WHERE {holds} ON CONFLICT (thread, kind, name) DO UPDATE"
+    " SET body = excluded.body"
+)
+_NOTED: Final = (
+    "SELECT body FROM loopwright_journal WHERE thread = ? AND kind = 'turn' AND name = ?"
+)
+_TOKEN: Final = (
+    "SELECT body FROM loopwright_journal WHERE thread = '' AND kind = 'fence' AND name = ?"
+)
+_DROP: Final = "DELETE FROM loopwright_journal WHERE thread = ? AND kind = ? AND name = ?"
+_PRUNE: Final = (
+    "DELETE FROM loopwright_journal WHERE thread = ? AND kind = 'intent' AND state = 'closed'"
+    " AND seq <= (SELECT seq FROM loopwright_journal WHERE thread = ? AND kind = 'intent'"
+    " AND state = 'closed' ORDER BY seq DESC LIMIT 1 OFFSET ?)"
+)
+_LONG: Final = 1_500
+"""Characters of a body that are worth packing: mostly it is what a tool has brought."""
+_TOGETHER: Final = "taken"
+"""Ends the name under which all that a turn has taken stands."""
+_SETTLED: Final = "settled"
+"""In the table the state of what has finished and stays with its step: of these a thread has many,
+and only their own calls ask for them."""
+_LIVE: Final = ("", "claimed", "finished")
+_OPEN: Final = (*_LIVE, _SETTLED)
+
+_AWAY: Final = (
+    "Cannot use the journal of tool calls in {database!r} ({cause}): a call that may change the"
+    " world is not made unrecorded; mend the database, then resume the thread."
+)
+_FORGET: Final = "DELETE FROM loopwright_journal WHERE thread = ? AND kind <> 'fence'"
+
+
+class SqlJournal:
+    """See `state.journal.Journal`."""
+
+    def __init__(self, connect: Callable[[], Tables], *, durable: bool) -> None:
+        """Open the database by `connect`, at the first use: its tables take 60 kB of a file."""
+        self.durable = durable
+        self.hands: Hands | None = None
+        """The threads of its database, where that has some."""
+        self._connect = connect
+        self._tables: Tables | None = None
+        self._complete = self._closed = False
+        self._lock = threading.Lock()
+
+    def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
+        """See Journal."""
+        with self._block() as execute:
+            return _rows(execute, thread, _OPEN, names)
+
+    @again
+    def transact(
+        self,
+        thread: str,
+        work: Callable[[Sequence[Row]], tuple[T, Change]],
+        *,
+        names: Collection[str] = (),
+        fence: Fence | None = None,
+    ) -> T:
+        """See Journal."""
+        tables = self.open()
+        with self._block(thread, fence) as execute:
+            if fence is not None and tables.token(fence.name) != fence.token:
+                _check_fence(execute, fence)
+            result, change = work(_rows(execute, thread, _LIVE if names else _OPEN, names))
+            for row in change.save:
+                state = _SETTLED if row.state == "finished" and not row.spare else row.state
+                _save(execute, thread, "intent", row.name, asdict(row), state, packs=tables.packs)
+            for name in change.drop:
+                execute(_DROP, [storable(thread), "intent", storable(name)])
+            if not self.durable:
+                execute(_PRUNE, [storable(thread), storable(thread), _KEPT])
+            return result
+
+    def raise_fence(self, name: str) -> Fence:
+        """See Journal."""
+        token = self.open().token(name)
+        return Fence(name, self._count("", "fence", name, 1) if token is None else token)
+
+    @again
+    def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
+        """See Journal."""
+        with self._block(thread) as execute:
+            _save(execute, thread, "grant", hash_of(dict(grant)), dict(grant))
+
+    def grants(self, thread: str) -> list[dict[str, Any]]:
+        """See Journal."""
+        with self._block() as execute:
+            return _find(execute, thread, "grant")
+
+    def model_calls(self, thread: str, turn: str, *, add: int = 0) -> int:
+        """See Journal."""
+        return self._count(thread, "turn", turn, add)
+
+    def count(self, thread: str, turn: str, counts: Mapping[str, float]) -> None:
+        """Say what a turn has taken; of all its counts this is the one row."""
+        holds, shown = self.open().holds(thread)
+        with self._block() as execute:
+            values = [storable(thread), storable(f"{turn} {_TOGETHER}"), json.dumps(dict(counts))]
+            execute(_NOTE.format(holds=holds), [*values, *shown])
+
+    def counted(self, thread: str, turn: str) -> dict[str, float]:
+        """What a turn has taken, as `count` was told."""
+        with self._block() as execute:
+            rows = execute(_NOTED, [storable(thread), storable(f"{turn} {_TOGETHER}")])
+        return dict(json.loads(rows[0]["body"])) if rows else {}
+
+    def leave(self, thread: str, wish: Wish) -> None:
+        """See Inbox."""
+        now = self.open().now
+        with self._block() as execute:
+            body = {"name": wish.name, "message": wish.message, "at": _clock(execute, now)}
+            _save(execute, thread, "wish", wish.name, body)
+
+    def waiting(self, thread: str) -> list[Wish]:
+        """See Inbox. A database in which nothing was ever recorded is not given its tables."""
+        with self._lock:
+            tables = self._connected()
+        try:
+            with in_words(tables), tables.block() as execute:
+                found = _find(execute, thread, "wish")
+                now = _clock(execute, tables.now) if found else 0.0
+                return [Wish(one["name"], one["message"], now - one["at"]) for one in found]
+        except DatabaseError:
+            if self._complete:
+                raise
+            return []
+
+    @again
+    def taken(self, thread: str, names: Collection[str]) -> None:
+        """See Inbox."""
+        with self._block(thread) as execute:
+            for name in names:
+                execute(_DROP, [storable(thread), "wish", storable(name)])
+
+    def bodies(self, thread: str) -> list[str]:
+        """All that is on record of a thread, as text."""
+        with self._block() as execute:
+            return bodies_of(execute, thread)
+
+    def forget(self, thread: str) -> None:
+        """See Journal."""
+        with self._block() as execute:
+            execute(_FORGET, [storable(thread)])
+
+    def close(self) -> None:
+        """Close it when what is under way has ended; a second call does nothing."""
+        with self._lock:
+            self._closed = True
+            tables = self._tables
+        if tables is not None:
+            tables.close()
+
+    def open(self) -> Tables:
+        """The database it is kept in, opened and given its tables if that is not done.
+
+        Raises:
+            DatabaseError: It cannot be opened, or was closed.
+        """
+        with self._lock:
+            tables = self._connected()
+            if not self._complete:
+                with in_words(tables):
+                    create(tables, _SCHEMA)
+                self._complete = True
+            return tables
+
+    def _connected(self) -> Tables:
+        if self._closed:
+            msg = "The journal of tool calls was closed: open the database again."
+            raise DatabaseError(msg)
+        if self._tables is None:
+            self._tables = self._connect()
+        return self._tables
+
+    def _count(self, thread: str, kind: str, name: str, add: int) -> int:
+        holds, shown = self.open().holds(thread)
+        with self._block() as execute:
+            values = [storable(thread), kind, storable(name), str(add), *shown, add]
+            return int(execute(_COUNT.format(holds=holds), values)[0]["body"])
+
+    @contextmanager
+    def _block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
+        tables = self.open()
+        with in_words(tables), tables.block(thread, fence) as execute:
+            yield execute
+
+
+class MemoryJournal(SqlJournal):
+    """The journal of a graph that was given none: it lasts as long as the process."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__(_in_memory, durable=False)
+
+
+def _in_memory() -> SqliteTables:
+    connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    return SqliteTables(connection, ":memory:")
+
+
+def create(tables: Tables, schema: Sequence[str]) -> None:
+    """Make what is missing, beside others who open the same database."""
+
+    def make() -> None:
+        with tables.block() as execute:
+            for statement in () if tables.made else schema:
+                execute(statement.format(number=tables.number), [])
+
+    patiently(make, tables.is_race)
+
+
+def _clock(execute: Execute, now: str) -> float:
+    """The seconds since 1970 by the database's clock, see Tables."""
+    return float(execute(f"SELECT {now} AS now", [])[0]["now"])
+
+
+def _find(
+    execute: Execute, thread: str, kind: str, states: Sequence[str] = _OPEN,
+    names: Collection[str] = (),
+) -> list[Any]:  # fmt: skip
+    """What is on record in these states or under these names, oldest first."""
+    about = [storable(thread), kind]
+    sql, values = _FIND.format(states=_marks(states)), [*about, *states]
+    if names:
+        sql += _NAMED.format(names=_marks(names))
+        values += [*about, *map(storable, names)]
+    return [json.loads(text_of(row["body"])) for row in execute(f"{sql} ORDER BY seq", values)]
+
+
+def bodies_of(execute: Execute, thread: str) -> list[str]:
+    """All that is on record of a thread, as it was written."""
+    sql = "SELECT body FROM loopwright_journal WHERE thread = ?"
+    return [text_of(row["body"]) for row in execute(sql, [storable(thread)])]
+
+
+def text_of(body: str | bytes) -> str:
+    """A body as it stands in the table, unpacked."""
+    return body if isinstance(body, str) else zlib.decompress(body).decode()
+
+
+def _marks(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _rows(
+    execute: Execute, thread: str, states: Sequence[str], names: Collection[str]
+) -> list[Row]:
+    return [Row(**body) for body in _find(execute, thread, "intent", states, names)]
+
+
+def _save(
+    execute: Execute, thread: str, kind: str, name: str, body: dict[str, Any], state: str = "", *,
+    packs: bool = False,
+) -> None:  # fmt: skip
+    text = json.dumps(storable_json(body), ensure_ascii=False, default=str)
+    packed = zlib.compress(text.encode()) if packs and len(text) > _LONG else text
+    execute(_SAVE, [storable(thread), kind, storable(name), state, packed])
+
+
+def _check_fence(execute: Execute, fence: Fence) -> None:
+    found = execute(_TOKEN, [storable(fence.name)])
+    if not found or int(found[0]["body"]) != fence.token:
+        msg = (
+            f"Another run has locked the thread {fence.name!r} since this one began: it stops"
+            " before it changes anything more. Resume the thread when that run has ended."
+        )
+        raise ThreadBusy(msg)
+
+
+@contextmanager
+def in_words(tables: Tables, sentence: str = _AWAY) -> Iterator[None]:
+    """What a driver raises in the block is told by a sentence with `database` and `cause`."""
+    failures: tuple[type[Exception], ...] = (*tables.errors, NotDone)
+    try:
+        yield
+    except failures as error:
+        msg = sentence.format(database=tables.name, cause=cause_of(error))
+        raise (NotDone if isinstance(error, NotDone) else DatabaseError)(msg) from error
+
+
+def patiently(act: Callable[[], object], passes: Callable[[Exception], bool]) -> None:
+    """Repeat what fails only because another process is opening the same database."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            act()
+        except Exception as error:
+            if not passes(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def cause_of(error: BaseException) -> str:
+    """What a driver says, in its first line."""
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

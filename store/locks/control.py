@@ -1,0 +1,129 @@
+"""What a run heeds while it goes on: a pause of its caller's, and what others wish of its thread.
+
+A pause (LangGraph's drain) leaves the turn open: a resume goes on where it was. A wish ends or
+changes the turn itself. It is on record before anybody is told of it here, so it outlives a crash.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from typing import Any, Final, Literal
+
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl, get_runtime
+
+from ...state.errors import DatabaseError, LeaseLost
+from ..base.hands import in_hands
+
+Kind = Literal["stop", "steer"]
+Look = Callable[[], Kind | None]
+
+_EVERY: Final = 1.0
+"""Seconds between two looks for wishes of other processes; those of this one ring."""
+
+
+class Control(RunControl):
+    """The control of one run; safe to use from any thread."""
+
+    __slots__ = ("_caller", "_look", "_next", "_wish", "lost")
+
+    def __init__(self, caller: RunControl | None = None, look: Look | None = None) -> None:
+        """Heed the caller's control, and whatever `look` finds; it may block."""
+        super().__init__()
+        self._caller, self._look = caller, look
+        self._wish: Kind | None = None
+        self._next = time.monotonic() + _EVERY
+        self.lost: LeaseLost | None = None
+        """Why the run may write nothing more, once its thread is another's."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether the run is to rest, so that it can be resumed where it was."""
+        caller = self._caller
+        return self._drain_reason is not None or (caller is not None and caller.drain_requested)
+
+    @property
+    def wish(self) -> Kind | None:
+        """What is wished of the run, as far as it knows."""
+        return self._wish
+
+    async def look(self) -> None:
+        """Look for wishes of other processes, unless that was done just now."""
+        if self._wish is None and self._look is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _EVERY
+            with suppress(DatabaseError):  # told by the next statement
+                if found := await in_hands(self._look, self._look):
+                    self.ring(found)
+
+    def ring(self, kind: Kind) -> None:
+        """Say that something is wished; a stop is the stronger wish."""
+        if self._wish != "stop":
+            self._wish = kind
+
+    @property
+    def drain_requested(self) -> bool:
+        """Whether no further node may start: a pause, a stop, or another holds the thread."""
+        return self.wish == "stop" or self.paused or self.lost is not None
+
+    @property
+    def drain_reason(self) -> str | None:
+        """Why."""
+        if self._caller is not None and self._caller.drain_requested:
+            return self._caller.drain_reason
+        return self._drain_reason or self._wish or ("lost" if self.lost else None)
+
+
+class EndsItself(RunControl):
+    """For a graph inside a run that ends itself where the turn is stopped, and rests in a pause."""
+
+    __slots__ = ("around",)
+
+    def __init__(self, around: RunControl) -> None:
+        """Heed the control of the run around it."""
+        super().__init__()
+        self.around = around
+
+    @property
+    def drain_requested(self) -> bool:
+        """Whether it rests: by itself, or as the run around it."""
+        around = self.around
+        pauses = around.paused if isinstance(around, Control) else around.drain_requested
+        return self._drain_reason is not None or pauses
+
+    @property
+    def drain_reason(self) -> str | None:
+        """Why."""
+        return self._drain_reason or self.around.drain_reason
+
+
+def wish_of(control: RunControl | None) -> Kind | None:
+    """What is wished of the run that this controls, as far as it knows."""
+    control = _outermost(control)
+    return control.wish if isinstance(control, Control) else None
+
+
+async def wished(control: RunControl | None) -> Kind | None:
+    """What is wished of the run that this controls, at a border of it."""
+    control = _outermost(control)
+    if isinstance(control, Control):
+        await control.look()
+    return wish_of(control)
+
+
+def _outermost(control: RunControl | None) -> RunControl | None:
+    while isinstance(control, EndsItself):
+        control = control.around
+    return control
+
+
+def heeding(action: Callable[..., Any]) -> Callable[..., Any]:
+    """A node at a border of the turn: it does not begin where that is to be stopped or steered."""
+
+    @wraps(action)
+    async def heeded(*args: Any, **kwargs: Any) -> Any:
+        if wish := await wished(get_runtime().control):
+            raise GraphDrained(wish)
+        return await action(*args, **kwargs)
+
+    return heeded

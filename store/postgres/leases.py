@@ -1,0 +1,356 @@
+"""Who holds a thread in PostgreSQL: a lease, which is renewed while its process lives.
+
+It is a row, not a session's lock: it works through a pool that hands its sessions around, outlives
+a connection that is cut, and ends by itself where its holder is frozen or gone. Only the database's
+clock is asked. Whoever writes shows the token of his lease in the same transaction (`schema`), so
+a holder that comes too late writes nothing.
+"""
+
+import os
+import platform
+import secrets
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from math import nan
+from typing import Any, Final
+
+from ...state.errors import DatabaseError, LeaseLost, SettingsError
+from ...stream.meters import TAKEOVERS, UNWRITTEN, measure
+from ...text.canonical import storable
+from ..base.hands import Hands
+from ..journal.port import Fence
+from ..journal.sql import cause_of
+from ..locks.held import lose, lost, name_of, thread_of
+from .pool import Pool
+from .schema import HELD, LOST
+
+LEASE: Final = 30.0
+"""Seconds after which the thread of a holder that does not answer is another's to take."""
+
+_TOO_LONG: Final = "54000"
+"""The SQLSTATE of what is more than an index takes."""
+_SHORTER: Final = (
+    "An id is too long to be saved in PostgreSQL: give threads, turns and what is kept in the store"
+    " ids of 2,000 bytes at most. Nothing was saved under it."
+)
+_SHORTEST: Final = 1.0
+_LONGEST: Final = 3600.0
+_TICKETS_LAST: Final = 5.0
+"""Seconds after which one who waits and does not answer is passed over."""
+
+_TAKE: Final = "SELECT holder, gone FROM loopwright_lease(%s, %s, %s, %s, %s)"
+_FREE: Final = (
+    "UPDATE loopwright_threads t SET owner = NULL, until = NULL"
+    " FROM unnest(%s::text[], %s::bigint[]) AS mine (name, token)"
+    " WHERE t.name = mine.name AND t.token = mine.token"
+)
+_HOLDER: Final = f"SELECT owner FROM loopwright_threads WHERE name = %s AND {HELD}"
+_FREE_ONE: Final = (
+    "UPDATE loopwright_threads SET owner = NULL, until = NULL WHERE name = %s AND token = %s"
+)
+_ENTER: Final = (
+    "INSERT INTO loopwright_waiting (name, owner, until)"
+    " VALUES (%s, %s, clock_timestamp() + make_interval(secs => %s)) RETURNING ticket"
+)
+_WAIT: Final = (
+    "UPDATE loopwright_waiting SET until = clock_timestamp() + make_interval(secs => %s)"
+    " WHERE ticket = ANY(%s)"
+)
+_LEAVE: Final = "DELETE FROM loopwright_waiting WHERE ticket = %s"
+# A row that is just being written is passed over: it says nothing of who holds it, and waiting for
+# it would keep all others from being renewed. Nor is one renewed that is let go meanwhile.
+_RENEW: Final = """
+WITH mine AS (SELECT * FROM unnest(%s::text[], %s::bigint[]) AS m (name, token)),
+free AS (
+    SELECT t.name FROM loopwright_threads t JOIN mine m ON t.name = m.name AND t.token = m.token
+    WHERE t.until IS NOT NULL FOR NO KEY UPDATE OF t SKIP LOCKED
+),
+kept AS (
+    UPDATE loopwright_threads t SET until = clock_timestamp() + make_interval(secs => %s)
+    FROM free WHERE t.name = free.name RETURNING t.name
+)
+SELECT m.token, t.owner, coalesce(t.token = m.token, false) AS mine,
+    kept.name IS NOT NULL AS renewed
+FROM mine m LEFT JOIN loopwright_threads t ON t.name = m.name LEFT JOIN kept ON kept.name = m.name
+"""
+
+
+class Leases:
+    """The leases of this process in one database; see `Locks`. Safe to use from several threads."""
+
+    def __init__(
+        self, pool: Pool, errors: tuple[type[Exception], ...], database: str, lease: float = LEASE
+    ) -> None:
+        """Take leases of so many seconds through a pool that gives rows as dicts."""
+        self.seconds = lease
+        self.hands: Hands | None = None
+        self.before_leaving: Callable[[str], object] = lambda _thread: None
+        """Called with a thread before it is let go: what is under way is written down."""
+        self._pool, self._errors, self._database = pool, errors, database
+        self._process = os.getpid()  # a forked child has neither its parent's leases nor its thread
+        self._lock = threading.Lock()
+        self._held: dict[str, int] = {}
+        self._leaving: dict[str, int] = {}
+        self._tickets: set[int] = set()
+        self._thread: threading.Thread | None = None
+        self._closed, self._stirred = False, threading.Event()
+        # The end of a process lets go, as far as it comes to that.
+        weakref.finalize(self, _free_all, self._pool, self._held, self._process)
+
+    @property
+    def domain(self) -> Hashable:
+        """Another one is another holder, also in this process."""
+        return id(self)
+
+    def take(self, name: str, doing: str = "") -> Callable[[], None] | str:
+        """Lock a name; see `Locks`."""
+        return self.take_with(None, name, doing)
+
+    def take_with(self, ticket: int | None, name: str, doing: str = "") -> Callable[[], None] | str:
+        """Lock a name that was waited for with a ticket, or without one."""
+        token = secrets.randbits(63)
+        with self._reached():
+            about = [storable(name), _me(doing), token, self.seconds, ticket]
+            (found,) = self._pool.rows(_TAKE, about)
+        if found["holder"] is not None:
+            return in_words(found["holder"])
+        if found["gone"]:
+            measure(TAKEOVERS)
+        with self._lock:
+            self._held[name] = token
+            self._live()
+        return partial(self._free, name, token)
+
+    def ticket(self, name: str) -> "LeaseTicket":
+        """See `Lines`."""
+        return LeaseTicket(self, name)
+
+    def enter(self, name: str) -> int:
+        """Get in line for a name; kept there by the heartbeat until `leave`."""
+        with self._reached():
+            (found,) = self._pool.rows(_ENTER, [storable(name), _me(), _TICKETS_LAST])
+        with self._lock:
+            self._tickets.add(found["ticket"])
+            self._live()
+        self._stirred.set()
+        return int(found["ticket"])
+
+    def leave(self, ticket: int, *, taken: bool) -> None:
+        """Wait no more; a ticket that cannot be given back ends by itself."""
+        with self._lock:
+            self._tickets.discard(ticket)
+        if not taken:
+            with suppress(*self._errors):
+                self._pool.rows(_LEAVE, [ticket])
+
+    def holder(self, name: str) -> str | None:
+        """Who holds a thread, in words; None where nobody does."""
+        found = self._pool.rows(_HOLDER, [storable(name)])
+        return in_words(found[0]["owner"] or "") if found else None
+
+    def token(self, name: str) -> int | None:
+        """By which this process holds a name, also where it has lost it; None where it does not."""
+        return self._held.get(name) if self._process == os.getpid() else None
+
+    def of(self, thread: str, place: str = "") -> Fence | None:
+        """What a write must show that is made in a thread, at this place of the graphs in it."""
+        parts = place.split("|")
+        places = ("", *("|".join(parts[: n + 1]) for n in range(len(parts))))
+        for name in (name_of(thread, one) for one in places):
+            if (token := self.token(name)) is not None:
+                return Fence(name, token)
+        return None
+
+    def close(self) -> None:
+        """Let go of all; a second call does nothing."""
+        self._closed = True
+        self._stirred.set()
+        if self._process == os.getpid():
+            _free_all(self._pool, self._held, self._process)
+
+    def _free(self, name: str, token: int) -> None:
+        self.before_leaving(thread_of(name))
+        with self._lock:
+            if self._held.get(name) != token:
+                return
+            self._leaving[name] = self._held.pop(name)
+        self._let_go()
+
+    def _let_go(self) -> bool:
+        """Free what is being left; what fails is tried again, and ends by itself if need be."""
+        leaving = dict(self._leaving)
+        if not leaving:
+            return True
+        try:
+            if len(leaving) == 1:  # as mostly; it is planned once
+                ((name, token),) = leaving.items()
+                self._pool.rows(_FREE_ONE, [storable(name), token])
+            else:
+                self._pool.rows(_FREE, _sent(leaving))
+        except self._errors:
+            return False
+        with self._lock:
+            for name, token in leaving.items():
+                if self._leaving.get(name) == token:
+                    del self._leaving[name]
+        return True
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        if self._process != os.getpid():
+            msg = (
+                f"The database {self._database!r} was opened before this process was forked, and"
+                " its connections are the parent's: open it again in this one."
+            )
+            raise DatabaseError(msg)
+        try:
+            with told_lost(self._errors):
+                yield
+        except self._errors as error:
+            msg = (
+                f"Cannot lock a thread in the database {self._database!r} ({cause_of(error)}):"
+                " check that the server runs, then try again."
+            )
+            raise DatabaseError(msg) from error
+
+    def _live(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._keep, name="loopwright leases", daemon=True
+            )
+            self._thread.start()
+
+    def _keep(self) -> None:
+        """Renew until there is nothing to renew; what fails is soon tried again."""
+        done = True
+        while True:
+            often = self.seconds if not self._tickets else min(self.seconds, _TICKETS_LAST)
+            self._stirred.wait(often / 3 if done else often / 30)
+            self._stirred.clear()
+            with self._lock:
+                if self._closed or not (self._held or self._leaving or self._tickets):
+                    self._thread = None
+                    return
+            done = all([self._renew(), self._let_go(), self._wait_on()])
+
+    def _wait_on(self) -> bool:
+        if not self._tickets:
+            return True
+        try:
+            self._pool.rows(_WAIT, [_TICKETS_LAST, [*self._tickets]])
+        except self._errors:
+            return False
+        return True
+
+    def _renew(self) -> bool:
+        """Renew all at once; False where that is not done.
+
+        A database that does not answer takes no lease away: whoever finds his token still there
+        goes on.
+        """
+        with self._lock:
+            held = dict(self._held)
+        try:
+            rows = self._pool.rows(_RENEW, [*_sent(held), self.seconds])
+        except self._errors:
+            return False
+        names = {token: name for name, token in held.items()}
+        for row in rows:
+            name = names[row["token"]]
+            if not row["mine"] and self._held.get(name) == row["token"]:
+                lose(self.domain, name, in_words(row["owner"] or ""))
+        return all(row["renewed"] or not row["mine"] for row in rows)
+
+
+class LeaseTicket:
+    """See `Ticket`. It knows its number only when the database has told it."""
+
+    def __init__(self, leases: Leases, name: str) -> None:
+        """Not in line yet."""
+        self._leases, self._name = leases, name
+        self._number: int | None = None
+        self._taken = self._left = False
+        self._lock = threading.Lock()
+
+    def enter(self) -> int:
+        """See Ticket."""
+        with self._lock:
+            if not self._left:
+                self._number = self._leases.enter(self._name)
+            return self._number or 0
+
+    def take(self) -> Callable[[], None] | str:
+        """See Ticket."""
+        with self._lock:
+            if self._left:  # whoever waited is gone, and would not let go again
+                return ""
+            taken = self._leases.take_with(self._number, self._name)
+            self._taken = not isinstance(taken, str)
+            return taken
+
+    def leave(self) -> None:
+        """See Ticket; what is under way ends first."""
+        with self._lock:
+            self._left = True
+            if self._number is not None:
+                self._leases.leave(self._number, taken=self._taken)
+
+
+def _me(doing: str = "") -> str:
+    return f"process {os.getpid()}{doing} on {platform.node()}"
+
+
+def _free_all(pool: Pool, held: Mapping[str, int], process: int) -> None:
+    if held and os.getpid() == process and not pool.closed:
+        with suppress(Exception), pool.connection(timeout=1) as connection:
+            connection.execute(_FREE, _sent(held))
+
+
+def _sent(held: Mapping[str, int]) -> list[object]:
+    return [[storable(name) for name in held], [*held.values()]]
+
+
+def checked_lease(seconds: float) -> float:
+    """A lease's length.
+
+    Raises:
+        SettingsError: It is too short to be renewed in time, or nearly endless.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        seconds = nan
+    if not _SHORTEST <= seconds <= _LONGEST:
+        msg = (
+            f"lease={seconds} is no length of a lease: give seconds from {_SHORTEST:.0f} to"
+            f" {_LONGEST:.0f}; a holder that does not answer for so long loses its thread."
+        )
+        raise SettingsError(msg)
+    return float(seconds)
+
+
+@contextmanager
+def told_lost(errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    """A transaction in which leases are checked.
+
+    Raises:
+        LeaseLost: One of them is another's by now; nothing was written.
+        SettingsError: A name in it is too long for an index; nothing was written.
+    """
+    try:
+        yield
+    except errors as error:
+        if getattr(error, "sqlstate", None) == _TOO_LONG:
+            raise SettingsError(_SHORTER) from error
+        if getattr(error, "sqlstate", None) != LOST:
+            raise
+        told: Any = getattr(error, "diag", None)
+        measure(UNWRITTEN)
+        who = in_words(told.message_detail or "")
+        raise LeaseLost(lost(told.message_primary or "", who)) from error
+
+
+def in_words(owner: str) -> str:
+    """The holder as people are told; its computer only where it is another one."""
+    return owner.removesuffix(f" on {platform.node()}")

@@ -1,0 +1,262 @@
+"""What stands in PostgreSQL: tables and functions, made together by whoever comes first.
+
+One row a thread says who holds it, where it stands and how large it is. A lease that is checked
+locks its row until the end of the transaction, so that nobody takes the thread in the middle of
+what is written; no transaction locks two rows in another order than that of their names.
+"""
+
+from typing import Any, Final
+
+from ...state.errors import DatabaseError
+from ...text.canonical import storable
+from ..base.langgraph_keys import SERVER
+from ..journal.port import Fence
+
+VERSION: Final = 2
+"""Of what stands there, and of what is written into it."""
+
+LOST: Final = "LW001"
+"""The SQLSTATE of what is not written because the lease is another's by now."""
+
+HELD: Final = "until >= clock_timestamp()"
+"""Of a thread's row: somebody holds it."""
+
+ENDED: Final = "until < clock_timestamp()"
+"""Whoever held it has not let go of it, and does not answer."""
+
+FREE: Final = f"(until IS NULL OR {ENDED})"
+"""Whoever comes may take it."""
+_T_FREE: Final = FREE.replace("until", "t.until")
+
+UNENDED: Final = "state IN ('unfinished', 'asks')"
+"""Its turn has not ended."""
+
+HOLDS: Final = (
+    "coalesce((SELECT true FROM loopwright_threads WHERE name = ? AND token = ?"
+    " FOR NO KEY UPDATE), loopwright_holds(?, ?))"
+)
+"""True where a name is held by a token, both of which it is given twice; else an error, which the
+function tells: to call it costs twice as much as to look."""
+
+
+def showing(fence: Fence) -> list[object]:
+    """What HOLDS is given for a lease."""
+    return [storable(fence.name), fence.token] * 2
+
+
+_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended('loopwright schema', 0))"
+
+STATEMENTS: tuple[str, ...] = (
+    """
+CREATE TABLE IF NOT EXISTS loopwright_threads (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    owner TEXT,
+    token BIGINT NOT NULL DEFAULT 0,
+    until TIMESTAMPTZ,
+    graph TEXT NOT NULL DEFAULT '',
+    state TEXT NOT NULL DEFAULT '',
+    status TEXT,
+    updated TIMESTAMPTZ,
+    bytes BIGINT NOT NULL DEFAULT 0
+) WITH (fillfactor = 70)""",
+    """
+CREATE TABLE IF NOT EXISTS loopwright_waiting (
+    ticket BIGSERIAL PRIMARY KEY,
+    name TEXT COLLATE "C" NOT NULL,
+    owner TEXT NOT NULL,
+    until TIMESTAMPTZ NOT NULL
+)""",
+    "CREATE INDEX IF NOT EXISTS loopwright_waiting_by_name ON loopwright_waiting (name, ticket)",
+    # For `finding`. None of `until`: it changes with each renewal.
+    "CREATE INDEX IF NOT EXISTS loopwright_threads_by_age ON loopwright_threads (updated)",
+    "CREATE INDEX IF NOT EXISTS loopwright_threads_by_size ON loopwright_threads (bytes)",
+    "CREATE INDEX IF NOT EXISTS loopwright_threads_left ON loopwright_threads (state, updated)"
+    f" WHERE {UNENDED} OR status <> 'complete'",
+    # Takes a thread, or tells who holds it. One whose lease has ended may have left a transaction
+    # open that locks the row (a process that is frozen, a machine that is gone): it is ended.
+    # `place` is the ticket of one who waits; whoever has none does not go before those who have.
+    f"""
+CREATE OR REPLACE FUNCTION loopwright_lease(
+    given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION, place BIGINT,
+    OUT holder TEXT, OUT gone TEXT
+) LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    found_row loopwright_threads;
+    who_waits TEXT;
+BEGIN
+    FOR attempt IN 1..2 LOOP
+        SELECT * INTO found_row FROM loopwright_threads WHERE name = given;
+        holder := coalesce(found_row.owner, '');
+        IF found_row.until >= clock_timestamp() AND found_row.token <> shown THEN
+            RETURN;
+        END IF;
+        SELECT owner INTO who_waits FROM loopwright_waiting
+        WHERE name = given AND {HELD} AND ticket < coalesce(place, ticket + 1)
+        ORDER BY ticket LIMIT 1;
+        IF FOUND THEN
+            holder := who_waits;
+            RETURN;
+        END IF;
+        BEGIN
+            INSERT INTO loopwright_threads AS t (name, owner, token, until)
+            VALUES (given, who, shown, clock_timestamp() + make_interval(secs => seconds))
+            ON CONFLICT (name) DO UPDATE SET owner = who, token = shown,
+                until = clock_timestamp() + make_interval(secs => seconds)
+            WHERE {_T_FREE} OR t.token = shown;
+            IF FOUND THEN
+                DELETE FROM loopwright_waiting
+                WHERE name = given AND (ticket = place OR {ENDED});
+                gone := nullif(holder, '');
+                holder := NULL;
+                RETURN;
+            END IF;
+        EXCEPTION WHEN lock_not_available THEN
+            PERFORM pg_terminate_backend(a.pid, 2000)
+            FROM loopwright_threads t JOIN pg_stat_activity a ON a.backend_xid = t.xmax
+            WHERE t.name = given AND a.wait_event = 'ClientRead'
+                AND {_T_FREE};
+        END;
+    END LOOP;
+END $$""",
+    # Called in a transaction that writes: it goes on only while this token is the thread's.
+    f"""
+CREATE OR REPLACE FUNCTION loopwright_holds(given TEXT, shown BIGINT)
+RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+DECLARE holder TEXT;
+BEGIN
+    PERFORM 1 FROM loopwright_threads WHERE name = given AND token = shown FOR NO KEY UPDATE;
+    IF FOUND THEN
+        RETURN TRUE;
+    END IF;
+    SELECT owner INTO holder FROM loopwright_threads WHERE name = given;
+    RAISE EXCEPTION USING ERRCODE = '{LOST}', MESSAGE = given, DETAIL = coalesce(holder, '');
+END $$""",
+    # `written` is what was written onto the parent, by the tasks of which this checkpoint came.
+    """
+CREATE TABLE IF NOT EXISTS loopwright_checkpoints (
+    thread_id TEXT COLLATE "C" NOT NULL,
+    checkpoint_ns TEXT COLLATE "C" NOT NULL DEFAULT '',
+    checkpoint_id TEXT COLLATE "C" NOT NULL,
+    parent_checkpoint_id TEXT COLLATE "C",
+    type TEXT,
+    checkpoint BYTEA,
+    metadata JSONB,
+    written_type TEXT,
+    written BYTEA,
+    PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
+)""",
+    """
+CREATE TABLE IF NOT EXISTS loopwright_writes (
+    thread_id TEXT COLLATE "C" NOT NULL,
+    checkpoint_ns TEXT COLLATE "C" NOT NULL DEFAULT '',
+    checkpoint_id TEXT COLLATE "C" NOT NULL,
+    task_id TEXT COLLATE "C" NOT NULL,
+    task_path TEXT COLLATE "C" NOT NULL DEFAULT '',
+    idx INTEGER NOT NULL,
+    channel TEXT NOT NULL,
+    type TEXT,
+    value BYTEA,
+    PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
+)""",
+    # They are compressed as they come.
+    "ALTER TABLE loopwright_checkpoints ALTER checkpoint SET STORAGE EXTERNAL,"
+    " ALTER written SET STORAGE EXTERNAL",
+    "ALTER TABLE loopwright_writes ALTER value SET STORAGE EXTERNAL",
+)
+
+# By this, workers of version 1 took a thread: they could not read a task that was killed half-way,
+# and know parts of threads by other names. What they run they may end.
+_REFUSED: Final = """
+CREATE OR REPLACE FUNCTION loopwright_take(
+    given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION, place BIGINT,
+    OUT holder TEXT, OUT gone TEXT
+) LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a newer version of loopwright works on it: update this one';
+END $$"""
+
+# What a checkpoint of this package's graphs has, at any place; a server names who asked for it.
+OURS: Final = (
+    "{0}.checkpoint -> 'channel_versions' ? 'schema_version'"
+    f" AND NOT {{0}}.metadata ?| ARRAY[{', '.join(map(repr, SERVER))}]"
+)
+# Where an earlier version has kept threads in the tables of LangGraph's own saver, see `earlier`.
+_WAS_USED: Final = (
+    "SELECT to_regclass('checkpoints') IS NOT NULL"
+    " AND to_regclass('loopwright_journal') IS NOT NULL AS used"
+)
+_EARLIER: Final = (
+    f"""
+CREATE OR REPLACE FUNCTION loopwright_taken_over() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF {OURS.format("NEW")}
+        AND EXISTS (SELECT FROM loopwright_checkpoints WHERE thread_id = NEW.thread_id) THEN
+        RAISE EXCEPTION 'The thread % goes on in a newer version of loopwright: update this worker,'
+            ' then resume the thread.', NEW.thread_id;
+    END IF;
+    RETURN NEW;
+END $$""",
+    "CREATE TRIGGER loopwright_taken_over BEFORE INSERT OR UPDATE ON checkpoints"
+    " FOR EACH ROW EXECUTE FUNCTION loopwright_taken_over()",
+    # What is not known of them yet is known as soon as they are looked at.
+    f"""
+INSERT INTO loopwright_threads (name, state, updated)
+SELECT thread_id, 'unfinished', max(checkpoint ->> 'ts')::timestamptz FROM checkpoints c
+WHERE checkpoint_ns = '' GROUP BY thread_id HAVING bool_or({OURS.format("c")})
+ON CONFLICT (name) DO NOTHING""",
+)
+
+
+def encoding(connection: Any) -> str:
+    """How the database keeps texts, where it does not keep every text there is."""
+    told = connection.info.parameter_status("server_encoding") or ""
+    return "" if told == "UTF8" else told
+
+
+def check_encoding(connection: Any) -> None:
+    """See that every text can be kept.
+
+    Raises:
+        DatabaseError: It cannot.
+    """
+    if told := encoding(connection):
+        msg = (
+            f"The database keeps texts as {told}, which cannot hold every text: create another one"
+            " (CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0), and use that."
+        )
+        raise DatabaseError(msg)
+
+
+def prepare(connection: Any) -> None:
+    """Make what is missing, in one transaction; where nothing is, no right to do so is needed.
+
+    Raises:
+        DatabaseError: A newer version of the package has made the tables.
+    """
+    if version(connection) == VERSION:
+        return
+    with connection.transaction():
+        connection.execute(_ONE_AT_A_TIME)
+        found = version(connection)
+        if found > VERSION:
+            msg = (
+                f"The tables of this database are those of a newer loopwright (version {found},"
+                f" this one knows {VERSION}): update the package here, or use another database."
+            )
+            raise DatabaseError(msg)
+        used = not found and connection.execute(_WAS_USED).fetchone()["used"]
+        refused = (_REFUSED,) if found == 1 else ()
+        for statement in (*STATEMENTS, *(_EARLIER if used else ()), *refused):
+            connection.execute(statement)
+        connection.execute("CREATE TABLE IF NOT EXISTS loopwright_schema (version INT NOT NULL)")
+        connection.execute("DELETE FROM loopwright_schema")
+        connection.execute("INSERT INTO loopwright_schema (version) VALUES (%s)", [VERSION])
+
+
+def version(connection: Any) -> int:
+    """Of the tables that are there; 0 where there are none."""
+    found = connection.execute("SELECT to_regclass('loopwright_schema') IS NOT NULL AS made")
+    if not found.fetchone()["made"]:
+        return 0
+    (row,) = connection.execute("SELECT max(version) AS version FROM loopwright_schema").fetchall()
+    return int(row["version"] or 0)

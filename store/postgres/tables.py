@@ -1,0 +1,109 @@
+"""The journal in PostgreSQL: its tables, through a pool of connections."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from ...text.canonical import storable
+from ..journal.port import Fence
+from ..journal.sql import BUSY_SECONDS, cause_of
+from ..journal.tables import Execute, NotDone
+from .leases import Leases, told_lost
+from .pool import Begun, Pool
+from .schema import ENDED, HELD, HOLDS, UNENDED, showing
+
+_RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
+"""SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
+
+_ONE_AT_A_TIME: Final = (
+    "SELECT pg_current_xact_id()::text AS number, pg_advisory_xact_lock(hashtextextended(%s, 0))"
+)
+_STATUS: Final = "SELECT pg_xact_status(?::xid8) AS status"
+_LOOKS: Final = 0.1
+"""Seconds between two looks whether the server has noticed that a connection was cut."""
+_HELD: Final = f"{_ONE_AT_A_TIME}, {HOLDS}".replace("?", "%s")
+"""In one statement: a process that is frozen between two would keep the first lock for good."""
+
+
+class PostgresTables:
+    """The journal's tables in Postgres, through a pool of connections in autocommit mode."""
+
+    number = "BIGSERIAL PRIMARY KEY"
+    made = False
+    packs = False
+    now = "extract(epoch FROM clock_timestamp())::float8"
+    free = (
+        " AND NOT EXISTS (SELECT FROM loopwright_threads held WHERE held.name = turn.thread"
+        f" AND (held.{HELD} OR held.state = 'asks' AND turn.state = 'asks'))"
+    )
+    died = (
+        "SELECT name, graph, token, extract(epoch FROM updated)::float8 AS at"
+        " FROM loopwright_threads WHERE graph IN ({graphs})"
+        f" AND {UNENDED} AND {ENDED}"
+    )
+    skips = " FOR UPDATE SKIP LOCKED"
+
+    def __init__(
+        self, pool: Pool, errors: tuple[type[Exception], ...], name: str, leases: Leases
+    ) -> None:
+        """Use a pool that gives rows as dicts; whoever opened it closes it."""
+        self.errors, self.name = errors, name
+        self._pool, self._leases = pool, leases
+        self.before: Callable[[str], object] = lambda _thread: None
+        """Called before something is recorded of a thread: the steps that led to it are saved."""
+
+    @contextmanager
+    def block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
+        """See Tables."""
+        with told_lost(self.errors):
+            if thread is None:
+                yield self._pool.rows
+                return
+            self.before(storable(thread))
+            begun: Begun | None = None
+            try:
+                with self._pool.begun(self._first(thread, fence)) as begun:
+                    yield begun
+            except self.errors as error:
+                if begun is None or not begun.is_cut(error):
+                    raise
+                if not self._counts(begun.number, error):
+                    raise NotDone(cause_of(error)) from error
+
+    def _counts(self, number: str | None, error: Exception) -> bool:
+        """Whether a transaction counts whose end was not told; one that asked nothing is not it."""
+        until = time.monotonic() + BUSY_SECONDS
+        while number is not None:
+            (found,) = self._pool.rows(_STATUS, [number])
+            if found["status"] != "in progress":
+                return bool(found["status"] == "committed")
+            if time.monotonic() > until:
+                raise error
+            time.sleep(_LOOKS)
+        return False
+
+    def _first(self, thread: str, fence: Fence | None) -> tuple[str, list[object]]:
+        mine = fence is not None and self.token(fence.name) == fence.token
+        shown = fence if mine else self._leases.of(thread)
+        if shown is None:
+            return _ONE_AT_A_TIME, [storable(thread)]
+        return _HELD, [storable(thread), *showing(shown)]
+
+    def holds(self, thread: str) -> tuple[str, Sequence[object]]:
+        """See Tables."""
+        shown = self._leases.of(thread)
+        if shown is None:
+            return "true", ()
+        return HOLDS, showing(shown)
+
+    def token(self, name: str) -> int | None:
+        """See Tables."""
+        return self._leases.token(name)
+
+    def is_race(self, error: Exception) -> bool:
+        """See Tables."""
+        return getattr(error, "sqlstate", None) in _RACES
+
+    def close(self) -> None:
+        """The pool is closed by who opened it."""

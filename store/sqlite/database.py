@@ -1,0 +1,216 @@
+"""Threads in a SQLite file: opened for several processes, and kept small."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.store.sqlite import SqliteStore
+
+from ...state.errors import DatabaseError
+from ..base.langgraph_keys import THREADS_SQL
+from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
+from ..journal.sqlite_tables import SqliteTables, is_sqlite_race
+from ..journal.tables import Execute
+from ..threads.listing import Found, Wanted
+from ..threads.pruning import LeftError, Rows, ThreadPruning
+from ..threads.what_stays import Keeps
+from .file import DatabaseFile
+from .locks import SqliteLocks
+from .saver import LeanSqliteSaver
+
+_MEMORY: Final = ":memory:"
+_PAGE_BYTES: Final = 8192
+
+_SIZES: Final = (
+    "SELECT thread_id, sum(size) FROM ("
+    "SELECT thread_id, length(checkpoint) AS size FROM checkpoints"
+    " UNION ALL SELECT thread_id, length(value) FROM writes) GROUP BY thread_id"
+)
+
+
+class SqliteDatabase:
+    """`sqlite:///FILE`; see `durability.Database`."""
+
+    def __init__(self, url: str) -> None:
+        """Open it; the journal's connection and tables come with what is first recorded.
+
+        The saver relies on implicit transactions, the store opens its own: two connections.
+        """
+        name = url.removeprefix("sqlite:///")
+        given = name if name == _MEMORY else str(Path(name).expanduser())
+        with _in_words(given), ExitStack() as opened:
+            file = None if given == _MEMORY else DatabaseFile(given)
+            path = file.path if file else _MEMORY
+            self.saver = LeanSqliteSaver(_connect(path, autocommit=False), file)
+            opened.callback(self.saver.conn.close)
+            self.store = SqliteStore(_connect(path, autocommit=True))
+            opened.callback(self.store.conn.close)
+            self._prepare()
+            if file is not None:
+                file.is_open()
+            opened.pop_all()
+        self.url, self._file = url, file
+        self.locks = SqliteLocks(self.saver)
+        tables = partial(_journal_tables, path, given, file)
+        self.journal = SqlJournal(tables, durable=file is not None)
+
+    def _prepare(self) -> None:
+        """Write: opening proves nothing, SQLite opens read-only files and looks at first use."""
+        with _transaction(self.store.conn) as execute:
+            version = execute("PRAGMA user_version", [])[0][0]
+            execute(f"PRAGMA user_version = {version}", [])
+            self.store.setup()
+        patiently(self.saver.setup, is_sqlite_race)  # each table where it is missing
+
+    def find(self, wanted: Wanted) -> list[Found]:
+        """See Database; to tell the largest it reads all that is saved."""
+        largest = wanted.order == "largest"
+        with self.saver.cursor(transaction=False) as cursor:
+            names = [name for (name,) in cursor.execute(THREADS_SQL)][: wanted.among]
+            sizes = dict(cursor.execute(_SIZES).fetchall()) if largest else {}
+        found = [Found(name, bytes=sizes.get(name)) for name in names]
+        if largest:
+            found.sort(key=lambda one: one.bytes or 0, reverse=True)
+        return found[::-1] if wanted.order == "oldest" else found
+
+    def prunable(self) -> list[str]:
+        """See Database."""
+        return [one.thread_id for one in self.find(Wanted(None, "newest", None))]
+
+    def forget(self, thread: str) -> None:
+        """See Database; nothing is kept beside."""
+
+    def size(self) -> int:
+        """See Database."""
+        if self._file is None:
+            with self.saver.lock:
+                pages, size = (
+                    self.saver.conn.execute(f"PRAGMA {name}").fetchone()[0]
+                    for name in ("page_count", "page_size")
+                )
+            return int(pages * size)
+        with self._apart() as saver:  # what lies in the log beside it counts once
+            saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return self._file.size()
+
+    def prune(self, thread: str, keeps: Keeps) -> str | bool:
+        """See Database."""
+        with self._apart() as saver, _transaction(saver.conn) as execute:
+            has = partial(_has, execute)
+            try:
+                return ThreadPruning(Rows(execute, saver, has)).prune(thread, keeps)
+            except LeftError as left:
+                saver.conn.rollback()
+                return str(left)
+
+    def shrink(self) -> bool:
+        """See Database; not while another process is in the middle of something."""
+        with self._apart() as saver:
+            try:
+                saver.conn.execute("VACUUM")
+                saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except sqlite3.OperationalError:
+                return False
+        return True
+
+    @contextmanager
+    def _apart(self) -> Iterator[SqliteSaver]:
+        """A saver with a connection of its own, so that nobody else ends its transaction."""
+        if self._file is None:
+            yield self.saver
+            return
+        self._file.check()
+        with (
+            _in_words(self._file.path),
+            closing(_connect(self._file.path, autocommit=False)) as own,
+        ):
+            saver = LeanSqliteSaver(own, self._file)
+            saver.setup()
+            yield saver
+
+    def close(self) -> None:
+        """See Database; waits for a write of a cancelled run."""
+        if self._file is not None:
+            self._file.is_closed()
+        self.journal.close()
+        for owner in (self.saver, self.store):
+            with owner.lock:
+                owner.conn.close()
+
+
+class _Whole(sqlite3.Connection):
+    """A connection whose scripts do not end the transaction around them, as `sqlite3`'s would."""
+
+    def executescript(self, script: str) -> sqlite3.Cursor:
+        """Change the store; a kill may have left a column without the number of its change."""
+        for statement in script.split(";"):
+            try:
+                self.execute(statement)
+            except sqlite3.OperationalError as error:
+                if "duplicate column" not in str(error):
+                    raise
+        return self.cursor()
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[Execute]:
+    """A block whose statements count all or not at all; their rows are read by column name."""
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    cursor.execute("BEGIN IMMEDIATE")
+    try:
+        yield lambda sql, values: cursor.execute(sql, values).fetchall()
+        connection.commit()
+    finally:
+        if connection.in_transaction:
+            connection.rollback()
+
+
+def _has(execute: Execute, table: str) -> bool:
+    return bool(execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [table]))
+
+
+@contextmanager
+def _in_words(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        msg = (
+            f"Cannot use {path!r} as a database ({cause_of(error)}): check that it is a SQLite"
+            " file in a folder you may write, or give another URL."
+        )
+        raise DatabaseError(msg) from error
+
+
+def _journal_tables(path: str, given: str, file: DatabaseFile | None) -> SqliteTables:
+    check = file.check if file else None
+    if check is not None:
+        check()
+    with _in_words(given):
+        return SqliteTables(_connect(path, autocommit=True), given, check)
+
+
+def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path,
+        timeout=BUSY_SECONDS,
+        check_same_thread=False,
+        isolation_level=None if autocommit else "DEFERRED",
+        factory=_Whole if autocommit else sqlite3.Connection,
+    )
+    try:
+        # Of a new file: checkpoints of about 1 kB leave a fifth of a 4 kB page unused.
+        connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
+        # A killed process loses nothing by it. A power failure may take the newest steps of a
+        # thread, never a call it recorded: the journal's connection waits for the disk.
+        connection.execute("PRAGMA synchronous=NORMAL")
+        # Readers and one writer side by side; the switch ignores the busy timeout.
+        patiently(lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone(), is_sqlite_race)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,141 @@
+"""The file of a SQLite database: for its owner alone, of this package, and still where it was."""
+
+import os
+import sqlite3
+import stat
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+from ...state.errors import DatabaseError
+from ..journal.sql import BUSY_SECONDS, patiently
+from ..journal.sqlite_tables import is_sqlite_race
+
+OWN_FOLDER: Final = ".loopwright"
+_FILE, _FOLDER = 0o600, 0o700
+_BESIDE: Final = ("-wal", "-shm")
+
+_OURS: Final[Mapping[str, frozenset[str]]] = {
+    "checkpoints": frozenset({"thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint"}),
+    "writes": frozenset({"thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "value"}),
+    "store": frozenset({"prefix", "key", "value"}),
+    "loopwright_journal": frozenset({"thread", "kind", "name", "state", "body"}),
+}
+"""The tables of a database of threads, and columns by which they are known."""
+
+
+class DatabaseFile:
+    """One file, from the moment it is opened.
+
+    Attributes:
+        path: Where it is, whatever the current folder becomes.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Make it if it is missing; what others could read of it is closed to them.
+
+        Raises:
+            OSError: It cannot be made here.
+            sqlite3.Error: It cannot be read.
+            DatabaseError: It is the database of another program, and is left as it is.
+        """
+        self.path, self._given = os.path.abspath(path), path
+        make_folder(Path(self.path).parent)
+        # Only made, never opened: closing it would let go of SQLite's locks on it.
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _FILE))
+        patiently(self._refuse_foreign, is_sqlite_race)
+        real = os.path.realpath(self.path)  # beside it lie SQLite's other files
+        for name in (real, *(real + end for end in _BESIDE)):
+            close_to_others(name, _FILE)
+        # Another user's folder of locks is told where a lock is taken.
+        close_to_others(f"{self.path}.locks", _FOLDER)
+        self._opened: dict[str, tuple[int, int]] = {}
+
+    def is_open(self) -> None:
+        """Note which file it is; its connections are open now."""
+        names = (self.path, self.path + _BESIDE[0])
+        self._opened = {name: found for name in names if (found := _identity(name))}
+
+    def is_closed(self) -> None:
+        """Nothing is written to it any more, and SQLite removes what lies beside it."""
+        self._opened = {}
+
+    def size(self) -> int:
+        """Bytes, with what SQLite keeps beside it."""
+        names = (self.path, self.path + _BESIDE[0])
+        return sum(os.path.getsize(name) for name in names if os.path.exists(name))
+
+    def check(self) -> None:
+        """Refuse to go on with a file that is no longer the one at its path.
+
+        Raises:
+            DatabaseError: It was deleted, moved or replaced: what is written to it is lost.
+        """
+        if any(_identity(name) != known for name, known in self._opened.items()):
+            msg = (
+                f"The database {self._given!r} was deleted, moved or replaced while it was in use:"
+                " nothing more is done, because nothing could be recorded. Put the file back, with"
+                " its -wal file, and run the command again."
+            )
+            raise DatabaseError(msg)
+
+    def _refuse_foreign(self) -> None:
+        with closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS)) as connection:
+            refuse_foreign(connection, self._given)
+
+
+def refuse_foreign(connection: sqlite3.Connection, given: str) -> None:
+    """Leave the database of another program as it is.
+
+    Raises:
+        DatabaseError: It is one.
+    """
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type <> 'index'")
+    names = {name for (name,) in found if not name.startswith("sqlite_")}
+    foreign = bool(names) and not names & _OURS.keys()
+    for name in names & _OURS.keys():
+        columns = connection.execute(f"SELECT name FROM pragma_table_info('{name}')")
+        foreign = foreign or not _OURS[name] <= {column for (column,) in columns}
+    if foreign:
+        msg = (
+            f"{given!r} is the database of another program (it holds"
+            f" {', '.join(sorted(names)[:5])}) and was left as it is: give a file of its own"
+            " for threads."
+        )
+        raise DatabaseError(msg)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for this user alone.
+
+    One that is there keeps its rights, but for the folder that is the package's own.
+    """
+    for missing in (*reversed(folder.parents), folder):
+        with suppress(FileExistsError):
+            if not missing.exists():
+                missing.mkdir(mode=_FOLDER)
+    if not folder.is_dir():
+        raise NotADirectoryError(20, os.strerror(20), str(folder))
+    if folder.name == OWN_FOLDER:
+        close_to_others(str(folder), _FOLDER)
+
+
+def close_to_others(path: str, mode: int) -> None:
+    """Take from others what they could do with a file or folder that is this user's.
+
+    Not by a link, which whoever wrote a folder may have put there: it leads anywhere.
+    """
+    with suppress(OSError):
+        rights = os.lstat(path).st_mode
+        if not stat.S_ISLNK(rights) and rights & 0o777 & ~mode:
+            os.chmod(path, mode)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,251 @@
+"""A thread made smaller, in whatever SQL database: all that goes, goes in one transaction."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from ...state.calls import results_of
+from ...text.canonical import storable
+from ..base.langgraph_keys import made_at
+from ..checkpoints.head import Head
+from ..checkpoints.shared_values import COUNTERS, OURS, missing_values, unfolded
+from ..journal.sql import bodies_of, text_of
+from ..journal.tables import Execute
+from .what_stays import Keeps, Saved, severed
+
+_TASK: Final = ":"
+"""In the first part of a namespace: what a task of one step saved, which no other step reads."""
+
+_DOUBT: Final = (
+    "SELECT 1 FROM loopwright_journal WHERE thread = ? AND kind = 'intent' AND state = 'claimed'"
+)
+
+_AT_ONCE: Final = 500
+"""Rows that one statement names."""
+
+_GONE: Final = "nothing of it is saved any more"
+_ASKS: Final = "a question waits for an answer"
+_UNFINISHED: Final = "its turn has not ended"
+_IN_DOUBT: Final = "nobody knows whether a call of it took effect"
+_CUT_OFF: Final = "older checkpoints, which it needs, were deleted"
+_FOREIGN: Final = "its graph is not one of this package's"
+
+
+class LeftError(Exception):
+    """Why a thread must be left as it is."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is saved of threads, seen in one transaction that nobody else ends.
+
+    Attributes:
+        execute: Runs a statement of the transaction; see `journal.Tables.block`.
+        saver: Reads in it.
+        has: Whether there is a table of this name.
+        checkpoints: The table of checkpoints.
+        writes: The table of what tasks wrote.
+        alone: What more is set in a checkpoint that does without those before it.
+        leaves: Called with a thread and checkpoints that are about to go.
+    """
+
+    execute: Execute
+    saver: BaseCheckpointSaver[Any]
+    has: Callable[[str], bool]
+    checkpoints: str = "checkpoints"
+    writes: str = "writes"
+    alone: str = ""
+    leaves: Callable[[str, Collection[str]], object] = lambda _thread, _gone: None
+
+
+class ThreadPruning:
+    """Prunes threads in one transaction."""
+
+    def __init__(self, rows: Rows) -> None:
+        """Use these rows."""
+        self._rows, self._saver = rows, rows.saver
+
+    def prune(self, thread: str, keeps: Keeps) -> bool:
+        """Remove what is not kept of a thread; the caller holds its lock.
+
+        Returns:
+            Whether anything was removed.
+
+        Raises:
+            LeftError: The thread must be left as it is: the transaction is to be rolled back.
+        """
+        head = self._head(thread)
+        saved = self._saved(thread)
+        kept = keeps(_id(head), saved)
+        self._cut_loose(thread, severed(kept, saved))
+        gone = {one.id for one in saved} - kept
+        self._rows.leaves(thread, gone)
+        self._remove(thread, kept, gone)
+        removed = self._forget_inner(thread, min(kept)) + len(gone)
+        if OURS in head.saved.checkpoint["channel_versions"]:
+            removed += self._forget_calls(thread, kept)
+            removed += self._forget_results(thread)
+        return removed > 0
+
+    def _run(self, sql: str, *values: object) -> list[Any]:
+        tables = {"checkpoints": self._rows.checkpoints, "writes": self._rows.writes}
+        return self._rows.execute(sql.format(**tables), values)
+
+    def _head(self, thread: str) -> Head:
+        """Where the thread stands, if it may be touched."""
+        saved = self._saver.get_tuple(_place(thread))
+        if saved is None:
+            raise LeftError(_GONE)
+        head = Head(saved)
+        if head.interrupts():
+            raise LeftError(_ASKS)
+        if head.waiting():
+            raise LeftError(_UNFINISHED)
+        if self._rows.has("loopwright_journal") and self._run(_DOUBT, storable(thread)):
+            raise LeftError(_IN_DOUBT)
+        return head
+
+    def _saved(self, thread: str) -> list[Saved]:
+        rows = self._run(
+            "SELECT checkpoint_id, parent_checkpoint_id, metadata FROM {checkpoints}"
+            " WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id",
+            thread,
+        )
+        return [
+            Saved(
+                row["checkpoint_id"],
+                row["parent_checkpoint_id"],
+                _metadata_of(row["metadata"]).get("source") == "input",
+                partial(self._at, thread, row["checkpoint_id"]),
+            )
+            for row in rows
+        ]
+
+    def _at(self, thread: str, checkpoint: str) -> datetime:
+        told = made_at(checkpoint)
+        return told or datetime.fromisoformat(self._tuple(thread, checkpoint).checkpoint["ts"])
+
+    def _tuple(self, thread: str, checkpoint: str) -> Any:
+        return self._saver.get_tuple(_place(thread, checkpoint))
+
+    def _cut_loose(self, thread: str, checkpoints: list[str]) -> None:
+        """Have these checkpoints hold all their values themselves."""
+        for name in checkpoints:
+            saved = self._tuple(thread, name)
+            if missing_values(self._saver, saved.config, saved.parent_config):
+                raise LeftError(_CUT_OFF)
+            filled = unfolded(self._saver, saved)
+            if filled is None:
+                raise LeftError(_FOREIGN)
+            metadata = dict(saved.metadata)
+            counted = {k: v for k, v in metadata.pop(COUNTERS, {}).items() if k not in filled}
+            kind, blob = self._saver.serde.dumps_typed(saved.checkpoint)
+            told = {**metadata, **({COUNTERS: counted} if counted else {})}
+            self._run(
+                "UPDATE {checkpoints} SET parent_checkpoint_id = NULL, type = ?, checkpoint = ?,"
+                f" metadata = ?{self._rows.alone}"
+                " WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
+                kind, blob, json.dumps(told, ensure_ascii=False).encode("utf-8", "ignore").decode(),
+                thread, name,
+            )  # fmt: skip
+
+    def _remove(self, thread: str, kept: set[str], gone: set[str]) -> None:
+        own = " WHERE thread_id = ? AND checkpoint_ns = ''"
+        self._delete("{checkpoints}" + own, [thread], "checkpoint_id", gone)
+        written = self._run("SELECT DISTINCT checkpoint_id FROM {writes}" + own, thread)
+        lost = {row["checkpoint_id"] for row in written} - kept
+        self._delete("{writes}" + own, [thread], "checkpoint_id", lost)
+
+    def _delete(
+        self, where: str, values: Sequence[object], column: str, gone: Collection[object]
+    ) -> None:
+        names = [*gone]
+        for begin in range(0, len(names), _AT_ONCE):
+            some = names[begin : begin + _AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            self._run(f"DELETE FROM {where} AND {column} IN ({marks})", *values, *some)
+
+    def _forget_inner(self, thread: str, oldest: str) -> int:
+        """Remove what tasks saved in steps before the oldest checkpoint that stays."""
+        found = self._run(
+            "SELECT checkpoint_ns AS place, max(checkpoint_id) AS newest FROM {checkpoints}"
+            " WHERE thread_id = ? AND checkpoint_ns <> '' GROUP BY checkpoint_ns",
+            thread,
+        )
+        gone = [
+            row["place"] for row in found
+            if row["newest"] < oldest and _TASK in row["place"].partition("|")[0]
+        ]  # fmt: skip
+        for table in ("{checkpoints}", "{writes}"):
+            self._delete(f"{table} WHERE thread_id = ?", [thread], "checkpoint_ns", gone)
+        return len(gone)
+
+    def _forget_calls(self, thread: str, kept: set[str]) -> int:
+        """Remove from the journal what was recorded of turns of which nothing stays."""
+        if not self._rows.has("loopwright_journal"):
+            return 0
+        values = (self._tuple(thread, name).checkpoint["channel_values"] for name in kept)
+        turns = {str(value.get("turn_id", "")) for value in values}
+        rows = self._run(
+            "SELECT seq, kind, name, body FROM loopwright_journal WHERE thread = ?"
+            " AND (kind = 'turn' OR (kind = 'intent' AND state = 'closed'))",
+            storable(thread),
+        )
+        ended = [row["seq"] for row in rows if _turn(row) not in turns]
+        self._delete("loopwright_journal WHERE thread = ?", [storable(thread)], "seq", ended)
+        return len(ended)
+
+    def _forget_results(self, thread: str) -> int:
+        """Remove long results that nothing of the thread names any more."""
+        if not self._rows.has("store"):
+            return 0
+        place = ".".join(results_of(thread))
+        rows = self._run("SELECT key FROM store WHERE prefix = ?", place)
+        if not rows:
+            return 0
+        told = "\n".join(texts_of(self._saver, thread, self._recorded(thread)))
+        lost = [row["key"] for row in rows if row["key"] not in told]
+        self._delete("store WHERE prefix = ?", [place], "key", lost)
+        return len(lost)
+
+    def _recorded(self, thread: str) -> Iterator[str]:
+        if self._rows.has("loopwright_journal"):
+            yield from bodies_of(self._rows.execute, thread)
+
+
+def texts_of(
+    saver: BaseCheckpointSaver[Any], thread: str, recorded: Iterable[str]
+) -> Iterator[str]:
+    """All that is still saved of a thread, as text, and what is recorded of it."""
+    for saved in saver.list({"configurable": {"thread_id": thread}}):
+        yield repr(saved.checkpoint["channel_values"])
+        yield repr(saved.pending_writes)
+    yield from recorded
+
+
+def _place(thread: str, checkpoint: str | None = None) -> RunnableConfig:
+    named = {"checkpoint_id": checkpoint} if checkpoint else {}
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **named}}
+
+
+def _metadata_of(metadata: Any) -> Mapping[str, Any]:
+    """Metadata as a database gives them: as JSON, or read already."""
+    found = metadata if isinstance(metadata, Mapping) else json.loads(metadata or "{}")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _turn(row: Mapping[str, Any]) -> str:
+    """The turn in which something was recorded."""
+    if row["kind"] == "turn":
+        return str(row["name"]).split(" ", maxsplit=1)[0]
+    return str(json.loads(text_of(row["body"]))["turn"])
+
+
+def _id(head: Head) -> str:
+    return str(head.saved.checkpoint["id"])

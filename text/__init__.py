@@ -1,0 +1,1 @@
+"""Pure helpers for texts and JSON: canonical form, sections, words, secrets, units."""

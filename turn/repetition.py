@@ -1,0 +1,256 @@
+"""Whether a run goes round in circles: the same calls with the same results, the same words. Pure.
+
+The call path asks `repeats` before a call runs, with the calls of the task or turn before it. A
+read that is one is answered with `Repeat.text`, status error; a write is made all the same, and
+`Repeat.warning` goes with its result. The record's `same_as` and `reason` are taken from it, of a
+write only if its result is not new. Tools that declare to be `repeatable` are not asked about.
+`strikes_of` then tells from the records whether the model was warned or the step must end.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any, Final, Literal
+
+from ..state.calls import Evidence
+from ..state.context import DEFAULTS
+from ..text.canonical import canonical
+from ..text.told import say
+
+REPEATED: Final = "repeated"
+LOOP_DETECTED: Final = "loop_detected"
+
+# Cycle lengths, thresholds and chunks are those of gemini-cli's loop detection, which looks at the
+# calls alone: here a new result is progress, and the model is warned before the end.
+LONGEST_CYCLE: Final = 5
+STUCK_AT: Final = DEFAULTS.loop_repeats
+LAST_STRIKE: Final = 2
+CHUNK: Final = 50
+CHUNK_TIMES: Final = DEFAULTS.loop_phrases
+_CLOSE: Final = 5
+_TEXT_WINDOW: Final = 5_000
+_LONGEST_WORD: Final = 7  # ordinals up to this one are words
+
+_Token = tuple[str, str, str]
+Content = Callable[[str, Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A call that would go on with a cycle of calls which brought nothing new.
+
+    Attributes:
+        times: Which repetition of the cycle the call belongs to, mostly 3 or more.
+        length: Calls in the cycle, 1 to 5.
+        same_as: Evidence id of the identical earlier call that was really answered.
+        result: What that call gave.
+        stuck: The model was warned and went on; the step must end.
+    """
+
+    times: int
+    length: int
+    same_as: str
+    result: str
+    stuck: bool
+
+    @property
+    def reason(self) -> Literal["repeated", "loop_detected"]:
+        """The word for the record."""
+        return "loop_detected" if self.stuck else "repeated"
+
+    @property
+    def text(self) -> str:
+        """The answer to a call that is not made: what is known already, and what to do instead."""
+        return say(
+            "repeated_call" if self.length == 1 else "repeated_round",
+            times=self._nth,
+            length=self.length,
+            advice=say("work_ends_here" if self.stuck else "use_this_result"),
+            evidence=self.same_as,
+            result=self.result,
+        )
+
+    def warning(self, *, again: bool) -> str:
+        """What goes with the result of a call that was made; `again` if it brought nothing new."""
+        advice = say("work_ends_here") if again and self.stuck else say("repeat_if_meant")
+        return say("made_again", times=self._nth, advice=advice)
+
+    @property
+    def _nth(self) -> str:
+        nth = self.times if self.times <= _LONGEST_WORD else ""
+        return say(f"ordinal_{nth}" if nth else "ordinal", number=self.times)
+
+
+def repeats(
+    history: Sequence[Evidence],
+    tool: str,
+    arguments: Mapping[str, Any],
+    *,
+    again: bool = False,
+    content: Content = lambda _, arguments: canonical(arguments),
+    stuck_at: int = STUCK_AT,
+) -> Repeat | None:
+    """Whether a call would repeat a cycle of 1 to 5 calls so often that a word is due.
+
+    A call whose arguments or result are new ends every cycle. What was answered from memory or by
+    this guard counts as the result it showed; a failure of several equal calls of a message is one.
+
+    Args:
+        history: The calls of the task or turn before this message, oldest first.
+        tool: The name the model used.
+        arguments: What the call would run with.
+        again: The model asks for a fresh result: only calls that really ran stand against it.
+        content: Tells of a tool's name and arguments what makes two calls the same.
+        stuck_at: Which repetition ends the work; the one two before it is warned of.
+
+    Returns:
+        What is repeated; None where the call may run.
+    """
+    most, warned_at = LONGEST_CYCLE * stuck_at, max(stuck_at - 2, 2)
+    records = _newest(history, lambda r: bool(r.get("tool")) and not _failed_too(r), most)
+    key = (tool, content(tool, arguments))
+    if not any(r["tool"] == tool and key == _call(r, content) for r in records[-LONGEST_CYCLE:]):
+        return None
+    if again:
+        ran = _newest(
+            history,
+            lambda r: bool(r.get("tool")) and not (r.get("same_as") or r.get("reused_from")),
+            most,
+        )
+        if _cycle(_tokens(ran, history, content), key, warned_at) is None:
+            return None
+    tokens = _tokens(records, history, content)
+    found = _cycle(tokens, key, warned_at)
+    if found is None:
+        return None
+    length, times = found
+    before = records[-length]
+    known = before.get("same_as") or before["id"]
+    warned = any(record.get("same_as") for record in records[-length:])
+    return Repeat(times, length, known, tokens[-length][2], stuck=warned and times >= stuck_at)
+
+
+def strikes_of(records: Sequence[Mapping[str, Any]]) -> int:
+    """What the guard said about these calls: 0 nothing, 1 a warning, LAST_STRIKE the end."""
+    reasons = {record.get("reason") for record in records if record.get("same_as")}
+    return LAST_STRIKE if LOOP_DETECTED in reasons else int(REPEATED in reasons)
+
+
+def loop_told(history: Sequence[Evidence], turn: str = "") -> str:
+    """Which call the guard ended a step at, in words for the task's feedback."""
+    last = next(r for r in reversed(history) if r.get("reason") == LOOP_DETECTED)
+    told = say("loop_of_calls", tool=last["tool"], first=last.get("same_as"), last=last["id"])
+    return say("seen_in_turn", what=told, turn=turn) if turn else told
+
+
+def _cycle(
+    tokens: Sequence[_Token], key: tuple[str, str], warned_at: int
+) -> tuple[int, int] | None:
+    """The shortest cycle that the call goes on with: its length, and which repetition this is."""
+    for length in range(1, min(LONGEST_CYCLE, len(tokens) // 2) + 1):
+        if tokens[-length][:2] != key:
+            continue
+        same = 0
+        while same + length < len(tokens) and tokens[-same - 1] == tokens[-same - 1 - length]:
+            same += 1
+        times = (same + length) // length + 1
+        if times >= warned_at:
+            return length, times
+    return None
+
+
+def _newest(
+    history: Sequence[Evidence], counts: Callable[[Evidence], bool], most: int
+) -> list[Evidence]:
+    """The last calls that count, as many as the longest cycle needs."""
+    return [*islice(filter(counts, reversed(history)), most)][::-1]
+
+
+def _call(record: Evidence, content: Content) -> tuple[str, str]:
+    tool = str(record["tool"])
+    return tool, content(tool, record["arguments"])
+
+
+def _tokens(
+    records: Sequence[Evidence], history: Sequence[Evidence], content: Content
+) -> list[_Token]:
+    """These calls as tool, arguments and result; a result shown again is the one it shows."""
+    again = {record["same_as"] for record in records if record.get("same_as")}
+    results = {r["id"]: _shown(r) for r in history if r["id"] in again} if again else {}
+    return [
+        (*_call(record, content), results.get(record.get("same_as", ""), _shown(record)))
+        for record in records
+    ]
+
+
+def _failed_too(record: Evidence) -> bool:
+    """Whether a read was not made because its twin in the same message had failed."""
+    return record["status"] == "error" and bool(record.get("reused_from"))
+
+
+def _shown(record: Evidence) -> str:
+    """The result without the line that says where a reused one comes from."""
+    result = record["result"]
+    return result.partition("\n")[2] if record.get("reused_from") else result
+
+
+def repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:
+    """The words that come again and again in an assistant's texts; "" where none do.
+
+    A chunk of 50 characters counts if it is there 10 times, without overlap, on average within
+    250 characters, with at most half as many different texts between; where a character is a
+    syllable or a word, half of that. Code, tables, lists, quotes,
+    headings and dividers are passed over and part what stands before from what stands after them.
+
+    Args:
+        texts: What was said since the last call or warning, oldest first.
+        times: How often, where not 10.
+    """
+    if sum(map(len, texts)) < CHUNK // 2 * times:
+        return ""
+    for passage in _passages(texts):
+        is_wide = len(passage.encode("utf-8", "replace")) > 2 * len(passage)
+        size = CHUNK // 2 if is_wide else CHUNK
+        places: dict[str, list[int]] = {}
+        for start in range(len(passage) - size + 1):
+            chunk = passage[start : start + size]
+            seen = places.setdefault(chunk, [])
+            if not seen or start - seen[-1] >= size:
+                seen.append(start)
+                if _chants(passage, seen, times, size):
+                    return chunk.strip()
+    return ""
+
+
+def _chants(passage: str, places: Sequence[int], times: int, size: int) -> bool:
+    """Whether the last places of a chunk are close together with little that is new between."""
+    last = places[-times:]
+    if len(last) < times or last[-1] - last[0] > _CLOSE * size * (times - 1):
+        return False
+    between = {passage[a:b] for a, b in pairwise(last)}
+    return len(between) <= times // 2
+
+
+_FENCE: Final = re.compile(r"\s*(```|~~~)")
+_SET_APART: Final = re.compile(r"\s*(\||>|#|[-*+•]\s|\d+[.)]\s|[-=*_+|:]{3,}\s*$)|(?: {4}|\t)\S")
+
+
+def _passages(texts: Sequence[str]) -> Iterator[str]:
+    """The prose in these texts, parted where something else stands between."""
+    prose: list[str] = []
+    for text in texts:
+        fenced = False
+        for line in text.splitlines():
+            fence = bool(_FENCE.match(line))
+            if fence or fenced or _SET_APART.match(line):
+                yield _joined(prose)
+                prose = []
+            else:
+                prose.append(line)
+            fenced = fenced != fence
+    yield _joined(prose)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return " ".join(" ".join(lines).split())[-_TEXT_WINDOW:]
