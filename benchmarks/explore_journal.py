@@ -4,8 +4,8 @@ Two turns of at most two plans, each of one read and at most two writes of the s
 the read or of a value; a kill between any two lines, a write without an answer, a second process
 after the lock was lost, and a human who says ran, run again or give up. The moves are those of
 tests/support/intents.py, which checks I1 to I6 in each; the rules are the product's own
-(store/journal/intents.py), the rows are kept in memory so that states can be compared. States that differ
-only in names that nobody uses any more are one.
+(store/journal/intents.py), the rows are kept in memory so that states can be compared. States that
+differ only in names that nobody uses any more are one.
 
     python benchmarks/explore_journal.py [seconds]
 

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..policy.facts import Fact, Known, Unread, same
-from ..policy.table import Governed, PolicyTable, Ruling
+from ..policy.rules import Governed, Ruling
+from ..policy.table import PolicyTable
 from ..state.questions import By
 from ..text.canonical import hash_of
 from ..text.told import say

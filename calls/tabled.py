@@ -4,7 +4,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
-from ..policy.table import PolicyTable, in_language
+from ..policy.rules import in_language
+from ..policy.table import PolicyTable
 from ..text.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.python_tools import BUILT_IN

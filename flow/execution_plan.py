@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import (
     AfterValidator,
@@ -14,10 +14,9 @@ from pydantic import (
 )
 
 from ..state.contracts import Contract, Id, Text, Texts, listed, read_word
+from ..state.flow import Strategy
 from ..text.canonical import storable_json
 from .short import read_short, short_in
-
-Strategy = Literal["retry_step", "replan_from_failure", "complete_replan", "give_up"]
 
 _STRATEGIES: Final[frozenset[str]] = frozenset(get_args(Strategy))
 _STRATEGY_ALIASES: Final = {"retry": "retry_step", "replan": "replan_from_failure"}

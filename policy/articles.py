@@ -4,10 +4,10 @@ from decimal import Decimal
 
 from ..text.told import LANGUAGE, known_as, say
 from .conditions import Condition, Dimension, Interval
-from .table import PolicyTable, Row, Section, in_language
+from .rules import Row, Rules, Section, in_language
 
 
-def articles_of(table: PolicyTable, language: str) -> list[dict[str, str]]:
+def articles_of(table: Rules, language: str) -> list[dict[str, str]]:
     """One article a row, and one for each tool that no row but a verdict decides; see the table."""
     token = LANGUAGE.set(known_as(language, ("en", "zh")))
     try:
@@ -30,7 +30,7 @@ def articles_of(table: PolicyTable, language: str) -> list[dict[str, str]]:
         LANGUAGE.reset(token)
 
 
-def _of_row(table: PolicyTable, section: Section, row: Row) -> dict[str, str]:
+def _of_row(table: Rules, section: Section, row: Row) -> dict[str, str]:
     conditions = [
         say(
             "policy_if",
@@ -51,7 +51,7 @@ def _of_row(table: PolicyTable, section: Section, row: Row) -> dict[str, str]:
     }
 
 
-def _label(table: PolicyTable, name: str) -> str:
+def _label(table: Rules, name: str) -> str:
     return in_language(table.dimensions[name][0].label) or name.replace("_", " ")
 
 

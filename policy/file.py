@@ -1,4 +1,4 @@
-"""A policy's YAML file, read into a `PolicyTable`: every word of it is known, or is an error."""
+"""A policy's YAML file, read into a `Rules`: every word of it is known, or is an error."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from ..state.errors import SettingsError
 from .conditions import COMPARED, ConditionError, Dimension, Interval, read_interval
 from .facts import CALL, CUSTOMER, Fact, Kind, Path as Place, Source
 from .parts import Part, part_of
-from .table import VERDICTS, Governed, Identity, PolicyTable, Row, Section, Verdict
+from .rules import VERDICTS, Governed, Identity, Row, Rules, Section, Verdict
 
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
@@ -27,7 +27,7 @@ _ALWAYS: Final = {
 }
 
 
-def read_table(path: Path) -> PolicyTable:
+def read_rules(path: Path) -> Rules:
     """Read a policy and prove it; see `PolicyTable.read`."""
     try:
         text = path.expanduser().read_text(encoding="utf-8-sig")
@@ -37,16 +37,16 @@ def read_table(path: Path) -> PolicyTable:
     except ValueError as error:
         msg = f"The policy {path} is no UTF-8 text: save it as UTF-8."
         raise SettingsError(msg) from error
-    return table_of(text, str(path))
+    return rules_of(text, str(path))
 
 
-def table_of(text: str, where: str = "text") -> PolicyTable:
+def rules_of(text: str, where: str = "text") -> Rules:
     """The policy that a YAML text spells; `where` begins each error.
 
     Raises:
         SettingsError: See `PolicyTable.read`.
     """
-    return _Reader(part_of(text, where)).table()
+    return _Reader(part_of(text, where)).rules()
 
 
 class _Reader:
@@ -69,7 +69,7 @@ class _Reader:
         self.dimensions: dict[str, tuple[Dimension, Source]] = {}
         self.sections: dict[str, Section] = {}
 
-    def table(self) -> PolicyTable:
+    def rules(self) -> Rules:
         file = self.file
         zone, identity = self._zone(), self._identity(file.at("identity"))
         for name, part in file.at("facts").parts():
@@ -82,7 +82,7 @@ class _Reader:
         if not tools:
             file.at("tools").wrong("name the tools that the policy decides about")
         self._all_used(tools)
-        return PolicyTable(
+        return Rules(
             name=file.at("name").text(""), identity=identity, facts=self.facts,
             dimensions=self.dimensions, tools=tools, sections=self.sections,
             reads=file.at("unlisted").one_of(("reads", "forbidden"), "reads") == "reads",

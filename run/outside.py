@@ -19,12 +19,11 @@ from pydantic import ValidationError
 from ..state.agent import MODEL_TURN
 from ..state.context import SESSION_KEY, Context, Session
 from ..state.errors import SettingsError
-from ..state.messages import ANSWER, ENDS, REJECTED, REPEATS, ROLE, STEERS, TOLD
+from ..state.messages import ANSWER, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.passing import PASSING_KEY, Passing
 from ..store.journal.port import FENCE_KEY, Fence
 from ..store.locks.held import Holding
-from ..stream.shown import EVIDENCE
 from .beside import BESIDE_KEY, Beside
 from .builder import Bounded
 from .checks import in_words

@@ -10,12 +10,11 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from ..stream.shown import EVIDENCE
 from .calls import CallState, CallsUpdate, Evidence
 from .context import Context
 from .definition import AgentLimits
 from .loop import LoopState, LoopUpdate
-from .messages import Messages, since
+from .messages import EVIDENCE, Messages, since
 from .outcome import Reason, Spend
 from .plan import Task, merge_tasks
 from .snapshot import TARGET_SHARE, TURN_LIMIT, newest

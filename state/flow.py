@@ -10,7 +10,6 @@ from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from ..flow.execution_plan import Strategy
 from .calls import CallState, CallsUpdate
 from .loop import LoopInput, LoopState, LoopUpdate
 from .plan import Task, merge_tasks
@@ -29,6 +28,7 @@ have taken effect. `execution_error`: an exception of ours."""
 
 
 Shape = Literal["text", "json", "value", "stored"]
+Strategy = Literal["retry_step", "replan_from_failure", "complete_replan", "give_up"]
 """Where a step has its result as data, see `FlowStep.shape`."""
 
 

@@ -9,8 +9,6 @@ from langgraph.graph.ui import AnyUIMessage
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from ..stream.components import Components
-from ..stream.events import Events, Kept
 from .attachments import Block
 from .calls import CallState, CallsUpdate, Evidence, Records, join_texts
 from .messages import (
@@ -25,6 +23,7 @@ from .messages import (
 from .outcome import Outcome, Reason, Spend, add_spend
 from .past import EarlierRecords
 from .plan import Task, merge_tasks
+from .shown import Components, Events, Kept
 
 T = TypeVar("T")
 U = TypeVar("U", bound=Mapping[str, Any])

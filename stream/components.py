@@ -6,12 +6,12 @@ one with the higher `metadata.seq` counts. `metadata.message_id` names the messa
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from langgraph.graph.ui import AnyUIMessage
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from ..state.grown import GrowingChannel
+from ..state.shown import Component
 
 Details = dict[str, JsonValue]
 
@@ -268,7 +268,6 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-Component = dict[str, Any]
 """A UI message: `type` "ui", `id`, `name`, `props`, `metadata`."""
 
 
@@ -295,40 +294,3 @@ def removed_under(drawn: Iterable[AnyUIMessage], gone: Sequence[str]) -> list[Co
     places = ((one["id"], cast("Component", one).get("metadata") or {}) for one in drawn)
     lost = [name for name, about in places if about.get("message_id") in gone]
     return [{"type": "remove-ui", "id": name} for name in lost]
-
-
-def merge_components(
-    before: list[AnyUIMessage], writes: Sequence[Iterable[AnyUIMessage] | AnyUIMessage]
-) -> list[AnyUIMessage]:
-    """Batch reducer for a delta channel: by id, the one with the higher number counts.
-
-    One without a number, which an application has pushed, replaces what is there; `merge` in its
-    metadata adds its props. To remove what is not there changes nothing.
-    """
-    merged = [*before]
-    places = {one["id"]: place for place, one in enumerate(merged)}
-    for write in writes:
-        for one in [cast("Any", write)] if isinstance(write, Mapping) else write:
-            place = places.get(one["id"])
-            if place is None:
-                if one["type"] == "ui":
-                    places[one["id"]] = len(merged)
-                    merged.append(one)
-            elif one["type"] == "remove-ui":
-                merged.pop(place)
-                places = {left["id"]: at for at, left in enumerate(merged)}
-            else:
-                merged[place] = _newer(cast("Component", merged[place]), cast("Component", one))
-    return merged
-
-
-def _newer(known: Component, one: Component) -> Any:
-    about, before = one.get("metadata") or {}, known.get("metadata") or {}
-    if "seq" in about and about["seq"] < before.get("seq", 0):
-        return known
-    if about.get("merge"):
-        return {**one, "props": {**known["props"], **one["props"]}}
-    return one
-
-
-Components = Annotated[list[AnyUIMessage], GrowingChannel(merge_components, snapshot_frequency=100)]

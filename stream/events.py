@@ -16,11 +16,9 @@ call …) the newest event of the turn. The rule for whoever listens:
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from langgraph.channels.delta import DeltaChannel
-from typing_extensions import TypedDict
-
+from ..state.shown import Kept
 from ..text.canonical import beginning_of
 
 Event = Mapping[str, Any]
@@ -287,46 +285,6 @@ def _brief(value: Any, room: list[int]) -> Any:
     return value
 
 
-class Kept(TypedDict, total=False):
-    """What the state keeps of the events of a turn; as a write, what one node told."""
-
-    turn: str
-    """The user turn they are of; the next one begins anew."""
-    upto: int
-    """The highest number that was given on the thread, be it to an event that is not kept."""
-    kept: dict[str, dict[str, Any]]
-    """By subject: its newest event."""
-
-
-MOST_CALLS: Final = 100
-"""Calls of a turn whose events are kept, the newest ones: all have their components."""
-OF_CALLS: Final = frozenset({"tool_call", "component"})
-"""What a call says."""
-
-
-def merge_events(before: Kept, writes: Sequence[Kept]) -> Kept:
-    """Batch reducer for a delta channel: of each subject the event with the highest number."""
-    turn, upto, kept = before.get("turn", ""), before.get("upto", 0), {**before.get("kept", {})}
-    for write in writes:
-        if write["turn"] != turn:
-            turn, kept = write["turn"], {}
-        upto = max(upto, write["upto"])
-        for subject, event in write["kept"].items():
-            known = kept.get(subject)
-            if known is None or known["seq"] <= event["seq"]:
-                kept[subject] = event
-    return Kept(turn=turn, upto=upto, kept=_newest(kept))
-
-
-def _newest(kept: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Without the oldest calls, where there are too many."""
-    if len(kept) <= MOST_CALLS:
-        return kept
-    calls = [(event["seq"], name) for name, event in kept.items() if event["type"] in OF_CALLS]
-    gone = {name for _, name in sorted(calls)[:-MOST_CALLS]}
-    return {name: event for name, event in kept.items() if name not in gone} if gone else kept
-
-
 def superseded(events: Kept) -> Iterator[dict[str, Any]]:
     """The events after which no question of a turn is open any more: another one begins."""
     for event in events.get("kept", {}).values():
@@ -336,7 +294,3 @@ def superseded(events: Kept) -> Iterator[dict[str, Any]]:
             yield call_ended(event)[0] | {
                 "asked": True, "status": "cancelled", "reason": "superseded",
             }  # fmt: skip
-
-
-# Nearly every step writes it, and what is kept does not grow.
-Events = Annotated[Kept, DeltaChannel(merge_events, snapshot_frequency=300)]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .components import Component
-from .events import EVENTS, Event, Kept, merge_events, subject_of
+from ..state.shown import Component, Kept, merge_events
+from .events import EVENTS, Event, subject_of
 from .views import components_of
 
 

@@ -16,13 +16,11 @@ from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMe
 
 from ..state.calls import Evidence
 from ..state.loop import LoopState
-from ..state.messages import answer_name, calls_in, repairs, request_place, signature
+from ..state.messages import EVIDENCE, answer_name, calls_in, repairs, request_place, signature
 from ..state.plan import Task
 from ..text.canonical import beginning_of, storable, storable_json
 from ..text.told import say
 
-EVIDENCE: Final = "evidence"
-"""Key in a message's `additional_kwargs`: the evidence id of the call it makes or answers."""
 _MOST: Final = 4_000
 
 

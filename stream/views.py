@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from ..state.calls import SERVER_ASKS, UNCERTAIN
 from ..state.plan import progress
+from ..state.shown import Component
 from .components import (
     Action,
     Approval,
-    Component,
     Judged,
     SummaryResponse,
     ToolCall,

@@ -25,6 +25,7 @@ from ..state.attachments import Block
 from ..state.calls import CallState, Evidence
 from ..state.context import SESSION_KEY, STARTUP, Context, Emit, Session, context_of
 from ..state.loop import PUBLIC, LoopState
+from ..state.messages import EVIDENCE
 from ..state.outcome import Spend, add_spend
 from ..state.past import Past
 from ..store.base.langgraph_keys import SAVER, without_values
@@ -32,7 +33,6 @@ from ..store.checkpoints.threaded import ThreadedSaver
 from ..store.journal.port import FENCE_KEY, Fence, Row
 from ..store.journal.recorder import Recorder
 from ..store.locks.control import wish_of, wished
-from ..stream.shown import EVIDENCE
 from ..text.told import LANGUAGE, SENTENCES, known_as
 from .budget import Budget, share_of
 from .telling import emit_to

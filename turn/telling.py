@@ -21,9 +21,9 @@ from langgraph.types import Command, Interrupt
 from ..run.builder import Node
 from ..state.context import Emit
 from ..state.loop import LoopState
+from ..state.shown import OF_CALLS, Component, Kept
 from ..store.checkpoints.head import add_around
-from ..stream.components import Component
-from ..stream.events import OF_CALLS, OF_PHASES, Event, Kept, brief, call_around, subject_of
+from ..stream.events import OF_PHASES, Event, brief, call_around, subject_of
 from ..stream.meters import AGENT, KIND, QUESTIONS, measure, metered
 from ..stream.shown import asked, news, place_of
 from ..stream.views import components_of

@@ -6,10 +6,10 @@ from typing import Final
 
 from langgraph.runtime import Runtime
 
-from ...flow.execution_plan import RecoveryDecision, Strategy
+from ...flow.execution_plan import RecoveryDecision
 from ...models.ask import Answer, ask
 from ...state.context import Context
-from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, failed_steps, reopened
+from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, Strategy, failed_steps, reopened
 from ...state.outcome import Reason, Spend
 from ...stream.shown import phase_ended
 from ...text.canonical import hash_of

@@ -23,7 +23,7 @@ from loopwright import (
 )
 from loopwright.cli import app
 from loopwright.cli.terminal import Code, code_of
-from loopwright.flow.execution_plan import ExecutionPlan, PlanStep, Strategy
+from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
 from loopwright.flow.expectations import flawed
 from loopwright.flow.order import steps_of
 from loopwright.flow.references import MissingValue, malformed_in, resolve
@@ -34,7 +34,7 @@ from loopwright.nodes.flow.recover import strategies_left
 from loopwright.state import errors
 from loopwright.state.calls import TRANSITIONS, Evidence
 from loopwright.state.contracts import STATUSES
-from loopwright.state.flow import FlowState
+from loopwright.state.flow import FlowState, Strategy
 from loopwright.state.loop import PlanState
 from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
 from loopwright.state.questions import Answer

@@ -21,8 +21,9 @@ from loopwright import (
     build_prompt_flow,
     build_react,
 )
-from loopwright.stream.components import COMPONENTS, merge_components
-from loopwright.stream.events import EVENTS, merge_events
+from loopwright.state.shown import merge_components, merge_events
+from loopwright.stream.components import COMPONENTS
+from loopwright.stream.events import EVENTS
 from loopwright.stream.views import components_of
 from support import killed
 from support.flows import ASK, DOWN, World, declared, flow, look, planning, put

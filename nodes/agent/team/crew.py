@@ -33,8 +33,8 @@ from ....turn.begin import evidence_of
 from ....turn.end import LIMITS
 from ....turn.scope import RunScope
 from ....turn.telling import show_questions
-from ..finish import not_done
 from ..shared.agent import Agent
+from ..shared.unfinished import not_done
 
 RunAgent = Callable[..., Awaitable[Any]]
 """Runs a sub-agent: its input, the config, and LangGraph's options."""

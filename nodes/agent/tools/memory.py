@@ -10,10 +10,9 @@ from ....calls.own import Own
 from ....calls.result_store import ResultStore
 from ....calls.results import ToolResult, failure
 from ....state.agent import AgentState, said
-from ....state.messages import calls_in
+from ....state.messages import EVIDENCE, calls_in
 from ....state.snapshot import handle_of
 from ....state.window import tokens_in
-from ....stream.shown import EVIDENCE
 from ....text.canonical import shortened
 from ....text.told import say
 from ....tools.catalog import CatalogTool, own_tool

@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from loopwright.flow.execution_plan import ExecutionPlan, PlanStep, RecoveryDecision, Strategy
+from loopwright.flow.execution_plan import ExecutionPlan, PlanStep, RecoveryDecision
 from loopwright.flow.expectations import flawed
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager
-from loopwright.state.flow import Cause
+from loopwright.state.flow import Cause, Strategy
 
 ENGLISH = CORE_TEMPLATES["en"]
 

@@ -8,8 +8,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Rem
 from langgraph.graph.ui import ui_message_reducer
 
 from loopwright import stream_event
-from loopwright.stream.components import component, merge_components
-from loopwright.stream.events import EVENTS, MOST_CALLS, Kept, brief, merge_events, subject_of
+from loopwright.state.shown import MOST_CALLS, Kept, merge_components, merge_events
+from loopwright.stream.components import component
+from loopwright.stream.events import EVENTS, brief, subject_of
 
 TURNS = st.sampled_from(["1-a", "2-b"])
 TOLD = st.one_of(

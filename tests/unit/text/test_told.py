@@ -13,14 +13,17 @@ from loopwright.text.told import LANGUAGE, SENTENCES, read_sentences, say
 ROOT = Path(loopwright.__file__).parent
 ROOMS = [
     "calls",
-    "doors",
     "flow",
     "graphs",
     "hooks",
     "models",
     "nodes",
+    "policy",
     "prompts",
+    "run",
     "state",
+    "store",
+    "stream",
     "tools",
     "turn",
 ]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright import PolicyTable, SettingsError
-from loopwright.policy import table as policy_table
+from loopwright.policy import rules as policy_rules
 from loopwright.policy.conditions import Dimension, Interval, read_interval
 from loopwright.policy.facts import Known, Unread
-from loopwright.policy.file import table_of
+from loopwright.policy.file import rules_of
 from support.docs_text import blocks
 
 ROOT = Path(__file__).parents[4]
@@ -130,7 +130,7 @@ def replaced(old, new):
 ])  # fmt: skip
 def test_what_is_wrong_in_a_file_is_named_with_its_place(text, told):
     with pytest.raises(SettingsError) as error:
-        table_of(text, "policy.yaml")
+        rules_of(text, "policy.yaml")
     assert told in str(error.value)
     assert str(error.value).startswith("The policy policy.yaml")
 
@@ -152,7 +152,7 @@ def test_a_file_that_is_not_there_or_no_text_is_one_sentence(tmp_path):
     ({"arrived": "2026-11-05T16:30:00Z"}, "allowed"),
 ])  # fmt: skip
 def test_the_row_of_the_facts_holds(change, verdict):
-    assert refund(table_of(FILE), {**ORDER, **change}).verdict == verdict
+    assert refund(rules_of(FILE), {**ORDER, **change}).verdict == verdict
 
 
 @pytest.mark.parametrize("change", [
@@ -163,7 +163,7 @@ def test_the_row_of_the_facts_holds(change, verdict):
     {"id": "A-2"}, {"id": "a-1"},
 ])  # fmt: skip
 def test_a_fact_that_is_no_such_fact_or_not_the_customers_allows_nothing(change):
-    table = table_of(FILE)
+    table = rules_of(FILE)
     order = {**ORDER, **change}
     read = table.facts["order"].answer({"id": "A-1"}, order)
     assert refund(table, read).verdict == "forbidden"
@@ -172,11 +172,11 @@ def test_a_fact_that_is_no_such_fact_or_not_the_customers_allows_nothing(change)
 @pytest.mark.parametrize("missing", ["gift", "arrived", "buyer"])
 def test_a_fact_that_is_missing_allows_nothing(missing):
     order = {key: value for key, value in ORDER.items() if key != missing}
-    assert refund(table_of(FILE), order).verdict == "forbidden"
+    assert refund(rules_of(FILE), order).verdict == "forbidden"
 
 
 def test_without_identity_or_answer_and_with_a_strange_argument_nothing_is_allowed():
-    table = table_of(FILE)
+    table = rules_of(FILE)
     assert "verify" in refund(table, ORDER, customer=None).words
     assert refund(table, ORDER, to="my account").verdict == "forbidden"
     assert refund(table, Unread("policy_tool_failed", {"tool": "get_order"})).verdict == "forbidden"
@@ -195,7 +195,7 @@ def test_an_amount_that_is_no_usable_number_allows_nothing(amount):
         "when: {gift: no, days: at most 14}",
         "when: {gift: no, days: at most 14, sum: at most 1000}",
     )
-    table = table_of(text)
+    table = rules_of(text)
     assert refund(table, {**ORDER, "refunded": 0}, amount=5).verdict == "allowed"
     assert refund(table, {**ORDER, "refunded": 0}, amount=amount).verdict == "forbidden"
     before = {**ORDER, "refunded": amount or "0"}
@@ -206,7 +206,7 @@ def test_sums_are_those_of_the_decimal_numbers_that_were_meant():
     text = replaced("when: {gift: yes}", "when: {gift: yes, rest: [below, equal]}") + (
         "      - {id: more, when: {gift: yes, rest: above}, then: forbidden, article: no}\n"
     )
-    table = table_of(text)
+    table = rules_of(text)
     order = {**ORDER, "gift": True, "total": 0.3, "refunded": 0.1}
     assert refund(table, order, amount=0.2).row == "gift"
     assert refund(table, order, amount=0.21).row == "more"
@@ -216,7 +216,7 @@ def test_hours_go_on_across_days_and_zones():
     text = FILE.replace("gift: no, days: at most 14", "gift: no, hours: at most 48").replace(
         "gift: no, days: [above 14, not yet]", "gift: no, hours: above 48"
     )
-    table = table_of(text)
+    table = rules_of(text)
     two_days = (NOW - timedelta(hours=48)).isoformat()
     assert refund(table, {**ORDER, "paid_at": two_days}).row == "fresh"
     later = NOW + timedelta(microseconds=1)
@@ -246,14 +246,14 @@ def test_rows_made_of_cuts_are_proven_and_one_left_out_is_a_gap(cuts, inclusive,
             + "\n      ".join(lines)
         )
 
-    section = table_of(text(rows)).sections["p"]
+    section = rules_of(text(rows)).sections["p"]
     row = section.row_of({"n": value})
     assert row is not None
     assert read_interval(rows[int(row.id[1:])]["when"]).holds(value)
     with pytest.raises(SettingsError, match="gap"):
-        table_of(text(rows[1:]))
+        rules_of(text(rows[1:]))
     with pytest.raises(SettingsError, match="overlap"):
-        table_of(text([*rows, {"id": "twice", "when": rows[0]["when"]}]))
+        rules_of(text([*rows, {"id": "twice", "when": rows[0]["when"]}]))
 
 
 @given(
@@ -270,9 +270,9 @@ def test_an_interval_means_its_words(low, high, low_in, high_in, number):
 
 
 def test_a_table_too_large_to_prove_says_so(monkeypatch):
-    monkeypatch.setattr(policy_table, "_MOST_STEPS", 2)
+    monkeypatch.setattr(policy_rules, "_MOST_STEPS", 2)
     with pytest.raises(SettingsError, match="too many cells to be proven"):
-        table_of(FILE)
+        rules_of(FILE)
 
 
 def test_a_dimension_gives_every_boundary_and_its_neighbours():
@@ -294,9 +294,9 @@ DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
 ])  # fmt: skip
 def test_the_errors_of_the_manual_are_those_of_its_file(old, new):
     (policy,) = blocks("yaml", DOCS)
-    assert table_of(policy).name == "Corner shop"
+    assert rules_of(policy).name == "Corner shop"
     with pytest.raises(SettingsError) as error:
-        table_of(policy.replace(old, new))
+        rules_of(policy.replace(old, new))
     shown = [row.split("`")[1] for row in DOCS.splitlines() if row.startswith(("| `gap", "| `'"))]
     assert len(shown) == 2
     assert any(one in str(error.value) for one in shown), str(error.value)
@@ -305,7 +305,7 @@ def test_the_errors_of_the_manual_are_those_of_its_file(old, new):
 def test_what_a_gap_lacks_is_said_in_one_range():
     text = replaced("at most 14}", "at least 3 and below 7}")
     with pytest.raises(SettingsError) as error:
-        table_of(text)
+        rules_of(text)
     assert (
         "gap: no row for gift: no, days: at least 0 and below 3 or at least 7 and at most 14"
         in (str(error.value))
