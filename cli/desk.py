@@ -14,6 +14,7 @@ from rich.text import Text
 from ..state.desk.conversation import AWAY
 from ..state.errors import SettingsError, ThreadBusy, ThreadNotFound
 from ..state.messages import calls_in
+from ..state.records import unpacked
 from ..store.durability import Durability
 from ..store.threads.desk import HandOver, hand_over
 from .run import Session, opened
@@ -134,7 +135,7 @@ def _tell(output: Output, one: HandOver, state: Any, news: list[AnyMessage]) -> 
     """Tell what has been said since, and who has the thread now."""
     said = [m.text for m in news if m.type != "tool" and m.text.strip() and not calls_in(m)]
     waiting, outcome = bool(state.interrupts), state.values.get("outcome")
-    owner = state.values.get("owner", "bot")
+    owner = unpacked(state.values).get("owner", "bot")
     if output.json:
         output.result({
             "thread": one.thread_id, "owner": owner, "waiting": waiting, "said": said,

@@ -32,6 +32,7 @@ from ..state.errors import (
     ThreadNotFound,
 )
 from ..state.messages import ROLE
+from ..state.records import unpacked
 from ..state.roles import roles_of
 from ..store.checkpoints.head import Head
 from ..store.durability import Durability
@@ -246,7 +247,7 @@ class Session:
         control = RunControl()
         with (
             (self.turning or self._pausing)(control),
-            self.view.running(self.state().values),
+            self.view.running(unpacked(self.state().values)),
         ):
             self._tell({"type": "tasks", "todos": self._done_before()})
             try:
@@ -369,7 +370,7 @@ def _events_of(updates: Mapping[str, Any]) -> Iterator[Event]:
         if not isinstance(update, Mapping):
             continue
         yield {"type": "tasks", "todos": _list(update.get("todos"))}
-        for text in _list(update.get("warnings")):
+        for text in _list(unpacked(update).get("warnings")):
             yield {"type": "warning", "text": text}
         for message in _list(update.get("messages")):
             if getattr(message, "additional_kwargs", {}).get(ROLE) == "observation":

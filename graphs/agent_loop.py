@@ -157,7 +157,7 @@ def runs_of(team: Team, parts: Parts) -> Runs:
     runs: dict[str, RunAgent] = {}
     for name, member in team.items():
         agent = Agent.of(member.definition, parts, team=known_to(member.definition, team))
-        runs[name] = agent_builder(agent, runs).compile(name=name).ainvoke
+        runs[name] = agent_builder(agent, runs).compile(name=name).run_part
     return runs
 
 
@@ -165,7 +165,7 @@ def agent_builder(
     agent: Agent, runs: Runs
 ) -> LoopBuilder[AgentState, Context, AgentInput, AgentState]:
     """Draw the graph of one sub-agent, which ends with its `report` and `halt`."""
-    builder = LoopBuilder(AgentState, Context, input_schema=AgentInput)
+    builder = LoopBuilder[AgentState, Context, AgentInput, AgentState](AgentState, Context)
     builder.ends_itself = True
     add_loop(builder, agent, runs, END)
     builder.add_edge(START, "agent_turn")

@@ -209,7 +209,9 @@ def outer_builder(
         whole: Any = LoopBuilder(state, Context)
         whole.writes, whole.graph = parts.toolbox.has_writes, graph
         return whole  # type: ignore[no-any-return]  # more than its output
-    builder = LoopBuilder(state, Context, input_schema=given, output_schema=LoopOutput)
+    builder = LoopBuilder[StateT, Context, InputT, LoopOutput](
+        state, Context, input_schema=given, output_schema=LoopOutput
+    )
     builder.writes = parts.toolbox.has_writes
     builder.locked_by = parts.locked_by
     builder.session = sessions(parts.hooks)

@@ -72,7 +72,7 @@ def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, Loo
     builder.add_node("ask_user", ask_user)
     builder.add_node("review_plan", partial(review_plan, parts=parts))
     task_execution = task_builder(parts).compile(name=TASK_EXECUTION)
-    builder.add_node("work", partial(work, parts=parts, run_task=task_execution.ainvoke))
+    builder.add_node("work", partial(work, parts=parts, run_task=task_execution.run_part))
     builder.add_node("verifier", partial(verifier, parts=parts))
     builder.add_node("finish", partial(finish, parts=parts))
     builder.add_edge(START, "intake")

@@ -2,11 +2,11 @@
 
 import difflib
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from functools import wraps
 from inspect import iscoroutinefunction
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Final, Self, get_type_hints
 
 from langgraph.channels.last_value import LastValue
 from langgraph.graph import StateGraph
@@ -17,6 +17,7 @@ from ..state.context import Context, OpenSession
 from ..state.errors import StateKeyError
 from ..state.loop import FOLDED, changes
 from ..state.outcome import Quote
+from ..state.records import channels_of, packed, schema_of, unpacked
 from ..store.base.pace import in_turn
 from ..store.journal.port import Fence
 from ..store.journal.recorder import Recorder
@@ -27,6 +28,9 @@ from .message_stream import told_as_written
 Bounded = Callable[[object], object]
 Fenced = Callable[[str], Awaitable[Fence | None]]
 Node = Callable[..., Awaitable[Any]]
+
+_PLAIN: Final[LastValue[Any]] = LastValue(object)
+"""What a field of a record is like."""
 
 
 class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
@@ -73,27 +77,63 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
     ends_itself: bool = False
     inside: Mapping[str, Any] = MappingProxyType({})
 
+    @property
+    def known(self) -> Collection[str]:
+        """What its nodes may write: the fields of its state, or its channels where it has none."""
+        return self.channels if self.fields is None else channels_of(self.fields)
+
+    def packed(self, update: Any) -> Any:
+        """An update of fields, as one of channels; anything else stays as it is."""
+        if self.fields is None or not isinstance(update, Mapping):
+            return update
+        return packed(self.fields, update)
+
+    def __init__(
+        self, state: type[StateT], context_schema: type[ContextT] | None = None, **options: Any
+    ) -> None:
+        """Draw on a state; one whose fields are in records has a channel for each record."""
+        fields: type = state
+        self.fields = fields if hasattr(state, "record") else None
+        schema: Any = state if self.fields is None else schema_of(fields)
+        super().__init__(schema, context_schema, **options)
+
     def add_node(self, node: Any, action: Any = None, **options: Any) -> Self:
         """Add a node; see LangGraph, which drops a key that the state does not have.
 
-        An async function that returns such a key raises StateKeyError. From the outside in: its
-        events are numbered and kept, it heeds who stops or steers the turn, what it returns is
-        spelled right and written where it changes something, and its messages are told as they are
-        written.
+        An async function that returns such a key raises StateKeyError. From the outside in: it
+        reads and writes fields, not channels, its events are numbered and kept, it heeds who stops
+        or steers the turn, what it returns is spelled right and written where it changes something,
+        and its messages are told as they are written.
         """
         if iscoroutinefunction(getattr(action, "func", action)):
-            action = _spelled_right(str(node), told_as_written(action), self.channels)
+            action = _spelled_right(str(node), told_as_written(action), self.known, self.channels)
             action = heeding(action) if node in self.borders else action
             action = self.told(action) if self.told else action
+            if self.fields is not None:
+                action = _by_fields(action, self.fields)
+                options.setdefault("input_schema", self.state_schema)
         return super().add_node(node, action, **options)
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """Route by a function; see LangGraph, which would call a sync one in a worker thread."""
-        return super().add_conditional_edges(source, _at_once(path), path_map)
+        return super().add_conditional_edges(source, _at_once(path, self.fields), path_map)
+
+
+def _by_fields(action: Node, state: type) -> Node:
+    """A node that takes the state as its fields, and whose update of them is packed."""
+
+    @wraps(action)
+    async def run(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        update = await action(state(**unpacked(values)), *args, **kwargs)
+        if isinstance(update, Command) and isinstance(update.update, Mapping):
+            return replace(update, update=packed(state, update.update))
+        return packed(state, update) if isinstance(update, Mapping) else update
+
+    return run
 
 
 def _spelled_right(
-    node: str, action: Callable[..., Any], channels: Mapping[str, Any]
+    node: str, action: Callable[..., Any], known: Collection[str], channels: Mapping[str, Any]
 ) -> Callable[..., Any]:
     """A node that begins in its turn; StateKeyError where it returns a key its state lacks.
 
@@ -106,12 +146,12 @@ def _spelled_right(
         update = await action(state, *args, **kwargs)
         changed = update.update if isinstance(update, Command) else update
         for key in changed if isinstance(changed, Mapping) else ():
-            if key not in channels:
-                raise StateKeyError(_unknown(node, key, list(channels)))
+            if key not in known:
+                raise StateKeyError(_unknown(node, key, list(known)))
         if not (isinstance(update, dict) and is_dataclass(state)):
             return update
         # A channel of another kind may fold what is written into what is there, or forget it.
-        other = {k: v for k, v in update.items() if type(channels[k]) is not LastValue}
+        other = {k: v for k, v in update.items() if type(channels.get(k, _PLAIN)) is not LastValue}
         return changes(state, update) | {k: v for k, v in other.items() if k not in FOLDED}
 
     return checked
@@ -123,13 +163,15 @@ def _unknown(node: str, key: str, known: list[str]) -> str:
     return f"The node {node!r} returned the key {key!r}, which its graph's state lacks.{meant}"
 
 
-def _at_once(path: Any) -> Any:
+def _at_once(path: Any, fields: type | None) -> Any:
     """A sync router as an async function, which runs where it is called: it only reads state."""
     if iscoroutinefunction(path) or not hasattr(path, "__name__"):
         return path
 
-    @wraps(path)
     async def route(state: Any) -> Any:
-        return path(state)
+        return path(state if fields is None else fields(**unpacked(state)))
 
+    route.__name__ = path.__name__
+    # LangGraph reads from it where the edges lead to; the state's type is not its channels.
+    route.__annotations__ = {"return": get_type_hints(path).get("return")}
     return route

@@ -16,6 +16,7 @@ from ..state.loop import STOPPING
 from ..state.messages import STEERS, read_messages
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
+from ..state.records import unpacked
 from ..store.base import langgraph_keys as keys
 from ..store.base.hands import in_hands
 from ..store.checkpoints.head import CUT_OFF, Head, add
@@ -64,7 +65,7 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
         return run
     if await run.repeats(head, client=client):
         return await _again(graph, run, head)
-    if stops and STOPPING not in graph.channels:
+    if stops and STOPPING not in graph.ours.known:
         await write(graph, run.where(), StateUpdate(None, END))
         return replace(run, input=None)
     inbox = graph.ours.inbox
@@ -178,12 +179,12 @@ async def _bring_up(
         ThreadIncompatible: a version of the package saved the thread that cannot be read here.
     """
     update = {**await _migrated(graph, run, head), **await _cut_off(graph, run, head)}
-    if STOPPING in graph.channels and _begins(run) and head.values.get(STOPPING, False) != stops:
+    if STOPPING in graph.ours.known and _begins(run) and head.values.get(STOPPING, False) != stops:
         update[STOPPING] = stops
     if said:
         update["messages"] = [*said]
     if update and run.saver is not None:
-        await add(run.saver, head.saved.config, head, update)
+        await add(run.saver, head.saved.config, head, graph.ours.packed(update))
 
 
 def _begins(run: Run) -> bool:
@@ -194,16 +195,17 @@ def _begins(run: Run) -> bool:
 async def _migrated(graph: Entered, run: Run, head: Head) -> dict[str, Any]:
     """The state of an older version of the package, brought up to date."""
     version = head.values.get("schema_version")
-    if "schema_version" not in graph.channels or version == SCHEMA_VERSION:
+    if "schema_version" not in graph.ours.known or version == SCHEMA_VERSION:
         return {}
     state = await graph.aget_state(run.where())
-    update = migrate(state.values, thread=run.thread)
-    return {key: value for key, value in update.items() if key in graph.channels}
+    # Of an older version the state tells nothing: that of schema 2 had a channel for each field.
+    update = migrate({**unpacked(state.values), "schema_version": version}, thread=run.thread)
+    return {key: value for key, value in update.items() if key in graph.ours.known}
 
 
 async def _cut_off(graph: Entered, run: Run, head: Head) -> Mapping[str, Any]:
     """What a turn had finished that a new message ends before its time; a resume finds it."""
-    if not _begins(run) or CUT_OFF not in graph.channels or CUT_OFF in dict(head.own_writes):
+    if not _begins(run) or CUT_OFF not in graph.ours.known or CUT_OFF in head.own_values:
         return {}
     finished = await _left_inside(graph, run) if graph.ours.inside else head.returned()
     return {CUT_OFF: finished} if finished else {}
@@ -231,7 +233,8 @@ async def _forget_scratch(graph: Entered, run: Run, head: Head) -> None:
 async def _input(graph: Entered, run: Run, head: Head) -> Any:
     if isinstance(run.input, Command):
         asked = [question for _, question in head.asked()]
-        return address_answer(run, run.input, await run.questions(head), asked=asked)
+        given = replace(run.input, update=graph.ours.packed(run.input.update))
+        return address_answer(run, given, await run.questions(head), asked=asked)
     if run.input is None and head.status in RESUMABLE and not run.addressed:
         state = await graph.aget_state(run.where())
         # An ended thread has no task to go on with: a turn without a new message is one.

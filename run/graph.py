@@ -7,7 +7,7 @@ durable.
 
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
 
@@ -25,7 +25,9 @@ from ..state.errors import (
     ThreadBusy,
     ThreadIncompatible,
 )
+from ..state.migrations import migrate
 from ..state.outcome import Outcome, Quote
+from ..state.records import unpacked
 from ..store.base import langgraph_keys as keys
 from ..store.base.pace import in_turn
 from ..store.checkpoints.head import without_answered
@@ -95,6 +97,12 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         asked = (await self.aget_state(config or {})).interrupts
         rest = {key: value for key, value in values.items() if key != INTERRUPT}
         return {**rest, INTERRUPT: list(asked)} if asked else rest
+
+    async def run_part(
+        self, given: Mapping[str, Any], config: RunnableConfig | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """Run as a part of another graph, whose node gives fields and takes fields."""
+        return unpacked(await self.ainvoke(self.ours.packed(given), config, **options))
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
@@ -322,7 +330,11 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
                 keep_order(run, newest)
                 await check_values(run, newest.saved.config, newest.saved.parent_config)
             told = run if held is None else run.telling(HELD_KEY, held.entry)
-            return await super().abulk_update_state(told.config, supersteps)
+            fields = [
+                [StateUpdate(self.ours.packed(one[0]), *one[1:]) for one in step]
+                for step in supersteps
+            ]
+            return await super().abulk_update_state(told.config, fields)
 
     @asynccontextmanager
     async def _door(self, run: Run, began: float, held: Held | None) -> AsyncIterator[Run]:
@@ -366,6 +378,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""
         if (head := await run.head()) is not None:
             check_nodes(run, head, self)
+            migrate(head.values, thread=run.thread)
             await check_values(run, head.saved.config, head.saved.parent_config)
             keep_order(run, head)
         return answered_inside(run, [] if head is None else head.interrupts())

@@ -12,6 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt, StateUpdate
 
 from ..state.context import SESSION_KEY, OpenSession
+from ..state.records import unpacked
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.head import Head, inner_places, open_questions
 from ..store.checkpoints.passing import PASSING_KEY, Passing
@@ -185,4 +186,5 @@ async def saved_values(graph: Any, configurable: Mapping[str, Any]) -> dict[str,
     Its own door refuses the keys that lead there.
     """
     state = await CompiledStateGraph.aget_state(graph, {"configurable": {**configurable}})
-    return {k: [*v] if isinstance(v, list) else v for k, v in state.values.items()}
+    fields = unpacked(state.values)
+    return {k: [*v] if isinstance(v, list) else v for k, v in fields.items()}

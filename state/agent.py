@@ -10,7 +10,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .calls import CallState, CallsUpdate, Evidence
+from .calls import CallState, CallsUpdate, Evidence, TurnState
 from .context import Context
 from .definition import AgentLimits
 from .loop import LoopState, LoopUpdate
@@ -46,12 +46,12 @@ class Report(TypedDict, total=False):
 
 
 @dataclass(kw_only=True)
-class AgentInput:
+class AgentInput(TurnState):
     """What a sub-agent's graph is given; its objective is the first message."""
 
+    record = "turn_state"
+
     messages: Messages = field(default_factory=list)
-    turn_id: str = ""
-    hook_context: list[str] = field(default_factory=list)
     path: str = MAIN
     limits: dict[str, Any] = field(default_factory=dict)
 
@@ -59,6 +59,8 @@ class AgentInput:
 @dataclass(kw_only=True)
 class AgentState(CallState, AgentInput):
     """State of one agent: its conversation, its calls, and how far it is."""
+
+    record = "turn_state"
 
     path: str = MAIN
     """Whose calls these are: `agent`, or a sub-agent's handle path; its input."""
@@ -69,10 +71,6 @@ class AgentState(CallState, AgentInput):
     """Model turns of this user turn, which has the id `<path>#<round>`; agent_turn counts."""
     report: Report | None = None
     """How the agent says its work ended; complete_task writes it, final_warning, agent_turn."""
-    halt: Reason | None = None
-    """Why the work must end now, where it is not the goal."""
-    unmet: list[str] = field(default_factory=list)
-    """What was not done although it was asked for; whoever ends the turn writes."""
     should_continue: bool = True
     """False once a tool of the program has ended the work."""
     task_completed: bool = False
@@ -135,6 +133,8 @@ class AgentState(CallState, AgentInput):
 @dataclass(kw_only=True)
 class TaskAgentState(AgentState, LoopState):
     """State of the whole graph: its agent, and the user turn around it."""
+
+    record = "turn_state"
 
     cut_off: list[Any] = field(default_factory=list)
     """Ends of sub-agents that a new message cut off before delegate could gather them; the graph's

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from ..text.canonical import storable
 from .grown import GrowingChannel, Grown
 from .messages import Messages
-from .outcome import Spend, add_spend
+from .outcome import Reason, Spend, add_spend
 from .questions import Decision
 
 ToolStatus = Literal[
@@ -198,16 +198,36 @@ def keep_found(left: list[str], right: list[str]) -> list[str]:
 
 
 @dataclass(kw_only=True)
-class CallState(ABC):
+class TurnState:
+    """What a graph knows of its turn, and a graph inside it, too."""
+
+    record = "turn_state"
+
+    turn_id: str = ""
+    """Name of this user turn, never used twice; intake makes it, calls are recorded under it."""
+    halt: Reason | None = None
+    """Why the run must end now, where it is not the goal."""
+    hook_context: list[str] = field(default_factory=list)
+    """What hooks add to every prompt of this turn, and which servers are missing; intake writes."""
+    spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
+    """What this turn has used; every node that asks or calls adds to it."""
+    warnings: Annotated[list[str], join_texts] = field(default_factory=list)
+    """What went wrong without ending the run: dead servers, other models that had to answer."""
+    unmet: list[str] = field(default_factory=list)
+    """What the turn did not do although it was asked for; whoever ends it writes."""
+
+
+@dataclass(kw_only=True)
+class CallState(TurnState, ABC):
     """Calls between the model turn that wants them and the messages that answer them.
 
     `path` says whose calls they are, a task's id or the graph's own name: it begins every evidence
     id `<path>.<round>.<index>`.
     """
 
+    record = "call_state"
+
     messages: Messages = field(default_factory=list)
-    turn_id: str = ""
-    """Name of the user turn, never used twice; calls are recorded under it."""
     calls: list[Any] = field(default_factory=list)
     """Planned calls without an answer: the model turn writes them, call_tools what is left."""
     decisions: Annotated[dict[str, Decision], keep_latest] = field(default_factory=dict)
@@ -227,10 +247,6 @@ class CallState(ABC):
     loop_detected, which ended the work on it."""
     strikes: int = 0
     """How often the loop guard has warned since the request or task began."""
-    spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
-    """What was used; every node that asks or calls adds to it."""
-    warnings: Annotated[list[str], join_texts] = field(default_factory=list)
-    """What went wrong without ending the run: dead servers, other models that had to answer."""
 
     # Fields that a tool may change by a graph command.
     by_tools = frozenset({"messages"})

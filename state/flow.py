@@ -136,6 +136,8 @@ class FlowInput(LoopInput):
 class FlowState(CallState, LoopState, FlowInput):
     """State of plan → check → run → recover → answer."""
 
+    record = "work_state"
+
     todos: Annotated[list[FlowStep], DeltaChannel(merge_tasks, snapshot_frequency=50)] = field(
         default_factory=list
     )

@@ -10,7 +10,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from .attachments import Block
-from .calls import CallState, CallsUpdate, Evidence, Records, join_texts
+from .calls import CallState, CallsUpdate, Evidence, Records, TurnState
 from .messages import (
     STEERS,
     Conversation,
@@ -20,7 +20,7 @@ from .messages import (
     request_place,
     request_text,
 )
-from .outcome import Outcome, Reason, Spend, add_spend
+from .outcome import Outcome, Reason, Spend
 from .past import EarlierRecords
 from .plan import Task, merge_tasks
 from .shown import Components, Events, Kept
@@ -65,15 +65,15 @@ class LoopOutput:
 
 
 @dataclass(kw_only=True)
-class LoopState(LoopOutput):
+class LoopState(LoopOutput, TurnState):
     """Fields every graph has."""
+
+    record = "turn_state"
 
     schema_version: int = 0
     """The version that wrote the thread; intake writes it, the graph's doors migrate by it."""
     turn: int = 0
     """User turns so far; intake counts."""
-    turn_id: str = ""
-    """Name of this user turn, never used twice; intake makes it, calls are recorded under it."""
     request_id: str = ""
     """The request by the id and the words of its message; intake writes it."""
     request_message: str = ""
@@ -85,25 +85,15 @@ class LoopState(LoopOutput):
     """Another cycle may run; whoever meets a limit clears it."""
     improvements: list[str] = field(default_factory=list)
     """What the next plan or answer must mend; the verifier writes it, recover, a review, a hook."""
-    halt: Reason | None = None
-    """Why the run must end now, where it is not the goal."""
     stopping: bool = False
     """Somebody stopped the turn; the graph's doors write it, intake ends the turn."""
-    hook_context: list[str] = field(default_factory=list)
-    """What hooks add to every prompt of this turn, and which servers are missing; intake writes."""
     stop_hook_active: bool = False
     """A hook rejected this turn's answer, so another one is being made; finish sets it."""
-    spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
-    """What this turn has used; every node that asks or calls adds to it."""
-    warnings: Annotated[list[str], join_texts] = field(default_factory=list)
-    """What went wrong without ending the run: dead servers, other models that had to answer."""
     events: Events = field(default_factory=Kept)
     """What was told of this turn, and up to which number; what stands around each node writes it,
     and `ui`, which shows it."""
     allowance: int = 0
     """How often this request was given its limits afresh; intake counts."""
-    unmet: list[str] = field(default_factory=list)
-    """What the turn did not do although it was asked for; whoever ends it writes."""
 
     # Fields that begin anew with every user turn.
     per_turn = frozenset({
@@ -162,6 +152,8 @@ class LoopUpdate(TypedDict, total=False):
 class PlanState(LoopState):
     """State of plan → execute → verify."""
 
+    record = "turn_state"
+
     todos: Annotated[list[Task], DeltaChannel(merge_tasks, snapshot_frequency=50)] = field(
         default_factory=list
     )
@@ -214,11 +206,11 @@ class PlanUpdate(LoopUpdate, total=False):
 
 
 @dataclass(kw_only=True)
-class TaskInput:
+class TaskInput(TurnState):
     """What the executor graph is given: one task and the results it builds on."""
 
-    turn_id: str = ""
-    hook_context: list[str] = field(default_factory=list)
+    record = "turn_state"
+
     request: Annotated[str, DeltaChannel(last_text, snapshot_frequency=50)] = ""
     task: Task = field(default_factory=Task)
     results_so_far: Annotated[
@@ -229,6 +221,8 @@ class TaskInput:
 @dataclass(kw_only=True)
 class TaskState(CallState, TaskInput):
     """State of the executor graph: one task, its scratch messages and its calls."""
+
+    record = "turn_state"
 
     round: int = 0
     """Model turns of this attempt; the executor counts."""

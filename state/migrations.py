@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from .errors import ThreadIncompatible
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 MIGRATIONS: Final[dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {}
 

@@ -17,6 +17,8 @@ Observe = Literal["model", "direct"]
 class ReactState(CallState, LoopState):
     """State of thought → action → observation."""
 
+    record = "turn_state"
+
     phase: Phase = "idle"
     """The phase that ran last; idle before and after a turn."""
     iteration: int = 0

@@ -49,6 +49,8 @@ class RouteChoice(Contract):
 class RouterState(LoopState):
     """State of the router: what was chosen, what was tried, and what came of it."""
 
+    record = "work_state"
+
     way: Way | Literal[""] = ""
     """The graph that has the request, or had the last one; choose writes it, and judge."""
     why: str = ""

@@ -32,6 +32,7 @@ from langgraph.types import Interrupt as Question, StateSnapshot
 from ..state.errors import SettingsError
 from ..state.loop import PUBLIC
 from ..state.messages import REASONING
+from ..state.records import unpacked
 
 try:
     from ag_ui import core as ag
@@ -292,7 +293,8 @@ class Told:
         """The thread as it stands at the end."""
         yield from self.closed()
         self.know(state)
-        shown = {key: state.values[key] for key in _SHOWN if key in state.values}
+        fields = unpacked(state.values)
+        shown = {key: fields[key] for key in _SHOWN if key in fields}
         yield ag.StateSnapshotEvent(snapshot=shown)
         yield self._snapshot()
 

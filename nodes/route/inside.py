@@ -44,7 +44,7 @@ async def inside(
         given = handed_to(state, remembers="earlier" in graph.channels)
         try:
             # By the node's own name LangGraph would tell each message a second time.
-            final = await graph.ainvoke(given, scope.inner_config(f"{way} inside"))
+            final = await graph.run_part(given, scope.inner_config(f"{way} inside"))
         except GraphBubbleUp:  # front ends draw a question under the messages before it
             await _show(graph, state)
             raise

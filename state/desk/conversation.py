@@ -78,6 +78,8 @@ class Proposal(TypedDict):
 class DeskState(CallState, LoopState):
     """State of customer_service. What is known of the customer lasts as long as the thread."""
 
+    record = "work_state"
+
     round: int = 0
     """Model turns of this user turn; act counts."""
     language: str = ""

@@ -15,6 +15,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
 from langgraph.graph import END, START
 from langgraph.types import Interrupt, Send, StateSnapshot
 
+from ...state.records import RECORDS, unpacked
 from ..base import langgraph_keys as keys
 
 CUT_OFF: Final = "cut_off"
@@ -49,8 +50,16 @@ class Head:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The plain channels; append-only ones (messages) are stored as writes and missing here."""
-        return {**self.saved.checkpoint["channel_values"], **dict(self.own_writes)}
+        """The plain fields; append-only ones (messages) are stored as writes and missing here."""
+        return {**unpacked(self.saved.checkpoint["channel_values"]), **self.own_values}
+
+    @property
+    def own_values(self) -> dict[str, Any]:
+        """What was written onto the checkpoint itself, by field."""
+        values: dict[str, Any] = {}
+        for channel, value in self.own_writes:
+            values |= value if channel in RECORDS else {channel: value}
+        return values
 
     @property
     def status(self) -> str | None:

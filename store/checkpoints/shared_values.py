@@ -16,15 +16,16 @@ from langgraph.graph import StateGraph
 
 from ...state.agent import TaskAgentState
 from ...state.flow import FlowState
-from ...state.loop import LoopState, PlanState
+from ...state.loop import PlanState
 from ...state.react import ReactState
+from ...state.records import schema_of
 from ..base.hands import in_hands
 
 COUNTERS: Final = "counters_since_delta_snapshot"
 """In a checkpoint's metadata: channels whose values it does not hold itself."""
 
-OURS: Final = "schema_version"
-"""The channel that threads of this package's graphs have, and no others."""
+OURS: Final = frozenset({"turn_state", "schema_version"})
+"""Channels that only threads of this package's graphs have; the second one those of schema 2."""
 
 ROOT: Final = (
     "SELECT parent_checkpoint_id AS parent FROM {table}"
@@ -98,7 +99,9 @@ def unfolded(saver: BaseCheckpointSaver[Any], saved: CheckpointTuple) -> list[st
         its own graph could say what is in it.
     """
     names, known, values = _shared(saved), known_channels(), saved.checkpoint["channel_values"]
-    if names and not (OURS in saved.checkpoint["channel_versions"] and set(names) <= known.keys()):
+    if names and not (
+        OURS & saved.checkpoint["channel_versions"].keys() and set(names) <= known.keys()
+    ):
         return None
     values |= told_by_writes(saver, saved, names)
     return names
@@ -122,8 +125,8 @@ def told_by_writes(
 @cache
 def known_channels() -> Mapping[str, DeltaChannel[Any]]:
     """The channels of this package's graphs that are saved as writes."""
-    states: tuple[type[LoopState], ...] = (PlanState, FlowState, ReactState, TaskAgentState)
-    found = [pair for state in states for pair in StateGraph(state).channels.items()]
+    states: tuple[type, ...] = (PlanState, FlowState, ReactState, TaskAgentState)
+    found = [pair for state in states for pair in StateGraph(schema_of(state)).channels.items()]
     return {name: channel for name, channel in found if isinstance(channel, DeltaChannel)}
 
 
@@ -136,7 +139,7 @@ def _shared(saved: CheckpointTuple, oldest: CheckpointTuple | None = None) -> li
     """
     checkpoint, counted = saved.checkpoint, dict(saved.metadata).get(COUNTERS)
     names: Collection[str] = counted if isinstance(counted, Mapping) else ()
-    if OURS in checkpoint["channel_versions"]:
+    if OURS & checkpoint["channel_versions"].keys():
         names = {*names, *known_channels()}
     written = (oldest or saved).checkpoint["channel_versions"]
     held = checkpoint["channel_values"]

@@ -177,7 +177,7 @@ END $$"""
 
 # What a checkpoint of this package's graphs has, at any place; a server names who asked for it.
 OURS: Final = (
-    "{0}.checkpoint -> 'channel_versions' ? 'schema_version'"
+    "{0}.checkpoint -> 'channel_versions' ?| array['turn_state', 'schema_version']"
     f" AND NOT {{0}}.metadata ?| ARRAY[{', '.join(map(repr, SERVER))}]"
 )
 # Where an earlier version has kept threads in the tables of LangGraph's own saver, see `earlier`.

@@ -202,7 +202,7 @@ def _is_held(thread: str, locks: Locks) -> bool:
 
 def _progress(saver: BaseCheckpointSaver[Any], head: Head) -> tuple[int, int]:
     """What the turn's outcome says of its tasks, else what is saved of them."""
-    if OURS not in head.saved.checkpoint["channel_versions"]:
+    if not OURS & head.saved.checkpoint["channel_versions"].keys():
         return 0, 0
     outcome = head.values.get("outcome")
     tasks = outcome.get("tasks") if isinstance(outcome, Mapping) else _stored(saver, head, "todos")

@@ -11,6 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ...state.calls import results_of
+from ...state.records import unpacked
 from ...text.canonical import storable
 from ..base.langgraph_keys import made_at
 from ..checkpoints.head import Head
@@ -88,7 +89,7 @@ class ThreadPruning:
         self._rows.leaves(thread, gone)
         self._remove(thread, kept, gone)
         removed = self._forget_inner(thread, min(kept)) + len(gone)
-        if OURS in head.saved.checkpoint["channel_versions"]:
+        if OURS & head.saved.checkpoint["channel_versions"].keys():
             removed += self._forget_calls(thread, kept)
             removed += self._forget_results(thread)
         return removed > 0
@@ -191,7 +192,7 @@ class ThreadPruning:
         if not self._rows.has("loopwright_journal"):
             return 0
         values = (self._tuple(thread, name).checkpoint["channel_values"] for name in kept)
-        turns = {str(value.get("turn_id", "")) for value in values}
+        turns = {str(unpacked(value).get("turn_id", "")) for value in values}
         rows = self._run(
             "SELECT seq, kind, name, body FROM loopwright_journal WHERE thread = ?"
             " AND (kind = 'turn' OR (kind = 'intent' AND state = 'closed'))",

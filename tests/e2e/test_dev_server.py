@@ -484,4 +484,4 @@ async def test_a_customer_writes_to_a_colleague_and_never_speaks_for_them(client
     words = [one["content"] for one in state["values"]["messages"] if one["type"] == "human"]
     assert words == ["I want a human", *(f"customer {n}" for n in range(3))]
     assert "operator" not in json.dumps(state["values"]["messages"])
-    assert state["values"]["owner"] == "human"
+    assert state["values"]["work_state"]["owner"] == "human"

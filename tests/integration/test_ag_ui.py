@@ -98,6 +98,7 @@ async def test_a_run_is_told_as_it_goes_and_as_it_ended():
         assert result.tool_call_id == start.tool_call_id
         assert events[-1].outcome.type == "success"
         assert events[-1].result["answer"] == "Ada owns it."
+        assert of(events, "STATE_SNAPSHOT")[-1].snapshot["iteration"] == 2
         assert "agent_meta" not in str(events)
         before_snapshot = [e for e in events if e.type.value != "MESSAGES_SNAPSHOT"]
         last = {k: v for k, v in shown(before_snapshot).items() if v}

@@ -8,6 +8,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 
 from loopwright import Context, open_durability
+from loopwright.state.records import unpacked
 from support import background_killed, killed
 from support.front_ends import chat_ui_drops
 from support.office import Office, done, give, notebook, told_to
@@ -122,7 +123,7 @@ def test_questions_of_those_in_the_background_come_once_their_parent_has_nothing
         (question,) = graph.get_state(THREAD).interrupts
         assert question.value["id"] == "agent/left.1.0/deep.1.0.2.0"
         result = graph.invoke(Command(resume={question.id: {"type": "approve"}}), THREAD)
-        values = graph.get_state(THREAD).values
+        values = unpacked(graph.get_state(THREAD).values)
     assert save.saved == ["deep", "twice"]
     assert (result["outcome"]["status"], result["outcome"]["answer"]) == ("complete", "All.")
     told = "\n".join(heard(asked[-1]))
@@ -186,7 +187,7 @@ def test_a_stop_ends_those_in_the_background_and_a_resume_knows_what_they_did(tm
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = Office(chief=chief, busy=busy).graph(kept, [save, halt, *signs.tools()])
         stopped = graph.invoke(said(), THREAD, context=settings)["outcome"]
-        after = graph.get_state(THREAD).values
+        after = unpacked(graph.get_state(THREAD).values)
         resumed = graph.invoke(None, THREAD)["outcome"]
     assert (stopped["status"], stopped["reason"]) == ("cancelled", "ABORTED")
     assert (save.saved, after["background"]) == (["x"], [])
@@ -220,7 +221,7 @@ def test_a_new_message_while_one_in_the_background_asks_says_what_it_had_written
     assert (outcome["status"], outcome["answer"], save.saved) == ("complete", "Changed.", [])
     (told,) = heard(asked[-1])
     assert 'jot({"text": "x"})' in told
-    assert (state.values["background"], state.interrupts) == ([], ())
+    assert (state.values["turn_state"]["background"], state.interrupts) == ([], ())
     assert chat_ui_drops(state.values) == []
 
 

@@ -79,7 +79,7 @@ def test_a_run_takes_its_thread_history_contexts_tools_and_settings():
         {"role": "user", "text": "Hello"},
         {"role": "assistant", "text": "Hello to you"},
     ]
-    assert graph.get_state(THREAD).values["turn"] == 1
+    assert graph.get_state(THREAD).values["turn_state"]["turn"] == 1
 
 
 @pytest.mark.req("S0-44", "S0-149", "S0-156")

@@ -68,7 +68,7 @@ def test_a_long_run_stays_within_its_target_and_forgets_nothing(tmp_path):
     assert [f"KX-{n * 37}." in text for n, text in zip((3, 20, 41), found, strict=True)] == [
         True
     ] * 3
-    assert state["cut"]
+    assert state["turn_state"]["cut"]
 
 
 def summed(model):

@@ -8,6 +8,7 @@ from langchain_core.tools import tool
 from loopwright import build_customer_service, desk_agents, open_durability
 from loopwright.servers import knowledge
 from loopwright.servers.seed import sown
+from loopwright.state.records import unpacked
 from support.reacting import said
 from support.scripts import call
 from support.strict_messages import StrictModel
@@ -136,7 +137,7 @@ def test_a_sub_agent_searches_side_by_side_and_what_it_found_may_be_cited(desk):
     )
     result = asks(graph, "My desk wobbles, is that covered?")
     assert result["messages"][-1].text.startswith(ANSWER)
-    known = graph.get_state({"configurable": {"thread_id": "t"}}).values
+    known = unpacked(graph.get_state({"configurable": {"thread_id": "t"}}).values)
     assert "kb-invented" not in known["sources"]
     assert "Two years on lamps" in known["sources"]["kb-warranty-en"]["text"]
     searched = [r["id"] for r in known["evidence"] if r["tool"] == "search_knowledge_base"]

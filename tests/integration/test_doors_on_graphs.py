@@ -125,7 +125,7 @@ def test_one_graph_through_two_loops_and_the_sync_door_with_one_server(folder, t
             check(asyncio.run(graph.ainvoke(ask(), on(thread))))
         check(graph.invoke(ask(), on("sync")))
         check(asyncio.run(graph.ainvoke(ask("Again."), on("sync"))), "Again.")
-        assert graph.get_state(on("sync")).values["turn"] == 2
+        assert graph.get_state(on("sync")).values["turn_state"]["turn"] == 2
         assert len(children()) == 1, "one server process for all of them"
 
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
 from typing import get_args, get_type_hints
 
 import pytest
@@ -21,6 +20,7 @@ from loopwright.state.agent import AgentState, TaskAgentState
 from loopwright.state.flow import FlowState
 from loopwright.state.loop import PlanState, TaskState
 from loopwright.state.react import ReactState
+from loopwright.state.records import channels_of
 from support.docs_parts import graphs
 
 GRAPHS = (
@@ -150,4 +150,5 @@ def test_node_names_are_frozen(name, snapshot):
     "state", [PlanState, TaskState, ReactState, FlowState, TaskAgentState, AgentState]
 )
 def test_state_fields_are_frozen(state, snapshot):
-    assert sorted(field.name for field in fields(state)) == snapshot, FROZEN
+    places = channels_of(state).items()
+    assert sorted(f"{name} in {channel}" for name, channel in places) == snapshot, FROZEN

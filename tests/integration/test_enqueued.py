@@ -21,7 +21,7 @@ from loopwright import (
     open_durability,
 )
 from loopwright.cli.app import app
-from loopwright.policy.table import Governed
+from loopwright.policy.rules import Governed
 from loopwright.run.due import Due
 from loopwright.run.wishes import to_stop
 from loopwright.store.health import findings

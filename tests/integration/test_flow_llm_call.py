@@ -119,7 +119,7 @@ def test_a_model_that_stood_in_for_another_is_named():
     outcome = graph.invoke(said(), THREAD, context=Context(model_retries=0))["outcome"]
     assert ended(outcome) == ("complete", "GOAL")
     assert steps_by_id(outcome)["a"]["result"] == "Sir"
-    (told,) = graph.get_state(THREAD).values["warnings"]
+    (told,) = graph.get_state(THREAD).values["turn_state"]["warnings"]
     assert told.startswith("The llm_call's model ")
     assert "did not answer (ConnectionError)" in told
     assert "was asked instead" in told

@@ -115,7 +115,7 @@ def test_a_guard_that_crashes_keeps_the_tool_from_running():
     outcome = start(graph, context=Context(max_verify_cycles=1))["outcome"]
     assert till.paid == []
     assert outcome["status"] != "complete"
-    assert "'guard' failed (OSError)" in graph.get_state(THREAD).values["warnings"][0]
+    assert "'guard' failed (OSError)" in graph.get_state(THREAD).values["turn_state"]["warnings"][0]
 
 
 def test_a_hook_that_only_listens_may_crash():
@@ -127,7 +127,7 @@ def test_a_hook_that_only_listens_may_crash():
     graph = build(model(), *(Hook(event=event, run=log) for event in EVENTS), till=till)
     assert start(graph)["outcome"]["status"] == "complete"
     assert till.paid == [("ada", 1)]
-    told = " ".join(graph.get_state(THREAD).values["warnings"])
+    told = " ".join(graph.get_state(THREAD).values["turn_state"]["warnings"])
     for event in set(EVENTS) - {"PreCompress", "SessionEnd", "Notification"}:
         assert f"The {event} hook" in told
 

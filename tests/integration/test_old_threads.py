@@ -1,9 +1,10 @@
 """Threads that an earlier version, another graph or another provider left behind."""
 
+import asyncio
 from typing import Any
 
 import pytest
-from langgraph.graph import START
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from loopwright import (
@@ -91,6 +92,19 @@ def test_a_thread_of_an_earlier_version_is_refused_and_stays_as_it_is(
     assert (after.config, after.interrupts) == (before.config, before.interrupts)
     (listed,) = durability.threads()
     assert (listed.thread_id, listed.waiting, listed.next) == ("t", True, ("review_plan",))
+
+
+@pytest.mark.req("P-07")
+def test_a_thread_of_an_earlier_version_inside_another_graph_is_refused(durability, monkeypatch):
+    inner = build_plan_execute_verify(model=model(), tools=[look])
+    outer = StateGraph(MessagesState, Context).add_node("inner", inner).add_edge(START, "inner")
+    graph, review = outer.compile(durability.checkpointer), Context(review_plan=True)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("loopwright.turn.begin.SCHEMA_VERSION", SCHEMA_VERSION - 1)
+        asked = asyncio.run(graph.ainvoke(GOAL, THREAD, context=review))
+    assert asked["__interrupt__"]
+    with pytest.raises(ThreadIncompatible, match="saved by an earlier version"):
+        asyncio.run(graph.ainvoke(Command(resume="approve"), THREAD, context=review))
 
 
 @pytest.mark.req("P-07")

@@ -552,7 +552,7 @@ def test_a_verdict_that_cites_nothing_costs_nothing_where_each_task_has_one_proo
     graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
     result = ask(graph)
     assert result["outcome"]["status"] == "complete"
-    told = graph.get_state(THREAD).values["warnings"]
+    told = graph.get_state(THREAD).values["turn_state"]["warnings"]
     assert ["attached by code" in text for text in told] == [True, True]
     assert [t["evidence"] for t in result["outcome"]["tasks"]] == [["1.1.0"], ["2.1.0"]]
     assert [a.role for a in model.asked].count("verifier") == 1
@@ -666,7 +666,7 @@ def test_what_an_executor_left_out_is_judged_and_told(how):
     )
     graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
     outcome = ask(graph)["outcome"]
-    told = graph.get_state(THREAD).values["warnings"]
+    told = graph.get_state(THREAD).values["turn_state"].get("warnings", [])
     if how == "agreed":
         assert (outcome["status"], outcome["unmet"]) == ("complete", [])
         assert [t["status"] for t in outcome["tasks"]] == ["completed", "skipped"]

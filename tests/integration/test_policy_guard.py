@@ -309,7 +309,7 @@ def test_at_the_desk_what_a_colleague_decides_goes_to_them_with_the_details(shop
     graph = desk(shop, kept, [ADA], [refund("A-2", 400.0)])
     waits = graph.invoke(said("Refund A-2"), THREAD)
     assert waits["__interrupt__"]
-    packet = graph.get_state(THREAD).values["packet"]
+    packet = graph.get_state(THREAD).values["work_state"]["packet"]
     assert packet["proposal"]["args"]["amount"] == 400.0
     assert "A colleague looks at refunds" in packet["why"]
     again = graph.invoke(said("yes"), THREAD)  # the customer's word is not the colleague's
@@ -448,4 +448,4 @@ def test_the_desk_knows_a_customer_by_the_tool_that_the_policy_names(tmp_path, k
         tools=[check_pin], policy=PolicyTable.read(MOBILE), durability=kept,
     )  # fmt: skip
     graph.invoke(said("It is me"), THREAD)
-    assert graph.get_state(THREAD).values["identity"]["customer_id"] == "+49"
+    assert graph.get_state(THREAD).values["work_state"]["identity"]["customer_id"] == "+49"

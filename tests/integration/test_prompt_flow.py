@@ -88,7 +88,7 @@ def test_plan_variables_and_metadata():
     graph = world.graph(planning(plan), checkpointer=InMemorySaver())
     assert graph.invoke(said(), THREAD)["outcome"]["status"] == "complete"
     assert world.done("look") == ["Ulm in 2026"]
-    kept = graph.get_state(THREAD).values["plan"]
+    kept = graph.get_state(THREAD).values["work_state"]["plan"]
     assert kept["metadata"]["complexity"] == "low"
     assert kept["plan_id"] == "p"
 

@@ -256,7 +256,8 @@ def test_phase_and_iteration_can_be_watched():
     ended = {"type": "outcome", "status": "complete", "reason": "GOAL"}
     assert ended.items() <= events[-1].items()
     history = list(graph.get_state_history(THREAD))[::-1]
-    seen = [(s.values.get("phase", "idle"), s.values.get("iteration", 0)) for s in history]
+    known = [s.values.get("turn_state", {}) for s in history]
+    seen = [(one.get("phase", "idle"), one.get("iteration", 0)) for one in known]
     for phase in (("idle", 0), ("thought", 1), ("action", 1), ("observation", 1), ("thought", 2)):
         assert phase in seen
     assert seen[-1] == ("idle", 2)
@@ -282,7 +283,7 @@ def test_a_call_that_needs_a_human_waits_before_it_runs_and_goes_on_when_approve
     (question,) = waiting["__interrupt__"]
     assert question.value["type"] == "tool_approval"
     assert question.value["action_requests"][0]["args"] == {"name": "owner"}
-    (pending,) = graph.get_state(THREAD).values["calls"]
+    (pending,) = graph.get_state(THREAD).values["call_state"]["calls"]
     assert (pending["name"], pending["args"], pending["id"]) == (
         "look", {"name": "owner"}, "react.1.0",
     )  # fmt: skip
@@ -290,7 +291,7 @@ def test_a_call_that_needs_a_human_waits_before_it_runs_and_goes_on_when_approve
     result = graph.invoke(Command(resume={"type": "approve"}), THREAD)
     assert result["outcome"]["status"] == "complete"
     assert look.calls == ["owner"]
-    assert graph.get_state(THREAD).values["calls"] == []
+    assert graph.get_state(THREAD).values["call_state"]["calls"] == []
     assert roles(model) == ["thought", "action", "observation", "thought"]
 
 
@@ -302,7 +303,7 @@ def test_a_waiting_call_names_its_server():
     )
     (question,) = graph.invoke(said(), THREAD)["__interrupt__"]
     assert "'desk'" in question.value["description"]
-    (pending,) = graph.get_state(THREAD).values["calls"]
+    (pending,) = graph.get_state(THREAD).values["call_state"]["calls"]
     assert (pending["name"], pending["server"]) == ("note", "desk")
 
 
@@ -376,7 +377,7 @@ def test_a_conversation_shares_its_messages_and_counts_each_turn_afresh():
     assert graph.invoke(Command(resume="approve"), THREAD)["outcome"]["status"] == "complete"
     waiting = graph.invoke(said("And the price?"), THREAD)
     assert waiting["__interrupt__"], "an old approval is none for a new call"
-    assert graph.get_state(THREAD).values["iteration"] == 1
+    assert graph.get_state(THREAD).values["turn_state"]["iteration"] == 1
     result = graph.invoke(Command(resume="approve"), THREAD)
     assert result["outcome"]["answer"] == "7 euro."
     assert result["outcome"]["spend"]["model_calls"] == 4

@@ -65,7 +65,7 @@ async def test_a_human_message_that_a_node_adds_never_becomes_the_request(
     aside = {"messages": [HumanMessage(ASIDE, id="aside")]}
     await graph.aupdate_state(THREAD, aside, as_node=node)
     await graph.ainvoke(None, THREAD)
-    assert (await graph.aget_state(THREAD)).values["request_message"] == "m1"
+    assert (await graph.aget_state(THREAD)).values["turn_state"]["request_message"] == "m1"
 
     await graph.ainvoke({"messages": []}, THREAD)
     await graph.ainvoke({"messages": [HumanMessage("And b?", id="m2")]}, THREAD)

@@ -109,7 +109,7 @@ def test_a_secret_a_dying_server_prints_is_not_saved(tmp_path):
         config = {"configurable": {"thread_id": "t"}}
         message = {"messages": [{"role": "user", "content": "Answer."}]}
         assert graph.invoke(message, config)["outcome"]["status"] == "complete"
-        (warning,) = graph.get_state(config).values["warnings"]
+        (warning,) = graph.get_state(config).values["turn_state"]["warnings"]
     assert "API_TOKEN is …" in warning
     assert not [text for text in saved_texts(url, path) if SECRET in text]
 

@@ -8,6 +8,7 @@ from loopwright import build_customer_service, open_durability
 from loopwright.policy.desk.company import Company
 from loopwright.servers.seed import sown
 from loopwright.state.desk.conversation import AWAY
+from loopwright.state.records import unpacked
 from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call
@@ -69,7 +70,7 @@ def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
             for event in graph.stream(said(words), THREAD, stream_mode="custom"):
                 if event["type"] == "tool_call":
                     told.append((event["tool"], event["status"]))
-        state = graph.get_state(THREAD).values
+        state = unpacked(graph.get_state(THREAD).values)
     for tool in ("search_knowledge_base", "match_faq"):
         states = [status for name, status in told if name == tool]
         assert states == ["validating", "scheduled", "executing", "success"]

@@ -214,7 +214,7 @@ def test_limits_hold_across_questions_and_resumes(tmp_path):
         assert (len(look.calls), outcome["spend"]["model_calls"]) == (4, 5)
         again = graph.invoke(None, THREAD)  # taken up again: a fresh allowance, the old words
         assert "__interrupt__" in again
-        assert graph.get_state(THREAD).values["allowance"] == 2
+        assert graph.get_state(THREAD).values["turn_state"]["allowance"] == 2
         assert len([m for m in model.asked[-1].messages if m.type == "tool"]) >= 5
 
 

@@ -26,6 +26,7 @@ from loopwright import (
 from loopwright.calls.path import NOT_RECORDED
 from loopwright.prompts.prompt import read_json
 from loopwright.state.calls import TRANSITIONS
+from loopwright.state.records import unpacked
 from support import paying
 from support.mcp_servers import stdio
 from support.scripts import call, failed, passed, plan, report, todo
@@ -377,7 +378,7 @@ def test_calls_that_are_recorded_in_memory_only_say_so_once(tmp_path):
             [call("write", n="a")], [call("write", n="b")], [call("look", n="c")], **more
         )
         graph.invoke(DO_IT, THREAD)
-        return graph.get_state(THREAD).values.get("warnings", [])
+        return unpacked(graph.get_state(THREAD).values).get("warnings", [])
 
     with closing(sqlite3.connect(tmp_path / "s.db", check_same_thread=False)) as connection:
         assert warnings(checkpointer=SqliteSaver(connection)) == [NOT_RECORDED]

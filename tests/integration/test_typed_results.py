@@ -97,7 +97,7 @@ async def test_the_answer_is_given_as_data_repaired_counted_and_kept(name):
     assert outcome["spend"]["model_calls"] == len(model.asked)
     assert outcome["spend"]["by_role"][ASKED[name]]["model_calls"] >= 2
     state = await graph.aget_state(THREAD)
-    assert state.values["spend"]["model_calls"] == len(model.asked)
+    assert state.values["turn_state"]["spend"]["model_calls"] == len(model.asked)
     assert json.loads(json.dumps(state.values["outcome"])) == outcome
 
 

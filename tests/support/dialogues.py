@@ -21,6 +21,7 @@ from langgraph.types import Command
 from loopwright import build_customer_service
 from loopwright.servers.knowledge import Article, add
 from loopwright.servers.seed import sown
+from loopwright.state.records import unpacked
 from support.dialogue_rules import filled, wrong
 from support.scripts import call
 from support.strict_messages import StrictModel
@@ -218,7 +219,7 @@ class Stage:
         turns, thread = filled(dialogue["turns"], known), f"{dialogue['name']} / {way}"
         actor = self.actor = Actor(turns, way)
         config: Any = {"configurable": {"thread_id": thread}}
-        states = []
+        states: list[Mapping[str, Any]] = []
         for turn in turns:
             actor.turn += 1
             if way == "unreadable first":
@@ -226,7 +227,7 @@ class Stage:
             said: Any = {"messages": [{"role": "user", "content": turn.get("says", "")}]}
             answer = Command(resume=turn["colleague"]) if "colleague" in turn else said
             await self.graph.ainvoke(answer, config)
-            states.append((await self.graph.aget_state(config)).values)
+            states.append(unpacked((await self.graph.aget_state(config)).values))
         calls = [actor.calls_in(number) for number in range(len(turns))]
         return Talk(turns, states, calls, *self._made(known["customer"], thread)), known
 

@@ -16,6 +16,7 @@ from loopwright.nodes.parts import Parts
 from loopwright.prompts.prompt import read_json, read_section
 from loopwright.run.graph import LoopBuilder
 from loopwright.state.flow import Draft, FlowState, FlowStep
+from loopwright.state.records import unpacked
 from loopwright.tools.python_tools import with_llm_call
 from support.flows import GOAL, World, of_type, said
 
@@ -73,7 +74,8 @@ class Turn:
     async def enter(self, **state: Any) -> "Turn":
         """Begin with this state; without messages the goal is the request."""
         self.runs += 1
-        return await self._run(said() | {"turn": 1, "turn_id": "1-a"} | state)
+        given = said() | {"turn": 1, "turn_id": "1-a"} | state
+        return await self._run(self.graph.ours.packed(given))
 
     async def answer(self, answer: Any) -> "Turn":
         """Answer the question it asks."""
@@ -90,7 +92,7 @@ class Turn:
             elif "__interrupt__" in chunk:
                 self.asked = chunk["__interrupt__"][0].value
             else:
-                self.state = vars(FlowState(**chunk))
+                self.state = vars(FlowState(**unpacked(chunk)))
         return self
 
 

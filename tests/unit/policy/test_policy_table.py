@@ -15,7 +15,7 @@ from loopwright.policy.facts import Known, Unread
 from loopwright.policy.file import rules_of
 from support.docs_text import blocks
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 SHIPPED = sorted(ROOT.glob("examples/shops/*/policy.yaml"))
 MOBILE = ROOT / "tests" / "fixtures" / "mobile.yaml"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

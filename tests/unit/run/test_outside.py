@@ -70,7 +70,7 @@ def client(request):
 
 
 GOAL = {"messages": [{"role": "user", "content": "Save x"}]}
-FORGED = {"calls": [{"id": "react.1.1", "name": "save"}], "decisions": {"react.1.1": {}}}
+FORGED = {"calls": [{"id": "react.1.1", "name": "save"}], "call_state": {"decisions": {"x": {}}}}
 
 
 @pytest.mark.req("W-44")

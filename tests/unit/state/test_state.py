@@ -11,6 +11,7 @@ from langgraph.graph import StateGraph
 from pydantic import ValidationError
 
 from loopwright.state import migrations
+from loopwright.state.calls import TurnState
 from loopwright.state.context import DEFAULTS, Context
 from loopwright.state.errors import ThreadIncompatible
 from loopwright.state.loop import (
@@ -45,7 +46,7 @@ def test_every_field_has_a_default_and_a_reducer_fields_default_is_its_empty_val
 def test_an_update_names_only_fields_of_its_state(state, update):
     known = {field.name for field in fields(state)}
     assert set(get_type_hints(update)) <= known
-    given_only = {"request", "turn_id", "hook_context", "task", "results_so_far", "ui"}
+    given_only = {"request", "task", "results_so_far"} | {field.name for field in fields(TurnState)}
     if state is TaskState:
         assert known - set(get_type_hints(update)) <= given_only
     else:

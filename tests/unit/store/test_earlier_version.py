@@ -14,7 +14,7 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
 from loopwright import ScriptedModel, build_react, open_durability
-from loopwright.state.errors import DatabaseError, ThreadBusy
+from loopwright.state.errors import DatabaseError, ThreadBusy, ThreadIncompatible
 from loopwright.store.postgres.earlier import _number
 from support.looking_up import paying
 from support.scripts import thought
@@ -40,16 +40,17 @@ def standing(durability):
     return {one.thread_id: (one.status, one.unfinished) for one in durability.threads()}
 
 
-def test_threads_of_the_version_before_go_on(earlier):
+def test_threads_of_the_version_before_are_listed_and_refused(earlier):
     with open_durability(earlier) as durability:
         graph = paying(durability, "Go")
         known = {"ended": ("complete", False), "held": ("complete", False), "died": (None, True)}
         assert standing(durability) == known
-        assert graph.invoke(go(2), on("ended"))["outcome"]["status"] == "complete"
+        for given, name in ((go(2), "ended"), (None, "died")):
+            with pytest.raises(ThreadIncompatible, match=rf"{name}.*earlier version \(schema 2\)"):
+                graph.invoke(given, on(name))
         steps = [one.metadata["step"] for one in graph.get_state_history(on("ended"))]
-        assert steps == [*range(len(steps) - 2, -2, -1)], "all of both turns"
-        (question,) = graph.invoke(None, on("died"))["__interrupt__"]
-        assert question.value["type"] == "uncertain_call", "the journal is the same"
+        assert steps == [*range(len(steps) - 2, -2, -1)], "all of its turn"
+        assert standing(durability) == known
         durability.dismiss("ended")
     with open_durability(earlier) as durability:
         assert standing(durability).keys() == {"held", "died"}
@@ -62,7 +63,8 @@ def test_what_a_worker_of_the_version_before_runs_is_left_to_it(earlier):
             paying(durability, "Go").invoke(go(2), on("held"))
         assert standing(durability).keys() == {"ended", "died"}
         old.execute("SELECT pg_advisory_unlock(%s)", [_number("held")])
-        assert paying(durability, "Go").invoke(go(2), on("held"))["outcome"]["status"] == "complete"
+        with pytest.raises(ThreadIncompatible, match="'held' was saved by an earlier version"):
+            paying(durability, "Go").invoke(go(2), on("held"))
 
 
 def test_the_version_before_writes_nothing_onto_what_was_taken_over(earlier):

@@ -24,6 +24,7 @@ ROOMS = [
     "state",
     "store",
     "stream",
+    "text",
     "tools",
     "turn",
 ]
