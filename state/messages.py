@@ -83,7 +83,7 @@ def unreadable(given: Any) -> str:
 
 
 _SHOWN: Final = 300
-MOST_TEXT: Final = 1_000_000  # characters, of a message's text or of an answer to a question
+MOST_TEXT: Final = 2_000_000  # characters, of a message's text or of an answer to a question
 MOST_WHOLE: Final = 50_000_000  # of a message with all that is attached to it
 
 

@@ -29,7 +29,7 @@ _MEANINGLESS: Final = stems(
     "a an the and or but then also please of in on at to from for by with as into under inside is "
     "are was were be am do does did has have had it its this that these those there here i me my "
     "we us our you your he she his her they them their what which who whose when where why how "
-    "will would can could should shall may must not no yes if so just only any some all every each "
+    "will would can could should shall may must yes so just only any some all every each "
     "both many much tell say know want need like one about up out well current contain contents "
     "everything"
 )
@@ -144,7 +144,6 @@ _CHANGES: Final = stems(
     "change modify replace set send mail email post notify pay book buy order cancel approve move "
     "rename copy commit push reset deploy install upload start stop close assign"
 )
-_LEAST: Final = 0.5  # of a question's words a tool may miss so many
 _MOST_CALLS: Final = 10
 _PATHS: Final = stems("path file filename folder directory dir uri url link")
 _INSIDE: Final = stems("in inside into under")
@@ -219,7 +218,10 @@ def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Ma
     about_path = asks and any(value.kind == "path" for value in given)
     asked = ["read"] if about_path else wanted(clause)
     known = frozenset(words(" ".join(value.text for value in given)))
-    if not (able := [tool for tool in tools if _may_do(asked, tool, known, asks)]):
+    asks = asks or clause.endswith("?")
+    # "Do not write it" is no wish to write it, nor is "Should I write it?".
+    opens = asked and (asks or words(clause.partition(" ")[0])[:1] == asked[:1])
+    if not (able := [tool for tool in tools if opens and _may_do(asked, tool, known, asks)]):
         return Match(why="no offered tool matches all of its words")
     best = max(able, key=lambda tool: _score(asked, given, tool))
     calls, lacks = fill(clause, best.parameters, best.told, results)
@@ -229,15 +231,14 @@ def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Ma
 
 
 def _may_do(asked: Sequence[str], tool: Tool, known: frozenset[str], question: bool) -> bool:
-    """Whether the tool does this kind of work: what is no question opens with what is done.
+    """Whether the tool does this kind of work; of a question it speaks of half the words.
 
-    Nor may it hold a word of which the tool does not speak: a call would leave that undone.
+    Else it does what is asked first, and speaks of the rest: a call would leave that undone.
     """
     unspoken = [word for word in asked if not _related(word, tool.told)]
     if question:
-        return bool(asked) and len(unspoken) <= _LEAST * len(asked) and not tool.changes
-    done = [*tool.named, *tool.does]
-    return bool(asked) and known.issuperset(unspoken) and _related(asked[0], done)
+        return 2 * len(unspoken) <= len(asked) and not tool.changes
+    return known.issuperset(unspoken) and _related(asked[0], [*tool.named, *tool.does])
 
 
 def _score(asked: Sequence[str], given: Sequence[Value], tool: Tool) -> tuple[float, bool]:
@@ -271,9 +272,11 @@ def fill(
     left = [v for v in values(clause) if v.kind != "name" or stem(v.text) not in told]
     arguments: dict[str, Any] = {}
     used: dict[str, Value] = {}
+    takes_path = any(parameter.kind == "path" for parameter in parameters)
     # Paths first: whatever takes any text would take them, too.
     for parameter in sorted(parameters, key=lambda p: (p.kind != "path", not p.required)):
-        if (value := _best(parameter, left)) is not None:
+        fit = [v for v in left if v.kind != "path" or parameter.kind == "path" or not takes_path]
+        if (value := _best(parameter, fit)) is not None:
             left.remove(value)
             used[parameter.name] = value
             arguments[parameter.name] = _typed(value, parameter, results)

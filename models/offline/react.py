@@ -31,11 +31,6 @@ class Talk:
     must_answer: bool = False
     attached: bool = False  # it holds more than words
 
-    def about(self, number: int) -> tuple[list[str], list[Call]]:
-        """What all calls gave, and the calls made for one clause."""
-        results = [call.text for _, call in self.calls if not call.failed]
-        return results, [call for place, call in self.calls if place == number]
-
     def statement(self, number: int) -> str:
         """What a thought or an action says of its step; later ones read the number."""
         return f"Step {number} of {len(self.asked)}: {self.asked[number - 1][:_SHOWN]}"
@@ -89,7 +84,9 @@ def work(
 ) -> tuple[str, Match, list[str]]:
     """The next step as words and calls; without one, or at last, the answer and what is undone."""
     talk = read_talk(messages)
-    ends = [next_step(part, tools, *talk.about(n)) for n, part in enumerate(talk.asked, start=1)]
+    results = [call.text for _, call in talk.calls if not call.failed]
+    own = [[call for n, call in talk.calls if n == at + 1] for at in range(len(talk.asked))]
+    ends = [next_step(talk.asked[at], tools, results, made) for at, made in enumerate(own)]
     for number, end in enumerate(ends, start=1):
         if end.match and not last:
             return talk.statement(number), end.match, []

@@ -368,23 +368,18 @@ def test_a_goal_of_a_megabyte_comes_by_standard_input(notes):
     done = cli("run", "-", stdin="Read notes.md. " + "really " * 150_000)
     assert done.returncode == 3, "nothing says that a million reallys are done"
     assert "Traceback" not in done.stderr
-    assert "Outcome: stuck (SAME_BLOCKERS)" in done.stdout
+    assert "Outcome: partial (GOAL)" in done.stdout
     assert '✓ [1.1.0] read_file {"path": "notes.md"}' in done.stdout
     assert max(map(len, done.stdout.split("Outcome:")[0].splitlines()[:8])) <= 160
 
 
-@pytest.mark.parametrize(
-    ("odd", "status", "code"),
-    [
-        ("{x} {{y}} ${HOME} %s {% if %} {0}", "complete", 0),
-        ("<script>[bold] [red]", "stuck", 3),  # words the offline model cannot find done
-    ],
-)
-def test_template_syntax_in_a_goal_is_data(notes, odd, status, code):
-    done = cli("run", "--json", f"Read notes.md {odd}")
+@pytest.mark.parametrize("odd", ["{x} {{y}} ${HOME} %s {% if %} {0}", "<script>[bold] [red]"])
+def test_template_syntax_in_a_goal_is_data(tmp_path, odd):
+    done = cli("run", "--json", "--yes", f'Write "{odd}" to odd.txt')
     told = json.loads(done.stdout)
-    assert (told["status"], done.returncode) == (status, code)
+    assert (told["status"], done.returncode) == ("complete", 0)
     assert odd in told["tasks"][0]["description"]
+    assert (tmp_path / "odd.txt").read_text() == odd
 
 
 def test_dead_servers_cost_a_warning_each(tmp_path, notes):

@@ -445,7 +445,7 @@ def test_what_the_plan_leaves_out_of_the_goal_is_told_and_the_run_is_partial():
     assert outcome["unmet"] == ["Not planned: send it to Ada: no tool sends mail"]
 
 
-def test_without_a_model_a_step_that_needs_one_fails_and_says_so():
+def test_without_a_model_a_goal_that_needs_one_ends_and_says_so():
     outcome = World().graph(None).invoke(said("Write me a poem"))["outcome"]
-    assert ended(outcome) == ("failed", "ERROR")
+    assert ended(outcome) == ("blocked", "MISSING_INFORMATION")
     assert "LOOPWRIGHT_MODEL" in " ".join(outcome["unmet"])

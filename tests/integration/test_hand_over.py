@@ -249,7 +249,10 @@ def test_under_a_server_a_customer_is_no_colleague(tmp_path, loses):
         if loses == "the thread":  # its customer takes the request back
             graph.invoke(Command(goto=END), served)
             graph.invoke(said("yes"), served)
-        assert (shop.refunds, graph.get_state(THREAD).values["owner"]) == ([], "human")
+        assert (shop.refunds, graph.get_state(THREAD).values["work_state"]["owner"]) == (
+            [],
+            "human",
+        )
         assert "You get it all." not in texts(graph.get_state(THREAD).values)
         graph.invoke(one.give_back(), one.config)
         assert shop.refunds == [("A-2", 400.0)]

@@ -62,8 +62,8 @@ def graph_of(build, text=""):
 @pytest.mark.parametrize("build", BUILDS)
 def test_a_message_that_is_too_long_is_refused_and_the_thread_goes_on(build):
     graph = graph_of(build)
-    with pytest.raises(SettingsError, match=r"1,000,001 characters, and 1,000,000 are the limit"):
-        graph.invoke(said("x" * 1_000_001), THREAD)
+    with pytest.raises(SettingsError, match=r"2,000,001 characters, and 2,000,000 are the limit"):
+        graph.invoke(said("x" * 2_000_001), THREAD)
     assert graph.invoke(said("Who owns it?"), THREAD)["messages"][-1].type == "ai"
 
 

@@ -175,6 +175,7 @@ def test_a_question_is_answered_from_earlier_results(graph: str) -> None:
         "Read docs/notes.md backwards, upside down, in French",
         "Pay 5 to B-7",
         "Read missing.md",
+        "Write docs/notes.md to docs/b.md",
         "???",
     ],
 )
@@ -223,6 +224,8 @@ def test_what_earlier_parts_brought_answers_what_is_asked_of_it(graph: str, ques
         "读取 docs/notes.md 并告诉我内容",
         'Write "x" to docs/a.txt, then shred it',
         'Write "x" to docs/a.txt; archive docs/b.txt',
+        'Do not write "x" to docs/a.txt',
+        'Should I write "x" to docs/a.txt?',
     ],
 )
 def test_what_cannot_be_matched_ends_in_one_call_that_says_what_can_be(
