@@ -1,7 +1,7 @@
 """A compiled graph as its doors find it: its builder, its saver, what it takes and gives."""
 
 from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import Any, Self, cast, get_args
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
@@ -13,7 +13,8 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import TypeAdapter
 
 from ..state.context import Context
-from ..state.questions import ANSWERED_BY
+from ..state.errors import SettingsError
+from ..state.questions import ANSWERED_BY, By
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.threaded import lend, with_async, with_async_store
 from .builder import Surrounded
@@ -93,7 +94,10 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         saver = configurable.get(keys.SAVER, self.checkpointer)
         if self.checkpointer is False or not isinstance(saver, BaseCheckpointSaver):
             saver = None
-        customer = self._is_client(configurable) or options.get(ANSWERED_BY) == "customer"
+        if (by := options.get(ANSWERED_BY, "operator")) not in get_args(By):
+            msg = f"{ANSWERED_BY}={by!r} is nobody who answers: give 'customer' or 'operator'."
+            raise SettingsError(msg)
+        customer = self._is_client(configurable) or by == "customer"
         rest = {key: value for key, value in options.items() if key != ANSWERED_BY}
         return Run(input, config, rest, configurable, saver, customer)
 

@@ -67,24 +67,25 @@ def unreadable(given: Any) -> str:
         if not mine or not all(isinstance(one, BaseMessage) for one in given.value or ()):
             return "an Overwrite holds something else than a list of messages"
         given = given.value or []
+    words = whole = 0
     for place, one in enumerate(given if isinstance(given, list) else [given], start=1):
         try:
             (read,) = read_messages([one])
-            whole = len(repr(vars(read)))
+            words, whole = words + len(read.text), whole + len(repr(vars(read)))
         except KeyError as error:
             return f"message {place} has no {error.args[0]!r}"
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
             why = str(error).partition("\nFor troubleshooting")[0]
             return f"message {place}: {' '.join(why.split())[:_SHOWN]}"
-        if too_long := longer(len(read.text), MOST_TEXT) or longer(whole, MOST_WHOLE):
-            msg = f"Message {place} is not taken: {too_long}"
+        if too_long := longer(words, MOST_TEXT) or longer(whole, MOST_WHOLE):
+            msg = f"What is given up to message {place} is not taken: {too_long}"
             raise SettingsError(msg)
     return ""
 
 
 _SHOWN: Final = 300
-MOST_TEXT: Final = 2_000_000  # characters, of a message's text or of an answer to a question
-MOST_WHOLE: Final = 50_000_000  # of a message with all that is attached to it
+MOST_TEXT: Final = 2_000_000  # characters, of the words given at once or an answer to a question
+MOST_WHOLE: Final = 50_000_000  # of messages given at once with all that is attached to them
 
 
 def longer(size: int, most: int) -> str:

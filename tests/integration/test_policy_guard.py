@@ -235,6 +235,9 @@ def test_what_may_have_been_paid_by_a_colleagues_word_is_asked_of_a_colleague(sh
             assert asked(graph.invoke(given, THREAD))["type"] == "uncertain_call"
             with pytest.raises(AnswerRejected, match=OPERATORS):
                 graph.invoke(Command(resume="approve"), THREAD, answered_by="customer")
+        for by in ("Customer", "client", "", None):
+            with pytest.raises(SettingsError, match="is nobody who answers"):
+                graph.invoke(Command(resume="approve"), THREAD, answered_by=by)
         assert shop.refunds == []
         graph.invoke(Command(resume="approve"), THREAD)
     assert shop.refunds == [("A-2", 400.0)]

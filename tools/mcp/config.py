@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -201,7 +202,8 @@ def _read_one(
 
 def _command(config: ServerConfig) -> str:
     """The command; `python` of a server of ours is this interpreter, which has the package."""
-    ours = any(word.startswith("loopwright.servers.") for word in config.args)
+    module = next((after for flag, after in pairwise(config.args) if flag == "-m"), "")
+    ours = module.startswith("loopwright.servers.")
     return sys.executable if ours and config.command in ("python", "python3") else config.command
 
 
