@@ -19,7 +19,7 @@ from langgraph.errors import GraphBubbleUp, GraphDrained
 from ..state.context import Context
 from ..state.contracts import Contract
 from ..state.errors import LoopwrightError, ModelCallFailed, RequestTooLong
-from ..state.messages import calls_in
+from ..state.messages import FINAL, calls_in
 from ..state.outcome import Spend, add_spend, model_spend
 from ..text.told import say
 from ..turn import spans
@@ -31,7 +31,7 @@ from .arguments import Heard
 from .choice import Chosen, Models
 from .drafts import Draft, reasoning_of
 from .model_hooks import Request, after_model, as_configured, before_model, restrained
-from .reading import FINAL, Reading, read_answer
+from .reading import Reading, read_answer
 
 C = TypeVar("C", bound=Contract)
 
@@ -112,23 +112,20 @@ async def ask(
     chosen = await _chosen(models, role, scope.context, bump)
     chosen = as_configured(chosen, settings) if settings else chosen
     caller = _Caller(scope, models, role, chosen, tools, may_call, contract, heard, draft)
-    answer: Answer[C] = Answer(AIMessage(""))
-    extra: list[BaseMessage] = caller.reminder()
+    answer, extra = Answer[C](AIMessage("")), caller.reminder()
     for _ in range(most_asks):
         request = await caller.turn([*messages, *extra])
         if request.answer is None:
-            answer = _refused(answer, request)
-            break
+            return caller.told(_refused(answer, request))
         if read:
             reading = read(request.answer)
         else:
-            with_tools = bool(request.tools) and may_call
-            reading = read_answer(request.answer, contract, check, with_tools=with_tools)
+            calls = bool(request.tools) and may_call
+            reading = read_answer(request.answer, contract, check, with_tools=calls)
         reading = caller.refused_call(request, request.answer, reading)
-        if scope.hooks.events:
-            reading = restrained(reading, request)
+        reading = restrained(reading, request) if scope.hooks.events else reading
         answer = Answer(**vars(reading), reasoning=caller.reasoning(request.answer))
-        if request.answer.additional_kwargs.get(FINAL):
+        if FINAL in request.answer.additional_kwargs:
             answer = Answer(AIMessage(""), problems=[request.answer.text], refused="model")
         if answer.refused or not answer.problems:
             break

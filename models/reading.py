@@ -34,8 +34,6 @@ _STOPPED: Final = {
     "answer_broken": {"malformed_function_call", "error", "unexpected_tool_call"},
 }
 # fmt: on
-FINAL: Final = "final_refusal"
-"""In a message's `additional_kwargs`: its model would refuse again, so it is asked no more."""
 _REASONS: Final = ("finish_reason", "stop_reason", "done_reason", "finishReason", "status")
 _SHOWN: Final = 12
 _LONGEST_INPUT: Final = 80

@@ -14,10 +14,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ...prompts.prompt import read_json, read_section
 from ...state.agent import COMPLETE_TASK
+from ...state.messages import FINAL
 from ...state.roles import ROLE_METADATA
 from ...tools.catalog import READ_RESULT
 from ...tools.python_tools import LLM_CALL
-from ..reading import FINAL
 from . import tasks
 from .desk import bare, listened, supported
 from .matching import Match, Tool, read_tools
