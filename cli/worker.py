@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from ..graphs.registry import REGISTRY, builder_of
 from ..run.worker import Worker
 from ..state.context import Context
 from ..state.errors import SettingsError
-from ..store.base.hands import APART
 from ..store.durability import Durability
 from ..store.postgres.leases import LEASE
 from ..store.postgres.pool import CONNECTIONS
@@ -50,9 +49,13 @@ class Wanted:
     lease: float = LEASE
 
 
+_APART: Final = 2
+"""Connections that save, and renew leases."""
+
+
 def work(settings: Settings, output: Output, wanted: Wanted) -> int:
     """Run turns until a signal; the exit code."""
-    connections = min(wanted.concurrency, CONNECTIONS) + APART
+    connections = min(wanted.concurrency, CONNECTIONS) + _APART
     with settings.open(lease=wanted.lease, connections=connections) as durability:
         if (turns := queue_of(durability.journal)) is None:
             msg = f"Nothing can be enqueued in {durability.url!r}: no other process can open it."

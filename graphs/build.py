@@ -5,6 +5,7 @@ import inspect
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -38,6 +39,7 @@ from ..state.errors import SettingsError
 from ..state.loop import LoopOutput
 from ..state.roles import roles_of
 from ..store.durability import Durability, open_durability
+from ..store.given import beside, is_alone
 from ..store.journal.port import Journal
 from ..store.journal.recorder import Recorder
 from ..store.locks.held import LockedBy
@@ -166,6 +168,7 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
             " open_durability(url), or leave the argument out."
         )
         raise SettingsError(msg)
+    opened = _beside_saver(options) if journal is None else None
     instructions = read_instructions(options.get("instructions"))
     toolbox = Toolbox(
         options.get("tools", ()), mcp=options.get("mcp"), policy=options.get("policy"),
@@ -177,18 +180,28 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
         prompts=options.get("prompts") or PromptManager(),
         instructions=instructions,
         hooks=Hooks(options.get("hooks", ())),
-        journal=Recorder(journal),
+        journal=Recorder(journal, late=opened and (lambda: opened().journal)),
         result=None if wanted is None else ResultSchema.of(wanted),
-        locked_by=_locked_by(options),
+        locked_by=_locked_by(options, opened),
         name=options.get("name", ""),
     )
 
 
-def _locked_by(options: BuildOptions) -> LockedBy | None:
-    """What locks the threads whoever saves them: what was named, or the given database.
+def _beside_saver(options: BuildOptions) -> Callable[[], Durability] | None:
+    """What opens the database of a saver that was given alone, for the journal and the locks."""
+    saver = options.get("checkpointer")
+    if is_alone(saver) and options.get("locked_by") is None:
+        warnings.warn(
+            f"The database of checkpointer= ({type(saver).__name__}) is not known: other processes"
+            " are not kept from its threads, and after a crash nobody knows which calls were made."
+            " Pass durability=open_durability(url) as well.",
+            stacklevel=4,
+        )
+    return beside(saver)
 
-    A saver that was given on its own brings its own locks.
-    """
+
+def _locked_by(options: BuildOptions, opened: Callable[[], Durability] | None) -> LockedBy | None:
+    """What locks the threads whoever saves them: what was named, or the given database."""
     given, kept = options.get("locked_by"), options.get("durability")
     if given is not None and not callable(given):
         msg = (
@@ -196,9 +209,11 @@ def _locked_by(options: BuildOptions) -> LockedBy | None:
             " with what open_durability(url) gave, or leave the argument out."
         )
         raise SettingsError(msg)
-    if given is not None or kept is None or options.get("checkpointer") is not None:
+    if given is not None:
         return given
-    return lambda: kept.locks
+    if opened is not None:
+        return lambda: opened().locks
+    return None if kept is None or options.get("checkpointer") is not None else lambda: kept.locks
 
 
 def outer_builder(

@@ -46,7 +46,7 @@ def route_after_calls(
 def task_builder(parts: Parts) -> LoopBuilder[TaskState, Context, TaskInput, TaskState]:
     """Draw the graph that carries out one task."""
     builder = LoopBuilder[TaskState, Context, TaskInput, TaskState](TaskState, Context)
-    builder.ends_itself, builder.passing = True, ("call_tools",)
+    builder.ends_itself = True
     builder.add_node("executor", partial(executor, parts=parts))
     builder.add_node("approve", partial(approve, parts=parts))
     builder.add_node(

@@ -54,8 +54,6 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
         inbox: where wishes of the graph's threads are recorded; nobody wishes anything of one
             without.
         borders: nodes before which a message that steers the turn is taken up.
-        passing: where it runs inside a task, nodes before which nothing need be saved: what was
-            done since may be done again, and what they do that may not is in the journal.
         ends_itself: its nodes end it where the turn around it is stopped.
         inside: by the names of nodes, the whole graphs that they run for its turns.
     """
@@ -73,7 +71,6 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
     told: Callable[[Node], Node] | None = None
     inbox: Recorder | None = None
     borders: Collection[str] = ()
-    passing: Collection[str] = ()
     ends_itself: bool = False
     inside: Mapping[str, Any] = MappingProxyType({})
 

@@ -347,7 +347,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
                 run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
         if client := self._is_client(run.configurable):
             run = client_run(run, self.ours.bounded)
-        run = controlled(run, self.ours, held).passing(self.ours.passing)
+        run = controlled(run, self.ours, held)
         if run.nested:
             run = await self._resumed(run) if run.configurable.get(keys.RESUMING) else run
         else:

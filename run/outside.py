@@ -21,7 +21,6 @@ from ..state.context import SESSION_KEY, Context, Session
 from ..state.errors import SettingsError
 from ..state.messages import ANSWER, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
 from ..store.base import langgraph_keys as keys
-from ..store.checkpoints.passing import PASSING_KEY, Passing
 from ..store.journal.port import FENCE_KEY, Fence
 from ..store.locks.held import Holding
 from .beside import BESIDE_KEY, Beside
@@ -34,7 +33,6 @@ _OURS: Final[Mapping[str, type]] = {
     FENCE_KEY: Fence,
     SESSION_KEY: Session,
     BESIDE_KEY: Beside,
-    PASSING_KEY: Passing,
 }
 """What a run tells the graphs inside it, and nobody else may."""
 

@@ -1,6 +1,6 @@
 """One run of a graph: as it is asked for, where its thread stands, and what it holds."""
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +15,6 @@ from ..state.context import SESSION_KEY, OpenSession
 from ..state.records import unpacked
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.head import Head, inner_places, open_questions
-from ..store.checkpoints.passing import PASSING_KEY, Passing
 from ..store.durability import Saver, locks_of
 from ..store.locks.held import Held, Holding, LockedBy, name_of, thread_lock
 
@@ -136,11 +135,6 @@ class Run:
         """The run, telling its nodes and the graphs inside it what was settled at its door."""
         configurable = {**self.config.get("configurable", {}), key: value}
         return replace(self, config={**self.config, "configurable": configurable})
-
-    def passing(self, nodes: Collection[str]) -> "Run":
-        """The run of a graph inside a task, of which steps pass before these nodes."""
-        space = str(self.configurable.get("checkpoint_ns", ""))
-        return self.telling(PASSING_KEY, Passing(space, nodes)) if nodes and space else self
 
     async def head(self) -> Head | None:
         """The checkpoint the run starts from, if there is one."""

@@ -83,6 +83,9 @@ class Database(Protocol):
     def find(self, wanted: Wanted) -> Iterable[Found]:
         """The threads that are asked for, in their order; if no row tells which, all of them."""
 
+    def owns(self, thread: str) -> bool:
+        """Whether a thread is saved that is not another program's."""
+
     def prunable(self) -> Iterable[str]:
         """Every thread of which something may be removed."""
 
@@ -201,8 +204,7 @@ class Durability(AbstractContextManager["Durability"]):
         self._database.forget(thread)
 
     def _check_saved(self, thread: str) -> None:
-        place = {"thread_id": thread, "checkpoint_ns": ""}
-        if self.checkpointer.get_tuple({"configurable": place}) is None:
+        if not self._database.owns(thread):
             msg = f"No thread {thread!r} is saved in {self.url}."
             raise ThreadNotFound(msg)
 

@@ -9,21 +9,18 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-APART: Final = 2
-"""Connections of a pool that have threads of their own: what saves, and what renews leases."""
-
 
 class Hands:
-    """The threads of one pool of connections; they begin when they are needed."""
+    """Some threads in which a database is waited for; they begin when they are needed."""
 
-    def __init__(self, connections: int) -> None:
-        """Have a thread for each connection that has none."""
-        self._number = max(1, connections - APART)
+    def __init__(self, number: int) -> None:
+        """Have so many at most, and one at least."""
+        self._number = max(1, number)
         self._begin()
 
     def _begin(self) -> None:

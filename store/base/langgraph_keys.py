@@ -79,10 +79,16 @@ JOIN: Final = "join:"
 """How the channel begins in which a node waits for several others."""
 
 THREADS_SQL: Final = (
-    "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = ''"
-    " GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC"
+    "SELECT thread_id, type, max(checkpoint_id) FROM checkpoints WHERE checkpoint_ns = ''"
+    " GROUP BY thread_id ORDER BY 3 DESC"
 )
-"""The threads in the tables of its SQL savers, newest first."""
+"""The threads in the tables of its SQLite saver, newest first, and how the newest step is saved."""
+
+KIND_SQL: Final = (
+    "SELECT type FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
+    " ORDER BY checkpoint_id DESC LIMIT 1"
+)
+"""How the newest step of a thread is saved there."""
 
 
 _BEGAN: Final = datetime(1582, 10, 15, tzinfo=UTC)

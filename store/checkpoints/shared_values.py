@@ -4,8 +4,9 @@ Each reads them from the last one that holds the value itself, and the writes si
 is gone, LangGraph reads a channel as empty, without a word.
 """
 
-from collections.abc import Collection, Mapping
-from functools import cache
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
@@ -20,32 +21,13 @@ from ...state.loop import PlanState
 from ...state.react import ReactState
 from ...state.records import schema_of
 from ..base.hands import in_hands
+from .packing import SQLITE, PackingSaver, Row, cut_at
 
 COUNTERS: Final = "counters_since_delta_snapshot"
 """In a checkpoint's metadata: channels whose values it does not hold itself."""
 
 OURS: Final = frozenset({"turn_state", "schema_version"})
 """Channels that only threads of this package's graphs have; the second one those of schema 2."""
-
-ROOT: Final = (
-    "SELECT parent_checkpoint_id AS parent FROM {table}"
-    " WHERE thread_id = {thread} AND checkpoint_ns = {ns} ORDER BY checkpoint_id LIMIT 1"
-)
-"""What the oldest checkpoint followed: nothing, unless some before it were deleted."""
-
-END: Final = (
-    "WITH RECURSIVE line(id, parent) AS (SELECT checkpoint_id, parent_checkpoint_id FROM {table}"
-    " WHERE thread_id = {thread} AND checkpoint_ns = {ns} AND checkpoint_id = {id}"
-    " UNION SELECT c.checkpoint_id, c.parent_checkpoint_id FROM line {join} {table} c"
-    " ON c.checkpoint_id = line.parent AND c.thread_id = {thread} AND c.checkpoint_ns = {ns}"
-    ") SELECT id FROM line WHERE parent IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {table} p"
-    " WHERE p.thread_id = {thread} AND p.checkpoint_ns = {ns} AND p.checkpoint_id = line.parent)"
-)
-"""The oldest checkpoint before one, if the one that it followed is not there any more."""
-
-_SQLITE: Final = {
-    "table": "checkpoints", "join": "CROSS JOIN", "thread": ":thread", "ns": ":ns", "id": ":id",
-}  # fmt: skip
 
 
 def missing_values(
@@ -80,7 +62,7 @@ async def values_missing(
 ) -> list[str]:
     """The same of any saver."""
     inner = getattr(saver, "inner", saver)
-    if isinstance(inner, SqliteSaver) or hasattr(inner, "cut_at"):
+    if isinstance(inner, PackingSaver | SqliteSaver):
         return await in_hands(inner, missing_values, saver, at, parent)
     if parent is None or await saver.aget_tuple(parent) is not None:
         return []
@@ -151,22 +133,14 @@ def _cut_at(
 ) -> RunnableConfig | None:
     """The oldest checkpoint before this one, if the one that it followed is not there any more."""
     inner = getattr(saver, "inner", saver)
-    if (cut_at := getattr(inner, "cut_at", None)) is not None:
-        found: RunnableConfig | None = cut_at(at)
-        return found
-    if not isinstance(inner, SqliteSaver):
-        return at if parent is not None and saver.get_tuple(parent) is None else None
-    place = at["configurable"]
-    named = {
-        "thread": str(place["thread_id"]), "ns": place.get("checkpoint_ns", ""),
-        "id": place.get("checkpoint_id"),
-    }  # fmt: skip
-    with inner.cursor(transaction=False) as cursor:
-        root = cursor.execute(ROOT.format(**_SQLITE), named).fetchone()
-        if root is None or root[0] is None:
-            return None
-        cursor.execute(END.format(**_SQLITE), named)
-        end = cursor.fetchone()
-    if end is None:
-        return None
-    return {"configurable": {**place, "checkpoint_id": end[0]}}
+    if isinstance(inner, PackingSaver):
+        return cut_at(inner.select, inner.dialect, at)
+    if isinstance(inner, SqliteSaver):
+        return cut_at(partial(_select, inner), SQLITE, at)
+    return at if parent is not None and saver.get_tuple(parent) is None else None
+
+
+def _select(saver: SqliteSaver, sql: str, values: Mapping[str, Any]) -> Sequence[Row]:
+    with saver.cursor(transaction=False) as cursor:
+        cursor.row_factory = sqlite3.Row
+        return cursor.execute(sql, values).fetchall()

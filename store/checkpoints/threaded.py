@@ -8,7 +8,7 @@ import copy
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from functools import partial, wraps
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from langchain_core.runnables import ConfigurableFieldSpec, RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -19,7 +19,6 @@ from langgraph.store.sqlite import SqliteStore
 from ...state.errors import DatabaseError
 from ..base import langgraph_keys as keys
 from ..base.hands import in_hands
-from ..base.pace import in_turn
 from ..journal.sql import cause_of
 from ..locks.held import Locks
 
@@ -102,10 +101,6 @@ class ThreadedSaver(Saver):
             yield saved
 
 
-# What runs do all the time; the rest goes beyond the saver's own connection, or is rare.
-_LINED: Final = frozenset({"put", "put_writes", "get_tuple", "get_delta_channel_history"})
-
-
 # Under the signatures of the base class: LangGraph looks whether a saver takes `task_path`.
 def _inner(name: str) -> Callable[..., Any]:
     @wraps(getattr(BaseCheckpointSaver, name))
@@ -118,14 +113,7 @@ def _inner(name: str) -> Callable[..., Any]:
 def _in_thread(name: str) -> Callable[..., Any]:
     @wraps(getattr(BaseCheckpointSaver, f"a{name}"))
     async def call(self: ThreadedSaver, *args: Any, **options: Any) -> Any:
-        work = partial(getattr(self, name), *args, **options)
-        line = getattr(self.inner, "line", None)
-        if line is None or name not in getattr(self.inner, "lined", _LINED):
-            return await in_hands(self.inner, work)
-        company = getattr(self.inner, "company", None)
-        result = await line.run(work, company and company(name, *args, **options))
-        await in_turn()  # whoever was saved together need not go on together
-        return result
+        return await in_hands(self.inner, partial(getattr(self, name), *args, **options))
 
     return call
 

@@ -7,37 +7,37 @@ import importlib
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any, Final
 
 from ...state.errors import DatabaseError
+from ...text.canonical import storable
 from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..locks.held import name_of
 from ..threads.listing import Found, Wanted
 from ..threads.what_stays import Keeps
 from ..work.turns import Turns
-from .earlier import THERE, Earlier
-from .finding import PRUNABLE, SIZE, finding, forget, found
+from .finding import OWNS, PRUNABLE, SIZE, finding, forget, found
 from .leases import LEASE, Leases, told_lost
 from .pool import CONNECTIONS, Pool
-from .pruning import prune
-from .saver import PostgresSaver
 from .schema import check_encoding, prepare
 from .store import PooledStore
 from .tables import PostgresTables
 
-_DRIVERS: Final = ("psycopg", "psycopg_pool", "langgraph.store.postgres")
+_DRIVERS: Final = (
+    "psycopg", "psycopg_pool", "langgraph.store.postgres", "langgraph.checkpoint.postgres",
+)  # fmt: skip
 
 REACHED: Final = (
     "that the server runs, host and port, that the database is there, user and password"
 )
 """What may be wrong where a server is not reached."""
 
-_ASK: Final = "INSERT INTO loopwright_writes SELECT * FROM loopwright_writes WHERE false"
+_ASK: Final = "INSERT INTO checkpoint_writes SELECT * FROM checkpoint_writes WHERE false"
 
 _MADE: Final = (
     "SELECT to_regclass('loopwright_journal') IS NOT NULL AND to_regclass('store') IS NOT NULL"
-    " AND to_regclass('loopwright_turns') IS NOT NULL AS made"
+    " AND to_regclass('loopwright_turns') IS NOT NULL"
+    " AND to_regclass('checkpoint_writes') IS NOT NULL AS made"
 )
 _NO_RIGHT: Final = "42501"
 """The SQLSTATE of what a user may not do."""
@@ -48,18 +48,19 @@ class PostgresDatabase:
 
     def __init__(self, url: str, lease: float = LEASE, connections: int = CONNECTIONS) -> None:
         """Open it over a pool, create the tables that are missing, and prove the right to write."""
-        psycopg, pools, stores = drivers(url)
+        psycopg, pools, stores, _ = drivers(url)
         self.url = without_password(url)
         self._errors = errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
         self._pool = Pool(psycopg, pools, url, connections)
         self.locks = Leases(self._pool, errors, self.url, lease)
-        self.saver = PostgresSaver(self._pool.connection, self.locks.of)
+        savers = importlib.import_module(".saver", __package__)  # it needs the drivers
+        self.saver = savers.LeasedPostgresSaver(self._pool.connection, self.locks.of)
         self.locks.before_leaving = self.saver.leave
         self.store = PooledStore(self._pool, stores.PostgresStore, errors, self.locks)
         tables = PostgresTables(self._pool, errors, self.url, self.locks)
-        tables.before = partial(self.saver.line.rest, sure=True)
         self.journal = SqlJournal(lambda: tables, durable=True)
-        self.locks.hands = self.saver.hands = self.journal.hands = self._pool.hands
+        self.locks.hands = self.journal.hands = self._pool.hands
+        self.saver.hands = self._pool.saving
         try:
             with ExitStack() as opened:
                 opened.callback(self._pool.close)
@@ -81,14 +82,12 @@ class PostgresDatabase:
             prepare(connection)
             tables.made = connection.execute(_MADE).fetchone()["made"]
         try:
-            patiently(self.store.setup, tables.is_race)
+            for made in (self.saver, self.store):
+                patiently(made.setup, tables.is_race)
         except self._errors as error:
             # What makes nothing new wants the right to do so all the same.
             if not tables.made or getattr(error, "sqlstate", None) != _NO_RIGHT:
                 raise
-        with self._pool.connection() as connection:
-            if connection.execute(THERE).fetchone()["there"]:
-                self.saver.earlier = Earlier(self._pool.connection)
         Turns(self.journal).open()
         with self._pool.connection() as connection:
             # Existing tables are not touched by setup; no row is enough to ask for the right to
@@ -100,6 +99,11 @@ class PostgresDatabase:
         sql, values = finding(wanted)
         with self._connected() as connection:
             return found(connection.execute(sql, values).fetchall())
+
+    def owns(self, thread: str) -> bool:
+        """See Database."""
+        with self._connected() as connection:
+            return connection.execute(OWNS, [storable(thread)]).fetchone() is not None
 
     def prunable(self) -> list[str]:
         """See Database."""
@@ -114,7 +118,9 @@ class PostgresDatabase:
     def prune(self, thread: str, keeps: Keeps) -> str | bool:
         """See Database."""
         with self._connected() as connection:
-            return prune(connection, thread, keeps, self.locks.of(thread))
+            pruning = importlib.import_module(".pruning", __package__)
+            done: str | bool = pruning.prune(connection, thread, keeps, self.locks.of(thread))
+            return done
 
     def forget(self, thread: str) -> None:
         """See Database."""
@@ -143,6 +149,7 @@ class PostgresDatabase:
         self.locks.close()
         self._pool.close()
         self._pool.hands.rest()
+        self._pool.saving.rest()
 
 
 def drivers(url: str) -> tuple[Any, ...]:

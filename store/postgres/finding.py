@@ -19,14 +19,23 @@ _WHERE: Final = {
 _AMONG: Final = f"(SELECT * FROM loopwright_threads WHERE {UNENDED} OFFSET 0) AS left_open"
 _ORDER: Final = {"newest": "updated DESC", "oldest": "updated", "largest": "bytes DESC"}
 
-SIZE: Final = "SELECT coalesce(sum(bytes), 0) AS size FROM loopwright_threads"
+BYTES: Final = " + ".join(
+    f"coalesce((SELECT sum(pg_column_size({column})) FROM {table} WHERE thread_id = name), 0)"
+    for table, column in (
+        ("checkpoints", "checkpoint"), ("checkpoint_blobs", "blob"), ("checkpoint_writes", "blob"),
+    )
+)  # fmt: skip
+SIZE: Final = f"SELECT coalesce(sum({BYTES}), 0) AS size FROM loopwright_threads"
 
 PRUNABLE: Final = (
     "SELECT name FROM loopwright_threads t WHERE updated IS NOT NULL AND EXISTS (SELECT 1"
-    " FROM loopwright_checkpoints c WHERE c.thread_id = t.name AND c.checkpoint_ns = ''"
+    " FROM checkpoints c WHERE c.thread_id = t.name AND c.checkpoint_ns = ''"
     " AND c.parent_checkpoint_id IS NOT NULL) ORDER BY name"
 )
 """Threads of which there is more than where they stand."""
+
+OWNS: Final = "SELECT FROM loopwright_threads WHERE name = %s AND updated IS NOT NULL"
+"""A thread that this package's saver has saved: others may have theirs in the same tables."""
 
 _PART: Final = "name >= %(from)s AND name < %(to)s"
 _FORGET: Final = (
@@ -42,7 +51,7 @@ def finding(wanted: Wanted) -> tuple[str, Sequence[object]]:
     free = f" AND {FREE}" if wanted.which and not wanted.held else ""
     among = _AMONG if wanted.which == "expired" else "loopwright_threads"
     sql = (
-        f"SELECT name, state = 'asks' AS asks, bytes, {HELD} AS held,"
+        f"SELECT name, state = 'asks' AS asks, ({BYTES})::bigint AS bytes, {HELD} AS held,"
         f" {UNENDED} AND {ENDED} AS expired FROM {among}"
         f" WHERE {_WHERE[wanted.which]}{free} ORDER BY {_ORDER[wanted.order]}"
     )

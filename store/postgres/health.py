@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from ...text.units import size_text, span
 from ..base.findings import LATE, Finding, Level, Told, queued
+from ..base.version import VERSION
 from ..journal.sql import cause_of
 from ..work.turns import BY_GRAPH
 from .database import REACHED, cause_at, drivers, without_password
-from .schema import ENDED, FREE, HELD, STATEMENTS, VERSION, encoding, version
+from .finding import BYTES
+from .schema import ENDED, FREE, HELD, STATEMENTS, encoding, refused, version
 
 _OLDEST: Final = 140_000
 _PATIENCE: Final = 10
@@ -52,7 +54,7 @@ WHERE datname = current_database() AND state LIKE 'idle in transaction%%'
 """
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float"
 _THREADS: Final = f"""
-SELECT count(*) AS saved, coalesce(sum(bytes), 0)::bigint AS bytes,
+SELECT count(*) AS saved, coalesce(sum({BYTES}), 0)::bigint AS bytes,
     count(*) FILTER (WHERE state = 'unfinished') AS unfinished,
     count(*) FILTER (WHERE state = 'asks') AS asks,
     extract(epoch FROM clock_timestamp() - min(updated) FILTER (
@@ -152,16 +154,12 @@ def _clock(connection: Any) -> Iterator[Told]:
 
 
 def _schema(connection: Any) -> Iterator[Told]:
-    found = version(connection)
-    told = f"The tables are of version {found}"
-    if not found:
-        yield "warning", "There are no tables of loopwright yet: whoever opens it first makes them."
-    elif found > VERSION:
-        yield "broken", f"{told}, this loopwright knows {VERSION}: update the package here."
-    elif found < VERSION:
-        yield "warning", f"{told}: whoever opens it with this loopwright makes them {VERSION}."
+    if why := refused(connection):
+        yield "broken", why
+    elif found := version(connection):
+        yield "ok", f"The tables are of version {found}, as this loopwright makes them."
     else:
-        yield "ok", f"{told}, as this loopwright makes them."
+        yield "warning", "There are no tables of loopwright yet: whoever opens it first makes them."
 
 
 def _parts(connection: Any) -> Iterator[Told]:
@@ -185,7 +183,7 @@ def _parts(connection: Any) -> Iterator[Told]:
 
 
 def _leases(connection: Any) -> Iterator[Told]:
-    if version(connection):
+    if version(connection) == VERSION:
         (row,) = ask(connection, _LEASES)
         held, ended = row["held"], row["ended"]
         if ended:
@@ -208,7 +206,7 @@ def _turns(connection: Any) -> Iterator[Told]:
 
 
 def _threads(connection: Any) -> Iterator[Told]:
-    if not version(connection):
+    if version(connection) != VERSION:
         return
     (row,) = ask(connection, _THREADS)
     saved = f"{row['saved']} threads, {size_text(row['bytes'])}; {row['asks']} wait for people"
@@ -225,7 +223,9 @@ _CHECKS: Final[dict[str, Check]] = {
     "rights": _rights, "connections": _connections, "clock": _clock, "schema": _schema,
     "parts": _parts, "leases": _leases, "turns": _turns, "threads": _threads,
 }  # fmt: skip
-_OTHERS: Final = ("store", "loopwright_journal")
+_OTHERS: Final = (
+    "store", "loopwright_journal", "checkpoints", "checkpoint_blobs", "checkpoint_writes",
+)  # fmt: skip
 _ANEW: Final = (
     "run DELETE FROM loopwright_schema, then open the database: it makes what is missing."
 )

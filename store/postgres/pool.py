@@ -56,7 +56,9 @@ class Pool:
         """Keep so many connections at most; none is open yet."""
         self._used: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
         self.broken: type[Exception] = psycopg.Error
-        self.hands = Hands(connections)
+        # What saves waits for nobody else; another connection renews leases.
+        saving = connections // 4
+        self.hands, self.saving = Hands(connections - saving - 1), Hands(saving)
         self.pool = pools.ConnectionPool(
             url,
             max_size=connections,

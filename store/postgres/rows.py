@@ -9,15 +9,15 @@ from typing import Any, Final, NamedTuple
 from ..threads.standing import STATE_SQL, STATUS_SQL, Moved, Standings
 
 _TOLD: Final = (
-    "INSERT INTO loopwright_threads (name, graph, state, status, updated, bytes)"
+    "INSERT INTO loopwright_threads (name, graph, state, status, updated)"
     " VALUES (%(name)s, %(graph)s, CASE WHEN %(state)s = 'goes on' THEN 'unfinished'"
-    " ELSE %(state)s END, %(status)s, clock_timestamp(), %(bytes)s)"
+    " ELSE %(state)s END, %(status)s, clock_timestamp())"
     f" ON CONFLICT (name) DO UPDATE SET state = {STATE_SQL}, status = {STATUS_SQL},"
     " graph = CASE excluded.graph WHEN '' THEN loopwright_threads.graph ELSE excluded.graph END,"
-    " updated = excluded.updated, bytes = loopwright_threads.bytes + excluded.bytes"
+    " updated = excluded.updated"
 )
 _OLD: Final = 10.0
-"""Seconds after which a row is told anew although nothing but its age and size would change."""
+"""Seconds after which a row is told anew although nothing but its age would change."""
 
 _KNOWN: Final = 20_000
 """Threads that are remembered; of others a row is told once more than need be."""
@@ -28,17 +28,15 @@ class Move:
     """What becomes of one thread by what is saved together.
 
     Attributes:
-        moved: Where it stands now, as far as that is new.
         token: Of the lease under which it is saved.
+        moved: Where it stands now, as far as that is new.
         graph: What it belongs to, if that is said.
-        size: Bytes that are saved.
         told: Whether its row is told.
     """
 
-    moved: Moved | None = None
     token: int | None = None
+    moved: Moved | None = None
     graph: str = ""
-    size: int = 0
     told: bool = False
 
     def then(self, after: Moved | None) -> None:
@@ -60,44 +58,38 @@ class ThreadRows:
         """Nothing is known yet."""
         self.standings = Standings()
         self._known: dict[str, _Known] = {}
-        self._untold: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def told(self, name: str, move: Move) -> tuple[str, Mapping[str, Any]] | None:
         """How its row is brought up to date; None where that can wait."""
         with self._lock:
-            known, size = self._known.get(name), move.size + self._untold.get(name, 0)
+            known = self._known.get(name)
         # Without a lease, or under another one, somebody else may have told the row meanwhile.
         if known is not None and (move.token is None or known.token != move.token):
             known = None
         if move.moved is None or (known is not None and not _differs(known, move.moved)):
             return None
         move.told = True
-        return _TOLD, {"name": name, "graph": move.graph, "bytes": size, **move.moved._asdict()}
+        return _TOLD, {"name": name, "graph": move.graph, **move.moved._asdict()}
 
-    def saved(self, moves: Mapping[str, Move]) -> None:
+    def saved(self, name: str, move: Move) -> None:
         """All this has been saved."""
+        if not move.told:
+            return
         with self._lock:
-            for name, move in moves.items():
-                if not move.told:
-                    self._untold[name] = self._untold.get(name, 0) + move.size
-                    continue
-                self._untold.pop(name, None)
-                known = self._known.pop(name, None)
-                if (state := _state(known, move.moved)) is not None:
-                    status = known.status if known else None
-                    if move.moved is not None and move.moved.tells:
-                        status = move.moved.status
-                    self._known[name] = _Known(move.token, state, status, time.monotonic())
-            for kept in (self._known, self._untold):
-                while len(kept) > _KNOWN:
-                    del kept[next(iter(kept))]
+            known = self._known.pop(name, None)
+            if (state := _state(known, move.moved)) is not None:
+                status = known.status if known else None
+                if move.moved is not None and move.moved.tells:
+                    status = move.moved.status
+                self._known[name] = _Known(move.token, state, status, time.monotonic())
+            while len(self._known) > _KNOWN:
+                del self._known[next(iter(self._known))]
 
     def forget(self, name: str) -> None:
         """Nothing is saved of it any more."""
         with self._lock:
             self._known.pop(name, None)
-            self._untold.pop(name, None)
 
 
 def _differs(known: _Known, moved: Moved) -> bool:

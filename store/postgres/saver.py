@@ -1,80 +1,81 @@
-"""Threads in PostgreSQL: what waits together is saved together, in one round trip.
+"""LangGraph's Postgres saver, whose writes show the lease of their thread in their transaction.
 
-All that is sent at once is one transaction: it counts or does not.
+It is the sync one, in worker threads: its connections serve every event loop of a process, where
+those of the async saver belong to the one in which they were opened.
 """
 
 import threading
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
-from typing import Any, Final
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, ClassVar, Final, TypeVar
 
+import psycopg
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
-    DeltaChannelHistory,
-    get_checkpoint_id,
-    get_serializable_checkpoint_metadata,
 )
+from langgraph.checkpoint.postgres import PostgresSaver
 
 from ...state.errors import DatabaseError
+from ...state.records import RECORDS
 from ...text.canonical import storable, storable_json
 from ..base.hands import Hands
 from ..checkpoints.deflate import lean_serializer, next_version
-from ..checkpoints.line import Company, Line
-from ..checkpoints.passing import PASSING_KEY, Passing, Step
+from ..checkpoints.packing import PackingSaver, Row, Step, unpacked
+from ..journal.port import Fence
 from ..journal.sql import cause_of
-from .earlier import Earlier
+from ..threads.listing import GRAPH_KEY
+from .joins import Joins, Place, Writes
 from .leases import told_lost
-from .news import News
 from .pool import CUT, together
-from .reading import FOLDED, Reading
-from .rows import ThreadRows
-from .saving import Holds, Place, Saving, folds
+from .rows import Move, ThreadRows
+from .schema import HOLDS, showing
 
-KEEP_WRITTEN: Final = (
-    "INSERT INTO loopwright_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx,"
-    " channel, type, value)"
-    " SELECT c.thread_id, c.checkpoint_ns, c.parent_checkpoint_id, c.checkpoint_id, 0,"
-    f" '{FOLDED}', c.written_type, c.written FROM loopwright_checkpoints c"
-    " JOIN loopwright_checkpoints p ON p.thread_id = c.thread_id"
-    " AND p.checkpoint_ns = c.checkpoint_ns AND p.checkpoint_id = c.parent_checkpoint_id"
-    " WHERE c.thread_id = %(thread)s AND c.checkpoint_ns = %(ns)s"
-    " AND c.checkpoint_id = ANY(%(gone)s) AND c.written IS NOT NULL"
-    " AND p.checkpoint_id <> ALL(%(gone)s) ON CONFLICT DO NOTHING"
-)
-"""Before checkpoints are deleted: what was written onto those that stay is kept for them."""
-
-_TABLES: Final = ("loopwright_checkpoints", "loopwright_writes")
-# With its row goes the lease of who holds it, who will write nothing more.
-_DELETE: Final = (
-    *(f"DELETE FROM {table} WHERE thread_id = %(thread)s" for table in _TABLES),
-    "DELETE FROM loopwright_threads WHERE name = %(thread)s",
-)
-_FORGET: Final = (
-    "DELETE FROM {} WHERE thread_id = %s AND checkpoint_ns >= %s AND checkpoint_ns < %s"
-)
+T = TypeVar("T")
 
 Connect = Callable[[], AbstractContextManager[Any]]
+Holds = Callable[[str, str], Fence | None]
+
+TABLES: Final = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+
+_PLACE: Final = "thread_id = %(thread)s AND checkpoint_ns = %(ns)s"
+_LINE: Final = (
+    "WITH RECURSIVE line AS (SELECT checkpoint_id AS id, parent_checkpoint_id AS parent,"
+    " checkpoint -> 'channel_versions' AS versions, 0 AS depth FROM checkpoints"
+    f" WHERE {_PLACE} AND checkpoint_id = %(id)s"
+    " UNION ALL SELECT c.checkpoint_id, c.parent_checkpoint_id,"
+    " c.checkpoint -> 'channel_versions', line.depth + 1 FROM line JOIN checkpoints c"
+    " ON c.thread_id = %(thread)s AND c.checkpoint_ns = %(ns)s AND c.checkpoint_id = line.parent"
+    " WHERE line.depth < %(most)s)"
+    " SELECT id, parent, ARRAY(SELECT b.channel FROM checkpoint_blobs b"
+    " WHERE b.thread_id = %(thread)s AND b.checkpoint_ns = %(ns)s"
+    " AND b.channel = ANY(%(channels)s::text[]) AND b.version = versions ->> b.channel) AS held"
+    " FROM line ORDER BY depth"
+)
+_WRITES: Final = (
+    "SELECT checkpoint_id, task_id, channel, type, blob AS value FROM checkpoint_writes"
+    f" WHERE {_PLACE} AND checkpoint_id = ANY(%(steps)s::text[])"
+    " AND channel = ANY(%(channels)s::text[]) ORDER BY task_path, task_id, idx"
+)
+_HOLDS: Final = f"SELECT {HOLDS}".replace("?", "%s")
+_FORGET_ROW: Final = "DELETE FROM loopwright_threads WHERE name = %s"
 
 
-class PostgresSaver(BaseCheckpointSaver[str]):
+class LeasedPostgresSaver(PackingSaver, PostgresSaver):
     """Saves through the connections it is given; safe to use from several threads.
 
     Attributes:
-        line: Where jobs wait to be saved together.
-        lined: Which do; what is only read need not wait.
-        earlier: The threads that an earlier version has kept in this database.
-        hands: The threads in which it is read.
+        hands: The threads in which it is waited for.
+        follows: Whether the row of a thread says where it stands.
     """
 
-    lined = frozenset({"put", "put_writes"})
-    earlier: Earlier | None = None
     hands: Hands | None = None
+    follows = True
+    dialect: ClassVar = {"join": "JOIN", **{name: f"%({name})s" for name in ("thread", "ns", "id")}}
 
     def __init__(self, connect: Connect, holds: Holds = lambda _thread, _place: None) -> None:
         """Save through connections, and show what is held.
@@ -83,57 +84,49 @@ class PostgresSaver(BaseCheckpointSaver[str]):
             connect: Gives a connection in autocommit mode, with rows as dicts, for a block.
             holds: Gives by thread and namespace what a write there must show, if anything.
         """
-        super().__init__(serde=lean_serializer())
+        super().__init__(None, serde=lean_serializer())  # type: ignore[arg-type]  # see `_cursor`
         self._connect, self._holds, self._rows = connect, holds, ThreadRows()
-        self._here, self._news = threading.local(), News()
-        self.line = Line(self._together, again=_was_cut)
+        self._joins = Joins(self._save_alone)
+        self._here = threading.local()
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
         """A channel's next version; see `next_version`."""
         return next_version(current)
-
-    def company(
-        self, name: str, config: RunnableConfig, given: Any, *more: Any, **_: Any
-    ) -> Company:
-        """With what a job is best done.
-
-        Writes are, with the checkpoint that comes of them; the checkpoint of a run's input is, too,
-        for nothing but taking it up lies between the two. Whoever holds the thread rests before he
-        lets go; nobody else leaves anything behind.
-        """
-        place = config["configurable"]
-        thread, space = storable(str(place["thread_id"])), str(place.get("checkpoint_ns", ""))
-        fence = self._holds(thread, space)
-        onto = None if space else place.get("checkpoint_id")
-        if name == "put_writes":
-            self._news.saved(thread, space, fence)
-            waits = folds(given, more[0])
-            return Company(thread, (space, onto), waits, waits and fence is not None)
-        self._news.saved(thread, space, fence, given["id"])
-        if fence is not None and _passes(place, given, more[0]):
-            result = _next(place, given)
-            return Company(thread, (space, onto), waits=True, result=result, long=True)
-        if fence is not None and more[0].get("source") == "input":
-            onto = None if space else given["id"]
-            return Company(thread, (space, onto), waits=True, result=_next(place, given))
-        return Company(thread, (space, onto))
 
     def put(
         self,
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,  # noqa: ARG002 - the values stand in the checkpoint
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save a checkpoint; see LangGraph."""
-        given = config["configurable"]
-        told = storable_json(dict(get_serializable_checkpoint_metadata(config, metadata)))
-        passes = _passes(given, checkpoint, metadata)
-        step = Step(given.get("checkpoint_id"), checkpoint, told, passes=passes)
-        place = _place(given, checkpoint["id"])
-        with self._saving(place) as saving:
-            saving.put(place, step)
-        return _next(given, checkpoint)
+        """Save a checkpoint; see LangGraph.
+
+        Records stand in its row, as JSON: LangGraph's row a value would make of the 35 rows that a
+        turn of react may take some 45.
+        """
+        given = _storable(config)
+        place = given["configurable"]
+        thread, space = place["thread_id"], place["checkpoint_ns"]
+        values = {
+            name: self._as_text(value) if name in RECORDS else value
+            for name, value in checkpoint["channel_values"].items()
+        }
+        kept: Checkpoint = {**checkpoint, "channel_values": values}
+        about: Any = storable_json(dict(metadata))
+
+        onto = thread, space, str(place.get("checkpoint_id"))
+
+        def save() -> RunnableConfig:
+            with self._joins.joined(onto) as joined, self._writing(thread, space) as move:
+                for writes in joined:
+                    self._put_writes(given, writes, move)
+                move.graph = str((config.get("metadata") or {}).get(GRAPH_KEY) or "")
+                move.then(self._rows.standings.put(thread, space, checkpoint, move.token))
+                return super(LeasedPostgresSaver, self).put(given, kept, about, new_versions)
+
+        saved = _again(save)["configurable"]
+        return {"configurable": {**saved, "thread_id": config["configurable"]["thread_id"]}}
 
     def put_writes(
         self,
@@ -143,171 +136,178 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         """Save what a task wrote; see LangGraph."""
-        given = config["configurable"]
-        place = _place(given, given["checkpoint_id"])
-        with self._saving(place) as saving:
-            saving.put_writes(place, writes, task_id, task_path)
+        given = _storable(config)
+        place = given["configurable"]
+        thread, space = place["thread_id"], place["checkpoint_ns"]
+        onto, mine = (thread, space, place["checkpoint_id"]), Writes(writes, task_id, task_path)
+        if mine.leads_on:
+            self._joins.add(onto, mine)
+        else:
+            self._save_alone(onto, [mine])
+
+    def _save_alone(self, onto: Place, saved: Sequence[Writes]) -> None:
+        names = zip(("thread_id", "checkpoint_ns", "checkpoint_id"), onto, strict=True)
+        config: RunnableConfig = {"configurable": dict(names)}
+
+        def save() -> None:
+            with self._writing(*onto[:2]) as move:
+                for writes in saved:
+                    self._put_writes(config, writes, move)
+
+        _again(save)
+
+    def _put_writes(self, config: RunnableConfig, mine: Writes, move: Move) -> None:
+        place = config["configurable"]
+        onto = place["thread_id"], place["checkpoint_ns"], place["checkpoint_id"]
+        move.then(self._rows.standings.put_writes(onto, mine.writes, mine.path, move.token))
+        super().put_writes(config, *mine)
+
+    def leave(self, thread: str) -> None:
+        """A thread is about to be let go: what is under way is saved."""
+        self._joins.drop(storable(thread))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint with its writes; see LangGraph."""
-        if self._news.nothing_at(config["configurable"], self._holds):
-            return None
-        given = config["configurable"]
-        newest = not (given.get("checkpoint_ns") or get_checkpoint_id(config))
-        found = Reading(self._once if newest else self._read, self.serde).tuple(config)
-        if found is None and self._takes_over(config):
-            found = self._reading().tuple(config)
-        return found
+        given = _storable(config)
+        self._joins.rest(given["configurable"]["thread_id"])
+        return _again(lambda: super(LeasedPostgresSaver, self).get_tuple(given))
 
-    def list(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> Iterator[CheckpointTuple]:
+    def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
         """Checkpoints, newest first; see LangGraph."""
-        self._takes_over(config)
-        yield from self._reading().list(config, filter, before, limit)
-
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """The values and writes that channels are made of; see LangGraph."""
-        if channels and not get_checkpoint_id(config):
-            target = self.get_tuple(config)
-            if target is None:
-                return {name: {"writes": []} for name in channels}
-            config = target.config
-        return self._reading().history(config, channels)
+        given = config and _storable(config)
+        if given:
+            self._joins.rest(given["configurable"]["thread_id"])
+        yield from _again(lambda: [*super(LeasedPostgresSaver, self).list(given, **options)])
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete all that is saved of a thread; see LangGraph."""
         thread = storable(str(thread_id))
-        with self.cursor() as cursor:
-            for sql in _DELETE:
-                cursor.execute(sql, {"thread": thread})
+        self.leave(thread)
+        super().delete_thread(thread)
+        with self._cursor() as cursor:
+            cursor.execute(_FORGET_ROW, [thread])
         self._rows.forget(thread)
-        self._news.forget(thread)
-        if self.earlier is not None:
-            self.earlier.delete(thread)
 
     def forget_scratch(self, thread_id: str, nodes: Iterable[str]) -> None:
         """Delete the checkpoints of subgraphs that ran inside these nodes of a thread.
 
         See `LeanSqliteSaver`.
         """
-        with self.cursor() as cursor:
-            for node in nodes:
-                for table in _TABLES:
-                    # ";" is the character behind ":".
-                    about = [storable(thread_id), f"{node}:", f"{node};"]
-                    cursor.execute(_FORGET.format(table), about)
+        self._joins.rest(storable(thread_id))
+        about = {"thread": storable(thread_id), "inside": [f"{node}:%" for node in nodes]}
+        with self._cursor(pipeline=True) as cursor:
+            for table in TABLES if about["inside"] else ():
+                where = "thread_id = %(thread)s AND checkpoint_ns LIKE ANY(%(inside)s)"
+                cursor.execute(f"DELETE FROM {table} WHERE {where}", about)
 
-    def leave(self, thread: str) -> None:
-        """A thread is about to be let go: what is under way is saved."""
-        self.line.rest(thread)
-        self._news.forget(thread)
+    def select(self, sql: str, values: Mapping[str, Any]) -> Sequence[Row]:
+        """See PackingSaver."""
 
-    def cut_at(self, config: RunnableConfig) -> RunnableConfig | None:
-        """The oldest checkpoint before this one, if the one that it followed is not there."""
-        given = config["configurable"]
-        thread = storable(str(given["thread_id"]))
-        whole = self._news.is_whole(thread, self._holds(thread, ""))
-        if whole and not given.get("checkpoint_ns"):
-            return None
-        return self._reading().cut_at(config)
+        def read() -> Sequence[Row]:
+            with self._cursor() as cursor:
+                rows: Sequence[Row] = cursor.execute(sql, values).fetchall()
+                return rows
+
+        return _again(read)
+
+    def line(self, about: Mapping[str, Any], channels: Sequence[str]) -> Sequence[Step]:
+        """See PackingSaver."""
+        rows = self.select(_LINE, {**about, "channels": [*channels]})
+        return [Step(row["id"], row["parent"], row["held"]) for row in rows]
+
+    def written(
+        self, about: Mapping[str, Any], steps: Sequence[str], names: Sequence[str]
+    ) -> Sequence[Row]:
+        """See PackingSaver."""
+        return self.select(_WRITES, {**about, "steps": [*steps], "channels": [*names]})
+
+    def about(self, config: RunnableConfig) -> dict[str, Any]:
+        """See PackingSaver."""
+        return super().about(_storable(config))
 
     @contextmanager
     def cursor(self) -> Iterator[Any]:
-        """A cursor; what is written by it counts all or not at all.
-
-        Its rows are read by column name.
-        """
-        with self._told(), self._connect() as connection, together(connection):
-            yield connection.cursor()
-
-    def _takes_over(self, config: RunnableConfig | None) -> bool:
-        """Whether a thread comes here from an earlier version now."""
-        if self.earlier is None or config is None or config["configurable"].get("checkpoint_ns"):
-            return False
-        thread = storable(str(config["configurable"]["thread_id"]))
-        with self._told():
-            return self.earlier.take_over(thread, self.serde)
-
-    def _reading(self) -> Reading:
-        return Reading(self._read, self.serde)
-
-    def _once(self, sql: str, values: Mapping[str, Any]) -> Sequence[Any]:
-        thread = values["thread"]
-        return self._news.once(thread, self._holds(thread, ""), partial(self._read, sql, values))
-
-    def _read(self, sql: str, values: Mapping[str, Any], *, again: bool = True) -> Sequence[Any]:
-        if "thread" in values:  # what was left in the line belongs to it
-            self.line.rest(values["thread"])
-        try:
-            with self._told(), self._connect() as connection:
-                return [*connection.execute(sql, values, binary=True)]
-        except DatabaseError as error:
-            if not (again and _was_cut(error)):
-                raise
-        return self._read(sql, values, again=False)
+        """A cursor; what is written by it counts all or not at all."""
+        with self._cursor(pipeline=True) as cursor:
+            yield cursor
 
     @contextmanager
-    def _saving(self, place: Place) -> Iterator[Saving]:
-        """What is saved in the block counts all or not at all; in the line with other jobs."""
-        self._news.saved(*place[:2], self._holds(*place[:2]))
-        if self.line.is_here:
-            yield self._here.saving
-            return
-        with self._together():
-            yield self._here.saving
-
-    @contextmanager
-    def _together(self) -> Iterator[None]:
-        with self._told(), self._connect() as connection, together(connection):
-            self._here.saving = saving = Saving(connection, self.serde, self._holds, self._rows)
+    def _writing(self, thread: str, space: str) -> Iterator[Move]:
+        """A transaction that counts only under the lease of whoever may save there."""
+        fence = self._holds(thread, space)
+        move = Move(token=None if fence is None else fence.token)
+        with self._cursor(pipeline=True) as cursor:
+            self._here.cursor = cursor
             try:
-                yield
-                saving.finish()
+                yield move
             finally:
-                del self._here.saving
-        self._rows.saved(saving.moves)
-        for thread in saving.moves:
-            self._news.changed(thread)
+                del self._here.cursor
+            row = self._rows.told(thread, move) if self.follows else None
+            after = [(thread, row)] if row else []
+            shows = [(storable(fence.name), (_HOLDS, showing(fence)))] if fence else []
+            # No transaction locks two rows in another order than that of their names.
+            for _, statement in sorted([*shows, *after], key=lambda one: one[0]):
+                cursor.execute(*statement)
+        self._rows.saved(thread, move)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        import psycopg  # noqa: PLC0415 - an extra
+    def _cursor(self, *, pipeline: bool = False) -> Iterator[Any]:
+        """A cursor of one of the pool's connections: LangGraph's saver would use one at a time."""
+        if (mine := getattr(self._here, "cursor", None)) is not None:
+            yield mine
+            return
+        with _in_words(), self._connect() as connection, _sent(connection, pipeline=pipeline):
+            yield connection.cursor(binary=True)
 
-        try:
-            with told_lost((psycopg.Error,)):
-                yield
-        except (psycopg.OperationalError, psycopg.InternalError) as error:  # PgBouncer's
-            msg = (
-                f"Nothing can be saved or read any more ({cause_of(error)}): see that the database"
-                " runs and may be written, then resume the thread."
-            )
-            raise DatabaseError(msg) from error
+    def _as_text(self, record: Any) -> str:
+        kind, packed = self.serde.dumps_typed(record)
+        return f"{kind} {b64encode(packed).decode()}"
 
-
-def _next(given: Mapping[str, Any], checkpoint: Checkpoint) -> RunnableConfig:
-    place = {key: given[key] for key in ("thread_id", "checkpoint_ns")}
-    return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
-
-
-def _passes(given: Mapping[str, Any], checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> bool:
-    told = given.get(PASSING_KEY)
-    space = str(given.get("checkpoint_ns", ""))
-    return isinstance(told, Passing) and told.covers(space, checkpoint, metadata)
+    def _load_checkpoint_tuple(self, value: Any) -> CheckpointTuple:
+        saved = unpacked(super()._load_checkpoint_tuple(value))
+        values = saved.checkpoint["channel_values"]
+        for name in RECORDS:
+            if isinstance(record := values.get(name), str):
+                kind, _, text = record.partition(" ")
+                values[name] = self.serde.loads_typed((kind, b64decode(text)))
+        return saved
 
 
-def _was_cut(error: BaseException) -> bool:
-    """Whether a save failed for its connection's sake: it may be done again."""
-    state = getattr(error.__cause__, "sqlstate", None)
-    return isinstance(error, DatabaseError) and (state is None or state[:2] in CUT)
+def _sent(connection: Any, *, pipeline: bool) -> AbstractContextManager[None]:
+    return together(connection) if pipeline else nullcontext()
 
 
-def _place(given: Mapping[str, Any], checkpoint: str) -> Place:
-    return storable(str(given["thread_id"])), str(given["checkpoint_ns"]), str(checkpoint)
+@contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        with told_lost((psycopg.Error,)):
+            yield
+    except (psycopg.OperationalError, psycopg.InternalError) as error:  # PgBouncer's
+        msg = (
+            f"Nothing can be saved or read any more ({cause_of(error)}): see that the database"
+            " runs and may be written, then resume the thread."
+        )
+        raise DatabaseError(msg) from error
+
+
+def _again(work: Callable[[], T]) -> T:
+    """Do what may be done twice, and again where its connection was cut."""
+    try:
+        return work()
+    except DatabaseError as error:
+        state = getattr(error.__cause__, "sqlstate", None)
+        if state is not None and state[:2] not in CUT:
+            raise
+    return work()
+
+
+def _storable(config: RunnableConfig) -> RunnableConfig:
+    """A config whose texts a database can hold."""
+    given, about = config["configurable"], config.get("metadata")
+    texts = {key: storable(one) for key, one in given.items() if isinstance(one, str)}
+    clean: RunnableConfig = {**config, "configurable": {**given, **texts}}
+    if "thread_id" in given:
+        clean["configurable"]["thread_id"] = storable(str(given["thread_id"]))
+    if about:
+        clean["metadata"] = storable_json(dict(about))
+    return clean

@@ -9,11 +9,8 @@ from typing import Any, Final
 
 from ...state.errors import DatabaseError
 from ...text.canonical import storable
-from ..base.langgraph_keys import SERVER
+from ..base.version import VERSION, refusal
 from ..journal.port import Fence
-
-VERSION: Final = 2
-"""Of what stands there, and of what is written into it."""
 
 LOST: Final = "LW001"
 """The SQLSTATE of what is not written because the lease is another's by now."""
@@ -56,8 +53,7 @@ CREATE TABLE IF NOT EXISTS loopwright_threads (
     graph TEXT NOT NULL DEFAULT '',
     state TEXT NOT NULL DEFAULT '',
     status TEXT,
-    updated TIMESTAMPTZ,
-    bytes BIGINT NOT NULL DEFAULT 0
+    updated TIMESTAMPTZ
 ) WITH (fillfactor = 70)""",
     """
 CREATE TABLE IF NOT EXISTS loopwright_waiting (
@@ -69,7 +65,6 @@ CREATE TABLE IF NOT EXISTS loopwright_waiting (
     "CREATE INDEX IF NOT EXISTS loopwright_waiting_by_name ON loopwright_waiting (name, ticket)",
     # For `finding`. None of `until`: it changes with each renewal.
     "CREATE INDEX IF NOT EXISTS loopwright_threads_by_age ON loopwright_threads (updated)",
-    "CREATE INDEX IF NOT EXISTS loopwright_threads_by_size ON loopwright_threads (bytes)",
     "CREATE INDEX IF NOT EXISTS loopwright_threads_left ON loopwright_threads (state, updated)"
     f" WHERE {UNENDED} OR status <> 'complete'",
     # Takes a thread, or tells who holds it. One whose lease has ended may have left a transaction
@@ -131,79 +126,12 @@ BEGIN
     SELECT owner INTO holder FROM loopwright_threads WHERE name = given;
     RAISE EXCEPTION USING ERRCODE = '{LOST}', MESSAGE = given, DETAIL = coalesce(holder, '');
 END $$""",
-    # `written` is what was written onto the parent, by the tasks of which this checkpoint came.
-    """
-CREATE TABLE IF NOT EXISTS loopwright_checkpoints (
-    thread_id TEXT COLLATE "C" NOT NULL,
-    checkpoint_ns TEXT COLLATE "C" NOT NULL DEFAULT '',
-    checkpoint_id TEXT COLLATE "C" NOT NULL,
-    parent_checkpoint_id TEXT COLLATE "C",
-    type TEXT,
-    checkpoint BYTEA,
-    metadata JSONB,
-    written_type TEXT,
-    written BYTEA,
-    PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
-)""",
-    """
-CREATE TABLE IF NOT EXISTS loopwright_writes (
-    thread_id TEXT COLLATE "C" NOT NULL,
-    checkpoint_ns TEXT COLLATE "C" NOT NULL DEFAULT '',
-    checkpoint_id TEXT COLLATE "C" NOT NULL,
-    task_id TEXT COLLATE "C" NOT NULL,
-    task_path TEXT COLLATE "C" NOT NULL DEFAULT '',
-    idx INTEGER NOT NULL,
-    channel TEXT NOT NULL,
-    type TEXT,
-    value BYTEA,
-    PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
-)""",
-    # They are compressed as they come.
-    "ALTER TABLE loopwright_checkpoints ALTER checkpoint SET STORAGE EXTERNAL,"
-    " ALTER written SET STORAGE EXTERNAL",
-    "ALTER TABLE loopwright_writes ALTER value SET STORAGE EXTERNAL",
 )
 
-# By this, workers of version 1 took a thread: they could not read a task that was killed half-way,
-# and know parts of threads by other names. What they run they may end.
-_REFUSED: Final = """
-CREATE OR REPLACE FUNCTION loopwright_take(
-    given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION, place BIGINT,
-    OUT holder TEXT, OUT gone TEXT
-) LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION 'a newer version of loopwright works on it: update this one';
-END $$"""
-
-# What a checkpoint of this package's graphs has, at any place; a server names who asked for it.
-OURS: Final = (
-    "{0}.checkpoint -> 'channel_versions' ?| array['turn_state', 'schema_version']"
-    f" AND NOT {{0}}.metadata ?| ARRAY[{', '.join(map(repr, SERVER))}]"
-)
-# Where an earlier version has kept threads in the tables of LangGraph's own saver, see `earlier`.
-_WAS_USED: Final = (
-    "SELECT to_regclass('checkpoints') IS NOT NULL"
-    " AND to_regclass('loopwright_journal') IS NOT NULL AS used"
-)
+# What an earlier version left: tables without a version, or with a lower one.
 _EARLIER: Final = (
-    f"""
-CREATE OR REPLACE FUNCTION loopwright_taken_over() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF {OURS.format("NEW")}
-        AND EXISTS (SELECT FROM loopwright_checkpoints WHERE thread_id = NEW.thread_id) THEN
-        RAISE EXCEPTION 'The thread % goes on in a newer version of loopwright: update this worker,'
-            ' then resume the thread.', NEW.thread_id;
-    END IF;
-    RETURN NEW;
-END $$""",
-    "CREATE TRIGGER loopwright_taken_over BEFORE INSERT OR UPDATE ON checkpoints"
-    " FOR EACH ROW EXECUTE FUNCTION loopwright_taken_over()",
-    # What is not known of them yet is known as soon as they are looked at.
-    f"""
-INSERT INTO loopwright_threads (name, state, updated)
-SELECT thread_id, 'unfinished', max(checkpoint ->> 'ts')::timestamptz FROM checkpoints c
-WHERE checkpoint_ns = '' GROUP BY thread_id HAVING bool_or({OURS.format("c")})
-ON CONFLICT (name) DO NOTHING""",
+    "SELECT to_regclass('loopwright_journal') IS NOT NULL"
+    " AND to_regclass('loopwright_schema') IS NULL AS used"
 )
 
 
@@ -231,26 +159,24 @@ def prepare(connection: Any) -> None:
     """Make what is missing, in one transaction; where nothing is, no right to do so is needed.
 
     Raises:
-        DatabaseError: A newer version of the package has made the tables.
+        DatabaseError: Another version of the package has made the tables.
     """
     if version(connection) == VERSION:
         return
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME)
-        found = version(connection)
-        if found > VERSION:
-            msg = (
-                f"The tables of this database are those of a newer loopwright (version {found},"
-                f" this one knows {VERSION}): update the package here, or use another database."
-            )
-            raise DatabaseError(msg)
-        used = not found and connection.execute(_WAS_USED).fetchone()["used"]
-        refused = (_REFUSED,) if found == 1 else ()
-        for statement in (*STATEMENTS, *(_EARLIER if used else ()), *refused):
+        if why := refused(connection):
+            raise DatabaseError(why)
+        for statement in STATEMENTS:
             connection.execute(statement)
         connection.execute("CREATE TABLE IF NOT EXISTS loopwright_schema (version INT NOT NULL)")
         connection.execute("DELETE FROM loopwright_schema")
         connection.execute("INSERT INTO loopwright_schema (version) VALUES (%s)", [VERSION])
+
+
+def refused(connection: Any) -> str | None:
+    """Why the tables of another version must be left alone; None where they need not."""
+    return refusal(version(connection), used=connection.execute(_EARLIER).fetchone()["used"])
 
 
 def version(connection: Any) -> int:

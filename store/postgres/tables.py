@@ -1,7 +1,7 @@
 """The journal in PostgreSQL: its tables, through a pool of connections."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -50,8 +50,6 @@ class PostgresTables:
         """Use a pool that gives rows as dicts; whoever opened it closes it."""
         self.errors, self.name = errors, name
         self._pool, self._leases = pool, leases
-        self.before: Callable[[str], object] = lambda _thread: None
-        """Called before something is recorded of a thread: the steps that led to it are saved."""
 
     @contextmanager
     def block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
@@ -60,7 +58,6 @@ class PostgresTables:
             if thread is None:
                 yield self._pool.rows
                 return
-            self.before(storable(thread))
             begun: Begun | None = None
             try:
                 with self._pool.begun(self._first(thread, fence)) as begun:

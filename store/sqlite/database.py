@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -11,14 +12,16 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
 from ...state.errors import DatabaseError
-from ..base.langgraph_keys import THREADS_SQL
+from ..base.langgraph_keys import KIND_SQL, THREADS_SQL
+from ..base.version import VERSION
+from ..checkpoints.shared_values import OURS
 from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..journal.sqlite_tables import SqliteTables, is_sqlite_race
 from ..journal.tables import Execute
 from ..threads.listing import Found, Wanted
 from ..threads.pruning import LeftError, Rows, ThreadPruning
 from ..threads.what_stays import Keeps
-from .file import DatabaseFile
+from .file import SCHEMA, DatabaseFile
 from .locks import SqliteLocks
 from .saver import LeanSqliteSaver
 
@@ -61,8 +64,9 @@ class SqliteDatabase:
     def _prepare(self) -> None:
         """Write: opening proves nothing, SQLite opens read-only files and looks at first use."""
         with _transaction(self.store.conn) as execute:
-            version = execute("PRAGMA user_version", [])[0][0]
-            execute(f"PRAGMA user_version = {version}", [])
+            execute(f"CREATE TABLE IF NOT EXISTS {SCHEMA} (version INT NOT NULL)", [])
+            execute(f"DELETE FROM {SCHEMA}", [])
+            execute(f"INSERT INTO {SCHEMA} (version) VALUES (?)", [VERSION])
             self.store.setup()
         patiently(self.saver.setup, is_sqlite_race)  # each table where it is missing
 
@@ -70,12 +74,27 @@ class SqliteDatabase:
         """See Database; to tell the largest it reads all that is saved."""
         largest = wanted.order == "largest"
         with self.saver.cursor(transaction=False) as cursor:
-            names = [name for (name,) in cursor.execute(THREADS_SQL)][: wanted.among]
+            rows = cursor.execute(THREADS_SQL).fetchall()
             sizes = dict(cursor.execute(_SIZES).fetchall()) if largest else {}
-        found = [Found(name, bytes=sizes.get(name)) for name in names]
+        names = (name for name, kind, _ in rows if self._is_ours(name, kind))
+        found = [Found(name, bytes=sizes.get(name)) for name in islice(names, wanted.among)]
         if largest:
             found.sort(key=lambda one: one.bytes or 0, reverse=True)
         return found[::-1] if wanted.order == "oldest" else found
+
+    def owns(self, thread: str) -> bool:
+        """See Database."""
+        with self.saver.cursor(transaction=False) as cursor:
+            (kind,) = cursor.execute(KIND_SQL, [thread]).fetchone() or (None,)
+        return kind is not None and self._is_ours(thread, kind)
+
+    def _is_ours(self, thread: str, kind: str) -> bool:
+        """Whether its newest checkpoint is this saver's, or of a graph of this package."""
+        if "+" in kind:  # LangGraph's own saver wraps nothing
+            return True
+        place = {"thread_id": thread, "checkpoint_ns": ""}
+        saved = self.saver.get_tuple({"configurable": place})
+        return saved is not None and bool(OURS & saved.checkpoint["channel_versions"].keys())
 
     def prunable(self) -> list[str]:
         """See Database."""

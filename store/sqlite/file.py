@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...state.errors import DatabaseError
+from ..base.version import refusal
 from ..journal.sql import BUSY_SECONDS, patiently
 from ..journal.sqlite_tables import is_sqlite_race
 
@@ -23,6 +24,9 @@ _OURS: Final[Mapping[str, frozenset[str]]] = {
     "loopwright_journal": frozenset({"thread", "kind", "name", "state", "body"}),
 }
 """The tables of a database of threads, and columns by which they are known."""
+
+SCHEMA: Final = "loopwright_schema"
+"""The table in which the version of the others stands."""
 
 
 class DatabaseFile:
@@ -87,7 +91,7 @@ class DatabaseFile:
 
 
 def refuse_foreign(connection: sqlite3.Connection, given: str) -> None:
-    """Leave the database of another program as it is.
+    """Leave the database of another program, or of another version of this one, as it is.
 
     Raises:
         DatabaseError: It is one.
@@ -105,6 +109,12 @@ def refuse_foreign(connection: sqlite3.Connection, given: str) -> None:
             " for threads."
         )
         raise DatabaseError(msg)
+    version = 0
+    if SCHEMA in names:
+        version = connection.execute(f"SELECT max(version) FROM {SCHEMA}").fetchone()[0] or 0
+    used = "loopwright_journal" in names and SCHEMA not in names
+    if why := refusal(version, used=used):
+        raise DatabaseError(why)
 
 
 def make_folder(folder: Path) -> None:

@@ -1,23 +1,19 @@
-"""LangGraph's SQLite saver, leaner: a row for what a node has written, compressed, saved together.
-
-What is read back is what LangGraph expects; what was saved row by row is read as well.
-"""
+"""LangGraph's SQLite saver: a row a task, compressed, on the file that was opened."""
 
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory, get_checkpoint_id
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ...state.errors import DatabaseError
+from ..base.hands import Hands
 from ..checkpoints.deflate import lean_serializer, next_version
-from ..checkpoints.line import Line
-from ..checkpoints.packed_writes import PACKED, Walk, Written, apart, packed, unpacked
+from ..checkpoints.packing import SQLITE, PackingSaver, Row, Step, unpacked
 from ..checkpoints.shared_values import COUNTERS
 from ..journal.sql import cause_of
 from .file import DatabaseFile
@@ -25,87 +21,28 @@ from .file import DatabaseFile
 _TABLES: Final = ("checkpoints", "writes")
 
 _LINE: Final = (
-    "WITH RECURSIVE line(id, parent, type, checkpoint, metadata) AS ("
-    "SELECT checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints"
+    "WITH RECURSIVE line(id, parent, metadata, depth) AS ("
+    "SELECT checkpoint_id, parent_checkpoint_id, metadata, 0 FROM checkpoints"
     " WHERE thread_id = :thread AND checkpoint_ns = :ns AND checkpoint_id = :id"
-    " UNION ALL SELECT c.checkpoint_id, c.parent_checkpoint_id, c.type, c.checkpoint, c.metadata"
+    " UNION ALL SELECT c.checkpoint_id, c.parent_checkpoint_id, c.metadata, line.depth + 1"
     " FROM line CROSS JOIN checkpoints c ON c.checkpoint_id = line.parent"
-    " WHERE c.thread_id = :thread AND c.checkpoint_ns = :ns"
-    ") SELECT id, type, checkpoint, metadata FROM line"
+    " WHERE c.thread_id = :thread AND c.checkpoint_ns = :ns AND line.depth < :most"
+    f") SELECT id, parent, json_extract(CAST(metadata AS TEXT), '$.{COUNTERS}') AS counted"
+    " FROM line ORDER BY depth"
 )
 _WRITES: Final = (
     "SELECT checkpoint_id, task_id, channel, type, value FROM writes"
-    " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id IN ({steps})"
-    " AND channel IN ({channels}) ORDER BY task_path, task_id, idx"
+    " WHERE thread_id = :thread AND checkpoint_ns = :ns"
+    " AND checkpoint_id IN (SELECT value FROM json_each(:steps))"
+    " AND channel IN (SELECT value FROM json_each(:channels))"
+    " ORDER BY task_path, task_id, idx"
 )
 
 
-class PackingSaver(SqliteSaver):
-    """LangGraph's SQLite saver with a row for each node that ended, not for each channel."""
-
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Save what a task wrote; see LangGraph.
-
-        What is written onto a checkpoint itself is saved again, and longer, with each addition:
-        that stays a row each, and so does what LangGraph replaces by its channel.
-        """
-        writes = packed(writes, task_id)
-        super().put_writes(config, writes, task_id, task_path)
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """A checkpoint with its writes; see LangGraph."""
-        saved = super().get_tuple(config)
-        return saved if saved is None else unpacked(saved)
-
-    def list(self, *args: Any, **options: Any) -> Iterator[CheckpointTuple]:
-        """Checkpoints, newest first; see LangGraph."""
-        yield from map(unpacked, super().list(*args, **options))
-
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """The values and writes that channels are made of; see LangGraph.
-
-        A checkpoint is read only where its metadata do not say that it holds none of them.
-        """
-        walk = Walk(channels)
-        if not get_checkpoint_id(config):
-            newest = self.get_tuple(config)
-            if newest is None:
-                return walk.found
-            config = newest.config
-        place, target = config["configurable"], get_checkpoint_id(config)
-        about = str(place["thread_id"]), place.get("checkpoint_ns", "")
-        with self.cursor(transaction=False) as cursor:
-            named = dict(zip(("thread", "ns", "id"), (*about, target), strict=True))
-            for step, kind, blob, metadata in cursor.execute(_LINE, named):
-                if not walk.goes_on(step):
-                    break
-                if step != target:
-                    counted = json.loads(metadata or "{}").get(COUNTERS, {})
-                    walk.back(step, counted, partial(self.serde.loads_typed, (kind, blob)))
-        return walk.told(self._written(about, walk))
-
-    def _written(self, about: tuple[str, str], walk: "Walk") -> "Written":
-        """What was written onto the checkpoints of a walk."""
-        steps, names = walk.steps, [*walk.found, PACKED]
-        written: Written = {step: [] for step in steps}
-        marks = {"steps": ", ".join("?" * len(steps)), "channels": ", ".join("?" * len(names))}
-        with self.cursor(transaction=False) as cursor:
-            found = cursor.execute(_WRITES.format(**marks), (*about, *steps, *names))
-            for step, task, channel, *value in found:
-                written[step] += apart(task, channel, self.serde.loads_typed(value))
-        return written
-
-
-class LeanSqliteSaver(PackingSaver):
+class LeanSqliteSaver(PackingSaver, SqliteSaver):
     """LangGraph's SQLite saver, packing and compressing; it can drop what a finished turn left."""
+
+    dialect = SQLITE
 
     def __init__(self, connection: sqlite3.Connection, file: DatabaseFile | None = None) -> None:
         """Save through this connection; it may be used from several threads.
@@ -113,19 +50,36 @@ class LeanSqliteSaver(PackingSaver):
         What may be saved says `lean_serializer`.
         """
         super().__init__(connection, serde=lean_serializer())
-        self._file = file
-        self.line = Line(self._together)
+        self.hands, self._file = Hands(1), file
 
-    @contextmanager
-    def _together(self) -> Iterator[None]:
-        """One transaction for all that the line does in a block."""
-        with self.lock:
-            try:
-                yield
-                self.conn.commit()
-            except BaseException:
-                self.conn.rollback()
-                raise
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """A checkpoint with its writes; see LangGraph."""
+        saved = super().get_tuple(config)
+        return saved and unpacked(saved)
+
+    def list(self, *args: Any, **options: Any) -> Iterator[CheckpointTuple]:
+        """Checkpoints, newest first; see LangGraph."""
+        yield from map(unpacked, super().list(*args, **options))
+
+    def select(self, sql: str, values: Mapping[str, Any]) -> Sequence[Row]:
+        """See PackingSaver."""
+        with self.cursor(transaction=False) as cursor:
+            cursor.row_factory = sqlite3.Row
+            return cursor.execute(sql, values).fetchall()
+
+    def line(self, about: Mapping[str, Any], channels: Sequence[str]) -> Sequence[Step]:
+        """See PackingSaver; what its counters name a checkpoint does not hold itself."""
+        return [
+            Step(row["id"], row["parent"], {*channels} - json.loads(row["counted"] or "{}").keys())
+            for row in self.select(_LINE, about)
+        ]
+
+    def written(
+        self, about: Mapping[str, Any], steps: Sequence[str], names: Sequence[str]
+    ) -> Sequence[Row]:
+        """See PackingSaver."""
+        lists = {"steps": json.dumps(steps), "channels": json.dumps(names)}
+        return self.select(_WRITES, {**about, **lists})
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
@@ -133,13 +87,8 @@ class LeanSqliteSaver(PackingSaver):
         if self._file is not None:
             self._file.check()
         try:
-            if self.line.is_here:
-                self.setup()
-                with closing(self.conn.cursor()) as cursor:
-                    yield cursor
-            else:
-                with super().cursor(transaction) as cursor:
-                    yield cursor
+            with super().cursor(transaction) as cursor:
+                yield cursor
         except sqlite3.OperationalError as error:
             msg = (
                 f"Nothing can be saved or read any more ({cause_of(error)}): make room, or see that"

@@ -150,10 +150,7 @@ def list_threads(
 
 def _summary(saver: BaseCheckpointSaver[Any], found: Found, locks: Locks) -> ThreadSummary | None:
     thread = found.thread_id
-    try:
-        saved = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
-    except ThreadBusy:  # a worker of an earlier version has it
-        return None
+    saved = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
     if saved is None:  # deleted since it was listed
         return None
     head = Head(saved)

@@ -27,6 +27,14 @@ _DOUBT: Final = (
     "SELECT 1 FROM loopwright_journal WHERE thread = ? AND kind = 'intent' AND state = 'claimed'"
 )
 
+_BLOBS: Final = "checkpoint_blobs"
+_UNUSED: Final = (
+    f"DELETE FROM {_BLOBS} b WHERE thread_id = ? AND NOT EXISTS (SELECT 1 FROM checkpoints c"
+    " WHERE c.thread_id = b.thread_id AND c.checkpoint_ns = b.checkpoint_ns"
+    " AND c.checkpoint -> 'channel_versions' ->> b.channel = b.version)"
+)
+"""Values that no checkpoint names any more."""
+
 _AT_ONCE: Final = 500
 """Rows that one statement names."""
 
@@ -50,19 +58,13 @@ class Rows:
         execute: Runs a statement of the transaction; see `journal.Tables.block`.
         saver: Reads in it.
         has: Whether there is a table of this name.
-        checkpoints: The table of checkpoints.
-        writes: The table of what tasks wrote.
-        alone: What more is set in a checkpoint that does without those before it.
-        leaves: Called with a thread and checkpoints that are about to go.
+        tables: Of checkpoints, of values beside them, if it has one, and of what tasks wrote.
     """
 
     execute: Execute
     saver: BaseCheckpointSaver[Any]
     has: Callable[[str], bool]
-    checkpoints: str = "checkpoints"
-    writes: str = "writes"
-    alone: str = ""
-    leaves: Callable[[str, Collection[str]], object] = lambda _thread, _gone: None
+    tables: Sequence[str] = ("checkpoints", "writes")
 
 
 class ThreadPruning:
@@ -86,17 +88,17 @@ class ThreadPruning:
         kept = keeps(_id(head), saved)
         self._cut_loose(thread, severed(kept, saved))
         gone = {one.id for one in saved} - kept
-        self._rows.leaves(thread, gone)
         self._remove(thread, kept, gone)
         removed = self._forget_inner(thread, min(kept)) + len(gone)
+        if _BLOBS in self._rows.tables:
+            self._run(_UNUSED, thread)
         if OURS & head.saved.checkpoint["channel_versions"].keys():
             removed += self._forget_calls(thread, kept)
             removed += self._forget_results(thread)
         return removed > 0
 
     def _run(self, sql: str, *values: object) -> list[Any]:
-        tables = {"checkpoints": self._rows.checkpoints, "writes": self._rows.writes}
-        return self._rows.execute(sql.format(**tables), values)
+        return self._rows.execute(sql, values)
 
     def _head(self, thread: str) -> Head:
         """Where the thread stands, if it may be touched."""
@@ -114,7 +116,7 @@ class ThreadPruning:
 
     def _saved(self, thread: str) -> list[Saved]:
         rows = self._run(
-            "SELECT checkpoint_id, parent_checkpoint_id, metadata FROM {checkpoints}"
+            "SELECT checkpoint_id, parent_checkpoint_id, metadata FROM checkpoints"
             " WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id",
             thread,
         )
@@ -146,22 +148,22 @@ class ThreadPruning:
                 raise LeftError(_FOREIGN)
             metadata = dict(saved.metadata)
             counted = {k: v for k, v in metadata.pop(COUNTERS, {}).items() if k not in filled}
-            kind, blob = self._saver.serde.dumps_typed(saved.checkpoint)
-            told = {**metadata, **({COUNTERS: counted} if counted else {})}
+            told: Any = {**metadata, **({COUNTERS: counted} if counted else {})}
+            checkpoint = saved.checkpoint
+            self._saver.put(_place(thread), checkpoint, told, checkpoint["channel_versions"])
             self._run(
-                "UPDATE {checkpoints} SET parent_checkpoint_id = NULL, type = ?, checkpoint = ?,"
-                f" metadata = ?{self._rows.alone}"
+                "UPDATE checkpoints SET parent_checkpoint_id = NULL"
                 " WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
-                kind, blob, json.dumps(told, ensure_ascii=False).encode("utf-8", "ignore").decode(),
                 thread, name,
             )  # fmt: skip
 
     def _remove(self, thread: str, kept: set[str], gone: set[str]) -> None:
         own = " WHERE thread_id = ? AND checkpoint_ns = ''"
-        self._delete("{checkpoints}" + own, [thread], "checkpoint_id", gone)
-        written = self._run("SELECT DISTINCT checkpoint_id FROM {writes}" + own, thread)
+        self._delete("checkpoints" + own, [thread], "checkpoint_id", gone)
+        writes = self._rows.tables[-1]
+        written = self._run(f"SELECT DISTINCT checkpoint_id FROM {writes}{own}", thread)
         lost = {row["checkpoint_id"] for row in written} - kept
-        self._delete("{writes}" + own, [thread], "checkpoint_id", lost)
+        self._delete(f"{writes}{own}", [thread], "checkpoint_id", lost)
 
     def _delete(
         self, where: str, values: Sequence[object], column: str, gone: Collection[object]
@@ -175,7 +177,7 @@ class ThreadPruning:
     def _forget_inner(self, thread: str, oldest: str) -> int:
         """Remove what tasks saved in steps before the oldest checkpoint that stays."""
         found = self._run(
-            "SELECT checkpoint_ns AS place, max(checkpoint_id) AS newest FROM {checkpoints}"
+            "SELECT checkpoint_ns AS place, max(checkpoint_id) AS newest FROM checkpoints"
             " WHERE thread_id = ? AND checkpoint_ns <> '' GROUP BY checkpoint_ns",
             thread,
         )
@@ -183,7 +185,7 @@ class ThreadPruning:
             row["place"] for row in found
             if row["newest"] < oldest and _TASK in row["place"].partition("|")[0]
         ]  # fmt: skip
-        for table in ("{checkpoints}", "{writes}"):
+        for table in self._rows.tables:
             self._delete(f"{table} WHERE thread_id = ?", [thread], "checkpoint_ns", gone)
         return len(gone)
 

@@ -5,11 +5,11 @@ rests. Only steps of the thread's own graph end a turn or begin one. A question 
 node has asked it: until then nobody could answer, and whatever else the step does goes on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 
 from ..checkpoints.head import Head
@@ -57,12 +57,12 @@ class Standings:
         self._asked: dict[str, tuple[int | None, str]] = {}
 
     def put(
-        self, thread: str, place: str, checkpoint: Mapping[str, Any], token: int | None
+        self, thread: str, place: str, checkpoint: Checkpoint, token: int | None
     ) -> Moved | None:
         """A checkpoint is saved, under the lease with this token."""
         if place:
             return self._goes_on(thread, token)
-        head = Head(CheckpointTuple(RunnableConfig(), checkpoint, {}))  # type: ignore[arg-type]  # as savers are given it
+        head = Head(CheckpointTuple(RunnableConfig(), checkpoint, {}))
         asker, step = self._asked.get(thread, (None, ""))
         if asker == token and str(checkpoint["id"]) <= step:
             # Checkpoints wait for those before them to be saved, what is written onto them not.

@@ -404,7 +404,9 @@ async def seen_elsewhere(server: Any) -> dict[str, Any]:
 def saved(database):
     """Tables of a database that are not empty; of the journal the kinds of its rows."""
     with closing(sqlite3.connect(database)) as opened:
-        tables = {name for (name,) in opened.execute(TABLES)} - {"store_migrations"}
+        tables = {name for (name,) in opened.execute(TABLES)} - {
+            "store_migrations", "loopwright_schema",
+        }  # fmt: skip
         kinds = opened.execute("SELECT DISTINCT kind FROM loopwright_journal").fetchall()
         tables.discard("loopwright_journal")
         full = {name for name in tables if opened.execute(f"SELECT 1 FROM {name}").fetchone()}

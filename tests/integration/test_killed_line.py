@@ -1,4 +1,4 @@
-"""SIGKILL around the line in which Postgres is written: what was told is saved, nothing doubles."""
+"""SIGKILL while writes wait for their checkpoint: what was told is saved, nothing doubles."""
 
 import operator
 import os
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.postgres
 
 GO = {"messages": [("user", "Look, then pay.")]}
 WINDOWS = range(1, 8, 2)
-"""At which of the jobs that a run leaves in the line it is killed."""
+"""At which of the writes that wait for their checkpoint it is killed."""
 
 RETURNED = """
 import os, signal, sys
@@ -40,22 +40,21 @@ for name, graph in GRAPHS.items():
 LEFT = """
 import os, signal, sys
 from loopwright import open_durability
-from loopwright.store.checkpoints import line
+from loopwright.store.postgres import joins
 from integration.test_killed_line import GO, paying
 from support.toy_graphs import on
 
-line._PATIENCE = line._LONGEST = 600.0  # for this one the window stays open
-put = line.Line._put
+joins._PATIENCE = 600.0  # for this one the window stays open
+add = joins.Joins.add
 
 def runs(left):
-    def dying(self, job):
+    def dying(self, *given):
         nonlocal left
-        put(self, job)
-        if job.waits and job.company.leaves:
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-    line.Line._put = dying
+        add(self, *given)
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    joins.Joins.add = dying
     name = f"left {left}"
     kept = open_durability(sys.argv[1], lease=1.0)
     paying(kept, sys.argv[2] + name).invoke(GO, on(name))
@@ -139,7 +138,7 @@ def test_what_invoke_has_returned_is_saved(postgres_url, tmp_path):
     assert (tmp_path / "paid").read_text() == "paid\n"
 
 
-def test_what_was_left_in_the_line_is_done_again_and_a_write_is_not(postgres_url, tmp_path):
+def test_what_waited_for_its_checkpoint_is_done_again_and_a_write_is_not(postgres_url, tmp_path):
     paid = tmp_path / "paid "
     run(LEFT, tmp_path, postgres_url, str(paid), *map(str, WINDOWS))
     cut = 0

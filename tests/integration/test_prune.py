@@ -115,7 +115,7 @@ def asked(url, sql):
             rows = database.execute(sql).fetchall()
             database.commit()
             return rows
-    own = re.sub(r"\b(checkpoints|writes)\b", r"loopwright_\1", sql)
+    own = re.sub(r"\bwrites\b", "checkpoint_writes", sql)
     with psycopg.connect(url, autocommit=True) as connection:
         return connection.execute(own).fetchall()
 
@@ -635,7 +635,9 @@ TABLES = {
     "checkpoints": "thread_id", "writes": "thread_id", "loopwright_journal": "thread",
     "loopwright_turns": "thread", "store": "prefix",
 }  # fmt: skip
-OF_POSTGRES = {"loopwright_threads": "name", "loopwright_waiting": "name"}
+OF_POSTGRES = {
+    "loopwright_threads": "name", "loopwright_waiting": "name", "checkpoint_blobs": "thread_id",
+}  # fmt: skip
 
 
 def tables_with(url, name):

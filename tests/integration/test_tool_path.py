@@ -28,6 +28,7 @@ from loopwright.prompts.prompt import read_json
 from loopwright.state.calls import TRANSITIONS
 from loopwright.state.records import unpacked
 from support import paying
+from support.elsewhere import ElsewhereSaver
 from support.mcp_servers import stdio
 from support.scripts import call, failed, passed, plan, report, todo
 
@@ -380,8 +381,10 @@ def test_calls_that_are_recorded_in_memory_only_say_so_once(tmp_path):
         graph.invoke(DO_IT, THREAD)
         return unpacked(graph.get_state(THREAD).values).get("warnings", [])
 
+    with pytest.warns(UserWarning, match="is not known"):
+        assert warnings(checkpointer=ElsewhereSaver()) == [NOT_RECORDED]
     with closing(sqlite3.connect(tmp_path / "s.db", check_same_thread=False)) as connection:
-        assert warnings(checkpointer=SqliteSaver(connection)) == [NOT_RECORDED]
+        assert warnings(checkpointer=SqliteSaver(connection)) == [], "its journal is beside it"
     assert warnings() == [], "a saver in memory promises nothing"
     with open_durability(f"sqlite:///{tmp_path / 't.db'}") as durability:
         assert warnings(durability=durability, checkpointer=None) == []

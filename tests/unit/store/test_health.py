@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from loopwright import DatabaseError, open_durability
+from loopwright.store.base.version import VERSION
 from loopwright.store.health import findings
 from loopwright.store.postgres import health
-from loopwright.store.postgres.schema import VERSION
 from loopwright.text.units import span
 
 

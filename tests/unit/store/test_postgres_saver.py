@@ -1,13 +1,12 @@
 """Threads in PostgreSQL: what is read back is what LangGraph's own savers give, in fewer rows."""
 
 import asyncio
-import copy
 import sqlite3
 from contextlib import closing
 
 import psycopg
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.types import ERROR
@@ -16,9 +15,7 @@ from langgraph.graph import START
 
 from loopwright import open_durability
 from loopwright.run.graph import LoopBuilder
-from loopwright.store.checkpoints import line
-from loopwright.store.checkpoints.threaded import ThreadedSaver
-from loopwright.store.postgres.saver import KEEP_WRITTEN
+from loopwright.store.postgres import joins
 from support.drawn import drawn, told, updates, without_names
 from support.toy_graphs import ToyState, asker, greeter, hello, on
 
@@ -45,41 +42,34 @@ def rows(durability, sql, *values):
         return [tuple(row.values()) for row in cursor.execute(sql, values).fetchall()]
 
 
-def alone(saver):
-    """One that saves each thing alone."""
-    twin = copy.copy(saver.inner)
-    twin.lined = frozenset()
-    return ThreadedSaver(twin, saver.locks)
-
-
 @pytest.mark.parametrize("where", ["durability", "bounced"])
-@pytest.mark.parametrize("lined", [True, False])
-@settings(max_examples=8, deadline=None)
+@pytest.mark.parametrize("joined", [True, False])
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=st.lists(updates, min_size=1, max_size=5))
-def test_a_thread_tells_of_itself_what_langgraphs_saver_would(request, where, lined, steps):
-    """Also where every write comes alone, so that nothing is folded."""
+def test_a_thread_tells_of_itself_what_langgraphs_saver_would(
+    request, where, joined, steps, monkeypatch
+):
+    """Also where what a task wrote is saved before its checkpoint comes."""
+    monkeypatch.setattr(joins, "_PATIENCE", 10.0 if joined else 0.0)
     saver = request.getfixturevalue(where).checkpointer
     saver.delete_thread("t")
-    found = told(saver if lined else alone(saver), steps)
+    found = told(saver, steps)
     with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
         meant = told(SqliteSaver(connection), steps)
     for mine, theirs in zip(found, meant, strict=True):
         assert without_names(mine) == without_names(theirs)
 
 
-def test_a_superstep_is_one_row(durability, monkeypatch):
-    monkeypatch.setattr(line, "_PATIENCE", 10.0)  # this machine may be slow
-    monkeypatch.setattr(line, "_LONGEST", 10.0)
+def test_a_superstep_is_two_rows(durability, monkeypatch):
+    monkeypatch.setattr(joins, "_PATIENCE", 10.0)  # this machine may be slow
     steps = [{"messages": [AIMessage("x", id=str(n))], "plain": "p"} for n in range(10)]
     graph = drawn(steps).compile(durability.checkpointer)
     graph.invoke({"messages": [HumanMessage("hi", id="h")]}, on("rows"))
-    ((checkpoints,),) = rows(
-        durability, "SELECT count(*) FROM loopwright_checkpoints WHERE thread_id = 'rows'"
-    )
-    ((writes,),) = rows(
-        durability, "SELECT count(*) FROM loopwright_writes WHERE thread_id = 'rows'"
-    )
-    assert (checkpoints, writes) == (12, 1), "the question alone led to no checkpoint"
+    for table in ("checkpoints", "checkpoint_writes"):
+        sql = f"SELECT count(*) FROM {table} WHERE thread_id = 'rows'"
+        assert rows(durability, sql) == [(12,)]
 
 
 def test_values_are_found_without_reading_the_checkpoints_between(durability, monkeypatch):
@@ -94,21 +84,6 @@ def test_values_are_found_without_reading_the_checkpoints_between(durability, mo
     )
     assert len(graph.get_state(on("long")).values["messages"]) == 251
     assert len(read) < 70
-
-
-def test_what_was_written_onto_a_checkpoint_outlives_what_came_of_it(durability):
-    saver = durability.checkpointer
-    steps = [{"messages": [AIMessage(name, id=name)], "log": [name]} for name in "abc"]
-    drawn(steps).compile(saver).invoke({"messages": [HumanMessage("hi", id="h")]}, on("fold"))
-    *gone, parent = [*saver.list(on("fold", checkpoint_ns=""))][:4]
-    names = [one.config["configurable"]["checkpoint_id"] for one in gone]
-    assert len(saver.get_tuple(parent.config).pending_writes) > 1
-    with saver.cursor() as cursor:
-        cursor.execute(KEEP_WRITTEN, {"thread": "fold", "ns": "", "gone": names})
-        sql = "DELETE FROM loopwright_checkpoints WHERE thread_id = 'fold'"
-        cursor.execute(f"{sql} AND checkpoint_id = ANY(%s)", [names])
-    assert saver.get_tuple(parent.config) == parent
-    assert [*saver.list(parent.config)] == [parent]
 
 
 def test_what_fails_in_the_middle_is_not_saved_at_all(durability):
@@ -132,7 +107,8 @@ def test_scratch_of_the_named_nodes_goes_and_nothing_else(durability):
             written = saver.put(place, saved.checkpoint, saved.metadata, {})
             saver.put_writes(written, [("log", ["x"])], "00000000-0000-0000-0000-000000000001")
     saver.forget_scratch("s", ["work"])
-    for table in ("loopwright_checkpoints", "loopwright_writes"):
+    saver.leave("s2")
+    for table in ("checkpoints", "checkpoint_writes"):
         left = set(rows(durability, f"SELECT DISTINCT thread_id, checkpoint_ns FROM {table}"))
         assert {name for thread, name in left if thread == "s"} == {"workers:a", "other:a", ""}
         assert {name for thread, name in left if thread == "s2"} == set(INNER)
@@ -188,7 +164,7 @@ async def test_many_runs_are_saved_together_and_apart(durability):
 def test_the_row_of_a_thread_says_where_it_stands(durability):
     graph = asker().compile(durability.checkpointer)
     graph.invoke(hello(), on("r"))
-    about = "bytes > 100 AND updated > now() - interval '1 minute' AND until IS NULL AS told"
+    about = "updated > now() - interval '1 minute' AND until IS NULL AS told"
     sql = f"SELECT state, {about} FROM loopwright_threads WHERE name = 'r'"
     assert rows(durability, sql) == [("asks", True)]
     assert "r" in durability.thread_ids()
@@ -219,19 +195,21 @@ def test_statements_are_prepared_where_the_connection_allows_it(postgres_url, bo
 
 
 @pytest.mark.parametrize("held", [True, False])
-async def test_what_was_written_beside_a_question_is_there_when_the_run_has_ended(durability, held):
-    """Also before the line would have saved it by itself."""
+async def test_what_was_written_beside_a_question_is_there_when_the_run_has_ended(
+    durability, held, monkeypatch
+):
+    """Also before it would have been saved by itself."""
+    monkeypatch.setattr(joins, "_PATIENCE", 10.0)
     saver, place = durability.checkpointer, on(f"beside {held}", checkpoint_ns="")
     let_go = durability.locks.take(place["configurable"]["thread_id"]) if held else None
     saved = await saver.aput(place, empty_checkpoint(), {}, {})
     await saver.aput_writes(saved, [("log", ["x"])], "00000000-0000-0000-0000-000000000001")
     if held:
-        assert len((await saver.aget_tuple(saved)).pending_writes) == 1
         await asyncio.to_thread(let_go)
+        found = "SELECT FROM checkpoint_writes WHERE thread_id = %s"
+        assert len(rows(durability, found, "beside True")) == 1
     else:
-        assert len(
-            rows(durability, "SELECT FROM loopwright_writes WHERE thread_id = %s", "beside False")
-        )
+        assert len((await saver.aget_tuple(saved)).pending_writes) == 1
 
 
 def test_a_graph_inside_that_has_no_task_of_its_own_remembers_its_steps(durability):

@@ -1,15 +1,13 @@
 """A row for each node that ended: what is read back is what LangGraph's own saver gives."""
 
 import sqlite3
-from typing import Any
 
-import pytest
 from hypothesis import given, settings, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from loopwright.store.checkpoints.packed_writes import PACKED
-from loopwright.store.sqlite.saver import PackingSaver
+from loopwright.store.checkpoints.packing import PACKED
+from loopwright.store.sqlite.saver import LeanSqliteSaver
 from support.drawn import drawn, told, updates, without_names
 from support.toy_graphs import on
 
@@ -18,28 +16,17 @@ def in_memory(kind: type[SqliteSaver]) -> SqliteSaver:
     return kind(sqlite3.connect(":memory:", check_same_thread=False))
 
 
-class Half(PackingSaver):
-    """One that packs only half of what it is given, as a thread of an older version has it."""
-
-    def put_writes(self, *given: Any, **about: Any) -> None:
-        """By turns as LangGraph does it."""
-        self.turns = 1 - getattr(self, "turns", 0)
-        saver: Any = super() if self.turns else super(PackingSaver, self)
-        saver.put_writes(*given, **about)
-
-
-@pytest.mark.parametrize("kind", [PackingSaver, Half])
 @settings(max_examples=8, deadline=None)
 @given(steps=st.lists(updates, min_size=1, max_size=5))
-def test_a_thread_tells_of_itself_what_langgraphs_saver_would(kind, steps):
-    found, meant = told(in_memory(kind), steps), told(in_memory(SqliteSaver), steps)
+def test_a_thread_tells_of_itself_what_langgraphs_saver_would(steps):
+    found, meant = told(in_memory(LeanSqliteSaver), steps), told(in_memory(SqliteSaver), steps)
     for mine, theirs in zip(found, meant, strict=True):
         assert without_names(mine) == without_names(theirs)
 
 
 def test_a_node_that_ended_is_one_row():
     steps = [{"messages": [AIMessage("x", id=name)], "plain": name, "log": [name]} for name in "ab"]
-    saver = in_memory(PackingSaver)
+    saver = in_memory(LeanSqliteSaver)
     told(saver, steps)
     rows = saver.conn.execute("SELECT task_id, channel FROM writes WHERE idx >= 0").fetchall()
     packed = [task for task, channel in rows if channel == PACKED]
@@ -49,7 +36,7 @@ def test_a_node_that_ended_is_one_row():
 
 def test_values_are_found_without_reading_the_checkpoints_between(monkeypatch):
     steps = [{"messages": [AIMessage("x", id=str(number))]} for number in range(250)]
-    saver = in_memory(PackingSaver)
+    saver = in_memory(LeanSqliteSaver)
     graph = drawn(steps).compile(saver)
     graph.invoke({"messages": [HumanMessage("hi", id="h")]}, on("t") | {"recursion_limit": 1000})
     read: list[str] = []

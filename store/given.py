@@ -1,0 +1,108 @@
+"""The journal and the locks of threads that a saver of LangGraph's saves, which somebody gave us.
+
+They stand in the saver's own database, so that every process that uses it has the same.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlencode
+from weakref import WeakKeyDictionary, finalize
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from ..state.errors import DatabaseError
+from .checkpoints.threaded import ThreadedSaver
+from .durability import Durability, open_durability
+
+_CONNECTIONS: Final = 4
+"""To Postgres, beside those of the saver."""
+
+_FILES: Final = "PRAGMA database_list"
+_REACHES: Final = ("host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "options")
+
+_opened: WeakKeyDictionary[BaseCheckpointSaver[Any], Durability] = WeakKeyDictionary()
+_opening = threading.Lock()
+
+
+def beside(saver: object) -> Callable[[], Durability] | None:
+    """What opens the database of a saver, by the first use; None where that is not known.
+
+    It blocks, and raises DatabaseError where the tables for it can neither be found nor made.
+    """
+    if not isinstance(saver, BaseCheckpointSaver):
+        return None
+    if _is_of(saver, "langgraph.checkpoint.sqlite.aio"):
+        return lambda: _open(saver, _async_sqlite_url(saver))
+    url = _url_of(saver)
+    return None if url is None else partial(_open, saver, url)
+
+
+def is_alone(saver: object) -> bool:
+    """Whether neither its database is known, nor that it is this process's own."""
+    if isinstance(saver, ThreadedSaver | InMemorySaver | SqliteSaver):
+        return False
+    return isinstance(saver, BaseCheckpointSaver) and beside(saver) is None
+
+
+def _open(saver: BaseCheckpointSaver[Any], url: str) -> Durability:
+    with _opening:
+        if (kept := _opened.get(saver)) is None:
+            kept = _opened[saver] = open_durability(url, connections=_CONNECTIONS)
+            finalize(saver, kept.close)
+        return kept
+
+
+def _url_of(saver: BaseCheckpointSaver[Any]) -> str | None:
+    if isinstance(saver, SqliteSaver):
+        with saver.lock:
+            file = _main_file(saver.conn.execute(_FILES).fetchall())
+        return f"sqlite:///{file}" if file else None
+    if _is_of(saver, "langgraph.checkpoint.postgres"):
+        return _postgres_url(getattr(saver, "conn", None))
+    return None
+
+
+def _is_of(saver: object, module: str) -> bool:
+    """Whether its class, or one it derives from, stands there; the module may be an extra."""
+    return any(base.__module__.startswith(module) for base in type(saver).__mro__)
+
+
+def _async_sqlite_url(saver: Any) -> str:
+    """Its connection has a thread of its own, which answers any event loop: a new one, too."""
+
+    async def files() -> Iterable[Any]:
+        async with saver.conn.execute(_FILES) as cursor:
+            rows: Iterable[Any] = await cursor.fetchall()
+            return rows
+
+    try:
+        return f"sqlite:///{_main_file(asyncio.run(files())) or ':memory:'}"
+    except ValueError as error:
+        msg = (
+            f"The connection of checkpointer= ({type(saver).__name__}) is not open: open it before"
+            " the first run, and close it after the last one."
+        )
+        raise DatabaseError(msg) from error
+
+
+def _main_file(files: Iterable[Any]) -> str:
+    return next((file for _, name, file in files if name == "main"), "")
+
+
+def _postgres_url(owner: Any) -> str | None:
+    """By which another connection reaches the database of a connection, or of a pool of them."""
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415 - an extra
+
+    found: Mapping[str, Any] = {}
+    if (info := getattr(owner, "info", None)) is not None:
+        found = {**info.get_parameters(), "password": info.password}
+    elif isinstance(named := getattr(owner, "conninfo", None), str):
+        given = getattr(owner, "kwargs", None)
+        found = {**conninfo_to_dict(named), **(given if isinstance(given, Mapping) else {})}
+    reaches = {name: found[name] for name in _REACHES if found.get(name)}
+    return f"postgresql:///?{urlencode(reaches)}" if reaches else None
