@@ -213,7 +213,7 @@ def _locked_by(options: BuildOptions, opened: Callable[[], Durability] | None) -
         return given
     if opened is not None:
         return lambda: opened().locks
-    return None if kept is None or options.get("checkpointer") is not None else lambda: kept.locks
+    return None if kept is None else lambda: kept.locks
 
 
 def outer_builder(

@@ -125,6 +125,7 @@ class Durability(AbstractContextManager["Durability"]):
         """Give out what this database brings; long results are kept as objects, if there are."""
         self.url, self.journal, self.locks = database.url, database.journal, database.locks
         self.checkpointer = ThreadedSaver(database.saver, self.locks, self._forget)
+        self.checkpointer.opened_by = self
         self.store: BaseStore = ThreadedStore(database.store)
         self.results, self._objects = objects and objects.url, objects
         if objects is not None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from weakref import WeakKeyDictionary, finalize
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -22,9 +22,11 @@ from .durability import Durability, open_durability
 _CONNECTIONS: Final = 4
 """To Postgres, beside those of the saver."""
 
+_CLOSED: Final = (
+    "The connection of checkpointer= is not open: open it before the graph is built, and close it"
+    " after the last run."
+)
 _FILES: Final = "PRAGMA database_list"
-_REACHES: Final = ("host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "options")
-
 _opened: WeakKeyDictionary[BaseCheckpointSaver[Any], Durability] = WeakKeyDictionary()
 _opening = threading.Lock()
 
@@ -36,6 +38,9 @@ def beside(saver: object) -> Callable[[], Durability] | None:
     """
     if not isinstance(saver, BaseCheckpointSaver):
         return None
+    if isinstance(saver, ThreadedSaver):
+        opened = saver.opened_by
+        return None if opened is None else lambda: opened
     if _is_of(saver, "langgraph.checkpoint.sqlite.aio"):
         return lambda: _open(saver, _async_sqlite_url(saver))
     url = _url_of(saver)
@@ -83,11 +88,7 @@ def _async_sqlite_url(saver: Any) -> str:
     try:
         return f"sqlite:///{_main_file(asyncio.run(files())) or ':memory:'}"
     except ValueError as error:
-        msg = (
-            f"The connection of checkpointer= ({type(saver).__name__}) is not open: open it before"
-            " the first run, and close it after the last one."
-        )
-        raise DatabaseError(msg) from error
+        raise DatabaseError(_CLOSED) from error
 
 
 def _main_file(files: Iterable[Any]) -> str:
@@ -99,10 +100,12 @@ def _postgres_url(owner: Any) -> str | None:
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415 - an extra
 
     found: Mapping[str, Any] = {}
+    if getattr(owner, "closed", False) is True:
+        raise DatabaseError(_CLOSED)
     if (info := getattr(owner, "info", None)) is not None:
-        found = {**info.get_parameters(), "password": info.password}
+        found = {**info.get_parameters(), "password": info.password or None}
     elif isinstance(named := getattr(owner, "conninfo", None), str):
         given = getattr(owner, "kwargs", None)
         found = {**conninfo_to_dict(named), **(given if isinstance(given, Mapping) else {})}
-    reaches = {name: found[name] for name in _REACHES if found.get(name)}
-    return f"postgresql:///?{urlencode(reaches)}" if reaches else None
+    reaches = {name: value for name, value in found.items() if isinstance(value, str | int)}
+    return f"postgresql:///?{urlencode(reaches, quote_via=quote)}" if reaches else None

@@ -85,7 +85,7 @@ THREADS_SQL: Final = (
 """The threads in the tables of its SQLite saver, newest first, and how the newest step is saved."""
 
 KIND_SQL: Final = (
-    "SELECT type FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
+    "SELECT type FROM checkpoints WHERE thread_id = :thread AND checkpoint_ns = ''"
     " ORDER BY checkpoint_id DESC LIMIT 1"
 )
 """How the newest step of a thread is saved there."""

@@ -46,6 +46,11 @@ def lean_serializer() -> EncryptedSerializer:
     return EncryptedSerializer(Deflate(), JsonPlusSerializer(allowed_msgpack_modules=None))
 
 
+def is_own(kind: str) -> bool:
+    """Whether a value of this type is written by `lean_serializer`."""
+    return kind.rpartition("+")[2] in (_ZLIB, _PLAIN)
+
+
 def next_version(current: str | None) -> str:
     """A channel's next version: shorter than LangGraph's, and greater than any before it.
 

@@ -55,7 +55,10 @@ class ThreadedSaver(Saver):
     Attributes:
         locks: what locks its threads, if that is not to be seen from the inner saver.
         forget: what else is known of a thread is dropped by this when the thread is deleted.
+        opened_by: the Durability that gave it out, if one did.
     """
+
+    opened_by: Any = None
 
     def __init__(
         self,

@@ -145,6 +145,7 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """See Database."""
+        self.saver.close()
         self.journal.close()
         self.locks.close()
         self._pool.close()

@@ -18,6 +18,9 @@ from ..base import langgraph_keys as keys
 _PATIENCE: Final = 0.02
 """Seconds until they are saved alone: another task of the step may take minutes."""
 
+_AGAIN: Final = 1.0
+"""Seconds until what could not be saved is tried again."""
+
 _IDLE: Final = 5.0
 """Seconds after which the thread that looks for them ends."""
 
@@ -41,7 +44,7 @@ class Writes(NamedTuple):
 
 class _Step:
     def __init__(self) -> None:
-        self.since, self.tried, self.lock = time.monotonic(), False, threading.Lock()
+        self.due, self.lock = 0.0, threading.Lock()
         self.writes: list[Writes] = []
 
 
@@ -57,7 +60,9 @@ class Joins:
     def add(self, onto: Place, writes: Writes) -> None:
         """Have them saved soon."""
         with self._changed:
-            self._steps.setdefault(onto, _Step()).writes.append(writes)
+            step = self._steps.setdefault(onto, _Step())
+            step.writes.append(writes)
+            step.due = time.monotonic() + _PATIENCE
             if self._thread is None or not self._thread.is_alive():  # as after a fork
                 self._thread = threading.Thread(
                     target=self._look, name="loopwright saver", daemon=True
@@ -80,10 +85,11 @@ class Joins:
                 if not step.writes:
                     self._steps.pop(onto, None)
 
-    def rest(self, thread: str) -> None:
-        """Save what waits of a thread."""
-        for onto in [onto for onto in tuple(self._steps) if onto[0] == thread]:
-            self._save_alone(onto)
+    def rest(self, thread: str | None = None) -> None:
+        """Save what waits of a thread, or of all."""
+        for onto in tuple(self._steps):
+            if thread in (onto[0], None):
+                self._save_alone(onto)
 
     def drop(self, thread: str) -> None:
         """Save what waits of a thread, or have it wait no more."""
@@ -104,10 +110,13 @@ class Joins:
                 if not self._steps and not self._changed.wait(_IDLE):
                     self._thread = None
                     return
-            time.sleep(_PATIENCE / 2)
-            late = time.monotonic() - _PATIENCE
-            for onto, step in tuple(self._steps.items()):
-                if step.since < late and not step.tried:
-                    step.tried = True
-                    with suppress(LoopwrightError):  # told to whoever saves the checkpoint
-                        self._save_alone(onto)
+                now = time.monotonic()
+                late = [onto for onto, step in self._steps.items() if step.due <= now]
+                if not late:
+                    first = min((step.due for step in self._steps.values()), default=now)
+                    self._changed.wait(first - now)
+                for onto in late:
+                    self._steps[onto].due = now + _AGAIN
+            for onto in late:
+                with suppress(LoopwrightError):  # told to whoever saves the checkpoint
+                    self._save_alone(onto)

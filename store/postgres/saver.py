@@ -7,7 +7,7 @@ those of the async saver belong to the one in which they were opened.
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, ClassVar, Final, TypeVar
 
 import psycopg
@@ -20,15 +20,16 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.postgres import PostgresSaver
 
-from ...state.errors import DatabaseError
+from ...state.errors import DatabaseError, LoopwrightError, ThreadIncompatible
 from ...state.records import RECORDS
 from ...text.canonical import storable, storable_json
 from ..base.hands import Hands
 from ..checkpoints.deflate import lean_serializer, next_version
-from ..checkpoints.packing import PackingSaver, Row, Step, unpacked
+from ..checkpoints.packing import PackingSaver, Row, Step, of_another, unpacked
 from ..journal.port import Fence
 from ..journal.sql import cause_of
 from ..threads.listing import GRAPH_KEY
+from .finding import OWNS
 from .joins import Joins, Place, Writes
 from .leases import told_lost
 from .pool import CUT, together
@@ -62,6 +63,10 @@ _WRITES: Final = (
     " AND channel = ANY(%(channels)s::text[]) ORDER BY task_path, task_id, idx"
 )
 _HOLDS: Final = f"SELECT {HOLDS}".replace("?", "%s")
+_OWNER: Final = (
+    f"SELECT EXISTS ({OWNS.replace('%s', '%(thread)s')}) AS own,"
+    " EXISTS (SELECT FROM checkpoints WHERE thread_id = %(thread)s) AS saved"
+)
 _FORGET_ROW: Final = "DELETE FROM loopwright_threads WHERE name = %s"
 
 
@@ -86,7 +91,7 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         """
         super().__init__(None, serde=lean_serializer())  # type: ignore[arg-type]  # see `_cursor`
         self._connect, self._holds, self._rows = connect, holds, ThreadRows()
-        self._joins = Joins(self._save_alone)
+        self._joins, self._own = Joins(self._save_alone), set[str]()
         self._here = threading.local()
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
@@ -116,6 +121,7 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         about: Any = storable_json(dict(metadata))
 
         onto = thread, space, str(place.get("checkpoint_id"))
+        self._check_owner(thread)
 
         def save() -> RunnableConfig:
             with self._joins.joined(onto) as joined, self._writing(thread, space) as move:
@@ -140,10 +146,22 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         place = given["configurable"]
         thread, space = place["thread_id"], place["checkpoint_ns"]
         onto, mine = (thread, space, place["checkpoint_id"]), Writes(writes, task_id, task_path)
-        if mine.leads_on:
+        # Who holds a lease saves what waits before it lets go; others may leave at any time.
+        if mine.leads_on and self._holds(thread, space) is not None:
             self._joins.add(onto, mine)
-        else:
-            self._save_alone(onto, [mine])
+            return
+        with self._joins.joined(onto) as waiting:
+            self._save_alone(onto, [*waiting, mine])
+
+    def _check_owner(self, thread: str) -> None:
+        """See that a thread is not another saver's, which could not read on in it."""
+        if thread in self._own:
+            return
+        (row,) = self.select(_OWNER, {"thread": thread})
+        if row["own"]:
+            self._own.add(thread)
+        elif row["saved"]:
+            raise ThreadIncompatible(of_another(thread))
 
     def _save_alone(self, onto: Place, saved: Sequence[Writes]) -> None:
         names = zip(("thread_id", "checkpoint_ns", "checkpoint_id"), onto, strict=True)
@@ -166,10 +184,21 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         """A thread is about to be let go: what is under way is saved."""
         self._joins.drop(storable(thread))
 
+    def close(self) -> None:
+        """Save what is under way; the connections are the pool's to close."""
+        with suppress(LoopwrightError):
+            self._joins.rest()
+
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """A checkpoint with its writes; see LangGraph."""
+        """A checkpoint with its writes; see LangGraph.
+
+        Raises:
+            ThreadIncompatible: Another saver has begun the thread.
+        """
         given = _storable(config)
-        self._joins.rest(given["configurable"]["thread_id"])
+        thread = given["configurable"]["thread_id"]
+        self._check_owner(thread)
+        self._joins.rest(thread)
         return _again(lambda: super(LeasedPostgresSaver, self).get_tuple(given))
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
@@ -187,6 +216,7 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         with self._cursor() as cursor:
             cursor.execute(_FORGET_ROW, [thread])
         self._rows.forget(thread)
+        self._own.discard(thread)
 
     def forget_scratch(self, thread_id: str, nodes: Iterable[str]) -> None:
         """Delete the checkpoints of subgraphs that ran inside these nodes of a thread.

@@ -12,9 +12,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
 from ...state.errors import DatabaseError
-from ..base.langgraph_keys import KIND_SQL, THREADS_SQL
+from ..base.langgraph_keys import THREADS_SQL
 from ..base.version import VERSION
-from ..checkpoints.shared_values import OURS
+from ..checkpoints.deflate import is_own
 from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..journal.sqlite_tables import SqliteTables, is_sqlite_race
 from ..journal.tables import Execute
@@ -76,7 +76,7 @@ class SqliteDatabase:
         with self.saver.cursor(transaction=False) as cursor:
             rows = cursor.execute(THREADS_SQL).fetchall()
             sizes = dict(cursor.execute(_SIZES).fetchall()) if largest else {}
-        names = (name for name, kind, _ in rows if self._is_ours(name, kind))
+        names = (name for name, kind, _ in rows if is_own(kind))
         found = [Found(name, bytes=sizes.get(name)) for name in islice(names, wanted.among)]
         if largest:
             found.sort(key=lambda one: one.bytes or 0, reverse=True)
@@ -84,17 +84,8 @@ class SqliteDatabase:
 
     def owns(self, thread: str) -> bool:
         """See Database."""
-        with self.saver.cursor(transaction=False) as cursor:
-            (kind,) = cursor.execute(KIND_SQL, [thread]).fetchone() or (None,)
-        return kind is not None and self._is_ours(thread, kind)
-
-    def _is_ours(self, thread: str, kind: str) -> bool:
-        """Whether its newest checkpoint is this saver's, or of a graph of this package."""
-        if "+" in kind:  # LangGraph's own saver wraps nothing
-            return True
-        place = {"thread_id": thread, "checkpoint_ns": ""}
-        saved = self.saver.get_tuple({"configurable": place})
-        return saved is not None and bool(OURS & saved.checkpoint["channel_versions"].keys())
+        kind = self.saver.kind_of(thread)
+        return kind is not None and is_own(kind)
 
     def prunable(self) -> list[str]:
         """See Database."""

@@ -8,11 +8,14 @@ from typing import Annotated
 import psycopg
 import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.serde.base import CipherProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
-from loopwright import DatabaseError, ThreadNotFound, open_durability
+from loopwright import DatabaseError, ThreadIncompatible, ThreadNotFound, open_durability
 from loopwright.store.base.version import VERSION
 from loopwright.store.health import findings
 from support.toy_graphs import greeter, hello, on
@@ -91,3 +94,32 @@ def foreign():
     builder.add_node("one", lambda _: {"said": ["one"]})
     builder.add_edge(START, "one")
     return builder
+
+
+class Sealed(CipherProtocol):
+    """Stands for the encryption of another program."""
+
+    def encrypt(self, plaintext):
+        return "aes", plaintext[::-1]
+
+    def decrypt(self, ciphername, ciphertext):
+        return ciphertext[::-1]
+
+
+@pytest.mark.parametrize("serde", [JsonPlusSerializer(), EncryptedSerializer(Sealed())])
+def test_a_thread_of_another_saver_in_the_same_file_is_refused_and_stays_readable(tmp_path, serde):
+    """Also one that a graph of this package has run there."""
+    path = str(tmp_path / "t.db")
+    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
+        theirs = greeter().compile(SqliteSaver(connection, serde=serde))
+        theirs.invoke(hello(), on("theirs"))
+        with open_durability(f"sqlite:///{path}") as kept:
+            graph = greeter().compile(kept.checkpointer)
+            graph.invoke(hello(), on("mine"))
+            assert kept.thread_ids() == [one.thread_id for one in kept.threads()] == ["mine"]
+            with pytest.raises(ThreadIncompatible, match="Another saver keeps the thread 'theirs'"):
+                graph.invoke(hello(), on("theirs"))
+            kept.prune(keep="latest")
+            with pytest.raises(ThreadNotFound):
+                kept.dismiss("theirs")
+        assert theirs.invoke(hello(), on("theirs"))["outcome"] == {"status": "complete"}
