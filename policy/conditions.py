@@ -11,6 +11,8 @@ from decimal import Decimal
 from itertools import chain
 from typing import Final, NamedTuple
 
+from ..text.synonyms import synonyms_of
+
 Value = str | Decimal
 """A word of a list, or a number."""
 
@@ -18,10 +20,8 @@ YES_NO: Final = ("yes", "no")
 COMPARED: Final = ("below", "equal", "above")
 """What one number can be to another."""
 
-_BOUND: Final = re.compile(
-    r"(?:(at least|至少|at most|不超过|above|超过|below|低于|exactly|正好)\s*)?(-?\d+(?:\.\d+)?)"
-)
-_AND: Final = re.compile(r"\s+and\s+|\s*且\s*")
+_BOUND: Final = re.compile(r"(\D*?)\s*(-?\d+(?:\.\d+)?)")
+_WORDS: Final = ("at least", "at most", "above", "below", "exactly")
 _SHAPE: Final = "such as `at most 14`, `above 14 and below 30`, `at least 5` or `7`"
 
 
@@ -77,13 +77,15 @@ def read_interval(text: str) -> Interval:
     Raises:
         ConditionError: They are no such words, or speak of no number.
     """
-    found = Interval()
-    for part in _AND.split(text.strip()):
+    found, others = Interval(), synonyms_of("range")
+    joints = "".join(rf"|\s*{re.escape(word)}\s*" for word in others if others[word] == "and")
+    for part in re.split(rf"\s+and\s+{joints}", text.strip()):
         bound = _BOUND.fullmatch(part.strip())
-        if bound is None:
+        word = bound and (others.get(bound[1]) or bound[1] or "exactly")
+        if bound is None or word not in _WORDS:
             msg = f"{text!r} is no range of numbers: write words {_SHAPE}"
             raise ConditionError(msg)
-        found = _within(found, bound[1] or "exactly", Decimal(bound[2]), text)
+        found = _within(found, word, Decimal(bound[2]), text)
     if found.empty:
         msg = f"no number is {text!r}"
         raise ConditionError(msg)
@@ -92,15 +94,15 @@ def read_interval(text: str) -> Interval:
 
 def _within(known: Interval, word: str, number: Decimal, text: str) -> Interval:
     low, high, low_in, high_in = known.low, known.high, known.low_in, known.high_in
-    lower = word in ("at least", "至少", "above", "超过", "exactly", "正好")
-    upper = word in ("at most", "不超过", "below", "低于", "exactly", "正好")
+    lower = word in ("at least", "above", "exactly")
+    upper = word in ("at most", "below", "exactly")
     if (lower and low is not None) or (upper and high is not None):
         msg = f"{text!r} has two bounds on one side: keep one"
         raise ConditionError(msg)
     if lower:
-        low, low_in = number, word not in ("above", "超过")
+        low, low_in = number, word != "above"
     if upper:
-        high, high_in = number, word not in ("below", "低于")
+        high, high_in = number, word != "below"
     return Interval(low, high, low_in, high_in)
 
 

@@ -193,7 +193,7 @@ class PromptManager:
 def read_language(folder: Path) -> str:
     """Learn a language from a folder of its name, which is given back.
 
-    It holds what `prompts/core/en` does: a template a role, `sentences.md`, `empty_phrases.md`.
+    It holds what `prompts/core/en` does: a template a role, `sentences.md` and lists of words.
     What it leaves out is told in English.
 
     Raises:

@@ -23,6 +23,7 @@ from pydantic.alias_generators import to_camel
 
 from ..text.canonical import storable
 from ..text.empty_phrases import says_nothing
+from ..text.synonyms import synonyms_of
 from ..text.told import say
 
 TaskStatus = Literal[
@@ -32,23 +33,6 @@ TaskStatus = Literal[
 STATUSES: Final[frozenset[str]] = frozenset(get_args(TaskStatus))
 FINISHED: Final[frozenset[str]] = frozenset({"completed", "skipped"})
 """Of tasks that are done, or were found to need no doing."""
-
-_STATUS_ALIASES: Final[dict[str, str]] = {
-    "executing": "in_progress",
-    "running": "in_progress",
-    "todo": "pending",
-    "open": "pending",
-    "done": "completed",
-    "complete": "completed",
-    "success": "completed",
-    "error": "failed",
-    "canceled": "cancelled",
-    "待办": "pending", "待处理": "pending", "未开始": "pending", "等待中": "pending",
-    "进行中": "in_progress", "执行中": "in_progress", "处理中": "in_progress",
-    "已完成": "completed", "完成": "completed", "成功": "completed",
-    "失败": "failed", "已失败": "failed", "跳过": "skipped", "已跳过": "skipped",
-    "取消": "cancelled", "已取消": "cancelled", "受阻": "blocked", "阻塞": "blocked",
-}  # fmt: skip
 
 _SHOWN: Final = 80
 
@@ -89,7 +73,7 @@ def _squashed(text: str) -> str:
 
 def read_status(value: object) -> object:
     """Map a status as models write it to the vocabulary; anything else comes back as it is."""
-    return read_word(value, STATUSES, _STATUS_ALIASES)
+    return read_word(value, STATUSES, synonyms_of("status"))
 
 
 def may_change(old: TaskStatus, new: TaskStatus) -> bool:
@@ -113,9 +97,11 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-_FLAGS: Final = {"是": "true", "真": "true", "否": "false", "假": "false"}
+def _read_flag(value: object) -> object:
+    return read_word(value, ("true", "false"), synonyms_of("flag"))
 
-Flag = Annotated[bool, BeforeValidator(lambda value: read_word(value, ("true", "false"), _FLAGS))]
+
+Flag = Annotated[bool, BeforeValidator(_read_flag)]
 Text = Annotated[str, BeforeValidator(_text)]
 Texts = Annotated[list[Text], BeforeValidator(listed)]
 Id = Annotated[str, BeforeValidator(_text), Field(max_length=200)]
@@ -208,17 +194,12 @@ class TodoStatus(Contract):
 NextAction = Literal["continue", "complete", "skip", "retry"]
 
 _ACTIONS: Final[frozenset[str]] = frozenset(get_args(NextAction))
-_ACTION_ALIASES: Final = {
-    "completed": "complete", "done": "complete", "finish": "complete", "finished": "complete",
-    "skipped": "skip", "继续": "continue", "完成": "complete", "已完成": "complete", "跳过": "skip",
-    "重试": "retry", "重做": "retry",
-}  # fmt: skip
 
 
 def _read_action(value: object) -> object:
     if isinstance(value, str) and not value.strip():
         return None
-    return read_word(value, _ACTIONS, _ACTION_ALIASES)
+    return read_word(value, _ACTIONS, synonyms_of("next action"))
 
 
 class ExecutorResponse(Contract):

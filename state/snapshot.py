@@ -33,7 +33,7 @@ TARGET_SHARE: Final = 0.8
 class Fact(Contract):
     """One fact."""
 
-    text: Text = Field(min_length=1, description="The fact, in the words of its sources.")
+    text: Text = Field(min_length=1, description="Words of one source, copied letter by letter.")
     sources: Texts = Field(alias="from", description="Ids of the messages that say so.")
 
 

@@ -1,4 +1,4 @@
-"""Answers that say nothing, such as `Done.`, 任务已完成 or `Fertig.`, in whatever language.
+"""Answers that say nothing, such as `Done.` or `Fertig.`, in whatever language.
 
 The phrases stand beside the prompts, in `prompts/core/<language>/empty_phrases.md`. An answer may
 come in another language than it was asked for, so those of all languages count. Only an answer

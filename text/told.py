@@ -1,7 +1,7 @@
 """What a model is told beside its prompt: sentences of `prompts/core/<language>/sentences.md`.
 
 `say` speaks the language of the run, which each node notes when it begins. What a language lacks
-is said in English. A language is a folder; the phrases in it that say nothing are read with it.
+is said in English. A language is a folder; the lists of words in it are read with it.
 """
 
 import re
@@ -12,11 +12,11 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
-from . import empty_phrases
+from . import empty_phrases, synonyms
 
 ENGLISH: Final = "en"
 FILE: Final = "sentences.md"
-FILES: Final = frozenset({FILE, empty_phrases.FILE})
+FILES: Final = frozenset({FILE, empty_phrases.FILE, synonyms.FILE})
 """What stands in the folder of a language beside its templates."""
 LANGUAGE: Final[ContextVar[str]] = ContextVar("loopwright_language", default=ENGLISH)
 
@@ -40,12 +40,15 @@ SENTENCES: Final[dict[str, Mapping[str, str]]] = {}
 
 
 def learn(language: str, folder: Traversable | Path) -> None:
-    """Take what the folder of a language holds for `say`, and its phrases that say nothing."""
+    """Take what the folder of a language holds for `say`, and its lists of words."""
     said, empty = folder.joinpath(FILE), folder.joinpath(empty_phrases.FILE)
+    others = folder.joinpath(synonyms.FILE)
     if said.is_file():
         SENTENCES[language] = read_sentences(said.read_text(encoding="utf-8"))
     if empty.is_file():
         empty_phrases.learn_phrases(language, empty.read_text(encoding="utf-8"))
+    if others.is_file():
+        synonyms.learn_synonyms(others.read_text(encoding="utf-8"))
 
 
 def _learn_all() -> None:
