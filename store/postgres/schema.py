@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from ...state.errors import DatabaseError
 from ...text.canonical import storable
-from ..base.version import VERSION, refusal
 from ..journal.port import Fence
+from ..journal.tables import VERSION, refusal
 
 LOST: Final = "LW001"
 """The SQLSTATE of what is not written because the lease is another's by now."""

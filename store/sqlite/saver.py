@@ -12,8 +12,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ...state.errors import DatabaseError
 from ..base.hands import Hands
-from ..checkpoints.deflate import lean_serializer, next_version
-from ..checkpoints.packing import SQLITE, PackingSaver, Row, Step, unpacked
+from ..checkpoints.packing import SQLITE, PackingSaver, Row, Step, lean_serializer, unpacked
 from ..checkpoints.shared_values import COUNTERS
 from ..journal.sql import cause_of
 from .file import DatabaseFile
@@ -95,10 +94,6 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
                 " the database may be written, then resume the thread."
             )
             raise DatabaseError(msg) from error
-
-    def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
-        """A channel's next version; see `next_version`."""
-        return next_version(current)
 
     def forget_scratch(self, thread_id: str, nodes: Iterable[str]) -> None:
         """Delete the checkpoints of subgraphs that ran inside these nodes of a thread.
