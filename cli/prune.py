@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from ..state.environment import stated
 from ..state.errors import DatabaseError, SettingsError
-from ..store.threads.what_stays import Pruned
+from ..store.threads.pruning import Pruned
 from ..text.units import plural, size_text
 from .settings import Settings, age_of, thread_named
 from .terminal import Code, Output, clean

@@ -20,8 +20,7 @@ from ..state.environment import stated
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
-from ..store import health
-from ..store.durability import DEFAULT_URL
+from ..store.durability import DEFAULT_URL, findings
 from ..text.units import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
@@ -75,10 +74,10 @@ def examine(settings: Settings, output: Output, url: str | None = None) -> int:
     parts = _parts(settings, output) if url is None else [("Database", _health(url))]
     what = "A run" if url is None else "This database"
     told: list[dict[str, str]] = []
-    for title, findings in parts:
+    for title, rows in parts:
         if not output.json:
             output.line(title)
-        for mark, text in _to_the_end(findings):
+        for mark, text in _to_the_end(rows):
             told.append({"part": title, "level": _LEVELS[mark], "text": text.strip()})
             if not output.json:
                 output.line(f"  {mark} {text}")
@@ -103,7 +102,7 @@ def _parts(settings: Settings, output: Output) -> list[tuple[str, Iterator[Findi
 
 
 def _health(url: str) -> Iterator[Finding]:
-    for level, check, text in health.findings(stated(url, "--url") or url):
+    for level, check, text in findings(stated(url, "--url") or url):
         yield _MARKS[level], f"{check}: {text}"
 
 

@@ -3,13 +3,18 @@
 import difflib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import is_dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from inspect import iscoroutinefunction
 from types import MappingProxyType
 from typing import Any, Final, Self, get_type_hints
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.channels.base import BaseChannel
+from langgraph.channels.binop import BinaryOperatorAggregate
+from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.last_value import LastValue
 from langgraph.graph import StateGraph
+from langgraph.pregel._read import ChannelRead
 from langgraph.types import Command
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 
@@ -18,6 +23,7 @@ from ..state.errors import StateKeyError
 from ..state.loop import FOLDED, changes
 from ..state.outcome import Quote
 from ..state.records import channels_of, packed, schema_of, unpacked
+from ..store.base import langgraph_keys as keys
 from ..store.base.pace import in_turn
 from ..store.journal.port import Fence
 from ..store.journal.recorder import Recorder
@@ -31,6 +37,9 @@ Node = Callable[..., Awaitable[Any]]
 
 _PLAIN: Final[LastValue[Any]] = LastValue(object)
 """What a field of a record is like."""
+
+_LASTING: Final = (LastValue, BinaryOperatorAggregate, DeltaChannel)
+"""Channels that keep their value in a step that does not write them."""
 
 
 class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
@@ -172,3 +181,36 @@ def _at_once(path: Any, fields: type | None) -> Any:
     # LangGraph reads from it where the edges lead to; the state's type is not its channels.
     route.__annotations__ = {"return": get_type_hints(path).get("return")}
     return route
+
+
+def read_less(nodes: Mapping[str, Any]) -> None:
+    """Have the routers of a compiled graph's nodes read what is new, and nothing twice.
+
+    They see the state as their node leaves it, at the price of what the node has written; LangGraph
+    copies every channel for them, and folds what is written into the copies.
+    """
+    for node in nodes.values():
+        for writer in node.writers:
+            reader = getattr(writer, "kwargs", {}).get("reader")
+            if isinstance(reader, partial) and reader.func is ChannelRead.do_read:
+                about = reader.keywords
+                writer.kwargs["reader"] = partial(_read, about["select"], about["mapper"])
+
+
+def _read(select: list[str], mapper: Any, config: RunnableConfig) -> Any:
+    read = config["configurable"][keys.READ]
+    _, channels, _, task = read.args
+    values: dict[str, Any] = read(select, fresh=False)
+    written: dict[str, list[Any]] = {}
+    for name, value in task.writes:
+        written.setdefault(name, []).append(value)
+    for name in select:
+        channel: BaseChannel[Any, Any, Any] | None = channels.get(name)
+        if channel is None or (name not in written and isinstance(channel, _LASTING)):
+            continue
+        after = channel.copy()
+        after.update(written.get(name, ()))
+        values.pop(name, None)
+        if after.is_available():
+            values[name] = after.get()
+    return mapper(values) if mapper else values

@@ -1,51 +1,36 @@
-"""What must hold of a saved thread before a graph goes on with it, and what is refused."""
+"""What must hold of a saved thread before a graph goes on with it: mended, or refused."""
 
 import logging
-from collections.abc import Container
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, empty_checkpoint
+from langgraph.types import StateUpdate
 
 from ..state.errors import ThreadIncompatible
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.head import Head
 from ..store.checkpoints.shared_values import incomplete, values_missing
-from .run import Run
+from .compiled import Graph
+from .run import Run, write
 
 log = logging.getLogger(__name__)
 
 _TOLD_FROM: Final = 60.0
 """Seconds; a smaller difference between two clocks is nothing to tell anybody."""
 
-
-class Continues(Protocol):
-    """What is asked of the graph."""
-
-    @property
-    def name(self) -> str:
-        """Of the graph."""
-
-    @property
-    def whole(self) -> bool:
-        """All its nodes are its own, so that a thread which has been elsewhere is another's."""
-
-    @property
-    def nodes(self) -> Container[str]:
-        """Its nodes."""
-
-    @property
-    def channels(self) -> Container[str]:
-        """What its state has."""
+_COPY: Final = "__copy__"
+"""What LangGraph calls the node of an update that saves an older checkpoint as the newest."""
 
 
-def check_nodes(run: Run, head: Head, graph: Continues) -> None:
+def check_nodes(run: Run, head: Head, graph: Graph) -> None:
     """Refuse a thread that another graph, or another version of this one, saved.
 
     Raises:
         ThreadIncompatible: It has been, or waits, at nodes that the graph lacks.
     """
-    if graph.whole and (foreign := head.foreign(graph.nodes)):
+    if graph.ours.whole and (foreign := head.foreign(graph.nodes)):
         names = ", ".join(map(repr, foreign))
         msg = (
             f"Thread {run.thread!r} has been at {names}, which the graph {graph.name!r} does not"
@@ -91,3 +76,35 @@ def keep_order(run: Run, newest: Head | None) -> None:
             run.thread,
             timedelta(seconds=round(ahead)),
         )
+
+
+async def put_back(graph: Graph, run: Run, head: Head) -> bool:
+    """Put a thread back to where it was before the run that saved its incomplete head.
+
+    LangGraph's server deletes what a run has saved when a message rolls it back, and may do so
+    before the run has ended. What that run saves afterwards stands at the head of the thread, and
+    shares values with what was deleted: nobody could go on with it.
+
+    Returns:
+        False where nothing says that a run was taken back: somebody has deleted checkpoints, and
+        what they held is to be brought back from a copy.
+    """
+    saver, gone = run.saver, head.saved.metadata.get("run_id")
+    if saver is None or gone is None:
+        return False
+    place = RunnableConfig(configurable={"thread_id": run.thread, "checkpoint_ns": ""})
+    async for saved in saver.alist(place):
+        if saved.metadata.get("run_id") != gone:
+            where = {**saved.config["configurable"], keys.SAVER: saver}
+            await write(graph, {"configurable": where}, StateUpdate(None, _COPY))
+            return True
+    if not head.waiting() or head.values.get("turn", 0) > 1:
+        return False
+    await _begin_anew(saver, place)
+    return True
+
+
+async def _begin_anew(saver: BaseCheckpointSaver[Any], place: RunnableConfig) -> None:
+    """Let a thread stand where it stood before its first run."""
+    about = CheckpointMetadata(source="fork", step=-2, parents={})
+    await saver.aput(place, empty_checkpoint(), about, {})

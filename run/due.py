@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from langchain_core.messages import HumanMessage, messages_from_dict
-from langchain_core.runnables import RunnableConfig
-from langgraph.types import Command, Interrupt, StateSnapshot
+from langgraph.types import Command, Interrupt
 
 from ..state.errors import AnswerRejected
 from ..state.messages import ROLE, STEERS
@@ -15,6 +14,7 @@ from ..store.checkpoints.head import Head
 from ..store.threads.desk import QUESTION
 from ..store.work.turns import TURN_KEY, Turn, Turns
 from ..text.canonical import hash_of
+from .compiled import Graph
 from .run import Run
 
 
@@ -27,13 +27,6 @@ class Over(Exception):
         """Say which; `gone`: that is on record already."""
         super().__init__()
         self.asks, self.gone, self.outcome = asks, gone, outcome
-
-
-class Reads(Protocol):
-    """What is asked of the graph."""
-
-    async def aget_state(self, config: RunnableConfig) -> StateSnapshot:
-        """The thread's state."""
 
 
 @dataclass
@@ -53,7 +46,7 @@ class Due:
     turns: Turns
     ours: bool = False
 
-    async def chosen(self, graph: Reads, run: Run, head: Head | None) -> Run:
+    async def chosen(self, graph: Graph, run: Run, head: Head | None) -> Run:
         """The run with its input; what it saves tells of which turn it is.
 
         Raises:
@@ -118,7 +111,7 @@ class Due:
         thread = self.turn.thread
         return f"The question on thread {thread!r} is not open any more: see what it asks now."
 
-    async def _known(self, graph: Reads, run: Run, mark: object) -> Literal["last", "before", ""]:
+    async def _known(self, graph: Graph, run: Run, mark: object) -> Literal["last", "before", ""]:
         """Whether the thread has it, as its last turn or an earlier one.
 
         Whoever began it before may have been killed at any point.

@@ -4,12 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, BaseMessage
-from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
-from langgraph.types import Command, StateSnapshot, StateUpdate
+from langgraph.types import Command, StateUpdate
 
 from ..state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
 from ..state.loop import STOPPING
@@ -20,28 +19,16 @@ from ..state.records import unpacked
 from ..store.base import langgraph_keys as keys
 from ..store.base.hands import in_hands
 from ..store.checkpoints.head import CUT_OFF, Head, add
-from .builder import Surrounded
 from .checks import address_answer, check_input
-from .continuing import Continues, check_nodes, check_values, keep_order
+from .compiled import Graph
+from .continuing import check_nodes, check_values, keep_order, put_back
 from .due import Due
 from .outside import unmarked, withdraws
 from .run import Run, saved_values, write
-from .taken_back import put_back
 from .wishes import Heeded, heeded
 
 
-class Entered(Continues, Protocol):
-    """What is asked of the graph."""
-
-    @property
-    def ours(self) -> Surrounded[Any, Any, Any, Any]:
-        """Its builder."""
-
-    async def aget_state(self, config: RunnableConfig) -> StateSnapshot:
-        """The thread's state."""
-
-
-async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run:
+async def let_in(graph: Graph, run: Run, began: float, *, client: bool) -> Run:
     """Check and complete a run of the whole graph, whose caller called at `began`; see `heeded`.
 
     One read of the thread's head; a second one only where old state is migrated, an ended thread is
@@ -77,7 +64,7 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
     return run if stops else replace(run, input=await _input(graph, run, head))
 
 
-async def _whole(graph: Entered, run: Run, head: Head | None, *, client: bool) -> Head | None:
+async def _whole(graph: Graph, run: Run, head: Head | None, *, client: bool) -> Head | None:
     """Where the run starts from, once nothing is missing there."""
     if head is None:
         return None
@@ -92,14 +79,14 @@ async def _whole(graph: Entered, run: Run, head: Head | None, *, client: bool) -
     return head
 
 
-async def _again(graph: Entered, run: Run, head: Head) -> Run:
+async def _again(graph: Graph, run: Run, head: Head) -> Run:
     """A run that its server calls again goes on; what it brought is saved, and maybe answered."""
     run = replace(run, input=None)
     await _bring_up(graph, run, head, (), stops=False)
     return run
 
 
-async def _asked(graph: Entered, run: Run, *, client: bool) -> tuple[Run, Head | None]:
+async def _asked(graph: Graph, run: Run, *, client: bool) -> tuple[Run, Head | None]:
     """The run with its input checked, and the thread's head where that had to be read for it."""
     head = None
     if isinstance(run.input, Due):
@@ -111,7 +98,7 @@ async def _asked(graph: Entered, run: Run, *, client: bool) -> tuple[Run, Head |
     return run, head
 
 
-async def _heard(graph: Entered, run: Run) -> Run:
+async def _heard(graph: Graph, run: Run) -> Run:
     """The run with what its client says, of which nothing passes for words of the run."""
     given = run.input["messages"]
     said = read_messages(given if isinstance(given, list) else [given])
@@ -129,9 +116,7 @@ def _is_users(message: AnyMessage) -> bool:
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-async def _with_wishes(
-    graph: Entered, run: Run, head: Head, waiting: Heeded, *, stops: bool
-) -> Run:
+async def _with_wishes(graph: Graph, run: Run, head: Head, waiting: Heeded, *, stops: bool) -> Run:
     """Take up what was said meanwhile, and the wish to stop; where there is nothing to stop, rest.
 
     What was said begins a turn where nothing else does.
@@ -147,7 +132,7 @@ async def _with_wishes(
 
 
 async def _unheard(
-    graph: Entered, run: Run, head: Head, messages: Sequence[BaseMessage]
+    graph: Graph, run: Run, head: Head, messages: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
     """Those that the thread does not have yet: a crash may have come before they were settled."""
     if not messages:
@@ -158,7 +143,7 @@ async def _unheard(
     return [one for one in messages if one.additional_kwargs[STEERS] not in marks]
 
 
-def _durable(graph: Entered, options: dict[str, Any]) -> dict[str, Any]:
+def _durable(graph: Graph, options: dict[str, Any]) -> dict[str, Any]:
     if not graph.ours.writes():
         return options
     if options.get("durability") == "exit":
@@ -171,7 +156,7 @@ def _durable(graph: Entered, options: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _bring_up(
-    graph: Entered, run: Run, head: Head, said: Sequence[BaseMessage], *, stops: bool
+    graph: Graph, run: Run, head: Head, said: Sequence[BaseMessage], *, stops: bool
 ) -> None:
     """Write what this run must find in the state and no node of an earlier one has put there.
 
@@ -192,7 +177,7 @@ def _begins(run: Run) -> bool:
     return not (run.resumes or run.addressed or isinstance(run.input, Command))
 
 
-async def _migrated(graph: Entered, run: Run, head: Head) -> dict[str, Any]:
+async def _migrated(graph: Graph, run: Run, head: Head) -> dict[str, Any]:
     """The state of an older version of the package, brought up to date."""
     version = head.values.get("schema_version")
     if "schema_version" not in graph.ours.known or version == SCHEMA_VERSION:
@@ -203,7 +188,7 @@ async def _migrated(graph: Entered, run: Run, head: Head) -> dict[str, Any]:
     return {key: value for key, value in update.items() if key in graph.ours.known}
 
 
-async def _cut_off(graph: Entered, run: Run, head: Head) -> Mapping[str, Any]:
+async def _cut_off(graph: Graph, run: Run, head: Head) -> Mapping[str, Any]:
     """What a turn had finished that a new message ends before its time; a resume finds it."""
     if not _begins(run) or CUT_OFF not in graph.ours.known or CUT_OFF in head.own_values:
         return {}
@@ -211,7 +196,7 @@ async def _cut_off(graph: Entered, run: Run, head: Head) -> Mapping[str, Any]:
     return {CUT_OFF: finished} if finished else {}
 
 
-async def _left_inside(graph: Entered, run: Run) -> list[Any]:
+async def _left_inside(graph: Graph, run: Run) -> list[Any]:
     """What the graph had in its state in which the turn was cut off, with its name."""
     left: list[Any] = []
     for task in (await graph.aget_state(run.where())).tasks:
@@ -223,14 +208,14 @@ async def _left_inside(graph: Entered, run: Run) -> list[Any]:
     return left
 
 
-async def _forget_scratch(graph: Entered, run: Run, head: Head) -> None:
+async def _forget_scratch(graph: Graph, run: Run, head: Head) -> None:
     """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
     forget = getattr(run.saver, "forget_scratch", None)
     if forget and graph.ours.scratch and not (run.addressed or head.waiting()):
         await in_hands(run.saver, forget, run.thread, graph.ours.scratch)
 
 
-async def _input(graph: Entered, run: Run, head: Head) -> Any:
+async def _input(graph: Graph, run: Run, head: Head) -> Any:
     if isinstance(run.input, Command):
         asked = [question for _, question in head.asked()]
         given = replace(run.input, update=graph.ours.packed(run.input.update))

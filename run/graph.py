@@ -36,13 +36,12 @@ from ..store.locks.held import Held
 from ..store.locks.waiting import wait_of
 from .background import run_blocking, stream_blocking
 from .beside import beside
-from .builder import Surrounded
+from .builder import Surrounded, read_less
 from .checks import answered_inside, failing, in_words
 from .continuing import check_nodes, check_values, keep_order
 from .enqueue import Enqueues
 from .entry import let_in
 from .outside import check_keys, check_update, client_run
-from .routing import read_less
 from .run import HELD_KEY, Run
 from .wishes import (
     STOP,

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import (
@@ -31,7 +32,6 @@ from langgraph.types import Command
 from ..state.errors import SettingsError
 from ..state.messages import STEERS, unreadable
 from ..store.base import langgraph_keys as keys
-from ..store.base.hands import Hands
 from ..store.journal.port import Wish
 from ..store.journal.recorder import Recorder
 from ..store.locks.control import Control, EndsItself, Kind
@@ -114,7 +114,7 @@ def controlled(run: Run, graph: Graph, held: Held | None) -> Run:
     """The run under a control that wishes reach, where there can be any."""
     control: RunControl | None = None
     if run.heeds and graph.inbox is not None and held is not None:
-        control = Control(run.options.get("control"), _Look(graph.inbox, run.thread))
+        control = Control(run.options.get("control"), partial(_look, graph.inbox, run.thread))
         held.entry.control = control
         control.lost = held.entry.lost
     elif run.options.get("control") is not None:
@@ -124,22 +124,10 @@ def controlled(run: Run, graph: Graph, held: Held | None) -> Run:
     return replace(run, options={**run.options, "control": control}) if control else run
 
 
-@dataclass(frozen=True)
-class _Look:
-    """Looks for wishes of a thread, where other processes could have left some."""
-
-    inbox: Recorder
-    thread: str
-
-    @property
-    def hands(self) -> Hands | None:
-        return self.inbox.hands
-
-    def __call__(self) -> Kind | None:
-        if not self.inbox.durable:
-            return None
-        wishes = self.inbox.inbox.waiting(self.thread)
-        return kind_of(wishes[-1]) if wishes else None
+async def _look(inbox: Recorder, thread: str) -> Kind | None:
+    """Look for wishes of a thread, where other processes could have left some."""
+    wishes = await inbox.waiting(thread) if inbox.durable else []
+    return kind_of(wishes[-1]) if wishes else None
 
 
 @asynccontextmanager

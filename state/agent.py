@@ -10,14 +10,14 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .calls import CallState, CallsUpdate, Evidence, TurnState
+from .calls import CallState, CallsUpdate, Evidence, TurnState, newest
 from .context import Context
 from .definition import AgentLimits
 from .loop import LoopState, LoopUpdate
 from .messages import EVIDENCE, Messages, since
 from .outcome import Reason, Spend
 from .plan import Task, merge_tasks
-from .snapshot import TARGET_SHARE, TURN_LIMIT, newest
+from .snapshot import TARGET_SHARE, TURN_LIMIT
 from .window import tokens_in
 
 MAIN: Final = "agent"

@@ -171,6 +171,11 @@ def thread_of_results(namespace: tuple[str, ...]) -> str | None:
 Records = Annotated[list[Evidence], GrowingChannel(merge_records, snapshot_frequency=50)]
 
 
+def newest(before: T, writes: Sequence[T]) -> T:
+    """Batch reducer: what was written last. On a delta channel it is stored once a change."""
+    return writes[-1] if writes else before
+
+
 def keep_latest(left: dict[str, T], right: dict[str, T]) -> dict[str, T]:
     """Reducer: join two mappings, the later value of a key wins."""
     return {**left, **right}

@@ -1,6 +1,6 @@
 """The typed state of the graphs. Every field has a default, so an old thread meets a new field."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
@@ -10,7 +10,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from .attachments import Block
-from .calls import CallState, CallsUpdate, Evidence, Records, TurnState
+from .calls import CallState, CallsUpdate, Evidence, Records, TurnState, newest
 from .messages import (
     STEERS,
     Conversation,
@@ -25,20 +25,9 @@ from .past import EarlierRecords
 from .plan import Task, merge_tasks
 from .shown import Components, Events, Kept
 
-T = TypeVar("T")
 U = TypeVar("U", bound=Mapping[str, Any])
 
 Planning = Literal["again", "ask", "review", "ready", "blocked"]
-
-
-def last_text(before: str, writes: Sequence[str]) -> str:
-    """Batch reducer: the newest text. On a delta channel a long text is stored once a change."""
-    return writes[-1] if writes else before
-
-
-def last_list(before: list[T], writes: Sequence[list[T]]) -> list[T]:
-    """Batch reducer: the newest list; see `last_text`."""
-    return writes[-1] if writes else before
 
 
 STOPPING: Final = "stopping"
@@ -211,11 +200,11 @@ class TaskInput(TurnState):
 
     record = "turn_state"
 
-    request: Annotated[str, DeltaChannel(last_text, snapshot_frequency=50)] = ""
+    request: Annotated[str, DeltaChannel(newest, snapshot_frequency=50)] = ""
     task: Task = field(default_factory=Task)
-    results_so_far: Annotated[
-        list[dict[str, str]], DeltaChannel(last_list, snapshot_frequency=50)
-    ] = field(default_factory=list)
+    results_so_far: Annotated[list[dict[str, str]], DeltaChannel(newest, snapshot_frequency=50)] = (
+        field(default_factory=list)
+    )
 
 
 @dataclass(kw_only=True)

@@ -1,8 +1,7 @@
 """What stands in a request for the messages before its cut: facts, each with where it is from."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 from langchain_core.messages import AnyMessage
 from pydantic import BeforeValidator, Field
@@ -80,11 +79,6 @@ class Kept(TypedDict, total=False):
     rest: int
     failed: int
     above: int
-
-
-def newest(before: dict[str, Any], writes: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Batch reducer: the newest snapshot. On a delta channel it is stored once a change."""
-    return writes[-1] if writes else before
 
 
 def handle_of(name: str | None) -> str:

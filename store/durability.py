@@ -1,14 +1,13 @@
 """Where threads are kept: one URL gives the checkpointer, the store and the journal.
 
-What a database has to bring is `Database`. Savers and stores have sync methods only
-(see `ThreadedSaver`).
+Savers and stores of a database have sync methods only (see `ThreadedSaver`).
 """
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -16,21 +15,21 @@ from langgraph.store.base import BaseStore, PutOp
 
 from ..state.calls import results_of
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
+from .base.findings import Finding
 from .checkpoints.threaded import ThreadedSaver, ThreadedStore
-from .journal.port import Journal
-from .journal.sql import SqlJournal
 from .locks.held import PRUNES, Locks, held_here
 from .objects import Objects, ResultsElsewhere
+from .postgres import health as of_postgres
 from .postgres.database import PostgresDatabase, without_password
 from .postgres.leases import LEASE, checked_lease
 from .postgres.pool import CONNECTIONS, checked_connections
+from .sqlite import health as of_sqlite
 from .sqlite.database import SqliteDatabase
 from .sqlite.locks import SqliteLocks
 from .threads.desk import HandOver, handed_over
 from .threads.listing import (
     EXPIRY,
     LOOKED_AT,
-    Found,
     Order,
     ThreadSummary,
     Wanted,
@@ -38,10 +37,12 @@ from .threads.listing import (
     checked,
     list_threads,
 )
-from .threads.pruning import texts_of
-from .threads.what_stays import RUNS, Keeps, Pruned, what_stays
+from .threads.pruning import RUNS, Keeps, Pruned, texts_of, what_stays
 from .work import turns as queue
 from .work.turns import Turn
+
+_SQLITE: Final = re.compile(r"sqlite:///(.+)")
+_POSTGRES: Final = re.compile(r"postgres(ql)?://")
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 
@@ -50,63 +51,8 @@ _AT_ONCE: Final = 20
 
 Saver = BaseCheckpointSaver[Any]
 
-
-class Database(Protocol):
-    """An open database of one kind, proven to be writable.
-
-    Another kind is a module with such a class and its line in `_opened`.
-    """
-
-    @property
-    def url(self) -> str:
-        """By what it was opened, as it may be shown."""
-
-    @property
-    def saver(self) -> Saver:
-        """Saves threads; safe to use from several threads, its sync methods are enough.
-
-        Where it has `forget_scratch(thread, nodes)` it is told what a finished turn left.
-        """
-
-    @property
-    def store(self) -> BaseStore:
-        """Keeps what outlives a thread; safe to use from several threads."""
-
-    @property
-    def journal(self) -> Journal:
-        """Records tool calls."""
-
-    @property
-    def locks(self) -> Locks:
-        """Keep the runs of a thread apart, whatever process they are of."""
-
-    def find(self, wanted: Wanted) -> Iterable[Found]:
-        """The threads that are asked for, in their order; if no row tells which, all of them."""
-
-    def owns(self, thread: str) -> bool:
-        """Whether a thread is saved that is not another program's."""
-
-    def prunable(self) -> Iterable[str]:
-        """Every thread of which something may be removed."""
-
-    def forget(self, thread: str) -> None:
-        """Remove what it keeps of a thread beside, when all else of it is gone."""
-
-    def size(self) -> int:
-        """Bytes it takes; 0 where that is not its own to say."""
-
-    def prune(self, thread: str, keeps: Keeps) -> str | bool:
-        """Remove what is not kept of a thread that is held, in one transaction.
-
-        Returns:
-            Whether anything was removed, or why the thread was left as it is.
-        """
-
-    def shrink(self) -> bool:
-        """Give back the room of what was removed; False where that cannot be done now."""
-
-    def close(self) -> None:
-        """Close it; a second call does nothing."""
+Database = SqliteDatabase | PostgresDatabase
+"""An open database of one kind, proven to be writable; what its methods do says the first."""
 
 
 class Durability(AbstractContextManager["Durability"]):
@@ -265,8 +211,7 @@ class Durability(AbstractContextManager["Durability"]):
         place = results_of(thread)
         if not (keys := objects.keys(place)):
             return False
-        recorded = self.journal.bodies(thread) if isinstance(self.journal, SqlJournal) else ()
-        told = "\n".join(texts_of(self.checkpointer, thread, recorded))
+        told = "\n".join(texts_of(self.checkpointer, thread, self.journal.bodies(thread)))
         lost = [key for key in keys if key not in told]
         objects.drop(place, lost)
         return bool(lost)
@@ -305,9 +250,9 @@ def open_durability(
 
 
 def _opened(url: str, lease: float, connections: int) -> Database:
-    if re.fullmatch(r"sqlite:///.+", url):
+    if _SQLITE.fullmatch(url):
         return SqliteDatabase(url)
-    if re.match(r"postgres(ql)?://", url):
+    if _POSTGRES.match(url):
         return PostgresDatabase(url, lease, connections)
     shown = without_password(url) if "://" in url else url
     file = f" (sqlite:///{url} for a file)" if "/" not in url and ":" not in url else ""
@@ -316,6 +261,21 @@ def _opened(url: str, lease: float, connections: int) -> Database:
         " sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or postgresql://…."
     )
     raise DatabaseError(msg)
+
+
+def findings(url: str) -> Iterator[Finding]:
+    """Look whether a database can do what runs need of it; nothing is changed, and none is made.
+
+    Raises:
+        DatabaseError: The URL names none, or its drivers are not installed.
+    """
+    if _POSTGRES.match(url):
+        yield from of_postgres.findings(url)
+    elif file := _SQLITE.fullmatch(url):
+        yield from of_sqlite.findings(file[1])
+    else:
+        msg = f"{url!r} names no database: give sqlite:///FILE or postgresql://…."
+        raise DatabaseError(msg)
 
 
 class _InProcess:

@@ -20,8 +20,7 @@ from ...policy.desk.phrases import (
     wrote,
 )
 from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate, Feeling
-from ...state.desk.understanding import Understanding
+from ...state.desk.conversation import DeskState, DeskUpdate, Feeling, Understanding
 from ...state.messages import ROLE, request_place
 from ...text.canonical import canonical
 from ...turn.scope import RunScope, scope_of

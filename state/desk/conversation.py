@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, NotRequired
+from typing import Annotated, Any, ClassVar, Final, Literal, NotRequired, get_args
 
 from langchain_core.messages import AnyMessage
+from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from ..calls import CallState, CallsUpdate
+from ..contracts import Contract, Flag, Text, Texts, read_word
 from ..loop import LoopState, LoopUpdate
 from ..messages import ROLE
 from ..outcome import Reason
@@ -32,6 +34,10 @@ HANDED_OVER: Final[frozenset[Reason | None]] = frozenset(
 
 Owner = Literal["bot", "human", "returning"]
 Mood = Literal["pleased", "calm", "worried", "upset", "angry"]
+Intent = Literal[
+    "question", "order", "refund", "technical", "account", "complaint", "human", "closing", "chat",
+    "off_topic",
+]  # fmt: skip
 Strategy = Literal["", "answer", "clarify", "say", "carry_out", "close", "hand_off"]
 """`say` are words by code, which need no model."""
 Consent = Literal["", "yes", "no", "changed"]
@@ -85,7 +91,7 @@ class DeskState(CallState, LoopState):
     language: str = ""
     """Of the customer's last message, as `en` or `zh`; understand writes it."""
     intent: str = ""
-    """What the customer wants by their last message, one of `INTENTS`; understand writes it."""
+    """What the customer wants by their last message, an `Intent`; understand writes it."""
     issue: str = ""
     """Fingerprint of what the conversation is about now: one ticket each; understand writes it."""
     mood: list[Feeling] = field(default_factory=list)
@@ -232,3 +238,28 @@ class DeskUpdate(LoopUpdate, CallsUpdate, total=False):
     asked_satisfied: bool
     satisfaction: int | None
     closed: bool
+
+
+class Slot(Contract):
+    """One thing that the customer has said of themselves or their case."""
+
+    name: Text = Field(description="Such as order_id, email, product, problem.")
+    value: Text = Field(description="As the customer wrote it.")
+
+
+class Understanding(Contract):
+    """What the customer wants by the last message, and how they feel."""
+
+    intent: Annotated[Intent, BeforeValidator(lambda value: read_word(value, get_args(Intent)))]
+    mood: Annotated[Mood, BeforeValidator(lambda value: read_word(value, get_args(Mood)))] = "calm"
+    score: float = Field(default=0, ge=-1, le=1, description="-1 furious, 0 calm, 1 delighted.")
+    slots: list[Slot] = Field(default_factory=list, description="Only what the customer said.")
+    same_question: Flag = Field(
+        default=False, description="It was asked before, in whatever words, and not settled."
+    )
+    missing: Texts = Field(
+        default_factory=list, description="What must be known before anything can be done."
+    )
+    question: Text = Field(
+        default="", description="One question back that asks for it; '' if nothing is missing."
+    )

@@ -1,10 +1,12 @@
-"""What LangGraph's SQL savers leave out: one row for all that a task has written.
+"""What LangGraph's SQL savers leave out: one row for all that a task has written, compressed.
 
 Its savers have a row for each channel. With one a task, a turn of react with five model calls
 writes 31 rows in Postgres; 35 are allowed (`benchmarks/postgres.py`). What is read back is what
 LangGraph expects.
 """
 
+import secrets
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -17,7 +19,11 @@ from langgraph.checkpoint.base import (
     PendingWrite,
     get_checkpoint_id,
 )
+from langgraph.checkpoint.serde.base import CipherProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from ...state.errors import DatabaseError
 from ..base import langgraph_keys as keys
 
 _FEWEST, _PAIR = 2, 2
@@ -68,6 +74,16 @@ class PackingSaver(BaseCheckpointSaver[str]):
     """
 
     dialect: ClassVar[Mapping[str, str]]
+
+    def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
+        """A channel's next version: shorter than LangGraph's, and greater than any before it.
+
+        A checkpoint names each channel's version several times: with LangGraph's of 50 characters
+        it is longer than the 2 kB above which Postgres compresses a row (its CPU: 2.1 instead of
+        2.9 times `create_agent`'s). The random part keeps forks apart: values are kept under their
+        version.
+        """
+        return f"{int(str(current or 0).split('.')[0]) + 1:010}.{secrets.token_hex(3)}"
 
     def select(self, sql: str, values: Mapping[str, Any]) -> Sequence[Row]:
         """The rows of a statement, to be read by column name."""
@@ -208,3 +224,44 @@ def apart(task: str, channel: str, value: Any) -> list[PendingWrite]:
     if not pairs or any(not isinstance(pair, list) or len(pair) != _PAIR for pair in pairs):
         return [(task, channel, value)]
     return [(task, name, one) for name, one in pairs]
+
+
+_ZLIB: Final = "zlib"
+_PLAIN: Final = "plain"
+# Below this size the header outweighs what compression saves.
+_SMALLEST: Final = 128
+
+
+class Deflate(CipherProtocol):
+    """Compresses where LangGraph would encrypt: the one wrapper its type allowlist reaches into.
+
+    A checkpoint in SQLite repeats every record: 400 turns of
+    task_agent are 13.9 MB without it and 2.4 MB with it; 6 MB are allowed (`benchmarks/costs.py`).
+    """
+
+    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+        """Compress; tiny values stay as they are."""
+        if len(plaintext) < _SMALLEST:
+            return _PLAIN, plaintext
+        return _ZLIB, zlib.compress(plaintext)
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        """Give back what was compressed."""
+        if ciphername not in (_ZLIB, _PLAIN):
+            msg = f"This was saved by another version of loopwright, as {ciphername!r}: use that."
+            raise DatabaseError(msg)
+        return zlib.decompress(ciphertext) if ciphername == _ZLIB else ciphertext
+
+
+def is_own(kind: str) -> bool:
+    """Whether a value of this type is written by `lean_serializer`."""
+    return kind.rpartition("+")[2] in (_ZLIB, _PLAIN)
+
+
+def lean_serializer() -> EncryptedSerializer:
+    """Of what is saved, only types that are known to be harmless are made again.
+
+    A database may be anybody's, and LangGraph would call whatever it names; a saver's
+    `with_allowlist` adds others.
+    """
+    return EncryptedSerializer(Deflate(), JsonPlusSerializer(allowed_msgpack_modules=None))

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 from ...state.errors import DatabaseError
 from ...state.outcome import Spend
 from ...text.canonical import storable_json
-from ..base.hands import Hands, hands_of
+from ..base.hands import hands_of
 from . import intents
 from .port import (
     Change,
@@ -68,11 +68,6 @@ class Recorder:
         if self._journal is None and self._late is not None:
             self._journal = self._late()
         return cast("Journal", self._journal)
-
-    @property
-    def hands(self) -> Hands | None:
-        """The threads of the database it is kept in."""
-        return getattr(self._journal, "hands", None)
 
     @property
     def durable(self) -> bool:
@@ -289,7 +284,7 @@ class Recorder:
         """
         # Not a task: a loop that shuts down cancels those, and with them what is not begun yet.
         loop = asyncio.get_running_loop()
-        hands = hands_of(self)
+        hands = hands_of(self._journal)
         working = loop.run_in_executor(hands, lambda: work(self.journal))
         try:
             return await asyncio.shield(working)
@@ -341,11 +336,12 @@ def _note(
 
 def _read_tab(journal: Journal, thread: str, turn: str, tab: Tab) -> None:
     """Take over what is on record of a turn, where it is more than the state tells."""
-    found = journal.counted(thread, turn) if isinstance(journal, SqlJournal) else {}
+    if isinstance(journal, SqlJournal):
+        found = journal.counted(thread, turn)
+    else:
+        found = {name: _add(journal, thread, turn, name, 0) for name in tab.taken}
     if found and found == tab.leased:  # by this process; of what it took it knows more
         return
-    if not found:  # an earlier version kept each count by itself, as journals of one's own do
-        found = {name: _add(journal, thread, turn, name, 0) for name in tab.taken}
     for name, told in tab.taken.items():
         tab.leased[name] = found.get(name, 0)
         setattr(tab, name, max(told, type(told)(tab.leased[name])))

@@ -14,8 +14,7 @@ from ...state.errors import DatabaseError, ThreadBusy
 from ...text.canonical import hash_of, storable, storable_json
 from ..base.hands import Hands
 from .port import Change, Fence, Row, Wish
-from .sqlite_tables import SqliteTables
-from .tables import Execute, NotDone, Tables, again
+from .tables import Execute, NotDone, SqliteTables, Tables, again
 
 T = TypeVar("T")
 

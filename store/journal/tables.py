@@ -1,9 +1,12 @@
-"""What a SQL database has to bring for the journal, and for the queue of turns beside it."""
+"""What a SQL database has to bring for the journal, and the queue beside it; what SQLite brings."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from ...state.errors import DatabaseError
 from .port import Fence
@@ -11,7 +14,31 @@ from .port import Fence
 T = TypeVar("T")
 P = ParamSpec("P")
 
+VERSION: Final = 3
+"""Of the tables; those of another version are refused, never taken for empty."""
+
 Execute = Callable[[str, Sequence[object]], list[Any]]
+
+
+def refusal(found: int, *, used: bool) -> str | None:
+    """Why the tables of a database must be left alone; None where they need not.
+
+    Args:
+        found: The version that stands in it; 0 where none does.
+        used: Whether it has tables of this package all the same, as the first versions left them.
+    """
+    if found > VERSION:
+        return (
+            f"The tables of this database are those of a newer loopwright (version {found}, this"
+            f" one knows {VERSION}): update the package here, or use another database."
+        )
+    if found == VERSION or not (found or used):
+        return None
+    return (
+        f"The tables of this database are those of an earlier loopwright (version {found or 1},"
+        f" this one knows {VERSION}), which it cannot read: end its threads with the version that"
+        " began them, or use another database."
+    )
 
 
 class NotDone(Exception):
@@ -97,3 +124,74 @@ class Tables(Protocol):
 
     def close(self) -> None:
         """Close what is its own, when nobody uses it any more."""
+
+
+class SqliteTables:
+    """The journal's tables in SQLite, through a connection in autocommit mode."""
+
+    number = "INTEGER PRIMARY KEY"
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    made = False
+    packs = True
+    now = "((julianday('now') - 2440587.5) * 86400.0)"
+    free = died = skips = ""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        name: str,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        """Use this connection alone; `name` is the file.
+
+        `check` is called before a block: it raises where nothing that is written would be kept.
+        """
+        self.name, self._check = name, check
+        connection.row_factory = sqlite3.Row
+        # A claim must survive a power cut: WAL alone promises only a crash of the process.
+        connection.execute("PRAGMA synchronous=FULL")
+        self._connection = connection
+        self._lock = threading.Lock()
+        weakref.finalize(self, connection.close)
+
+    @contextmanager
+    def block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:  # noqa: ARG002 - see Tables
+        """See Tables; SQLite has one writer at a time, for whatever thread."""
+        if self._check is not None:
+            self._check()
+        with self._lock:
+            if thread is None:
+                yield self._execute
+                return
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._execute
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def _execute(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        return self._connection.execute(sql, values).fetchall()
+
+    def holds(self, thread: str) -> tuple[str, Sequence[object]]:  # noqa: ARG002 - see Tables
+        """See Tables."""
+        return "true", ()
+
+    def token(self, name: str) -> None:
+        """See Tables; a thread is held by a file's lock."""
+
+    def is_race(self, error: Exception) -> bool:
+        """See Tables."""
+        return is_sqlite_race(error)
+
+    def close(self) -> None:
+        """See Tables."""
+        with self._lock:
+            self._connection.close()
+
+
+def is_sqlite_race(error: Exception) -> bool:
+    """Whether another process uses the same file, or mends what a killed one left of it."""
+    code = error.sqlite_errorcode if isinstance(error, sqlite3.OperationalError) else 0
+    return code & 0xFF == sqlite3.SQLITE_BUSY

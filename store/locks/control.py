@@ -5,7 +5,7 @@ changes the turn itself. It is on record before anybody is told of it here, so i
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import wraps
 from typing import Any, Final, Literal
@@ -14,10 +14,9 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
 from ...state.errors import DatabaseError, LeaseLost
-from ..base.hands import in_hands
 
 Kind = Literal["stop", "steer"]
-Look = Callable[[], Kind | None]
+Look = Callable[[], Awaitable[Kind | None]]
 
 _EVERY: Final = 1.0
 """Seconds between two looks for wishes of other processes; those of this one ring."""
@@ -29,7 +28,7 @@ class Control(RunControl):
     __slots__ = ("_caller", "_look", "_next", "_wish", "lost")
 
     def __init__(self, caller: RunControl | None = None, look: Look | None = None) -> None:
-        """Heed the caller's control, and whatever `look` finds; it may block."""
+        """Heed the caller's control, and whatever `look` finds."""
         super().__init__()
         self._caller, self._look = caller, look
         self._wish: Kind | None = None
@@ -53,7 +52,7 @@ class Control(RunControl):
         if self._wish is None and self._look is not None and time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY
             with suppress(DatabaseError):  # told by the next statement
-                if found := await in_hands(self._look, self._look):
+                if found := await self._look():
                     self.ring(found)
 
     def ring(self, kind: Kind) -> None:

@@ -5,7 +5,7 @@ The drivers are an extra that most installations do not have: they are imported 
 
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
@@ -14,12 +14,11 @@ from ...text.canonical import storable
 from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..locks.held import name_of
 from ..threads.listing import Found, Wanted
-from ..threads.what_stays import Keeps
+from ..threads.pruning import Keeps
 from ..work.turns import Turns
-from .finding import OWNS, PRUNABLE, SIZE, finding, forget, found
 from .leases import LEASE, Leases, told_lost
 from .pool import CONNECTIONS, Pool
-from .schema import check_encoding, prepare
+from .schema import ENDED, FREE, HELD, OWNS, UNENDED, check_encoding, prepare
 from .store import PooledStore
 from .tables import PostgresTables
 
@@ -42,9 +41,44 @@ _MADE: Final = (
 _NO_RIGHT: Final = "42501"
 """The SQLSTATE of what a user may not do."""
 
+# A thread of which nothing is saved, and a part of one, have no time of a change.
+_WHERE: Final = {
+    None: "updated IS NOT NULL",
+    "unfinished": f"({UNENDED} OR status <> 'complete') AND updated IS NOT NULL",
+    "waiting": "state = 'asks' AND updated IS NOT NULL",
+    "expired": f"{UNENDED} AND updated IS NOT NULL AND {ENDED}",
+}
+# OFFSET keeps those apart that are left: few of them are expired, so none is sought by its age.
+_AMONG: Final = f"(SELECT * FROM loopwright_threads WHERE {UNENDED} OFFSET 0) AS left_open"
+_ORDER: Final = {"newest": "updated DESC", "oldest": "updated", "largest": "bytes DESC"}
+
+BYTES: Final = " + ".join(
+    f"coalesce((SELECT sum(pg_column_size({column})) FROM {table} WHERE thread_id = name), 0)"
+    for table, column in (
+        ("checkpoints", "checkpoint"), ("checkpoint_blobs", "blob"), ("checkpoint_writes", "blob"),
+    )
+)  # fmt: skip
+_SIZE: Final = f"SELECT coalesce(sum({BYTES}), 0) AS size FROM loopwright_threads"
+
+_PRUNABLE: Final = (
+    "SELECT name FROM loopwright_threads t WHERE updated IS NOT NULL AND EXISTS (SELECT 1"
+    " FROM checkpoints c WHERE c.thread_id = t.name AND c.checkpoint_ns = ''"
+    " AND c.parent_checkpoint_id IS NOT NULL) ORDER BY name"
+)
+"""Threads of which there is more than where they stand."""
+
+
+_PART: Final = "name >= %(from)s AND name < %(to)s"
+_FORGET: Final = (
+    f"DELETE FROM loopwright_waiting WHERE name = %(name)s OR {_PART}",
+    # A thread of which something is saved is no part, whatever its id.
+    "DELETE FROM loopwright_threads WHERE"
+    f" (name = %(name)s OR {_PART} AND updated IS NULL) AND ({FREE} OR token = %(token)s)",
+)
+
 
 class PostgresDatabase:
-    """`postgresql://…`; see `durability.Database`."""
+    """`postgresql://…`; see `SqliteDatabase`."""
 
     def __init__(self, url: str, lease: float = LEASE, connections: int = CONNECTIONS) -> None:
         """Open it over a pool, create the tables that are missing, and prove the right to write."""
@@ -53,8 +87,9 @@ class PostgresDatabase:
         self._errors = errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
         self._pool = Pool(psycopg, pools, url, connections)
         self.locks = Leases(self._pool, errors, self.url, lease)
-        savers = importlib.import_module(".saver", __package__)  # it needs the drivers
-        self.saver = savers.LeasedPostgresSaver(self._pool.connection, self.locks.of)
+        # It needs the drivers.
+        self._savers = importlib.import_module(".saver", __package__)
+        self.saver = self._savers.LeasedPostgresSaver(self._pool.connection, self.locks.of)
         self.locks.before_leaving = self.saver.leave
         self.store = PooledStore(self._pool, stores.PostgresStore, errors, self.locks)
         tables = PostgresTables(self._pool, errors, self.url, self.locks)
@@ -95,37 +130,36 @@ class PostgresDatabase:
             connection.execute(_ASK)
 
     def find(self, wanted: Wanted) -> list[Found]:
-        """See Database."""
+        """See SqliteDatabase."""
         sql, values = finding(wanted)
         with self._connected() as connection:
             return found(connection.execute(sql, values).fetchall())
 
     def owns(self, thread: str) -> bool:
-        """See Database."""
+        """See SqliteDatabase."""
         with self._connected() as connection:
             return connection.execute(OWNS, [storable(thread)]).fetchone() is not None
 
     def prunable(self) -> list[str]:
-        """See Database."""
+        """See SqliteDatabase."""
         with self._connected() as connection:
-            return [row["name"] for row in connection.execute(PRUNABLE)]
+            return [row["name"] for row in connection.execute(_PRUNABLE)]
 
     def size(self) -> int:
-        """See Database; what is saved of all threads."""
+        """See SqliteDatabase; what is saved of all threads."""
         with self._connected() as connection:
-            return int(connection.execute(SIZE).fetchone()["size"])
+            return int(connection.execute(_SIZE).fetchone()["size"])
 
     def prune(self, thread: str, keeps: Keeps) -> str | bool:
-        """See Database."""
+        """See SqliteDatabase."""
         with self._connected() as connection:
-            pruning = importlib.import_module(".pruning", __package__)
-            done: str | bool = pruning.prune(connection, thread, keeps, self.locks.of(thread))
+            done: str | bool = self._savers.prune(connection, thread, keeps, self.locks.of(thread))
             return done
 
     def forget(self, thread: str) -> None:
-        """See Database."""
+        """See SqliteDatabase."""
         with self._connected() as connection:
-            forget(connection, thread, self.locks.token(name_of(thread)))
+            _forget(connection, thread, self.locks.token(name_of(thread)))
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -140,17 +174,46 @@ class PostgresDatabase:
             raise DatabaseError(msg) from error
 
     def shrink(self) -> bool:
-        """See Database; the server does that by itself."""
+        """See SqliteDatabase; the server does that by itself."""
         return True
 
     def close(self) -> None:
-        """See Database."""
+        """See SqliteDatabase."""
         self.saver.close()
         self.journal.close()
         self.locks.close()
         self._pool.close()
         self._pool.hands.rest()
         self._pool.saving.rest()
+
+
+def finding(wanted: Wanted) -> tuple[str, Sequence[object]]:
+    """The statement that finds threads, and its values."""
+    free = f" AND {FREE}" if wanted.which and not wanted.held else ""
+    among = _AMONG if wanted.which == "expired" else "loopwright_threads"
+    sql = (
+        f"SELECT name, state = 'asks' AS asks, ({BYTES})::bigint AS bytes, {HELD} AS held,"
+        f" {UNENDED} AND {ENDED} AS expired FROM {among}"
+        f" WHERE {_WHERE[wanted.which]}{free} ORDER BY {_ORDER[wanted.order]}"
+    )
+    return (sql, []) if wanted.limit is None else (f"{sql} LIMIT %s", [wanted.limit])
+
+
+def found(rows: Sequence[Any]) -> list[Found]:
+    """What such a statement has found."""
+    return [
+        Found(row["name"], row["asks"], bool(row["held"]), bool(row["expired"]), row["bytes"])
+        for row in rows
+    ]
+
+
+def _forget(connection: Any, thread: str, token: int | None) -> None:
+    """Remove its row and those of its parts, unless another run holds it, and who waits for it."""
+    name, part = storable(thread), name_of(thread, "part").removesuffix("part")
+    about = {"name": name, "from": part, "to": f"{part[:-1]}\x0b", "token": token}
+    with connection.transaction():
+        for statement in _FORGET:
+            connection.execute(statement, about)
 
 
 def drivers(url: str) -> tuple[Any, ...]:

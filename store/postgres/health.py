@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from ...text.units import size_text, span
 from ..base.findings import LATE, Finding, Level, Told, queued
-from ..base.version import VERSION
 from ..journal.sql import cause_of
+from ..journal.tables import VERSION
 from ..work.turns import BY_GRAPH
-from .database import REACHED, cause_at, drivers, without_password
-from .finding import BYTES
+from .database import BYTES, REACHED, cause_at, drivers, without_password
 from .schema import ENDED, FREE, HELD, STATEMENTS, encoding, refused, version
 
 _OLDEST: Final = 140_000

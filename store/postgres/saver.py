@@ -8,6 +8,7 @@ import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
 import psycopg
@@ -24,17 +25,23 @@ from ...state.errors import DatabaseError, LoopwrightError, ThreadIncompatible
 from ...state.records import RECORDS
 from ...text.canonical import storable, storable_json
 from ..base.hands import Hands
-from ..checkpoints.deflate import lean_serializer, next_version
-from ..checkpoints.packing import PackingSaver, Row, Step, of_another, unpacked
+from ..checkpoints.packing import (
+    PackingSaver,
+    Row,
+    Step,
+    lean_serializer,
+    of_another,
+    unpacked,
+)
 from ..journal.port import Fence
 from ..journal.sql import cause_of
 from ..threads.listing import GRAPH_KEY
-from .finding import OWNS
+from ..threads.pruning import Keeps, LeftError, ThreadPruning
 from .joins import Joins, Place, Writes
 from .leases import told_lost
-from .pool import CUT, together
+from .pool import CUT, executed, together
 from .rows import Move, ThreadRows
-from .schema import HOLDS, showing
+from .schema import HOLDS, OWNS, showing
 
 T = TypeVar("T")
 
@@ -93,10 +100,6 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         self._connect, self._holds, self._rows = connect, holds, ThreadRows()
         self._joins, self._own = Joins(self._save_alone), set[str]()
         self._here = threading.local()
-
-    def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
-        """A channel's next version; see `next_version`."""
-        return next_version(current)
 
     def put(
         self,
@@ -329,6 +332,25 @@ def _again(work: Callable[[], T]) -> T:
         if state is not None and state[:2] not in CUT:
             raise
     return work()
+
+
+def prune(connection: Any, thread: str, keeps: Keeps, fence: Fence | None) -> str | bool:
+    """Remove what is not kept of a thread, in one transaction; see `SqliteDatabase.prune`.
+
+    The lease is looked at last: while it is, nobody can renew it. Who has lost it removes nothing.
+    """
+    execute = partial(executed, connection)
+    saver = LeasedPostgresSaver(partial(nullcontext, connection))
+    saver.follows = False
+    pruning = ThreadPruning(execute, saver, tables=TABLES)
+    try:
+        with connection.transaction():
+            removed = pruning.prune(thread, keeps)
+            if fence is not None:
+                execute(f"SELECT {HOLDS}", showing(fence))
+            return removed
+    except LeftError as left:
+        return str(left)
 
 
 def _storable(config: RunnableConfig) -> RunnableConfig:

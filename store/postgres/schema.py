@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from ...state.errors import DatabaseError
 from ...text.canonical import storable
-from ..base.version import VERSION, refusal
 from ..journal.port import Fence
+from ..journal.tables import VERSION, refusal
 
 LOST: Final = "LW001"
 """The SQLSTATE of what is not written because the lease is another's by now."""
@@ -27,6 +27,9 @@ _T_FREE: Final = FREE.replace("until", "t.until")
 
 UNENDED: Final = "state IN ('unfinished', 'asks')"
 """Its turn has not ended."""
+
+OWNS: Final = "SELECT FROM loopwright_threads WHERE name = %s AND updated IS NOT NULL"
+"""A thread that this package's saver has saved: others may have theirs in the same tables."""
 
 HOLDS: Final = (
     "coalesce((SELECT true FROM loopwright_threads WHERE name = ? AND token = ?"

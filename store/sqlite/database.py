@@ -13,14 +13,11 @@ from langgraph.store.sqlite import SqliteStore
 
 from ...state.errors import DatabaseError
 from ..base.langgraph_keys import THREADS_SQL
-from ..base.version import VERSION
-from ..checkpoints.deflate import is_own
+from ..checkpoints.packing import is_own
 from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
-from ..journal.sqlite_tables import SqliteTables, is_sqlite_race
-from ..journal.tables import Execute
+from ..journal.tables import VERSION, Execute, SqliteTables, is_sqlite_race
 from ..threads.listing import Found, Wanted
-from ..threads.pruning import LeftError, Rows, ThreadPruning
-from ..threads.what_stays import Keeps
+from ..threads.pruning import Keeps, LeftError, ThreadPruning
 from .file import SCHEMA, DatabaseFile
 from .locks import SqliteLocks
 from .saver import LeanSqliteSaver
@@ -28,6 +25,7 @@ from .saver import LeanSqliteSaver
 _MEMORY: Final = ":memory:"
 _PAGE_BYTES: Final = 8192
 
+_JOURNAL: Final = "SELECT 1 FROM sqlite_master WHERE name = 'loopwright_journal'"
 _SIZES: Final = (
     "SELECT thread_id, sum(size) FROM ("
     "SELECT thread_id, length(checkpoint) AS size FROM checkpoints"
@@ -36,7 +34,16 @@ _SIZES: Final = (
 
 
 class SqliteDatabase:
-    """`sqlite:///FILE`; see `durability.Database`."""
+    """`sqlite:///FILE`.
+
+    Attributes:
+        url: By what it was opened, as it may be shown.
+        saver: Saves threads; safe to use from several threads, its sync methods are enough. It is
+            told by `forget_scratch(thread, nodes)` what a finished turn left.
+        store: Keeps what outlives a thread; safe to use from several threads.
+        journal: Records tool calls.
+        locks: Keep the runs of a thread apart, whatever process they are of.
+    """
 
     def __init__(self, url: str) -> None:
         """Open it; the journal's connection and tables come with what is first recorded.
@@ -71,7 +78,10 @@ class SqliteDatabase:
         patiently(self.saver.setup, is_sqlite_race)  # each table where it is missing
 
     def find(self, wanted: Wanted) -> list[Found]:
-        """See Database; to tell the largest it reads all that is saved."""
+        """The threads that are asked for, in their order; if no row tells which, all of them.
+
+        To tell the largest it reads all that is saved.
+        """
         largest = wanted.order == "largest"
         with self.saver.cursor(transaction=False) as cursor:
             rows = cursor.execute(THREADS_SQL).fetchall()
@@ -83,19 +93,19 @@ class SqliteDatabase:
         return found[::-1] if wanted.order == "oldest" else found
 
     def owns(self, thread: str) -> bool:
-        """See Database."""
+        """Whether a thread is saved that is not another saver's."""
         kind = self.saver.kind_of(thread)
         return kind is not None and is_own(kind)
 
     def prunable(self) -> list[str]:
-        """See Database."""
+        """Every thread of which something may be removed."""
         return [one.thread_id for one in self.find(Wanted(None, "newest", None))]
 
     def forget(self, thread: str) -> None:
-        """See Database; nothing is kept beside."""
+        """Remove what it keeps of a thread beside, when all else of it is gone: nothing."""
 
     def size(self) -> int:
-        """See Database."""
+        """Bytes it takes."""
         if self._file is None:
             with self.saver.lock:
                 pages, size = (
@@ -108,17 +118,24 @@ class SqliteDatabase:
         return self._file.size()
 
     def prune(self, thread: str, keeps: Keeps) -> str | bool:
-        """See Database."""
+        """Remove what is not kept of a thread that is held, in one transaction.
+
+        Returns:
+            Whether anything was removed, or why the thread was left as it is.
+        """
         with self._apart() as saver, _transaction(saver.conn) as execute:
-            has = partial(_has, execute)
+            pruning = ThreadPruning(execute, saver, journaled=bool(execute(_JOURNAL, ())))
             try:
-                return ThreadPruning(Rows(execute, saver, has)).prune(thread, keeps)
+                return pruning.prune(thread, keeps)
             except LeftError as left:
                 saver.conn.rollback()
                 return str(left)
 
     def shrink(self) -> bool:
-        """See Database; not while another process is in the middle of something."""
+        """Give back the room of what was removed; False where that cannot be done now.
+
+        It cannot while another process is in the middle of something.
+        """
         with self._apart() as saver:
             try:
                 saver.conn.execute("VACUUM")
@@ -143,7 +160,7 @@ class SqliteDatabase:
             yield saver
 
     def close(self) -> None:
-        """See Database; waits for a write of a cancelled run."""
+        """Close it, when a write of a cancelled run has ended; a second call does nothing."""
         if self._file is not None:
             self._file.is_closed()
         self.journal.close()
@@ -178,10 +195,6 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[Execute]:
     finally:
         if connection.in_transaction:
             connection.rollback()
-
-
-def _has(execute: Execute, table: str) -> bool:
-    return bool(execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [table]))
 
 
 @contextmanager

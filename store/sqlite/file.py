@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from ...state.errors import DatabaseError
-from ..base.version import refusal
 from ..journal.sql import BUSY_SECONDS, patiently
-from ..journal.sqlite_tables import is_sqlite_race
+from ..journal.tables import is_sqlite_race, refusal
 
 OWN_FOLDER: Final = ".loopwright"
 _FILE, _FOLDER = 0o600, 0o700

@@ -13,8 +13,16 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from ...state.errors import DatabaseError, ThreadIncompatible
 from ..base.hands import Hands
 from ..base.langgraph_keys import KIND_SQL
-from ..checkpoints.deflate import is_own, lean_serializer, next_version
-from ..checkpoints.packing import SQLITE, PackingSaver, Row, Step, of_another, unpacked
+from ..checkpoints.packing import (
+    SQLITE,
+    PackingSaver,
+    Row,
+    Step,
+    is_own,
+    lean_serializer,
+    of_another,
+    unpacked,
+)
 from ..checkpoints.shared_values import COUNTERS
 from ..journal.sql import cause_of
 from .file import DatabaseFile
@@ -129,10 +137,6 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
                 " the database may be written, then resume the thread."
             )
             raise DatabaseError(msg) from error
-
-    def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
-        """A channel's next version; see `next_version`."""
-        return next_version(current)
 
     def forget_scratch(self, thread_id: str, nodes: Iterable[str]) -> None:
         """Delete the checkpoints of subgraphs that ran inside these nodes of a thread.

@@ -1,16 +1,17 @@
-"""A thread made smaller, in whatever SQL database: all that goes, goes in one transaction."""
+"""Threads made smaller, in whatever SQL database: what is kept of one, and how the rest goes."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ...state.calls import results_of
+from ...state.errors import SettingsError
 from ...state.records import unpacked
 from ...text.canonical import storable
 from ..base.langgraph_keys import made_at
@@ -18,7 +19,97 @@ from ..checkpoints.head import Head
 from ..checkpoints.shared_values import COUNTERS, OURS, missing_values, unfolded
 from ..journal.sql import bodies_of, text_of
 from ..journal.tables import Execute
-from .what_stays import Keeps, Saved, severed
+
+RUNS: Final = "a run holds it"
+"""Why a thread is left as it is that cannot be locked."""
+
+
+class Saved(NamedTuple):
+    """One checkpoint of a thread's own graph.
+
+    Attributes:
+        id: Its id; the later, the greater.
+        parent: The one it followed, if any.
+        begins: A new message begins a turn with it.
+        at: Tells when it was saved.
+    """
+
+    id: str
+    parent: str | None
+    begins: bool
+    at: Callable[[], datetime]
+
+
+Keeps = Callable[[str, Sequence[Saved]], set[str]]
+"""Takes the newest checkpoint's id and all checkpoints; gives the ids of those that stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What became of the threads.
+
+    Attributes:
+        threads: Those of which something was removed.
+        left: Those that were left as they are, each with the reason.
+        before: Size of the database before, in bytes.
+        after: Its size now.
+        shrunk: The file was written anew; else what was removed is used again by what comes.
+    """
+
+    threads: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+    before: int = 0
+    after: int = 0
+    shrunk: bool = True
+
+
+def what_stays(
+    keep: Literal["latest"] | None, turns: int | None, older_than: timedelta | None
+) -> Keeps:
+    """What stays, by what is asked for.
+
+    Raises:
+        SettingsError: It is not exactly one of the three, or makes no sense.
+    """
+    if sum(given is not None for given in (keep, turns, older_than)) != 1:
+        msg = 'Say what is kept of a thread by one of keep="latest", turns=N and older_than=….'
+        raise SettingsError(msg)
+    if turns is not None:
+        if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
+            msg = f"turns={turns!r} keeps no turn: give a whole number from 1 on."
+            raise SettingsError(msg)
+        return lambda newest, saved: _last_turns(turns, newest, saved)
+    if older_than is not None:
+        if not isinstance(older_than, timedelta) or older_than < timedelta():
+            msg = f"older_than={older_than!r} is no age: give one such as timedelta(days=30)."
+            raise SettingsError(msg)
+        try:
+            since = datetime.now(UTC) - older_than
+        except OverflowError:
+            since = datetime.min.replace(tzinfo=UTC)
+        return lambda newest, saved: {newest, *(one.id for one in saved if one.at() >= since)}
+    if keep != "latest":
+        msg = f'keep={keep!r} is not known: it takes "latest"; see also turns= and older_than=.'
+        raise SettingsError(msg)
+    return lambda newest, saved: {newest}  # noqa: ARG005 - see Keeps
+
+
+def _last_turns(turns: int, newest: str, saved: Sequence[Saved]) -> set[str]:
+    """The last turns of the thread as it stands; what was left by a fork is not among them."""
+    by_id = {one.id: one for one in saved}
+    line: set[str] = set()
+    at: str | None = newest
+    while at in by_id and turns:
+        line.add(at)
+        turns -= by_id[at].begins
+        at = by_id[at].parent
+    return line
+
+
+def severed(kept: Collection[str], saved: Iterable[Saved]) -> list[str]:
+    """Which of those that stay lose the one they followed."""
+    return [one.id for one in saved if one.id in kept and one.parent and one.parent not in kept]
+
 
 _TASK: Final = ":"
 """In the first part of a namespace: what a task of one step saved, which no other step reads."""
@@ -51,28 +142,20 @@ class LeftError(Exception):
 
 
 @dataclass(frozen=True)
-class Rows:
-    """What is saved of threads, seen in one transaction that nobody else ends.
+class ThreadPruning:
+    """Prunes threads in one transaction that nobody else ends.
 
     Attributes:
         execute: Runs a statement of the transaction; see `journal.Tables.block`.
         saver: Reads in it.
-        has: Whether there is a table of this name.
+        journaled: Whether there is a journal.
         tables: Of checkpoints, of values beside them, if it has one, and of what tasks wrote.
     """
 
     execute: Execute
     saver: BaseCheckpointSaver[Any]
-    has: Callable[[str], bool]
+    journaled: bool = True
     tables: Sequence[str] = ("checkpoints", "writes")
-
-
-class ThreadPruning:
-    """Prunes threads in one transaction."""
-
-    def __init__(self, rows: Rows) -> None:
-        """Use these rows."""
-        self._rows, self._saver = rows, rows.saver
 
     def prune(self, thread: str, keeps: Keeps) -> bool:
         """Remove what is not kept of a thread; the caller holds its lock.
@@ -90,7 +173,7 @@ class ThreadPruning:
         gone = {one.id for one in saved} - kept
         self._remove(thread, kept, gone)
         removed = self._forget_inner(thread, min(kept)) + len(gone)
-        if _BLOBS in self._rows.tables:
+        if _BLOBS in self.tables:
             self._run(_UNUSED, thread)
         if OURS & head.saved.checkpoint["channel_versions"].keys():
             removed += self._forget_calls(thread, kept)
@@ -98,11 +181,11 @@ class ThreadPruning:
         return removed > 0
 
     def _run(self, sql: str, *values: object) -> list[Any]:
-        return self._rows.execute(sql, values)
+        return self.execute(sql, values)
 
     def _head(self, thread: str) -> Head:
         """Where the thread stands, if it may be touched."""
-        saved = self._saver.get_tuple(_place(thread))
+        saved = self.saver.get_tuple(_place(thread))
         if saved is None:
             raise LeftError(_GONE)
         head = Head(saved)
@@ -110,7 +193,7 @@ class ThreadPruning:
             raise LeftError(_ASKS)
         if head.waiting():
             raise LeftError(_UNFINISHED)
-        if self._rows.has("loopwright_journal") and self._run(_DOUBT, storable(thread)):
+        if self.journaled and self._run(_DOUBT, storable(thread)):
             raise LeftError(_IN_DOUBT)
         return head
 
@@ -135,22 +218,22 @@ class ThreadPruning:
         return told or datetime.fromisoformat(self._tuple(thread, checkpoint).checkpoint["ts"])
 
     def _tuple(self, thread: str, checkpoint: str) -> Any:
-        return self._saver.get_tuple(_place(thread, checkpoint))
+        return self.saver.get_tuple(_place(thread, checkpoint))
 
     def _cut_loose(self, thread: str, checkpoints: list[str]) -> None:
         """Have these checkpoints hold all their values themselves."""
         for name in checkpoints:
             saved = self._tuple(thread, name)
-            if missing_values(self._saver, saved.config, saved.parent_config):
+            if missing_values(self.saver, saved.config, saved.parent_config):
                 raise LeftError(_CUT_OFF)
-            filled = unfolded(self._saver, saved)
+            filled = unfolded(self.saver, saved)
             if filled is None:
                 raise LeftError(_FOREIGN)
             metadata = dict(saved.metadata)
             counted = {k: v for k, v in metadata.pop(COUNTERS, {}).items() if k not in filled}
             told: Any = {**metadata, **({COUNTERS: counted} if counted else {})}
             checkpoint = saved.checkpoint
-            self._saver.put(_place(thread), checkpoint, told, checkpoint["channel_versions"])
+            self.saver.put(_place(thread), checkpoint, told, checkpoint["channel_versions"])
             self._run(
                 "UPDATE checkpoints SET parent_checkpoint_id = NULL"
                 " WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
@@ -160,7 +243,7 @@ class ThreadPruning:
     def _remove(self, thread: str, kept: set[str], gone: set[str]) -> None:
         own = " WHERE thread_id = ? AND checkpoint_ns = ''"
         self._delete("checkpoints" + own, [thread], "checkpoint_id", gone)
-        writes = self._rows.tables[-1]
+        writes = self.tables[-1]
         written = self._run(f"SELECT DISTINCT checkpoint_id FROM {writes}{own}", thread)
         lost = {row["checkpoint_id"] for row in written} - kept
         self._delete(f"{writes}{own}", [thread], "checkpoint_id", lost)
@@ -185,13 +268,13 @@ class ThreadPruning:
             row["place"] for row in found
             if row["newest"] < oldest and _TASK in row["place"].partition("|")[0]
         ]  # fmt: skip
-        for table in self._rows.tables:
+        for table in self.tables:
             self._delete(f"{table} WHERE thread_id = ?", [thread], "checkpoint_ns", gone)
         return len(gone)
 
     def _forget_calls(self, thread: str, kept: set[str]) -> int:
         """Remove from the journal what was recorded of turns of which nothing stays."""
-        if not self._rows.has("loopwright_journal"):
+        if not self.journaled:
             return 0
         values = (self._tuple(thread, name).checkpoint["channel_values"] for name in kept)
         turns = {str(unpacked(value).get("turn_id", "")) for value in values}
@@ -206,20 +289,15 @@ class ThreadPruning:
 
     def _forget_results(self, thread: str) -> int:
         """Remove long results that nothing of the thread names any more."""
-        if not self._rows.has("store"):
-            return 0
         place = ".".join(results_of(thread))
         rows = self._run("SELECT key FROM store WHERE prefix = ?", place)
         if not rows:
             return 0
-        told = "\n".join(texts_of(self._saver, thread, self._recorded(thread)))
+        recorded = bodies_of(self.execute, thread) if self.journaled else ()
+        told = "\n".join(texts_of(self.saver, thread, recorded))
         lost = [row["key"] for row in rows if row["key"] not in told]
         self._delete("store WHERE prefix = ?", [place], "key", lost)
         return len(lost)
-
-    def _recorded(self, thread: str) -> Iterator[str]:
-        if self._rows.has("loopwright_journal"):
-            yield from bodies_of(self._rows.execute, thread)
 
 
 def texts_of(

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from typing import Any
 
 import pytest
 from langchain_core.tools import StructuredTool
@@ -11,7 +12,7 @@ from loopwright import ScriptedModel, build_react, open_durability
 from support.scripts import call, thought
 from support.toy_graphs import on
 
-APPROVED = Command(resume={"type": "approve"})
+APPROVED: Any = Command(resume={"type": "approve"})
 
 
 def copy_file(source, target):

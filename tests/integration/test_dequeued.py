@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from loopwright import open_durability
-from loopwright.store.health import findings
+from loopwright.store.durability import findings
 from loopwright.store.locks.held import held_here
 from loopwright.store.work.turns import BY_GRAPH, Turn
 from loopwright.stream import meters

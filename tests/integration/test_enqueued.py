@@ -24,7 +24,7 @@ from loopwright.cli.app import app
 from loopwright.policy.rules import Governed
 from loopwright.run.due import Due
 from loopwright.run.wishes import to_stop
-from loopwright.store.health import findings
+from loopwright.store.durability import findings
 from loopwright.store.work.turns import Turns
 from support.patience import PATIENCE
 from support.shop import THREAD, Shop, commanded, said

@@ -7,7 +7,7 @@ from langgraph.types import Command, interrupt
 
 from loopwright import open_durability
 from loopwright.store.locks.held import held_here
-from loopwright.store.postgres.finding import finding, found
+from loopwright.store.postgres.database import finding, found
 from loopwright.store.threads.listing import checked
 from support.asking import on
 

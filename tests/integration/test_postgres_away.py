@@ -10,7 +10,7 @@ import pytest
 
 from loopwright import DatabaseError, ScriptedModel, build_react, open_durability
 from loopwright.run.worker import Worker
-from loopwright.store.health import findings
+from loopwright.store.durability import findings
 from loopwright.store.postgres import pool as pools
 from loopwright.store.work.turns import Turns
 from support import postgres

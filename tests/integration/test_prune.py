@@ -36,7 +36,7 @@ from loopwright import (
 from loopwright.state.errors import SettingsError, ThreadBusy, ThreadIncompatible, ThreadNotFound
 from loopwright.store.locks.held import PRUNES, held_here, name_of
 from loopwright.store.locks.waiting import is_waited_for
-from loopwright.store.threads.what_stays import Saved, severed, what_stays
+from loopwright.store.threads.pruning import Saved, severed, what_stays
 from support.flows import flow
 from support.forked import Command, server
 from support.patience import PATIENCE

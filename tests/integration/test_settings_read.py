@@ -11,7 +11,7 @@ from langgraph.types import Command
 
 from loopwright import AgentDefinition, Context, ScriptedModel
 from loopwright.graphs.registry import REGISTRY
-from loopwright.run.form import GROUPS, READ_BY
+from loopwright.run.compiled import GROUPS, READ_BY
 from loopwright.state.roles import TIERS, roles_of
 from loopwright.state.route import WAYS
 from support.flows import flow, step

@@ -5,8 +5,7 @@ from copy import deepcopy
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.state.calls import MOST_FOUND, join_texts, keep_found, keep_latest
-from loopwright.state.loop import last_list, last_text
+from loopwright.state.calls import MOST_FOUND, join_texts, keep_found, keep_latest, newest
 from loopwright.state.plan import merge_tasks
 
 words = st.sampled_from(["a", "b", "c", "d"])
@@ -60,11 +59,11 @@ def test_found_names_keep_their_places_and_of_too_many_the_newest_half_stays(a, 
 @pytest.mark.parametrize(
     ("reducer", "values", "empty"),
     [
-        (last_text, st.text(max_size=5), ""),
-        (last_list, lists, []),
+        (newest, st.text(max_size=5), ""),
+        (newest, lists, []),
         (merge_tasks, tasks, []),
     ],
-    ids=["last_text", "last_list", "merge_tasks"],
+    ids=["newest text", "newest list", "merge_tasks"],
 )
 @given(data=st.data())
 def test_a_batch_may_be_cut_anywhere(reducer, values, empty, data):
@@ -80,8 +79,8 @@ def test_a_batch_may_be_cut_anywhere(reducer, values, empty, data):
 
 @given(st.text(), st.lists(st.text(), min_size=1), lists, st.lists(lists, min_size=1))
 def test_the_newest_write_is_what_counts(text, texts, items, writes):
-    assert last_text(text, texts) == texts[-1]
-    assert last_list(items, writes) == writes[-1]
+    assert newest(text, texts) == texts[-1]
+    assert newest(items, writes) == writes[-1]
 
 
 @given(tasks, st.lists(tasks, max_size=4))

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from loopwright import DatabaseError, open_durability
-from loopwright.store.base.version import VERSION
-from loopwright.store.health import findings
+from loopwright.store.durability import findings
+from loopwright.store.journal.tables import VERSION
 from loopwright.store.postgres import health
 from loopwright.text.units import span
 

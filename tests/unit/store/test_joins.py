@@ -63,7 +63,7 @@ def two_side_by_side(saver: Any, calls: list[str]) -> Any:
             raise ValueError
         return {"paid": [interrupt("more?")]}
 
-    builder = StateGraph(Paid)
+    builder: Any = StateGraph(Paid)
     for node in (pay, other):
         builder.add_node(node.__name__, node)
         builder.add_edge(START, node.__name__)

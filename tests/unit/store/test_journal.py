@@ -314,10 +314,6 @@ async def test_what_a_turn_takes_is_on_record_before_it_is_made(tmp_path):
         await recorder.settled("t")
         await recorder.settled("t")
         assert (await Recorder(database.journal).tab("t", "u", Spend())).taken == tab.taken
-        for name, count in (("old", 7), ("old tokens", 500), ("old usd", 10**8)):
-            database.journal.model_calls("t", name, add=count)
-        found = (await Recorder(database.journal).tab("t", "old", Spend())).taken
-        assert found == {"model_calls": 7, "tool_calls": 0, "tokens": 500, "usd": 0.1}
 
 
 async def test_a_turn_that_has_ended_is_left_as_it_stands_and_one_that_rests_is_settled(tmp_path):

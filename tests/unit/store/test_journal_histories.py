@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 from loopwright.store.journal.sql import SqlJournal
-from loopwright.store.journal.sqlite_tables import SqliteTables
+from loopwright.store.journal.tables import SqliteTables
 from support.intents import PROTOCOL, THREAD, Bounds, Kept, State, Write, apply, moves, plans_of
 from support.mutants import MUTANTS
 

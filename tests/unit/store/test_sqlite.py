@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.state.errors import DatabaseError
-from loopwright.store.checkpoints.deflate import Deflate
+from loopwright.store.checkpoints.packing import Deflate
 from loopwright.store.sqlite.saver import LeanSqliteSaver
 from support.scripts import call, thought
 from support.toy_graphs import asker, greeter, hello, on

@@ -15,7 +15,7 @@ from loopwright import ScriptedModel, build_plan_execute_verify, build_react
 from loopwright.state.outcome import RESUMABLE
 from loopwright.store.base import langgraph_keys as keys
 from loopwright.store.checkpoints.head import Head
-from loopwright.store.threads.standing import Moved, Standings
+from loopwright.store.postgres.rows import Moved, Standings
 from support.scripts import call, passed, plan, report, thought, todo
 
 ON = {"configurable": {"thread_id": "t"}}

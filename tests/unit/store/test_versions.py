@@ -16,8 +16,8 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from loopwright import DatabaseError, ThreadIncompatible, ThreadNotFound, open_durability
-from loopwright.store.base.version import VERSION
-from loopwright.store.health import findings
+from loopwright.store.durability import findings
+from loopwright.store.journal.tables import VERSION
 from support.toy_graphs import greeter, hello, on
 
 OTHERS = (
