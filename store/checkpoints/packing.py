@@ -168,14 +168,6 @@ class PackingSaver(BaseCheckpointSaver[str]):
         return {"thread": str(given["thread_id"]), "ns": given.get("checkpoint_ns", "")}
 
 
-def of_another(thread: str) -> str:
-    """Why nothing is saved in a thread that this package's saver has not begun."""
-    return (
-        f"Another saver keeps the thread {thread!r} in this database, and could not read what is"
-        " saved here: go on with it in the program that began it, or start a new thread."
-    )
-
-
 def cut_at(
     select: Callable[[str, Mapping[str, Any]], Sequence[Row]],
     dialect: Mapping[str, str],

@@ -18,9 +18,12 @@ from ..threads.pruning import Keeps
 from ..work.turns import Turns
 from .leases import LEASE, Leases, told_lost
 from .pool import CONNECTIONS, Pool
-from .schema import ENDED, FREE, HELD, OWNS, UNENDED, check_encoding, prepare
+from .schema import ENDED, FREE, HELD, UNENDED, check_encoding, prepare
 from .store import PooledStore
 from .tables import PostgresTables
+
+_OWNS: Final = "SELECT FROM loopwright_threads WHERE name = %s AND updated IS NOT NULL"
+"""A thread that this package's saver has saved: others may have theirs in the same tables."""
 
 _DRIVERS: Final = (
     "psycopg", "psycopg_pool", "langgraph.store.postgres", "langgraph.checkpoint.postgres",
@@ -138,7 +141,7 @@ class PostgresDatabase:
     def owns(self, thread: str) -> bool:
         """See SqliteDatabase."""
         with self._connected() as connection:
-            return connection.execute(OWNS, [storable(thread)]).fetchone() is not None
+            return connection.execute(_OWNS, [storable(thread)]).fetchone() is not None
 
     def prunable(self) -> list[str]:
         """See SqliteDatabase."""

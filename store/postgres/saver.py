@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.postgres import PostgresSaver
 
-from ...state.errors import DatabaseError, LoopwrightError, ThreadIncompatible
+from ...state.errors import DatabaseError, LoopwrightError
 from ...state.records import RECORDS
 from ...text.canonical import storable, storable_json
 from ..base.hands import Hands
@@ -30,7 +30,6 @@ from ..checkpoints.packing import (
     Row,
     Step,
     lean_serializer,
-    of_another,
     unpacked,
 )
 from ..journal.port import Fence
@@ -41,7 +40,7 @@ from .joins import Joins, Place, Writes
 from .leases import told_lost
 from .pool import CUT, executed, together
 from .rows import Move, ThreadRows
-from .schema import HOLDS, OWNS, showing
+from .schema import HOLDS, showing
 
 T = TypeVar("T")
 
@@ -70,10 +69,6 @@ _WRITES: Final = (
     " AND channel = ANY(%(channels)s::text[]) ORDER BY task_path, task_id, idx"
 )
 _HOLDS: Final = f"SELECT {HOLDS}".replace("?", "%s")
-_OWNER: Final = (
-    f"SELECT EXISTS ({OWNS.replace('%s', '%(thread)s')}) AS own,"
-    " EXISTS (SELECT FROM checkpoints WHERE thread_id = %(thread)s) AS saved"
-)
 _FORGET_ROW: Final = "DELETE FROM loopwright_threads WHERE name = %s"
 
 
@@ -98,7 +93,7 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         """
         super().__init__(None, serde=lean_serializer())  # type: ignore[arg-type]  # see `_cursor`
         self._connect, self._holds, self._rows = connect, holds, ThreadRows()
-        self._joins, self._own = Joins(self._save_alone), set[str]()
+        self._joins = Joins(self._save_alone)
         self._here = threading.local()
 
     def put(
@@ -124,7 +119,6 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         about: Any = storable_json(dict(metadata))
 
         onto = thread, space, str(place.get("checkpoint_id"))
-        self._check_owner(thread)
 
         def save() -> RunnableConfig:
             with self._joins.joined(onto) as joined, self._writing(thread, space) as move:
@@ -156,16 +150,6 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         with self._joins.joined(onto) as waiting:
             self._save_alone(onto, [*waiting, mine])
 
-    def _check_owner(self, thread: str) -> None:
-        """See that a thread is not another saver's, which could not read on in it."""
-        if thread in self._own:
-            return
-        (row,) = self.select(_OWNER, {"thread": thread})
-        if row["own"]:
-            self._own.add(thread)
-        elif row["saved"]:
-            raise ThreadIncompatible(of_another(thread))
-
     def _save_alone(self, onto: Place, saved: Sequence[Writes]) -> None:
         names = zip(("thread_id", "checkpoint_ns", "checkpoint_id"), onto, strict=True)
         config: RunnableConfig = {"configurable": dict(names)}
@@ -193,15 +177,9 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
             self._joins.rest()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """A checkpoint with its writes; see LangGraph.
-
-        Raises:
-            ThreadIncompatible: Another saver has begun the thread.
-        """
+        """A checkpoint with its writes; see LangGraph."""
         given = _storable(config)
-        thread = given["configurable"]["thread_id"]
-        self._check_owner(thread)
-        self._joins.rest(thread)
+        self._joins.rest(given["configurable"]["thread_id"])
         return _again(lambda: super(LeasedPostgresSaver, self).get_tuple(given))
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
@@ -219,7 +197,6 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         with self._cursor() as cursor:
             cursor.execute(_FORGET_ROW, [thread])
         self._rows.forget(thread)
-        self._own.discard(thread)
 
     def forget_scratch(self, thread_id: str, nodes: Iterable[str]) -> None:
         """Delete the checkpoints of subgraphs that ran inside these nodes of a thread.

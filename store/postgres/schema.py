@@ -28,9 +28,6 @@ _T_FREE: Final = FREE.replace("until", "t.until")
 UNENDED: Final = "state IN ('unfinished', 'asks')"
 """Its turn has not ended."""
 
-OWNS: Final = "SELECT FROM loopwright_threads WHERE name = %s AND updated IS NOT NULL"
-"""A thread that this package's saver has saved: others may have theirs in the same tables."""
-
 HOLDS: Final = (
     "coalesce((SELECT true FROM loopwright_threads WHERE name = ? AND token = ?"
     " FOR NO KEY UPDATE), loopwright_holds(?, ?))"

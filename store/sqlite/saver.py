@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ...state.errors import DatabaseError, ThreadIncompatible
+from ...state.errors import DatabaseError
 from ..base.hands import Hands
 from ..base.langgraph_keys import KIND_SQL
 from ..checkpoints.packing import (
@@ -18,9 +18,7 @@ from ..checkpoints.packing import (
     PackingSaver,
     Row,
     Step,
-    is_own,
     lean_serializer,
-    of_another,
     unpacked,
 )
 from ..checkpoints.shared_values import COUNTERS
@@ -59,43 +57,15 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
         What may be saved says `lean_serializer`.
         """
         super().__init__(connection, serde=lean_serializer())
-        self.hands, self._file, self._own = Hands(1), file, set[str]()
-
-    def _check_owner(self, config: RunnableConfig) -> None:
-        """See that a thread is not another saver's, which could not read on in it."""
-        thread = str(config["configurable"]["thread_id"])
-        if thread in self._own or (kind := self.kind_of(thread)) is None:
-            return
-        if not is_own(kind):
-            raise ThreadIncompatible(of_another(thread))
-        self._own.add(thread)
-
-    def put(self, config: RunnableConfig, *given: Any) -> RunnableConfig:
-        """Save a checkpoint; see LangGraph.
-
-        Raises:
-            ThreadIncompatible: Another saver has begun the thread.
-        """
-        self._check_owner(config)
-        return super().put(config, *given)
+        self.hands, self._file = Hands(1), file
 
     def kind_of(self, thread: str) -> str | None:
         """How the newest checkpoint of a thread is written, if there is one."""
         rows = self.select(KIND_SQL, {"thread": thread})
         return rows[0]["type"] if rows else None
 
-    def delete_thread(self, thread_id: str) -> None:
-        """Delete all that is saved of a thread; see LangGraph."""
-        super().delete_thread(thread_id)
-        self._own.discard(str(thread_id))
-
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """A checkpoint with its writes; see LangGraph.
-
-        Raises:
-            ThreadIncompatible: Another saver has begun the thread.
-        """
-        self._check_owner(config)
+        """A checkpoint with its writes; see LangGraph."""
         saved = super().get_tuple(config)
         return saved and unpacked(saved)
 
