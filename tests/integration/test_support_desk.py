@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from stand_in import stand_in
 
 from loopwright import build_customer_service, open_durability
 from loopwright.policy.desk.company import Company
@@ -139,12 +140,21 @@ def test_a_hand_over_puts_the_case_into_the_queue_or_makes_a_ticket_unasked(tmp_
         assert len(shop.rows("SELECT * FROM tickets")) == 1
 
 
-def test_without_a_model_the_flow_runs_and_says_what_it_cannot_do(tmp_path):
+def test_without_a_model_nothing_but_plain_words_is_answered():
+    graph = build_customer_service(model="offline", company=SHOPS / "lumen")
+    assert graph.invoke(said("Hello"))["outcome"]["status"] == "complete"
+    outcome = graph.invoke(said("How do I clean my lamp Juno?"))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
+    assert "No language model is configured" in outcome["unmet"][0]
+
+
+def test_the_stand_in_of_the_example_searches_and_says_what_it_cannot_do(tmp_path):
     sown(SHOPS / "lumen", tmp_path / "shop.db")
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(
-            mcp=desk(tmp_path / "shop.db"), durability=kept, company=SHOPS / "lumen"
-        )
+            model=stand_in(), mcp=desk(tmp_path / "shop.db"), durability=kept,
+            company=SHOPS / "lumen",
+        )  # fmt: skip
 
         def told(text):
             return graph.invoke(said(text), THREAD)["messages"][-1].text

@@ -24,7 +24,8 @@ COMES_WITH = {
     "grimp": "import-linter",
     "yaml": "pyyaml",
 }
-OURS = {"loopwright", "support", "unit", "conftest"}
+OF_THE_SHOP = {path.stem.replace("_", "-") for path in (ROOT / "examples" / "shop").glob("*.py")}
+OURS = {"loopwright", "support", "unit", "conftest"} | OF_THE_SHOP
 
 
 def declared(requirements):
