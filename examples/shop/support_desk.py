@@ -1,4 +1,4 @@
-"""MCP server of a support desk: `python -m loopwright.servers.support_desk --shop shop.db`.
+"""MCP server of a support desk: `python examples/shop/support_desk.py --shop shop.db`.
 
 Knowledge base, customers, orders, tickets, refunds and the queue of the humans, in one SQLite
 file; `--seed FOLDER` makes it of a company's files. It speaks MCP over stdio, or over HTTP with
@@ -14,15 +14,26 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Literal, NoReturn, cast
 
+import cases
+import knowledge
+import moods
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.types import ToolAnnotations
 from pydantic import Field
+from seed import count_rows, make_shop
+from shop import Row, Shop
 from typing_extensions import TypedDict
 
-from . import cases, knowledge, moods
-from .plain import ADDS, READS, Arguments, PlainServer, Refused, in_thread, serve, shown
-from .seed import counted, sown
-from .shop import Row, Shop
+from loopwright.servers.plain import (
+    ADDS,
+    READS,
+    Arguments,
+    PlainServer,
+    Refused,
+    in_thread,
+    serve,
+    shown,
+)
 
 _HERE = "127.0.0.1"
 _FAQ = "faq"
@@ -346,8 +357,8 @@ def main() -> None:
     try:
         if asked.seed is not None:
             there = " is there already and stays as it is" if Path(asked.shop).exists() else ""
-            shop = sown(Path(asked.seed), Path(asked.shop))
-            print(f"{asked.shop}{there}: {counted(shop)}")  # noqa: T201 - for the terminal
+            shop = make_shop(Path(asked.seed), Path(asked.shop))
+            print(f"{asked.shop}{there}: {count_rows(shop)}")  # noqa: T201 - for the terminal
             return
         shop = Shop(asked.shop)
     except Refused as error:

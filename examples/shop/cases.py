@@ -7,10 +7,10 @@ from decimal import ROUND_HALF_UP, Decimal
 from hmac import compare_digest
 from typing import Final, Literal, NamedTuple
 
+from shop import Row, Shop, now
 from typing_extensions import TypedDict
 
-from .plain import Refused, shown
-from .shop import Row, Shop, now
+from loopwright.servers.plain import Refused, shown
 
 Priority = Literal["low", "normal", "high", "urgent"]
 Status = Literal["open", "waiting_for_customer", "with_human", "solved", "closed"]
