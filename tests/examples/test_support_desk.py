@@ -272,10 +272,10 @@ shop = Shop(Path(sys.argv[1]))
 about = dict(subject="s", body="b", priority="low", follow_up_hours=1, customer_id="C-1001")
 for number in range(20):
     try:
-        cases.refunded(shop, "", "A-1042", 10, "at once")
+        cases.pay_back(shop, "", "A-1042", 10, "at once")
     except Refused:
         pass
-    cases.ticketed(shop, "", "t", {{**about, "issue": f"issue {{number}}"}})
+    cases.open_ticket(shop, "", "t", {{**about, "issue": f"issue {{number}}"}})
 """
 HALF = f"""{OF_THE_SHOP}
 import time
