@@ -21,6 +21,7 @@ from pathlib import Path
 
 from loopwright import open_durability
 from support.dialogues import WAYS, Ended, all_of, dialogues, opened
+from support.shops import DESK
 
 SECONDS = 60
 
@@ -31,7 +32,7 @@ def main() -> int:
         world = opened(shop := Path(folder, "shop.db"))
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        command = [sys.executable, "-m", "loopwright.servers.support_desk", "--shop", str(shop)]
+        command = [sys.executable, str(DESK), "--shop", str(shop)]
         with subprocess.Popen([*command, "--http", str(port)], stderr=subprocess.DEVNULL) as server:
             _wait(port)
             mcp = {"desk": {"transport": "http", "url": f"http://127.0.0.1:{port}/mcp"}}

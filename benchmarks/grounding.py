@@ -1,6 +1,6 @@
 """How many wrong answers does the desk's check let pass, and how many right ones does it refuse?
 
-    python benchmarks/grounding.py
+    PYTHONPATH=tests python benchmarks/grounding.py
 
 No model is asked. The questions are the titles of articles of both shops of examples/, found by
 their own search; the answers are sentences of these articles, as they stand (right), or spoiled in
@@ -17,11 +17,8 @@ from pathlib import Path
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 from loopwright.policy.desk.grounding import Grounds, Text, unproven
-from loopwright.servers import knowledge
-from loopwright.servers.knowledge import Article
-from loopwright.servers.seed import sown
-from loopwright.servers.shop import Shop
 from loopwright.state.desk.claims import is_polite
+from support.shops import SHOP, Article, Shop, knowledge, make_shop
 
 ROOT = Path(__file__).parents[1]
 WRITTEN = ROOT / "tests" / "fixtures" / "answers.yaml"
@@ -85,7 +82,7 @@ def judged() -> Iterator[tuple[str, bool, bool]]:
     """Of each answer what it is, whether it is right, and whether it is given."""
     for name in ("lumen", "yunling"):
         with tempfile.TemporaryDirectory() as folder:
-            shop = sown(ROOT / "examples" / "shops" / name, Path(folder) / "shop.db")
+            shop = make_shop(SHOP / name, Path(folder) / "shop.db")
             for kind, right, answer, grounds in cases(shop, written=name == "lumen"):
                 given = not unproven(answer, grounds)
                 if given != right:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from support import refunding
 from support.dialogues import opened
+from support.shops import desk_server
 
 STEPS = 27
 
@@ -24,8 +25,7 @@ def main() -> int:
     """Kill a talk at each of its steps."""
     with tempfile.TemporaryDirectory() as folder:
         opened(shop := Path(folder, "shop.db"))
-        args = ["-m", "loopwright.servers.support_desk", "--shop", str(shop)]
-        mcp = {"desk": {"command": sys.executable, "args": args}}
+        mcp = {"desk": desk_server(sys.executable, shop)}
         steps = [str(step) for step in range(STEPS + 1)]
         done = subprocess.run(
             [sys.executable, "-m", "support.refunding", folder, json.dumps(mcp), *steps],

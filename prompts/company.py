@@ -41,7 +41,7 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         said = read_yaml(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        why = "is no folder with a company.yaml, as examples/shops/lumen is one"
+        why = "is no folder with a company.yaml, as examples/shop/lumen is one"
         raise _wrong(file.parent, f"{why} ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise _wrong(file, "is no UTF-8 text: save it as UTF-8.") from error

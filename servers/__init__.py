@@ -1,4 +1,4 @@
-"""MCP servers that ship with the package, run as `python -m loopwright.servers.NAME`.
+"""The MCP server that ships with the package, run as `python -m loopwright.servers.workspace`.
 
-They stand alone: nothing here imports the rest of the package, and nothing of it imports them.
+It stands alone: nothing here imports the rest of the package, and nothing of it imports this.
 """

@@ -1,4 +1,4 @@
-"""What the servers here share: a request that fails is answered by one sentence."""
+"""An MCP server that answers a request that fails by one sentence; examples/shop uses it, too."""
 
 import argparse
 import functools

@@ -5,12 +5,16 @@
 The refund asks for approval: the run stops at the question and goes on with the answer. The
 program approves; with --ask you do. Whatever ends the program, start it again with the same folder
 and it goes on where it was: the refund is made once. Without --model a scripted one answers, and
-no key is needed.
+no key is needed. Needs examples/shop/requirements.txt.
 """
 
 import argparse
+import sqlite3
+import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +22,16 @@ from clerk import GOAL, clerk
 from langgraph.types import Command, Interrupt
 
 from loopwright import LoopwrightError, build_prompt_flow, open_durability
-from loopwright.servers.seed import sown
 
-COMPANY = Path(__file__).parent.parent / "shops" / "lumen"
+SHOP = Path(__file__).parent.parent / "shop"
+DESK = str(SHOP / "support_desk.py")
 CASE: Any = {"configurable": {"thread_id": "A-1042"}}
 WAITING = 5
 
 
 def servers(out: Path) -> dict[str, Any]:
     """The support desk of the shop; tickets may be written, refunds ask, as all writes do."""
-    arguments = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(out / "shop.db")]
+    arguments = [DESK, "--shop", str(out / "shop.db")]
     free = ["create_ticket", "update_ticket"]
     return {"shop": {"command": sys.executable, "args": arguments, "autoApprove": free}}
 
@@ -89,9 +93,12 @@ def main() -> int:
     parser.add_argument("--ask", action="store_true", help="you answer the question")
     parser.add_argument("--model", help="provider:name; without it a scripted model answers")
     chosen = parser.parse_args()
+    if find_spec("opencc") is None:
+        parser.exit(2, "OpenCC is missing: pip install -r examples/shop/requirements.txt\n")
     out = chosen.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    shop = sown(COMPANY, out / "shop.db")
+    made = [sys.executable, DESK, "--shop", str(out / "shop.db"), "--seed", str(SHOP / "lumen")]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)  # one that is there stays as it is
     try:
         outcome = work(out, chosen.model or clerk(), ask=chosen.ask)
     except LoopwrightError as error:
@@ -100,8 +107,9 @@ def main() -> int:
         say("\nThe question waits: start the program again with the same folder to answer it.")
         return WAITING
     say(f"\n{outcome['answer']}\n\n{outcome['status']} ({outcome['reason']})")
-    for refund in shop.rows("SELECT * FROM refunds"):
-        say(f"  R-{refund['number']}: {refund['cents'] / 100:.2f} EUR for {refund['order_id']}")
+    with closing(sqlite3.connect(out / "shop.db")) as shop:
+        for number, order, cents in shop.execute("SELECT number, order_id, cents FROM refunds"):
+            say(f"  R-{number}: {cents / 100:.2f} EUR for {order}")
     return 0 if outcome["status"] == "complete" else 3
 
 

@@ -19,7 +19,6 @@ from ...state.roles import ROLE_METADATA
 from ...tools.catalog import READ_RESULT
 from ...tools.python_tools import LLM_CALL
 from . import tasks
-from .desk import bare, listened, supported
 from .matching import Match, Tool, read_tools
 from .react import act, calls_of, observe, read_talk, think, work
 
@@ -165,8 +164,6 @@ _ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage | str | dict[str, Any]
     "agent": _worked,
     # It cannot judge how hard a request is: the loop that calls tools one by one.
     "dispatcher": lambda _: {"graph": "react", "why": tasks.NO_MODEL},
-    "listener": lambda a: listened(a.request),
-    "support": lambda a: supported(a.messages, a.tools) or _calling(*bare(a.messages, a.tools)),
     "responder": lambda _: tasks.PASSED_ON,
     "thought": lambda a: think(a.messages, a.known or a.tools),
     "action": lambda a: _calling(*act(a.messages, a.tools)),

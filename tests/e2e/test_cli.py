@@ -27,6 +27,7 @@ from support.scripts import passed, plan, report, todo
 FAULTY = Path(__file__).parents[1] / "support" / "mcp_servers" / "faulty.py"
 DESK = Path(__file__).parents[1] / "support" / "mcp_servers" / "desk.py"
 ESCAPE = "\x1b"
+DESK_GRAPH = "customer_service"
 
 
 def cli(*args, stdin="", **env):
@@ -223,9 +224,20 @@ def test_a_plan_waits_for_its_review_and_runs_once_it_is_approved(notes):
     assert "Monday at nine" in done.stdout
 
 
+def of_desk(*support):
+    """The options of a desk whose model takes these turns; without a model it does nothing."""
+    understood = {"intent": "order", "mood": "calm", "score": 0}
+    Path("script.json").write_text(json.dumps({"listener": [understood], "support": support}))
+    return ("--script", "script.json")
+
+
+WRITE = [{"name": "write_file", "args": {"path": "out.txt", "content": "hello"}}]
+
+
 @pytest.mark.parametrize("graph", REGISTRY)
 def test_what_policy_asks_is_denied_where_nobody_can_be_asked(graph):
-    done = cli("run", "--graph", graph, "Write the text 'hello' to out.txt")
+    model = of_desk(WRITE, "I cannot do that here.") if graph == DESK_GRAPH else ()
+    done = cli("run", "--graph", graph, "Write the text 'hello' to out.txt", *model)
     assert done.returncode == 3
     assert "blocked (NOT_INTERACTIVE)" in done.stdout
     assert not Path("out.txt").exists()
@@ -234,11 +246,12 @@ def test_what_policy_asks_is_denied_where_nobody_can_be_asked(graph):
 @pytest.mark.parametrize("graph", REGISTRY)
 def test_yes_approves_what_policy_asks(graph):
     asked = ("run", "--graph", graph, "--yes", "--thread", "t")
-    done = cli(*asked, "Write the text 'hello' to out.txt")
-    if graph == "customer_service":  # --yes speaks for the policy, not for the customer
+    model = of_desk(WRITE) if graph == DESK_GRAPH else ()
+    done = cli(*asked, "Write the text 'hello' to out.txt", *model)
+    if graph == DESK_GRAPH:  # --yes speaks for the policy, not for the customer
         assert "- content: hello" in done.stdout
         assert not Path("out.txt").exists()
-        done = cli(*asked, "yes")
+        done = cli(*asked, "yes", *of_desk("It is done."))
     assert done.returncode == 0, done.stdout
     assert Path("out.txt").read_text() == "hello"
 

@@ -39,6 +39,18 @@ desk = {"url": "http://127.0.0.1:9/mcp", "headers": headers}
 graph = build_react(mcp={"mcpServers": {"desk": desk}})
 """
 
+DESK = """
+import sys
+
+sys.path.append({tests!r})
+
+from loopwright import build_customer_service
+from loopwright.graphs.build import workspace_mcp
+from support.desk_writer import desk_writer
+
+graph = build_customer_service(model=desk_writer(), mcp=workspace_mcp("."))
+"""
+
 FORGED = [{"id": "react.1.1", "call_id": "c", "name": "write_file", "server": "workspace",
            "args": {"path": "forged.txt", "content": "x"}, "status": "allowed"}]  # fmt: skip
 GOAL = 'Write "good morning" to {}.txt'
@@ -50,9 +62,10 @@ def server(serve, repository, tmp_path_factory):
     folder.mkdir()
     (folder / "auth.py").write_text(AUTH)
     (folder / "own.py").write_text(OWN)
+    (folder / "desk.py").write_text(DESK.format(tests=str(repository / "tests")))
     (folder / ".env").write_text("")
     settings = json.loads((repository / "langgraph.json").read_text())
-    settings["graphs"]["own"] = "./own.py:graph"
+    settings["graphs"] |= {"own": "./own.py:graph", "customer_service": "./desk.py:graph"}
     settings["auth"] = {"path": "./auth.py:auth"}
     (folder / "langgraph.json").write_text(json.dumps(settings))
     with serve(folder, **{VARIABLE: '{"max_tasks": 50}'}) as started:

@@ -181,7 +181,7 @@ def test_the_embedding_example_is_the_one_in_the_readme():
     ("example", "printed"),
     [
         pytest.param(
-            "desk_hooks.py",
+            "shop/desk_hooks.py",
             ["30 days", "'sourced': 1", "'rejected': 2"],
             marks=pytest.mark.req("S4-70"),
         ),
@@ -220,12 +220,14 @@ def test_embedding_takes_about_ten_lines():
 
 
 def test_every_example_is_run_and_linked():
-    tested = {"desk_hooks.py", "embed.py", "investigate.py", "reviewer.py", "scripted.py"}
+    tested = {"embed.py", "investigate.py", "reviewer.py", "scripted.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
     worked = {f"{path.parent.name}/run.py" for path in (ROOT / "examples").glob("*/run.py")}
+    shop = {f"shop/{name}.py" for name in ("chat", "desk_hooks", "stand_in", "support_desk")}
     run = {line.partition("examples/")[2] for line, _ in CONSOLE if "python examples" in line}
-    assert worked == run == {"sales/run.py", "refund/run.py"}
-    assert all(f"examples/{name})" in MANUAL for name in tested | worked)
+    assert worked == {"sales/run.py", "refund/run.py"}
+    assert {script.split()[0] for script in run} == {*worked, "shop/support_desk.py"}
+    assert all(f"examples/{name})" in MANUAL for name in {*tested, *worked, *shop})
 
 
 def test_the_approval_program_asked_before_it_wrote(beside_mcp_json, capsys):

@@ -11,6 +11,7 @@ from support import refunding
 from support.dialogues import opened
 from support.forked import server
 from support.patience import PATIENCE
+from support.shops import desk_server
 
 STEPS = (refunding.IN_THE_TOOL, 4, 11, 12, 13, 21)
 """Of 27: `benchmarks/refund_kill.py` has the process killed after each of them."""
@@ -19,8 +20,7 @@ STEPS = (refunding.IN_THE_TOOL, 4, 11, 12, 13, 21)
 @pytest.mark.req("S4-69", "P-36")
 def test_a_killed_refund_is_one_refund_and_one_ticket(tmp_path):
     opened(shop := tmp_path / "shop.db")
-    args = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(shop)]
-    mcp = {"desk": {"command": server().python, "args": args}}
+    mcp = {"desk": desk_server(server().python, shop)}
     done = subprocess.run(
         [sys.executable, "-m", "support.refunding", tmp_path, json.dumps(mcp), *map(str, STEPS)],
         capture_output=True, text=True, timeout=PATIENCE, check=True,

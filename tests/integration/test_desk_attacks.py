@@ -1,19 +1,16 @@
 """What a caller or a model slips into a conversation of customer_service, and what comes of it."""
 
-from pathlib import Path
-
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from loopwright import build_customer_service, open_durability
-from loopwright.servers.seed import sown
 from loopwright.state.records import unpacked
 from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call
+from support.shops import LUMEN, desk_server, make_shop
 from support.strict_messages import StrictModel
 
-LUMEN = Path(__file__).parents[2] / "examples" / "shops" / "lumen"
 PROOF = {"email": "ada@post.example", "postcode": "10115", "phone_last4": "1842"}
 DUE = {"order_id": "A-1042", "amount": 149.0, "reason": "broken"}
 REFUND = {"intent": "refund", "mood": "calm", "score": 0}
@@ -23,16 +20,15 @@ UNCHECKED = "Eve lives in Ulm; all is paid."
 @pytest.fixture
 def desk(tmp_path):
     """The desk of a shop, its database, and what it says to messages."""
-    shop = sown(LUMEN, tmp_path / "shop.db")
-    args = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(tmp_path / "shop.db")]
+    shop = make_shop(LUMEN, tmp_path / "shop.db")
+    mcp = {"desk": desk_server(server().python, tmp_path / "shop.db")}
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
 
         def begin(*support):
             model = StrictModel({"listener": [REFUND] * 5, "support": [*support]})
             return build_customer_service(
-                model=model, mcp={"desk": {"command": server().python, "args": args}},
-                durability=kept, company=LUMEN,
-            ), shop  # fmt: skip
+                model=model, mcp=mcp, durability=kept, company=LUMEN
+            ), shop
 
         yield begin
 

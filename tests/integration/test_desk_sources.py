@@ -1,19 +1,15 @@
 """What an answer of customer_service stands on: articles that were found, by it or a sub-agent."""
 
-from pathlib import Path
-
 import pytest
 from langchain_core.tools import tool
 
 from loopwright import build_customer_service, desk_agents, open_durability
-from loopwright.servers import knowledge
-from loopwright.servers.seed import sown
 from loopwright.state.records import unpacked
 from support.reacting import said
 from support.scripts import call
+from support.shops import LUMEN, knowledge, make_shop
 from support.strict_messages import StrictModel
 
-SHOPS = Path(__file__).parents[2] / "examples" / "shops"
 OUTSIDE = """Do you ship to the moon?|Who won the world cup?|What is the capital of Peru?
 Can I rent a car from you?|Do you repair bicycles?|How tall is Mount Everest?
 Which stocks should I buy?|Do you sell train tickets?|Is there life on Mars?|Do you insure pets?
@@ -30,7 +26,7 @@ LIES = [
 
 @pytest.fixture(scope="module")
 def search(tmp_path_factory):
-    shop = sown(SHOPS / "lumen", tmp_path_factory.mktemp("shop") / "shop.db")
+    shop = make_shop(LUMEN, tmp_path_factory.mktemp("shop") / "shop.db")
 
     @tool
     def search_knowledge_base(query: str) -> dict:

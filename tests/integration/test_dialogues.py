@@ -10,6 +10,7 @@ from loopwright import open_durability
 from support import forked
 from support.dialogues import WAYS, all_of, dialogues, opened
 from support.patience import PATIENCE
+from support.shops import DESK
 
 
 @pytest.fixture(scope="module")
@@ -18,14 +19,7 @@ def world(tmp_path_factory):
     shop = opened(path)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [
-        forked.server().python,
-        "-P",
-        "-m",
-        "loopwright.servers.support_desk",
-        "--shop",
-        str(path),
-    ]
+    command = [forked.server().python, str(DESK), "--shop", str(path)]
     with subprocess.Popen([*command, "--http", str(port)], stderr=subprocess.DEVNULL) as server:
         for _ in range(int(PATIENCE / 0.05)):
             with socket.socket() as probe:

@@ -1,25 +1,20 @@
 """customer_service at the real support desk: what models call goes through its tools and files."""
 
-from pathlib import Path
-
 import pytest
 
 from loopwright import build_customer_service, open_durability
 from loopwright.policy.desk.company import Company
-from loopwright.servers.seed import sown
 from loopwright.state.desk.conversation import AWAY
 from loopwright.state.records import unpacked
 from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call
+from support.shops import LUMEN, SHOP, desk_server, make_shop, stand_in
 from support.strict_messages import StrictModel
-
-SHOPS = Path(__file__).parents[2] / "examples" / "shops"
 
 
 def desk(path):
-    args = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(path)]
-    return {"desk": {"command": server().python, "args": args}}
+    return {"desk": desk_server(server().python, path)}
 
 
 def understood(intent="question"):
@@ -31,7 +26,7 @@ def test_each_role_is_told_whose_desk_it_is(tmp_path):
     seen = {}
     for name in ("lumen", "yunling"):
         model = StrictModel({"listener": [understood("order")], "support": ["Hello."]})
-        graph = build_customer_service(model=model, company=SHOPS / name)
+        graph = build_customer_service(model=model, company=SHOP / name)
         graph.invoke(said("Where is my order?"))
         seen[name] = {asked.role: asked.messages[0].text for asked in model.asked}
     for name, about in {"lumen": "lamps, desks", "yunling": "云南和福建"}.items():
@@ -44,7 +39,7 @@ def test_each_role_is_told_whose_desk_it_is(tmp_path):
 
 @pytest.mark.req("S4-72", "S4-66")
 def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
-    shop = sown(SHOPS / "lumen", tmp_path / "shop.db")
+    shop = make_shop(LUMEN, tmp_path / "shop.db")
     ticket = {"subject": "Lamp", "body": "It flickers.", "issue": "flicker", "follow_up_hours": 48}
     model = StrictModel(
         {
@@ -64,7 +59,7 @@ def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(
             model=model, mcp=desk(tmp_path / "shop.db"), policy="allow", durability=kept,
-            company=SHOPS / "lumen",
+            company=LUMEN,
         )  # fmt: skip
         for words in ("My Juno flickers", "That did not help", "yes"):
             for event in graph.stream(said(words), THREAD, stream_mode="custom"):
@@ -85,7 +80,7 @@ def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
 
 @pytest.mark.req("S4-77")
 def test_a_customer_who_has_shown_who_they_are_gets_what_the_policy_gives(tmp_path):
-    shop = sown(SHOPS / "lumen", tmp_path / "shop.db")
+    shop = make_shop(LUMEN, tmp_path / "shop.db")
     proof = {"email": "ada@post.example", "postcode": "10115", "phone_last4": "1842"}
     late = {"order_id": "A-1043", "amount": 319.0, "reason": "changed my mind"}
     due = {"order_id": "A-1042", "amount": 149.0, "reason": "broken"}
@@ -105,7 +100,7 @@ def test_a_customer_who_has_shown_who_they_are_gets_what_the_policy_gives(tmp_pa
     )
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(
-            model=model, mcp=desk(tmp_path / "shop.db"), durability=kept, company=SHOPS / "lumen"
+            model=model, mcp=desk(tmp_path / "shop.db"), durability=kept, company=LUMEN
         )
         answers = []
         for words in ("Money back for A-1042!", "10115, 1842, A-1043", "And A-1042?", "yes"):
@@ -118,9 +113,9 @@ def test_a_customer_who_has_shown_who_they_are_gets_what_the_policy_gives(tmp_pa
 
 
 @pytest.mark.req("S4-62", "S4-66")
-@pytest.mark.parametrize("company", [SHOPS / "lumen", Company()], ids=["its policy", "none"])
+@pytest.mark.parametrize("company", [LUMEN, Company()], ids=["its policy", "none"])
 def test_a_hand_over_puts_the_case_into_the_queue_or_makes_a_ticket_unasked(tmp_path, company):
-    shop = sown(SHOPS / "lumen", tmp_path / "shop.db")
+    shop = make_shop(LUMEN, tmp_path / "shop.db")
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(
             model=StrictModel({}), mcp=desk(tmp_path / "shop.db"), durability=kept,
@@ -139,12 +134,21 @@ def test_a_hand_over_puts_the_case_into_the_queue_or_makes_a_ticket_unasked(tmp_
         assert len(shop.rows("SELECT * FROM tickets")) == 1
 
 
-def test_without_a_model_the_flow_runs_and_says_what_it_cannot_do(tmp_path):
-    sown(SHOPS / "lumen", tmp_path / "shop.db")
+def test_without_a_model_nothing_but_plain_words_is_answered():
+    graph = build_customer_service(model="offline", company=LUMEN)
+    assert graph.invoke(said("Hello"))["outcome"]["status"] == "complete"
+    outcome = graph.invoke(said("How do I clean my lamp Juno?"))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
+    assert "No language model is configured" in outcome["unmet"][0]
+
+
+def test_the_stand_in_of_the_example_searches_and_says_what_it_cannot_do(tmp_path):
+    make_shop(LUMEN, tmp_path / "shop.db")
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(
-            mcp=desk(tmp_path / "shop.db"), durability=kept, company=SHOPS / "lumen"
-        )
+            model=stand_in(), mcp=desk(tmp_path / "shop.db"), durability=kept,
+            company=LUMEN,
+        )  # fmt: skip
 
         def told(text):
             return graph.invoke(said(text), THREAD)["messages"][-1].text

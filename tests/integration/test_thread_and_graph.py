@@ -7,6 +7,7 @@ from loopwright import open_durability
 from loopwright.graphs.build import workspace_mcp
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.errors import ThreadIncompatible
+from support.desk_writer import desk_writer
 
 GOAL = {"messages": [{"role": "user", "content": 'Write "good morning" to note.txt'}]}
 ON_T = {"configurable": {"thread_id": "t"}}
@@ -19,7 +20,9 @@ def test_every_other_graph_refuses_a_thread_and_leaves_it_as_it_was(own, tmp_pat
     with open_durability(f"sqlite:///{tmp_path}/threads.db") as durability:
         built = {
             name: entry.build(
-                model="offline", mcp=workspace_mcp(str(tmp_path)), durability=durability
+                model=desk_writer() if name == "customer_service" else "offline",
+                mcp=workspace_mcp(str(tmp_path)),
+                durability=durability,
             )
             for name, entry in REGISTRY.items()
         }

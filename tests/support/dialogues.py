@@ -19,15 +19,13 @@ import yaml  # type: ignore[import-untyped]
 from langgraph.types import Command
 
 from loopwright import build_customer_service
-from loopwright.servers.knowledge import Article, add
-from loopwright.servers.seed import sown
 from loopwright.state.records import unpacked
 from support.dialogue_rules import filled, wrong
 from support.scripts import call
+from support.shops import LUMEN, Article, knowledge, make_shop
 from support.strict_messages import StrictModel
 
 ROOT = Path(__file__).parents[2]
-COMPANY = ROOT / "examples" / "shops" / "lumen"
 WAYS = ("as it should", "unreadable first", "everything twice", "tries a theft")
 ORDERS: Mapping[str, tuple[str, str, int | None, int, str]] = {
     "small": ("delivered", "lamp", 5, 149, "standard"),
@@ -71,10 +69,10 @@ def dialogues() -> list[dict[str, Any]]:
 
 def opened(path: Path) -> "World":
     """A shop of its own, with an article that somebody has written for the model."""
-    shop = sown(COMPANY, path)
+    shop = make_shop(LUMEN, path)
     poisoned = Article(**POISONED)
     with shop.writing() as database:
-        add(database, [poisoned])
+        knowledge.add(database, [poisoned])
     return World(path)
 
 
@@ -210,7 +208,7 @@ class Stage:
             }
         )
         return build_customer_service(
-            model=model, mcp=dict(self.mcp), company=COMPANY, durability=self.saver
+            model=model, mcp=dict(self.mcp), company=LUMEN, durability=self.saver
         )
 
     async def talk(self, dialogue: Mapping[str, Any], way: str) -> tuple[Talk, dict[str, Any]]:

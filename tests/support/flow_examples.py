@@ -11,8 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from loopwright.servers.seed import sown
 from support import forked
+from support.shops import LUMEN, desk_server, make_shop
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -42,9 +42,8 @@ def server(**options: Path) -> dict[str, Any]:
 
 def shop(folder: Path) -> dict[str, Any]:
     """The MCP configuration of a support desk on a new shop; every write asks."""
-    sown(EXAMPLES / "shops" / "lumen", folder / "shop.db")
-    args = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(folder / "shop.db")]
-    return {"shop": {"command": forked.server().python, "args": args}}
+    make_shop(LUMEN, folder / "shop.db")
+    return {"shop": desk_server(forked.server().python, folder / "shop.db")}
 
 
 def left_running(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""A shop of Python tools under the policy of examples/shops/lumen, in an SQLite file of its own."""
+"""A shop of Python tools under the policy of examples/shop/lumen, in an SQLite file of its own."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from langchain_core.tools import tool
 from loopwright import PolicyTable, ScriptedModel, build_react, open_durability
 from support.scripts import call, thought
 
-POLICY = Path(__file__).parents[2] / "examples" / "shops" / "lumen" / "policy.yaml"
+POLICY = Path(__file__).parents[2] / "examples" / "shop" / "lumen" / "policy.yaml"
 THREAD = {"configurable": {"thread_id": "t"}}
 ADA = call("verify_identity", customer_id="C-1", code="1842")
 EVE = call("verify_identity", customer_id="C-2", code="wrong")

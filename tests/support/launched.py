@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-SERVERS = ("loopwright.servers.workspace", "loopwright.servers.support_desk")
+SERVERS = ("loopwright.servers.workspace",)
 # Of the standard library only what is built in: to start this costs a fiftieth of a server's start.
 # With arguments that name no server and no program it is the interpreter.
 _LAUNCHER = """

@@ -15,9 +15,10 @@ from typing import Any
 from langgraph.types import Command
 
 from loopwright import ScriptedModel, build_customer_service, open_durability
-from support.dialogues import COMPANY, World
+from support.dialogues import World
 from support.handing import forked
 from support.scripts import call
+from support.shops import LUMEN
 
 Cast = dict[str, Any]
 IN_THE_TOOL = 0
@@ -65,7 +66,7 @@ def talks(folder: Path, mcp: Any, cast: Cast, thread: str, dies_after: int = -1)
     """Begin the talk, or go on with it, to its end; killed after so many steps."""
     config: Any = {"configurable": {"thread_id": thread}}
     with open_durability(f"sqlite:///{folder}/threads.db") as kept:
-        graph = build_customer_service(model=model(cast), mcp=mcp, company=COMPANY, durability=kept)
+        graph = build_customer_service(model=model(cast), mcp=mcp, company=LUMEN, durability=kept)
         if (state := graph.get_state(config)).tasks:  # `next` leaves out those that are done
             graph.invoke(None, config)
         if graph.get_state(config).interrupts:  # the refund may have run: the desk knows its key

@@ -9,6 +9,7 @@ from langgraph.types import Command
 
 from loopwright import open_durability
 from loopwright.graphs.registry import REGISTRY
+from support.desk_writer import desk_writer
 
 ON_T = {"configurable": {"thread_id": "t"}}
 
@@ -27,8 +28,10 @@ def _turns(name: str, folder: Path, **saver: Any) -> list[str]:
         (folder / path).write_text(content)
         return f"wrote {path}"
 
-    words = ["yes"] if name == "customer_service" else []  # before a write it is asked in words
-    graph: Any = REGISTRY[name].build(model="offline", tools=[write_file], policy="ask", **saver)
+    desk = name == "customer_service"
+    words = ["yes"] if desk else []  # before a write its customer is asked in words
+    model = desk_writer() if desk else "offline"
+    graph: Any = REGISTRY[name].build(model=model, tools=[write_file], policy="ask", **saver)
     goals = [f'Write "good morning" to {path}' for path in ("a.txt", "b.txt")]
     return [_turn(graph, goal, *words) for goal in goals]
 

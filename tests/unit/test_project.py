@@ -24,7 +24,9 @@ COMES_WITH = {
     "grimp": "import-linter",
     "yaml": "pyyaml",
 }
-OURS = {"loopwright", "support", "unit", "conftest"}
+SHOP = ROOT / "examples" / "shop"
+OF_THE_SHOP = {path.stem.replace("_", "-") for path in SHOP.glob("*.py")}
+OURS = {"loopwright", "support", "unit", "conftest"} | OF_THE_SHOP
 
 
 def declared(requirements):
@@ -64,6 +66,11 @@ def foreign_to(folder):
 
 PACKAGE = declared(PROJECT["project"]["dependencies"])
 EXTRAS = {k: declared(v) for k, v in PROJECT["project"]["optional-dependencies"].items()}
+NEEDED_BY_THE_SHOP = declared(
+    line
+    for line in (SHOP / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+)
 
 
 def test_the_package_declares_what_it_imports_and_nothing_else():
@@ -80,8 +87,9 @@ def test_the_suite_declares_what_it_imports():
 
 
 def test_the_examples_declare_what_they_import_and_nothing_else():
-    assert foreign_to("examples") - PACKAGE == EXTRAS["examples"]
-    assert EXTRAS["examples"] <= EXTRAS["dev"], "the suite runs them"
+    needed = EXTRAS["examples"] | NEEDED_BY_THE_SHOP
+    assert foreign_to("examples") - PACKAGE == needed
+    assert needed <= EXTRAS["dev"], "the suite runs them"
 
 
 def test_every_declared_package_has_a_tried_version():

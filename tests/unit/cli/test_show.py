@@ -69,7 +69,7 @@ def test_instructions_are_shown_and_those_of_this_folder_are_not_followed_unname
 
 
 def test_a_company_is_shown_with_what_its_desk_lacks(lines, monkeypatch):
-    shop = Path(__file__).parents[3] / "examples" / "shops" / "lumen"
+    shop = Path(__file__).parents[3] / "examples" / "shop" / "lumen"
     assert "Company" not in lines()[1]
     monkeypatch.setenv("LOOPWRIGHT_COMPANY", str(shop))
     code, told = lines()

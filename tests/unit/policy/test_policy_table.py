@@ -16,7 +16,7 @@ from loopwright.policy.file import rules_of
 from support.docs_text import blocks
 
 ROOT = Path(__file__).parents[3]
-SHIPPED = sorted(ROOT.glob("examples/shops/*/policy.yaml"))
+SHIPPED = sorted(ROOT.glob("examples/shop/*/policy.yaml"))
 MOBILE = ROOT / "tests" / "fixtures" / "mobile.yaml"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -71,7 +71,7 @@ def test_each_cell_and_each_boundary_of_a_shipped_table_has_exactly_one_row(path
     ("yunling", 16, "1", "tea-late"),
 ])  # fmt: skip
 def test_a_bound_belongs_to_the_row_that_says_so(shop, days, amount, row):
-    table = PolicyTable.read(ROOT / "examples" / "shops" / shop / "policy.yaml")
+    table = PolicyTable.read(ROOT / "examples" / "shop" / shop / "policy.yaml")
     order = {
         "order_id": "A-1", "customer_id": "C-1", "status": "delivered", "kind": "lamp",
         "days_since_delivery": days, "refunded": 0, "refundable": 900,

@@ -10,7 +10,7 @@ from loopwright.policy.desk.company import Company
 from loopwright.prompts.company import read_company
 from loopwright.state.errors import SettingsError
 
-SHOPS = Path(__file__).parents[3] / "examples" / "shops"
+SHOPS = Path(__file__).parents[3] / "examples" / "shop"
 
 
 def test_two_companies_differ_by_their_files_only():

@@ -8,9 +8,8 @@ import yaml  # type: ignore[import-untyped]  # its stubs are a package of their 
 
 from loopwright.policy.desk.grounding import Grounds, unproven
 from loopwright.policy.desk.quantities import Quantity, quantities_in
-from loopwright.servers import knowledge
-from loopwright.servers.seed import sown
 from loopwright.state.desk.claims import cited_in
+from support.shops import LUMEN, knowledge, make_shop
 
 HERE = Path(__file__).parents[3]
 WRITTEN = yaml.safe_load((HERE / "fixtures" / "answers.yaml").read_text(encoding="utf-8"))
@@ -19,8 +18,7 @@ FACTS = '{"order_id": "A-1042", "paid": 149.0, "status": "delivered", "days_sinc
 
 @pytest.fixture(scope="module")
 def grounds(tmp_path_factory):
-    shops = HERE.parent / "examples" / "shops"
-    shop = sown(shops / "lumen", tmp_path_factory.mktemp("shop") / "shop.db")
+    shop = make_shop(LUMEN, tmp_path_factory.mktemp("shop") / "shop.db")
 
     @cache
     def found(asked):

@@ -106,7 +106,7 @@ def test_a_variable_that_is_not_set_is_the_servers_problem(entry, place):
     ("command", "module", "ours"),
     [
         ("python", "loopwright.servers.workspace", True),
-        ("python3", "loopwright.servers.support_desk", True),
+        ("python3", "loopwright.servers.workspace", True),
         ("python", "shop.servers.orders", False),
         ("/opt/bin/python3", "loopwright.servers.workspace", False),
     ],

@@ -1,9 +1,10 @@
-"""A desk with hooks: words that no answer may have, a log, and statistics of its conversations."""
+"""A desk with hooks: words that no answer may have, a log, and statistics. Runs without a key."""
 
 from collections import Counter
 from typing import Any
 
 from langchain_core.tools import tool
+from stand_in import stand_in
 
 from loopwright import build_customer_service, hook
 
@@ -49,7 +50,7 @@ def said(turn: dict[str, Any]) -> dict[str, str] | None:
     return None
 
 
-graph = build_customer_service(tools=[search_articles], hooks=[heard, said])
+graph = build_customer_service(model=stand_in(), tools=[search_articles], hooks=[heard, said])
 messages: list[object] = []
 for text in ("Hello", "How long can I return a lamp?", "What of your prices?", "Thanks, bye"):
     messages = graph.invoke({"messages": [*messages, ("user", text)]})["messages"]

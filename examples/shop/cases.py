@@ -7,10 +7,10 @@ from decimal import ROUND_HALF_UP, Decimal
 from hmac import compare_digest
 from typing import Final, Literal, NamedTuple
 
+from shop import Row, Shop, now
 from typing_extensions import TypedDict
 
-from .plain import Refused, shown
-from .shop import Row, Shop, now
+from loopwright.servers.plain import Refused, shown
 
 Priority = Literal["low", "normal", "high", "urgent"]
 Status = Literal["open", "waiting_for_customer", "with_human", "solved", "closed"]
@@ -62,7 +62,7 @@ class Transfer(TypedDict):
     state: str
 
 
-def verified(shop: Shop, given: str, postcode: str, phone_last4: str) -> Identity:
+def verify_identity(shop: Shop, given: str, postcode: str, phone_last4: str) -> Identity:
     """Compare what somebody says with the account; who guesses too often is locked out.
 
     An account that there is not is answered like a wrong postcode, and locked like one.
@@ -103,7 +103,7 @@ def _proves(customer: sqlite3.Row, postcode: str, phone_last4: str) -> bool:
     return compare_digest(given.encode("utf-8", "replace"), right.encode())
 
 
-def refunded(shop: Shop, key: str, order_id: str, amount: float, reason: str) -> Refund:
+def pay_back(shop: Shop, key: str, order_id: str, amount: float, reason: str) -> Refund:
     """Pay an amount back; the database refuses what is more than was paid."""
     cents = int((Decimal(str(amount)) * 100).to_integral_value(ROUND_HALF_UP))
     if Decimal(cents) != Decimal(str(amount)) * 100 or cents <= 0:
@@ -111,7 +111,7 @@ def refunded(shop: Shop, key: str, order_id: str, amount: float, reason: str) ->
         raise Refused(message)
 
     def work(database: sqlite3.Connection) -> Refund:
-        order = _found(database, "orders", "order_id", order_id)
+        order = _find_row(database, "orders", "order_id", order_id)
         try:
             number = database.execute(
                 "INSERT INTO refunds (order_id, cents, reason, made_at) VALUES (?, ?, ?, ?)",
@@ -137,7 +137,7 @@ def _back(database: sqlite3.Connection, order_id: str) -> int:
     return int(database.execute(sql, (order_id,)).fetchone()[0])
 
 
-def ticketed(shop: Shop, key: str, thread: str, about: Row) -> Ticket:
+def open_ticket(shop: Shop, key: str, thread: str, about: Row) -> Ticket:
     """Make the ticket of an issue, or give the one there is, of this customer or this thread."""
     customer = about["customer_id"] or None
     if not customer and not thread:
@@ -146,7 +146,7 @@ def ticketed(shop: Shop, key: str, thread: str, about: Row) -> Ticket:
     issue = " ".join(about["issue"].casefold().split())
 
     def work(database: sqlite3.Connection) -> Ticket:
-        who = _found(database, "customers", "customer_id", customer)[0] if customer else None
+        who = _find_row(database, "customers", "customer_id", customer)[0] if customer else None
         there = database.execute(
             "SELECT * FROM tickets WHERE issue = ? AND (customer_id = ? OR (thread = ? AND"
             " (customer_id IS NULL OR ? IS NULL))) ORDER BY customer_id IS NULL, number",
@@ -177,7 +177,7 @@ def _ticket(row: sqlite3.Row, *, created: bool) -> Ticket:
     )  # fmt: skip
 
 
-def changed(shop: Shop, key: str, ticket_id: str, asker: Asker, change: Row) -> Ticket:
+def change_ticket(shop: Shop, key: str, ticket_id: str, asker: Asker, change: Row) -> Ticket:
     """Add to a ticket of who asks, and set its status and priority where they are given."""
     if not any(change.values()):
         message = "Say what to change: note, message, status or priority."
@@ -202,12 +202,12 @@ def changed(shop: Shop, key: str, ticket_id: str, asker: Asker, change: Row) -> 
     return shop.once(key, ["change", ticket_id, change], work)
 
 
-def transferred(shop: Shop, key: str, thread: str, case: Row) -> Transfer:
+def queue_for_human(shop: Shop, key: str, thread: str, case: Row) -> Transfer:
     """Put a case into the queue of the humans; a thread that waits there waits once."""
 
     def work(database: sqlite3.Connection) -> Transfer:
         customer = case["customer_id"] or None
-        who = _found(database, "customers", "customer_id", customer)[0] if customer else None
+        who = _find_row(database, "customers", "customer_id", customer)[0] if customer else None
         asker = Asker(thread, customer or "")
         ticket = _ticket_of(database, asker, case["ticket_id"]) if case["ticket_id"] else None
         waiting = database.execute(
@@ -249,7 +249,7 @@ def _ticket_of(database: sqlite3.Connection, asker: Asker, ticket_id: str) -> in
     return wanted
 
 
-def _found(database: sqlite3.Connection, table: str, column: str, value: str) -> sqlite3.Row:
+def _find_row(database: sqlite3.Connection, table: str, column: str, value: str) -> sqlite3.Row:
     row: sqlite3.Row | None = database.execute(
         f"SELECT * FROM {table} WHERE {column} = ?", (value,)
     ).fetchone()

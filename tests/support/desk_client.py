@@ -12,10 +12,7 @@ from mcp import ClientSession
 from mcp.shared.memory import create_connected_server_and_client_session
 from mcp.types import TextContent
 
-from loopwright.servers.shop import Shop
-from loopwright.servers.support_desk import build_server
-
-SHOPS = Path(__file__).parents[3] / "examples" / "shops"
+from support.shops import Shop, build_server
 
 
 @dataclass

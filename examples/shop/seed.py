@@ -12,11 +12,11 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import knowledge
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
+from shop import Shop
 
-from . import knowledge
-from .plain import Refused, shown
-from .shop import Shop
+from loopwright.servers.plain import Refused, shown
 
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _POLICIES: Final = "policies"
@@ -26,7 +26,7 @@ _OLDEST_DAYS: Final = 400
 _GOLD: Final = 0.12
 
 
-def sown(folder: Path, path: Path, policies: Sequence[Mapping[str, str]] = ()) -> Shop:
+def make_shop(folder: Path, path: Path, policies: Sequence[Mapping[str, str]] = ()) -> Shop:
     """Make the shop of a folder, where there is no file yet.
 
     `policies` are articles that take the place of those in policy.yaml, such as a `PolicyTable`
@@ -58,7 +58,7 @@ def sown(folder: Path, path: Path, policies: Sequence[Mapping[str, str]] = ()) -
         raise Refused(message) from error
 
 
-def counted(shop: Shop) -> str:
+def count_rows(shop: Shop) -> str:
     """How much is in a shop."""
     counts = [f"(SELECT count(*) FROM {table}) AS {table}" for table in _TABLES]
     row = shop.row(f"SELECT {', '.join(counts)}") or {}

@@ -12,24 +12,22 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
-from unit.servers.desk_client import SHOPS, Desk, opened
 
-from loopwright.servers import knowledge
 from loopwright.servers.plain import Refused
-from loopwright.servers.seed import counted, sown
-from loopwright.servers.shop import Shop
+from support.desk_client import Desk, opened
 from support.patience import PATIENCE
+from support.shops import DESK, LUMEN, SHOP, Shop, count_rows, knowledge, make_shop
 
 QUESTIONS = yaml.safe_load(
-    (Path(__file__).parents[2] / "fixtures" / "questions.yaml").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "fixtures" / "questions.yaml").read_text(encoding="utf-8")
 )
-SEEDED = [sys.executable, "-m", "loopwright.servers.support_desk", "--seed"]
+SEEDED = [sys.executable, str(DESK), "--seed"]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("made") / "shop.db"
-    sown(SHOPS / "lumen", path)
+    make_shop(LUMEN, path)
     return path
 
 
@@ -53,7 +51,7 @@ def asked(
 ) -> Iterator[tuple[Desk, Any]]:
     """Each of the two shops, and the questions to it."""
     path = tmp_path_factory.mktemp("asked") / "shop.db"
-    with opened(sown(SHOPS / request.param, path)) as opened_desk:
+    with opened(make_shop(SHOP / request.param, path)) as opened_desk:
         yield opened_desk, QUESTIONS[request.param]
 
 
@@ -139,7 +137,7 @@ def test_odd_queries_are_answered(desk: Desk) -> None:
 
 @pytest.mark.req("S4-66")
 def test_a_shop_is_large_varied_and_the_same_every_time(made: Path, tmp_path: Path) -> None:
-    shop = sown(SHOPS / "lumen", tmp_path / "again.db")
+    shop = make_shop(LUMEN, tmp_path / "again.db")
     dumps = [
         [Shop(path).rows(f"SELECT * FROM {table} ORDER BY 1") for path in (made, shop._path)]
         for table in ("articles", "customers", "orders", "about")
@@ -165,7 +163,7 @@ def test_a_shop_is_large_varied_and_the_same_every_time(made: Path, tmp_path: Pa
 
 def test_policies_of_a_table_are_articles(tmp_path: Path) -> None:
     given = [{"id": "late", "title": "After 30 days", "text": "Never.", "language": "en"}]
-    shop = sown(SHOPS / "lumen", tmp_path / "shop.db", given)
+    shop = make_shop(LUMEN, tmp_path / "shop.db", given)
     [row] = shop.rows("SELECT * FROM articles WHERE id LIKE 'kb-policy-%'")
     assert (row["id"], row["base"], row["text"]) == ("kb-policy-late-en", "policies", "Never.")
 
@@ -183,12 +181,12 @@ def test_of_two_that_make_a_shop_at_once_the_first_stays(made: Path, tmp_path: P
 
 def test_a_second_company_is_files_only(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*SEEDED, str(SHOPS / "yunling"), "--shop", str(tmp_path / "tea.db")],
+        [*SEEDED, str(SHOP / "yunling"), "--shop", str(tmp_path / "tea.db")],
         capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     shop = Shop(tmp_path / "tea.db")
-    assert counted(shop) in done.stdout
+    assert count_rows(shop) in done.stdout
     assert "is there already" not in done.stdout
     with opened(shop) as desk:
         assert found(desk, "龙井用多少度的水")[0] == "kb-brew-green-longjing-zh"
@@ -209,12 +207,12 @@ WRONG = {
 def test_a_wrong_file_makes_no_shop_and_is_named(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "company"
     (folder / "knowledge").mkdir(parents=True)
-    for path in (SHOPS / "lumen").rglob("*.yaml"):
-        (folder / path.relative_to(SHOPS / "lumen")).write_bytes(path.read_bytes())
+    for path in LUMEN.rglob("*.yaml"):
+        (folder / path.relative_to(LUMEN)).write_bytes(path.read_bytes())
     text, why = WRONG[name]
     (folder / name).write_text(text)
     with pytest.raises(Refused) as wrong:
-        sown(folder, tmp_path / "s.db")
+        make_shop(folder, tmp_path / "s.db")
     assert name.rpartition("/")[2] in str(wrong.value)
     assert why in str(wrong.value)
     assert "\n" not in str(wrong.value)

@@ -12,20 +12,18 @@ import httpx
 import pytest
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
-from unit.servers.desk_client import SHOPS
 from unit.servers.test_workspace_process import HELLO
 
-from loopwright.servers.seed import sown
-from loopwright.servers.support_desk import main
 from support.patience import PATIENCE
+from support.shops import DESK, SHOP, main, make_shop
 
-COMMAND = [sys.executable, "-m", "loopwright.servers.support_desk"]
+COMMAND = [sys.executable, str(DESK)]
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("made") / "shop.db"
-    sown(SHOPS / "yunling", path)
+    make_shop(SHOP / "yunling", path)
     return path
 
 
@@ -90,7 +88,7 @@ def test_what_keeps_it_from_beginning_is_one_sentence(
     Path("text.db").write_text("no database, " * 100)
     Path("shop.db").symlink_to(shop)
     for arguments, why in WRONG.items():
-        given = arguments.replace("SHOP", str(SHOPS / "yunling")).split()
+        given = arguments.replace("SHOP", str(SHOP / "yunling")).split()
         monkeypatch.setattr("sys.argv", ["support_desk", *given])
         with pytest.raises(SystemExit) as left:
             main()

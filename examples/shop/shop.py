@@ -13,8 +13,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from .knowledge import TABLES as ARTICLES
-from .plain import Refused, shown
+from knowledge import TABLES as ARTICLES
+
+from loopwright.servers.plain import Refused, shown
 
 _R = TypeVar("_R")
 Row = dict[str, Any]

@@ -1,4 +1,4 @@
-"""MCP server of a support desk: `python -m loopwright.servers.support_desk --shop shop.db`.
+"""MCP server of a support desk: `python examples/shop/support_desk.py --shop shop.db`.
 
 Knowledge base, customers, orders, tickets, refunds and the queue of the humans, in one SQLite
 file; `--seed FOLDER` makes it of a company's files. It speaks MCP over stdio, or over HTTP with
@@ -14,15 +14,26 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Literal, NoReturn, cast
 
+import cases
+import knowledge
+import moods
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.types import ToolAnnotations
 from pydantic import Field
+from seed import count_rows, make_shop
+from shop import Row, Shop
 from typing_extensions import TypedDict
 
-from . import cases, knowledge, moods
-from .plain import ADDS, READS, Arguments, PlainServer, Refused, in_thread, serve, shown
-from .seed import counted, sown
-from .shop import Row, Shop
+from loopwright.servers.plain import (
+    ADDS,
+    READS,
+    Arguments,
+    PlainServer,
+    Refused,
+    in_thread,
+    serve,
+    shown,
+)
 
 _HERE = "127.0.0.1"
 _FAQ = "faq"
@@ -157,7 +168,7 @@ class SupportDesk:
         email: _Email = "",
     ) -> cases.Identity:
         """Check who a customer is, by what only they know; five failures lock the account."""
-        return cases.verified(self._shop, _one_of(customer_id, email), postcode, phone_last4)
+        return cases.verify_identity(self._shop, _one_of(customer_id, email), postcode, phone_last4)
 
     def get_order(self, order_id: _Order) -> Order:
         """Look up an order: whose it is, what was paid, what went back, status and dates."""
@@ -207,8 +218,8 @@ class SupportDesk:
             "subject": subject, "body": body, "issue": issue, "priority": priority,
             "follow_up_hours": follow_up_hours, "customer_id": customer_id.strip(),
         }  # fmt: skip
-        return cases.ticketed(
-            self._shop, _told(ctx, "idempotency_key"), _told(ctx, "thread"), about
+        return cases.open_ticket(
+            self._shop, _read_meta(ctx, "idempotency_key"), _read_meta(ctx, "thread"), about
         )
 
     def update_ticket(
@@ -223,8 +234,10 @@ class SupportDesk:
     ) -> cases.Ticket:
         """Add a note or a message to a ticket of the customer, or set its status or priority."""
         change = {"note": note, "message": message, "status": status, "priority": priority}
-        asker = cases.Asker(_told(ctx, "thread"), customer_id.strip())
-        return cases.changed(self._shop, _told(ctx, "idempotency_key"), ticket_id, asker, change)
+        asker = cases.Asker(_read_meta(ctx, "thread"), customer_id.strip())
+        return cases.change_ticket(
+            self._shop, _read_meta(ctx, "idempotency_key"), ticket_id, asker, change
+        )
 
     def request_refund(
         self,
@@ -234,8 +247,8 @@ class SupportDesk:
         reason: _Text,
     ) -> cases.Refund:
         """Pay an amount back to the customer of an order; never more than was paid for it."""
-        key = _told(ctx, "idempotency_key")
-        return cases.refunded(self._shop, key, order_id.strip(), amount, reason)
+        key = _read_meta(ctx, "idempotency_key")
+        return cases.pay_back(self._shop, key, order_id.strip(), amount, reason)
 
     def transfer_to_human(
         self,
@@ -252,8 +265,8 @@ class SupportDesk:
             "reason": reason, "summary": summary, "customer_id": customer_id.strip(),
             "ticket_id": ticket_id,
         }  # fmt: skip
-        return cases.transferred(
-            self._shop, _told(ctx, "idempotency_key"), _told(ctx, "thread"), case
+        return cases.queue_for_human(
+            self._shop, _read_meta(ctx, "idempotency_key"), _read_meta(ctx, "thread"), case
         )
 
     def analyse_sentiment(self, text: Annotated[str, Field(max_length=20_000)]) -> Sentiment:
@@ -285,7 +298,7 @@ def _one_of(customer_id: str, email: str) -> str:
     return given[0]
 
 
-def _told(ctx: _Calling, name: str) -> str:
+def _read_meta(ctx: _Calling, name: str) -> str:
     """What the client says of the call beside its arguments; models cannot write it."""
     meta = ctx.request_context.meta
     said = (meta.model_extra or {}).get(f"loopwright/{name}") if meta else None
@@ -346,8 +359,8 @@ def main() -> None:
     try:
         if asked.seed is not None:
             there = " is there already and stays as it is" if Path(asked.shop).exists() else ""
-            shop = sown(Path(asked.seed), Path(asked.shop))
-            print(f"{asked.shop}{there}: {counted(shop)}")  # noqa: T201 - for the terminal
+            shop = make_shop(Path(asked.seed), Path(asked.shop))
+            print(f"{asked.shop}{there}: {count_rows(shop)}")  # noqa: T201 - for the terminal
             return
         shop = Shop(asked.shop)
     except Refused as error:

@@ -12,16 +12,13 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
-from unit.servers.desk_client import SHOPS, Desk, copied, opened
 
 from loopwright.policy.desk.company import Company
-from loopwright.servers.cases import LOCKED_SECONDS, MOST_FAILURES
-from loopwright.servers.knowledge import ENOUGH, ENOUGH_FOR_FAQ
-from loopwright.servers.seed import sown
-from loopwright.servers.shop import Shop
 from support import forked
+from support.desk_client import Desk, copied, opened
 from support.docs_text import ROOT, table
 from support.patience import PATIENCE
+from support.shops import LOCKED_SECONDS, LUMEN, MOST_FAILURES, SHOP, Shop, knowledge, make_shop
 
 READS = {
     "search_knowledge_base", "match_faq", "get_customer", "verify_identity", "get_order",
@@ -36,7 +33,7 @@ TICKET = {"subject": "Broken lamp", "body": "Glass is broken.", "issue": "lamp A
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("made") / "shop.db"
-    sown(SHOPS / "lumen", path)
+    make_shop(LUMEN, path)
     return path
 
 
@@ -228,7 +225,7 @@ def test_a_ticket_goes_on_and_a_thread_waits_once_for_a_human(desk: Desk) -> Non
 def test_who_waits_too_long_for_another_writer_is_told_so(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("loopwright.servers.shop._WAITS", 0.1)
+    monkeypatch.setattr("shop._WAITS", 0.1)
     with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
         database.execute("BEGIN IMMEDIATE")
         why = desk.refused("request_refund", order_id="A-1042", amount=1, reason="x")
@@ -262,25 +259,26 @@ def test_sql_in_arguments_is_text(desk: Desk) -> None:
     assert desk.count("refunds") == 0
 
 
-WRITER = """
+OF_THE_SHOP = f"""
 import sys
 from pathlib import Path
-from loopwright.servers import cases
+sys.path.append({str(SHOP)!r})
+from shop import Shop
+"""
+WRITER = f"""{OF_THE_SHOP}
+import cases
 from loopwright.servers.plain import Refused
-from loopwright.servers.shop import Shop
 shop = Shop(Path(sys.argv[1]))
 about = dict(subject="s", body="b", priority="low", follow_up_hours=1, customer_id="C-1001")
 for number in range(20):
     try:
-        cases.refunded(shop, "", "A-1042", 10, "at once")
+        cases.pay_back(shop, "", "A-1042", 10, "at once")
     except Refused:
         pass
-    cases.ticketed(shop, "", "t", {**about, "issue": f"issue {number}"})
+    cases.open_ticket(shop, "", "t", {{**about, "issue": f"issue {{number}}"}})
 """
-HALF = """
-import sys, time
-from pathlib import Path
-from loopwright.servers.shop import Shop
+HALF = f"""{OF_THE_SHOP}
+import time
 shop = Shop(Path(sys.argv[1]))
 def work(database):
     database.execute("INSERT INTO refunds (order_id, cents, reason, made_at)"
@@ -368,7 +366,7 @@ def test_keys_of_a_company_and_numbers_of_the_search_are_those_of_the_manual() -
     questions = yaml.safe_load((ROOT / "tests/fixtures/questions.yaml").read_text("utf-8"))
     for kind, said in (("hits", "questions that an"), ("misses", "that none")):
         assert f"of {sum(len(shop[kind]) for shop in questions.values())} {said}" in page
-    assert f"Below {ENOUGH} an article" in page
-    assert f"FAQ needs {ENOUGH_FOR_FAQ}" in page
+    assert f"Below {knowledge.ENOUGH} an article" in page
+    assert f"FAQ needs {knowledge.ENOUGH_FOR_FAQ}" in page
     assert MOST_FAILURES == 5
     assert "five failures lock an account for 15 minutes" in page
