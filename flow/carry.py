@@ -8,10 +8,9 @@ from ..state.calls import call_id, item_task
 from ..state.flow import FlowStep, reopened, was_made
 from ..state.plan import free_id
 from ..text.canonical import canonical, shortened
-from .items import sources_of
-from .order import in_plan_order, prints
+from .conditions import renamed_in
+from .order import in_plan_order, needs_of, prints, sources_of
 from .references import renamed
-from .when import needs_of, renamed_in
 
 _SHOWN: Final = 200
 _BEFORE: Final = 40
@@ -68,7 +67,7 @@ def adopt(
     elders = _same_calls(steps, old, now, before, found=pairs)
     carried = _still_good(pairs, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
-    needed = {root for step in steps for root in _needs(step)} - ids - homes.keys()
+    needed = {root for step in steps for root in needs_of(step)} - ids - homes.keys()
     again = {step["id"] for step in pairs.values()} - needed
     left_out = [step for name, step in called.items() if name not in again]
     homes |= _ids_for(left_out, ids, taken={*ids, *rounds, *called})
@@ -233,14 +232,14 @@ def _same_calls(
     Of two steps that make the same call, each must be made from the very results that the new
     step refers to. Pairs that were found already stand.
     """
-    roots = {step["id"]: _sources(step) for step in new}
+    roots = {step["id"]: sources_of(step) for step in new}
     known = {step["id"] for step in old}
     pairs = dict(found or {})
     taken = {step["id"] for step in pairs.values()}
     left: dict[tuple[str, frozenset[str]], dict[str, FlowStep]] = defaultdict(dict)
     for step in (step for step in old if step["id"] not in taken):
         # A root that is gone, because a crash came before it was saved, is "" as well.
-        came_from = frozenset(r if r in known else "" for r in _sources(step))
+        came_from = frozenset(r if r in known else "" for r in sources_of(step))
         left[old_prints[step["id"]], came_from][step["id"]] = step
     for alike in (True, False):
         for name in (step["id"] for step in in_plan_order(new)):
@@ -301,14 +300,6 @@ def _changes(old: FlowStep, new: FlowStep, names: Mapping[str, str]) -> Iterator
             alike = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), 0)
             start = max(0, alike - _BEFORE)
             yield f"~ {new['id']}: {told} {' → '.join(_cut(text, start) for text in texts)}"
-
-
-def _needs(step: FlowStep) -> list[str]:
-    return needs_of(step["arguments"], step.get("when"), step.get("for_each"))
-
-
-def _sources(step: FlowStep) -> list[str]:
-    return sources_of(step["arguments"], step.get("for_each"))
 
 
 def _other(one: Any, two: Any) -> Any:

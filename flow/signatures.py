@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from ..text.canonical import shortened
+from ..text.canonical import list_names, shortened
 from ..text.told import say
 from ..tools.arguments import fit, problems_of, unsafe_part
 from ..tools.catalog import Catalog, CatalogTool
@@ -25,7 +25,6 @@ from .references import (
     MissingValue,
     Reference,
     is_whole,
-    listed,
     mapped,
     references_in,
     resolve,
@@ -190,7 +189,7 @@ def unknown_name(kind: str, shown: str, name: str, known: Iterable[str]) -> str:
     """What to say of a field or an argument that nobody reads; with the one that may be meant."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    told = repr(near[0]) if near else listed(names)
+    told = repr(near[0]) if near else list_names(names)
     end = "near" if near else "known"
     return say(f"unknown_{kind}_{end}", name=repr(shortened(shown)), known=told)
 
@@ -318,5 +317,5 @@ def _no_field(reference: Reference, name: str, names: Iterable[str]) -> str:
     return say(
         "field_missing_near" if near else "field_missing_known",
         reference=reference, step=repr(reference.root), field=repr(name),
-        near=f" {joint} ".join(map(repr, near)), known=listed(names),
+        near=f" {joint} ".join(map(repr, near)), known=list_names(names),
     )  # fmt: skip

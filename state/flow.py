@@ -52,7 +52,7 @@ class FlowStep(Task, total=False):
     expect: dict[str, Any] | str | None
     timeout: float | None
     when: str | None
-    """The condition under which it is to run; see `flow.when`."""
+    """The condition under which it is to run; see `flow.conditions`."""
     for_each: Any
     """The list of which each item is a call of its own, as planned; None where it is one call."""
     max_items: int

@@ -9,18 +9,16 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...flow.carry import adopt, difference
-from ...flow.checks import plan_flaws
+from ...flow.checks import missing_values, plan_flaws, unused_values
 from ...flow.execution_plan import ExecutionPlan
 from ...flow.order import fingerprint, steps_of
-from ...flow.references import listed
-from ...flow.templates import filled, lacking, unread
 from ...prompts.instructions import READ_SKILL, Instructions
 from ...state.calls import rounds_named
 from ...state.context import Context
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, finished, unfinished
 from ...stream.events import asks
 from ...stream.shown import phase_ended
-from ...text.canonical import beginning_of, canonical, hash_of, shortened, storable_json
+from ...text.canonical import beginning_of, canonical, hash_of, list_names, shortened, storable_json
 from ...text.told import say
 from ...tools.arguments import check_arguments
 from ...tools.catalog import FIND_TOOLS, Catalog
@@ -64,11 +62,13 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     plan, findings, missing = None, state.drafts[-1]["findings"], list[str]()
     if (written := state.drafts[-1]["plan"]) is not None:
         drafted, values = ExecutionPlan.model_validate(written), state.given.get("variables", {})
-        plan = filled(drafted, values)
+        # Values are put in as they are: braces in them are text, as in every result.
+        variables = {"global_variables": {**drafted.global_variables, **values}}
+        plan = drafted.model_copy(update=variables) if values else drafted
         findings = flaws_of(plan, state, catalog, scope.context) or _searching(plan, catalog)
         if state.drafts[-1].get("given"):
-            missing = lacking(plan)
-            findings = [*findings, *unread(drafted, values)]
+            missing = missing_values(plan)
+            findings = [*findings, *unused_values(drafted, values)]
     looked = await _looked(state, plan, catalog, parts.instructions)
     if missing:
         update = _without_values(missing)
@@ -145,7 +145,7 @@ def _sent_back(state: FlowState, findings: Sequence[str], tools: Sequence[str]) 
 def _without_values(names: Sequence[str]) -> FlowUpdate:
     """End the turn where a plan that was handed in lacks values of its variables."""
     example = json.dumps({"variables": dict.fromkeys(names[:1], "…")}, ensure_ascii=False)
-    why = _LACKING.format(names=listed(names), example=example)
+    why = _LACKING.format(names=list_names(names), example=example)
     return FlowUpdate(halt="MISSING_INFORMATION", unmet=[why])
 
 

@@ -13,8 +13,8 @@ from ...flow.items import (
     items_in,
     placed,
     progress_of,
-    sources_of,
 )
+from ...flow.order import sources_of
 from ...flow.references import ITEM, MissingValue
 from ...state.calls import Evidence, index_of, item_task, rounds_named
 from ...state.flow import FlowStep, is_done
@@ -107,8 +107,7 @@ class EachRun:
 
     async def _calls(self, inputs: Mapping[str, FlowStep]) -> list[dict[str, Any]]:
         """The arguments of all calls, before the first of them is made."""
-        arguments, each = self.step["arguments"], self.step["for_each"]
-        read = sources_of(arguments, each)
+        each, read = self.step["for_each"], sources_of(self.step)
         values = {i: await self.flow.results.data(inputs[i]) for i in inputs if i in read}
         variables = self.flow.state.plan.get("global_variables", {})
         items = items_in(each, self.step["max_items"], values, variables)

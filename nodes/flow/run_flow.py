@@ -14,10 +14,9 @@ from ...calls.call_records import PendingCall
 from ...calls.commands import messages_of, values_of
 from ...calls.step_results import StepResults
 from ...flow.carry import call_name
-from ...flow.expectations import Malformed
-from ...flow.order import in_plan_order
+from ...flow.conditions import Malformed, decide, reads_of
+from ...flow.order import in_plan_order, needs_of
 from ...flow.references import MissingValue
-from ...flow.when import decide, needs_of, reads_of
 from ...state.calls import index_of, item_task, step_of
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps, is_done, spared
@@ -234,8 +233,7 @@ class FlowRun(FlowScope):
         self.scope.budget.recall(name, Spend())
         step = self.steps[name]
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
-        needed = needs_of(step["arguments"], step.get("when"), step.get("for_each"))
-        named = [*(step["depends_on"] or []), *needed]
+        named = [*(step["depends_on"] or []), *needs_of(step)]
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
         run = StepRun(
             step=step, flow=self, approved=self.approved.get(name), begun=self.begun.get(name)
@@ -288,8 +286,7 @@ class FlowRun(FlowScope):
         undone = {i: other for i, other in inputs.items() if other["status"] != "completed"}
         if self._shut(step) or unreached or not all(map(_dispensable, undone.values())):
             return held(step["id"])
-        needed = needs_of(step["arguments"], step.get("when"), step.get("for_each"))
-        lost = [i for i in needed if i in undone]
+        lost = [i for i in needs_of(step) if i in undone]
         if not lost:
             return None
         unwanted = all(spared(undone[i]) for i in lost)

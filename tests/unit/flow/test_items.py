@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.flow.carry import adopt
-from loopwright.flow.items import NoItems, calls_for, items_in, placed, sources_of
-from loopwright.flow.order import prints, steps_of
+from loopwright.flow.items import NoItems, calls_for, items_in, placed
+from loopwright.flow.order import prints, sources_of, steps_of
 from loopwright.flow.references import MissingValue, resolve
 from loopwright.state.calls import index_of, item_task, step_of
 from support.flow_steps import plan
@@ -71,8 +71,9 @@ def test_a_plan_with_one_item_more_calls_one_item_more(items, place):
 
 
 def test_an_item_is_no_step_but_where_there_is_no_list():
-    assert sources_of({"a": "{{item.x}} {{s1}}"}, "{{s2.rows}}") == ["s2", "s1"]
-    assert sources_of({"a": "{{item.x}} {{s1}}"}) == ["item", "s1"]
+    arguments = {"a": "{{item.x}} {{s1}}"}
+    assert sources_of({"arguments": arguments, "for_each": "{{s2.rows}}"}) == ["s2", "s1"]
+    assert sources_of({"arguments": arguments}) == ["item", "s1"]
 
 
 @pytest.mark.parametrize("given_", [None, 3, "[1]", {"a": 1}, "", True])

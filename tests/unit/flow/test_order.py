@@ -1,9 +1,9 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from loopwright.flow.conditions import renamed_in
 from loopwright.flow.order import fingerprint, in_plan_order, prints, steps_of
 from loopwright.flow.references import renamed
-from loopwright.flow.when import renamed_in
 from loopwright.state.flow import FlowStep
 from support.flow_steps import acyclic, call, called, plan
 
