@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from ..state.calls import call_id, item_task
-from ..state.flow import FlowStep, reopened, was_made
+from ..state.flow import FlowStep, call_name, items_of, reopened, was_made
 from ..state.plan import free_id
 from ..text.canonical import canonical, shortened
 from .conditions import renamed_in
@@ -113,12 +112,8 @@ def _claims(elder: FlowStep | None, revision: str) -> list[str]:
 
 def _claimed(step: FlowStep, revision: str) -> list[FlowStep]:
     """The items of a step, with the names under which their calls may have been made."""
-    claimed: list[FlowStep] = []
-    for place, item in enumerate(step.get("items") or []):
-        own = FlowStep(id=item_task(step["id"], place))
-        whole = FlowStep(claims=[], rounds=0) | step | item | own
-        claimed.append(item | FlowStep(claims=_claims(whole, revision)))
-    return claimed
+    items = zip(step.get("items") or [], items_of(step), strict=True)
+    return [item | FlowStep(claims=_claims(whole, revision)) for item, whole in items]
 
 
 def _handed(
@@ -150,11 +145,6 @@ def _handed(
         if again and not step["changes"] and name not in carried:
             found.pop(name, None)
     return {name: reopened(_claimed(elder, revision)) for name, elder in found.items()}
-
-
-def call_name(revision: str, step: FlowStep, more: int = 1) -> str:
-    """The name in the journal of a step's next call in a plan, or of its last one."""
-    return f"{revision}.{call_id(step['id'], step['rounds'] + more)}"
 
 
 def _still_good(

@@ -105,7 +105,7 @@ class _Step(NamedTuple):
     @property
     def reads(self) -> list[Reference]:
         """What its arguments, its list and its condition read; of items see `of_items`."""
-        asked = reads_of(self.planned.when)
+        asked = reads_of(self.planned.when) if self.planned.when else []
         return [*(r for r in self.references if not self._is_item(r)), *asked]
 
     @property
@@ -390,5 +390,6 @@ def unused_values(plan: ExecutionPlan, values: Mapping[str, Any]) -> Iterator[st
 
 def _reads_of_variables(plan: ExecutionPlan) -> Iterator[Reference]:
     for step in steps_of(plan):
-        reads = [*references_in(values_in(step)), *reads_of(step["when"])]
+        asked = reads_of(step["when"]) if step["when"] else []
+        reads = [*references_in(values_in(step)), *asked]
         yield from (read for read in reads if read.root == GLOBAL)

@@ -172,10 +172,10 @@ def _wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
 # When a step runs.
 
 
-def reads_of(when: str | None) -> list[Reference]:
+def reads_of(when: str) -> list[Reference]:
     """What a condition reads, in order; of a part that may be missing, only whose it is."""
     try:
-        comparisons = read_condition(when) if when else ()
+        comparisons = read_condition(when)
     except Malformed:
         return []
     return [
@@ -186,7 +186,7 @@ def reads_of(when: str | None) -> list[Reference]:
 def flawed_condition(when: str) -> str:
     """Why it is no condition, in one sentence; '' where it is one."""
     try:
-        read_condition(when) if when.strip() else ()
+        read_condition(when)
     except Malformed as flaw:
         return say("when_is_flawed", problem=flaw)
     return ""

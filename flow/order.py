@@ -74,8 +74,10 @@ def sources_of(step: FlowStep) -> list[str]:
 
 def needs_of(step: FlowStep) -> list[str]:
     """Ids of the steps whose results it is made from or depends upon, each once."""
-    asked = (reference.root for reference in reads_of(step.get("when")))
-    return list(dict.fromkeys([*sources_of(step), *(root for root in asked if root != GLOBAL)]))
+    if not (when := step.get("when")):
+        return sources_of(step)
+    asked = (reference.root for reference in reads_of(when) if reference.root != GLOBAL)
+    return list(dict.fromkeys([*sources_of(step), *asked]))
 
 
 def in_plan_order(steps: Iterable[FlowStep]) -> list[FlowStep]:

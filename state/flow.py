@@ -10,7 +10,7 @@ from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .calls import CallState, CallsUpdate
+from .calls import CallState, CallsUpdate, call_id, item_task
 from .loop import LoopInput, LoopState, LoopUpdate
 from .plan import Task, merge_tasks
 
@@ -243,6 +243,20 @@ def was_made(step: FlowStep) -> bool:
 def is_done(item: FlowStep) -> bool:
     """Whether the call of an item was made, and gave a result."""
     return item.get("status") == "completed"
+
+
+def items_of(step: FlowStep) -> list[FlowStep]:
+    """The items of a step as steps of their own, whose calls nothing else is asked of."""
+    alone = FlowStep(for_each=None, expect=None, items=[], claims=[], rounds=0)
+    return [
+        step | alone | item | FlowStep(id=item_task(step["id"], place))
+        for place, item in enumerate(step.get("items") or [])
+    ]
+
+
+def call_name(revision: str, step: FlowStep, more: int = 1) -> str:
+    """The name in the journal of a step's next call in a plan, or of its last one."""
+    return f"{revision}.{call_id(step['id'], step['rounds'] + more)}"
 
 
 def reopened(items: Sequence[FlowStep], *, anew: bool = False) -> list[FlowStep]:

@@ -239,11 +239,14 @@ def adopted(
     """The steps of a sound plan with what is done already, and the state that holds them."""
     reads = {name for name, tool in catalog.tools.items() if tool.read_only}
     planned: list[FlowStep] = [{**s, "changes": s["tool"] not in reads} for s in steps_of(plan)]
-    steps = adopt(
-        planned, state.todos, variables=plan.global_variables,
-        old_variables=state.plan.get("global_variables", {}), rounds=rounds_named(state.evidence),
-        reads=reads, revision=state.plan.get("revision", ""),
-    )  # fmt: skip
+    rounds = rounds_named(state.evidence)
+    steps: list[FlowStep] = [{**s, "rounds": rounds.get(s["id"], 0)} for s in planned]
+    if state.todos:
+        steps = adopt(
+            planned, state.todos, variables=plan.global_variables,
+            old_variables=state.plan.get("global_variables", {}), rounds=rounds,
+            reads=reads, revision=state.plan.get("revision", ""),
+        )  # fmt: skip
     # Names this plan and no other: calls of its steps have this in their names.
     revision = hash_of([state.turn_id, state.prints, plan.model_dump(mode="json")])[:16]
     return steps, FlowUpdate(

@@ -13,7 +13,6 @@ from ...calls.commands import wanted
 from ...calls.gate import Gate, open_calls
 from ...calls.path import run_calls
 from ...calls.reuse import reusable
-from ...calls.step_results import StepResults
 from ...flow.checks import plan_flaws
 from ...flow.execution_plan import ExecutionPlan, PlanStep
 from ...flow.order import sources_of, steps_of
@@ -27,8 +26,8 @@ from ...state.outcome import Spend
 from ...tools.catalog import Catalog, CatalogTool
 from ...turn.scope import RunScope
 from ..parts import Parts
+from .flow_pass import StepResults, by_tools
 from .one_step import filled
-from .run_flow import by_tools
 
 EARLY: Final = "early"
 """Begins the ids of these calls, as a task's id would."""

@@ -21,7 +21,7 @@ from ...turn.begin import (
 )
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .run_flow import by_tools, folded, wishes_of
+from .flow_pass import by_tools, folded, wishes_of
 
 
 async def flow_intake(

@@ -7,7 +7,7 @@ import pytest
 
 from loopwright import Hook
 from loopwright.flow.expectations import unexpected
-from loopwright.nodes.flow import one_step
+from loopwright.nodes.flow import flow_pass
 from loopwright.nodes.flow.one_step import failed_call, may_pass
 from loopwright.nodes.flow.run_flow import run_flow
 from loopwright.state.flow import was_made
@@ -104,7 +104,7 @@ async def test_a_check_that_may_take_long_does_not_hold_up_the_loop(
         checked_by.append(threading.current_thread())
         return unexpected(*given)
 
-    monkeypatch.setattr(one_step, "unexpected", noting)
+    monkeypatch.setattr(flow_pass, "unexpected", noting)
     expect = {"items": {"anyOf": [{"const": number} for number in range(cases)]}}
     after = await ran(step("a", arguments={"what": "x"}, expect=expect), World(x=[0] * rows))
     assert [s["status"] for s in after.state.todos] == ["completed"]
