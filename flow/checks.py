@@ -1,7 +1,6 @@
 """A plan against itself and against the tools there are: all that could not work. Pure."""
 
 import difflib
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -218,10 +217,6 @@ def _missing(reference: Reference, results: Mapping[str, Any], variables: Mappin
 
 def _malformed(step: _Step, known: Collection[str]) -> list[str]:
     """What looks like a reference and is none, and references in names of fields."""
-    # Whatever is malformed takes a '{{' of its own: where references account for all of them, a
-    # second reading, the dearest part of a check, would find nothing.
-    if json.dumps(values_in(step.step)).count("{{") == len(step.references):
-        return []
     odd = [
         say("name_holds_reference", name=repr(shortened(name)))
         for name in _field_names(step.planned.arguments)

@@ -166,25 +166,22 @@ def references_in(value: Any) -> list[Reference]:
 
     What is malformed is left out: `malformed_in` names it.
     """
-    return [p.means for p in _pieces_in(value) if isinstance(p.means, Reference)]
+    return [p.means for text in _texts_in(value) for p in text if isinstance(p.means, Reference)]
 
 
 def malformed_in(value: Any) -> list[str]:
     """What looks like a reference and is none: one sentence each, none twice."""
-    told = [p.means.why for p in _pieces_in(value) if isinstance(p.means, Flaw)]
+    told = [p.means.why for text in _texts_in(value) for p in text if isinstance(p.means, Flaw)]
     return list(dict.fromkeys(told))
 
 
-def _pieces_in(value: Any) -> Iterator[Piece]:
-    return (piece for text in _texts_in(value) if OPEN in text for piece in pieces(text))
-
-
-def _texts_in(value: Any) -> Iterator[str]:
+def _texts_in(value: Any) -> Iterator[Sequence[Piece]]:
+    """All texts of a JSON value in order, each in its pieces."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
-            yield item
+            yield pieces(item)
         elif isinstance(item, dict | list):
             waiting.extend(reversed(item.values() if isinstance(item, dict) else item))
 
@@ -248,7 +245,7 @@ _PLURAL: Final = re.compile(r"\A\.(?:output|result)s(?![\w-])")
 def foreign_in(value: Any, fields: Fields) -> list[str]:
     """What is wrong with each foreign reference in a value, one sentence each, none twice."""
     problems: dict[str, None] = {}
-    for parts in map(pieces, _texts_in(value)):
+    for parts in _texts_in(value):
         for text in (part.raw for part in parts if isinstance(part.means, str)):
             problems |= dict.fromkeys(_foreign_of(text, fields, whole=len(parts) == 1))
     return list(problems)
