@@ -18,10 +18,10 @@ from ..text.canonical import list_names, shortened
 from ..text.told import say
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN, promised_by
-from .conditions import flawed_condition, reads_of
+from .conditions import find_condition_flaw, reads_of
 from .execution_plan import ExecutionPlan, PlanStep
-from .expectations import flawed
-from .items import flawed_each, read_of_item, read_of_list
+from .expectations import find_flaw
+from .items import find_list_flaws, read_of_item, read_of_list
 from .order import steps_of, values_in
 from .references import (
     GLOBAL,
@@ -31,7 +31,7 @@ from .references import (
     foreign_in,
     is_whole,
     malformed_in,
-    mapped,
+    map_texts,
     meaning_of,
     references_in,
 )
@@ -300,7 +300,7 @@ def _odd_arguments(step: _Step, tool: CatalogTool, variables: Mapping[str, Any])
     args = _with_variables(step, variables)
     problems = open_problems(tool.schema, args, named=tool.tool is not None)
     if tool.tool is BUILT_IN and isinstance(args.get("schema"), dict):
-        problems.append(flawed(args["schema"]))
+        problems.append(find_flaw(args["schema"]))
     for problem in filter(None, problems):
         yield say("arguments_of_step", tool=repr(tool.name), problem=problem)
 
@@ -308,11 +308,11 @@ def _odd_arguments(step: _Step, tool: CatalogTool, variables: Mapping[str, Any])
 def _odd_conditions(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with the list of a step, its check and its condition."""
     if step["for_each"] is not None:
-        yield from flawed_each(step, variables)
+        yield from find_list_flaws(step, variables)
     if step["expect"]:
-        yield flawed(step["expect"])
+        yield find_flaw(step["expect"])
     if step["when"]:
-        yield flawed_condition(step["when"])
+        yield find_condition_flaw(step["when"])
 
 
 def _with_variables(step: _Step, variables: Mapping[str, Any]) -> Any:
@@ -325,7 +325,7 @@ def _with_variables(step: _Step, variables: Mapping[str, Any]) -> Any:
         return text
 
     args = step.planned.arguments
-    return mapped(args, of_text) if any(r.root == GLOBAL for r in step.references) else args
+    return map_texts(args, of_text) if any(r.root == GLOBAL for r in step.references) else args
 
 
 def _unknown_tool(name: str, catalog: Catalog, *, hint: bool) -> str:

@@ -77,7 +77,7 @@ class Comparison:
         return Reference(str(self.parts[0]), self.parts[1:], self.path)
 
 
-def brief(value: Any) -> str:
+def abbreviate(value: Any) -> str:
     """A value as JSON, cut for a message."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
@@ -93,71 +93,71 @@ def read_condition(text: str) -> tuple[Comparison, ...]:
     if len(text) > _LONGEST:
         raise Malformed(say("condition_too_long", length=len(text), limit=_LONGEST))
     if "{{" in text:
-        raise _wrong(text, "condition_with_braces")
-    seen = _outside(text)
+        raise _malformed(text, "condition_with_braces")
+    seen = _blank_out(text)
     if _OR.search(seen):
-        raise _wrong(text, "condition_with_or")
+        raise _malformed(text, "condition_with_or")
     joints = [joint.span() for joint in _AND.finditer(seen)]
     parts = zip([0, *(b for _, b in joints)], [*(a for a, _ in joints), len(text)], strict=True)
     return tuple(_comparison(text[a:b], seen[a:b]) for a, b in parts)
 
 
-def _wrong(text: str, what: str, /, **slots: object) -> Malformed:
-    return Malformed(say(what, condition=brief(text), how=say("how_to_compare"), **slots))
+def _malformed(text: str, what: str, /, **slots: object) -> Malformed:
+    return Malformed(say(what, condition=abbreviate(text), how=say("how_to_compare"), **slots))
 
 
-def _outside(text: str) -> str:
+def _blank_out(text: str) -> str:
     """The text with '_' for all that stands in quotes or brackets: words in there do nothing."""
-    seen, before = _QUOTED.sub(_hidden, text), ""
+    seen, before = _QUOTED.sub(_hide, text), ""
     while seen != before:
-        seen, before = _BRACKETED.sub(_hidden, seen), seen
+        seen, before = _BRACKETED.sub(_hide, seen), seen
     if opened := _OPENED.search(seen):
-        raise _wrong(text, "condition_unclosed", sign=_CLOSING.get(opened[0], opened[0]))
+        raise _malformed(text, "condition_unclosed", sign=_CLOSING.get(opened[0], opened[0]))
     return seen
 
 
-def _hidden(found: re.Match[str]) -> str:
+def _hide(found: re.Match[str]) -> str:
     return "_" * len(found[0])
 
 
 def _comparison(text: str, seen: str) -> Comparison:
-    """Read one comparison; `seen` is its text as `_outside` sees it."""
+    """Read one comparison; `seen` is its text as `_blank_out` sees it."""
     text, seen = text.strip(), seen.strip()
     infix = _OPERATOR.search(seen)
     found = infix or _STATE.search(seen)
     if found is None:
-        raise _wrong(text, "condition_no_comparison")
+        raise _malformed(text, "condition_no_comparison")
     path = text[: found.start()].strip()
     if _ODD_PATH.search(seen[: found.start()].strip()):
-        raise _wrong(text, "condition_unreadable")
+        raise _malformed(text, "condition_unreadable")
     length = _LENGTH.fullmatch(path)
     if length:
         path = length[1].strip()
     parts = _parts(text, path)
     if infix is None:
         return Comparison(text, path, parts, bool(length), " ".join(found[1].split()))
-    wanted, bare = _wanted(text, infix[0], text[infix.end() :].strip())
+    wanted, bare = _read_wanted(text, infix[0], text[infix.end() :].strip())
     return Comparison(text, path, parts, bool(length), infix[0], wanted, bare)
 
 
 def _parts(text: str, path: str) -> tuple[str | int, ...]:
     """The way that a path describes, read as what follows the id of a step in a reference."""
     if not path:
-        raise _wrong(text, "condition_names_nothing")
+        raise _malformed(text, "condition_names_nothing")
     reference = f"{{{{{_ROOT}{'' if path.startswith('[') else '.'}{path}}}}}"
     if not is_whole(reference):
         why = "".join(malformed_in(reference)[:1])
         what = "condition_no_path_why" if why else "condition_no_path"
-        raise _wrong(text, what, path=brief(path), why=why)
+        raise _malformed(text, what, path=abbreviate(path), why=why)
     return references_in(reference)[0].path
 
 
-def _wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
+def _read_wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
     """The value after an operator, and how it is spelled where it stands without quotes."""
     if not given:
-        raise _wrong(text, "condition_no_value", word=repr(word))
+        raise _malformed(text, "condition_no_value", word=repr(word))
     if given[0] in "=<>":
-        raise _wrong(text, "condition_unreadable")
+        raise _malformed(text, "condition_unreadable")
     if given[0] == "'" == given[-1] and len(given) > 1:
         return given[1:-1], None
     try:
@@ -165,7 +165,7 @@ def _wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
     except (ValueError, RecursionError):
         value = _CONSTANTS.get(given, given)
     if word[0] in "<>" and (isinstance(value, bool) or not isinstance(value, int | float | str)):
-        raise _wrong(text, "condition_no_order", value=brief(value))
+        raise _malformed(text, "condition_no_order", value=abbreviate(value))
     return value, None if given.startswith('"') else given
 
 
@@ -183,7 +183,7 @@ def reads_of(when: str) -> list[Reference]:
     ]
 
 
-def flawed_condition(when: str) -> str:
+def find_condition_flaw(when: str) -> str:
     """Why it is no condition, in one sentence; '' where it is one."""
     try:
         read_condition(when)
@@ -213,14 +213,14 @@ def decide(
     return (None, unknown) if unknown else (True, "")
 
 
-def renamed_in(when: str | None, names: Mapping[str, str]) -> str | None:
+def rename_in_condition(when: str | None, names: Mapping[str, str]) -> str | None:
     """The condition with other ids of steps, old id to new."""
     if not when or names.keys().isdisjoint(r.root for r in reads_of(when)):
         return when
-    return " and ".join(_renamed(comparison, names) for comparison in read_condition(when))
+    return " and ".join(_rename(comparison, names) for comparison in read_condition(when))
 
 
-def _renamed(comparison: Comparison, names: Mapping[str, str]) -> str:
+def _rename(comparison: Comparison, names: Mapping[str, str]) -> str:
     root, (head, opened, rest) = comparison.reference.root, ("", "", comparison.text)
     if comparison.measured:
         head, opened, rest = comparison.text.partition("(")
@@ -240,12 +240,12 @@ def evaluate(comparison: Comparison, read: Callable[[], Any]) -> tuple[bool | No
     except MissingValue as missing:
         return _WITHOUT_IT.get(comparison.word), str(missing)
     if comparison.measured and not isinstance(value, str | list | dict):
-        return None, say("has_no_length", path=path, value=brief(value))
+        return None, say("has_no_length", path=path, value=abbreviate(value))
     if comparison.measured:
         path, value = say("the_length_of", path=path), len(value)
     holds = _TESTS[comparison.word](value, comparison)
     kind = "not_comparable" if holds is None else "part_is"
-    return holds, "" if holds else say(kind, path=path, value=brief(value))
+    return holds, "" if holds else say(kind, path=path, value=abbreviate(value))
 
 
 def _is_equal(value: Any, comparison: Comparison) -> bool | None:
@@ -278,7 +278,7 @@ def _is_empty(value: Any, _: Comparison) -> bool:
     return (value.strip() if isinstance(value, str) else value) in ("", None, [], {})
 
 
-def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Comparison], bool | None]:
+def _compare_by(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Comparison], bool | None]:
     def test(value: Any, comparison: Comparison) -> bool | None:
         if isinstance(comparison.wanted, str):
             return holds(value, comparison.wanted) if isinstance(value, str) else None
@@ -302,10 +302,10 @@ def _number(value: Any) -> int | float | None:
 _TESTS: Final[dict[str, Callable[[Any, Comparison], bool | None]]] = {
     "==": _is_equal,
     "!=": _is_other,
-    ">": _ordered(operator.gt),
-    ">=": _ordered(operator.ge),
-    "<": _ordered(operator.lt),
-    "<=": _ordered(operator.le),
+    ">": _compare_by(operator.gt),
+    ">=": _compare_by(operator.ge),
+    "<": _compare_by(operator.lt),
+    "<=": _compare_by(operator.le),
     "contains": _contains,
     "is empty": _is_empty,
     "is not empty": lambda value, comparison: not _is_empty(value, comparison),

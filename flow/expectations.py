@@ -19,7 +19,7 @@ import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of 
 from ..text.canonical import canonical
 from ..text.told import say
 from ..tools.arguments import problems_of
-from .conditions import Comparison, Malformed, brief, evaluate, read_condition
+from .conditions import Comparison, Malformed, abbreviate, evaluate, read_condition
 from .references import MissingValue, Reference, meaning_of, references_in
 
 Expectation = Mapping[str, Any] | str | None
@@ -29,7 +29,7 @@ _ROOT: Final = "result"
 _WHOLE: Final = ("result", "value", "output")
 
 
-def unexpected(value: Any, expect: Expectation) -> str:
+def find_unmet(value: Any, expect: Expectation) -> str:
     """What about a result is not as expected, in one sentence; '' where all of it is.
 
     Args:
@@ -39,15 +39,17 @@ def unexpected(value: Any, expect: Expectation) -> str:
     try:
         check = _read(expect)
         if isinstance(check, Mapping):
-            return _unfit(value, check)
-        return "; ".join(filter(None, (_unmet(comparison, value) for comparison in check)))
+            return _find_misfit(value, check)
+        return "; ".join(
+            filter(None, (_find_unmet_comparison(comparison, value) for comparison in check))
+        )
     except Malformed as flaw:
         return str(flaw)
     except RecursionError:
         return say("check_too_deep")
 
 
-def flawed(expect: Expectation) -> str:
+def find_flaw(expect: Expectation) -> str:
     """Why a check cannot be made, in one sentence; '' where it can."""
     try:
         _read(expect)
@@ -71,7 +73,7 @@ def _read(expect: Expectation) -> "Mapping[str, Any] | tuple[Comparison, ...]":
         raise Malformed(say("expect_is_flawed", problem=flaw)) from flaw
 
 
-def _unmet(comparison: Comparison, result: Any) -> str:
+def _find_unmet_comparison(comparison: Comparison, result: Any) -> str:
     """Why a comparison does not hold for a result, in one sentence; '' where it does."""
 
     def read() -> Any:
@@ -80,7 +82,7 @@ def _unmet(comparison: Comparison, result: Any) -> str:
         for path in (parts, parts[1:])[: 1 + (parts[0] in _WHOLE)]:
             with suppress(MissingValue):
                 return meaning_of(Reference(_ROOT, path, comparison.path), {_ROOT: result}, {})
-        raise MissingValue(say("result_has_no", path=comparison.path, result=brief(result)))
+        raise MissingValue(say("result_has_no", path=comparison.path, result=abbreviate(result)))
 
     holds, why = evaluate(comparison, read)
     return "" if holds else say("result_does_not_meet", condition=repr(comparison.text), why=why)
@@ -110,7 +112,7 @@ _KEYWORDS: Final = _DATA | {
 }
 
 
-def _unfit(value: Any, schema: Mapping[str, Any]) -> str:
+def _find_misfit(value: Any, schema: Mapping[str, Any]) -> str:
     """Where a result does not fit a schema."""
     try:
         errors = list(islice(_Validator(schema).iter_errors(value), _MAX_PROBLEMS))
@@ -130,7 +132,7 @@ def _schema(text: str) -> Mapping[str, Any]:
     try:
         schema: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise Malformed(say("schema_no_json", schema=brief(text), why=error)) from error
+        raise Malformed(say("schema_no_json", schema=abbreviate(text), why=error)) from error
     if references := references_in(schema):
         raise Malformed(say("schema_holds_reference", reference=f"{{{{{references[0].text}}}}}"))
     if wrong := problems_of(_Meta.iter_errors(schema)):

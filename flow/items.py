@@ -71,7 +71,7 @@ def call_print(tool: str, arguments: Any) -> str:
     return hash_of([tool, arguments])
 
 
-def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> list[FlowStep]:
+def place_items(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> list[FlowStep]:
     """The items of a step with what is known of them, in the order of its list.
 
     What another plan left behind may stand in another order, or be of another list: an item takes
@@ -96,12 +96,12 @@ def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> 
                 found[place] = left.pop(taken := fitting[0])
                 by_print[made_of].remove(taken)
     return [
-        _placed(found.get(place), made_of, rounds.get(item_task(step["id"], place), 0))
+        _place_item(found.get(place), made_of, rounds.get(item_task(step["id"], place), 0))
         for place, made_of in enumerate(prints)
     ]
 
 
-def _placed(item: FlowStep | None, made_of: str, rounds: int) -> FlowStep:
+def _place_item(item: FlowStep | None, made_of: str, rounds: int) -> FlowStep:
     fresh = FlowStep(
         status="pending", attempts=0, rounds=0, seconds=0.0, claims=[], evidence=[], feedback="",
         denied="", failure="", result="", shape="", value=None, stored="",
@@ -120,7 +120,7 @@ def progress_of(step: FlowStep) -> str:
 # What is wrong with it.
 
 
-def flawed_each(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
+def find_list_flaws(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with a step's list as planned, and with what it says of its items."""
     each, most = step["for_each"], step["max_items"]
     if isinstance(each, str) and not is_whole(each):
@@ -133,10 +133,10 @@ def flawed_each(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
         yield say("items_too_many", count=len(each), limit=most)
     elif outer <= {GLOBAL}:
         with suppress(MissingValue):  # no such variable is told as such
-            yield from _flawed_items(step, variables)
+            yield from _find_item_flaws(step, variables)
 
 
-def _flawed_items(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
+def _find_item_flaws(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
     """What of a list that is known beforehand cannot be."""
     try:
         items = items_in(step["for_each"], step["max_items"], {}, variables)

@@ -186,13 +186,13 @@ def _texts_in(value: Any) -> Iterator[Sequence[Piece]]:
             waiting.extend(reversed(item.values() if isinstance(item, dict) else item))
 
 
-def mapped(value: Any, change: Callable[[str], Any]) -> Any:
+def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
     """A copy of a JSON value in which each text is changed, keys excepted."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: mapped(item, change) for key, item in value.items()}
-    return [mapped(item, change) for item in value] if isinstance(value, list) else value
+        return {key: map_texts(item, change) for key, item in value.items()}
+    return [map_texts(item, change) for item in value] if isinstance(value, list) else value
 
 
 def is_whole(text: str) -> bool:
@@ -201,14 +201,14 @@ def is_whole(text: str) -> bool:
     return len(found) == 1 and isinstance(found[0].means, Reference)
 
 
-def renamed(value: Any, names: Mapping[str, str]) -> Any:
+def rename_steps(value: Any, names: Mapping[str, str]) -> Any:
     """A copy of the value with references to other steps, old id to new; all else byte for byte."""
 
     def of_piece(piece: Piece) -> str:
         root = piece.means.root if isinstance(piece.means, Reference) else GLOBAL
         return piece.raw if root == GLOBAL else piece.raw.replace(root, names.get(root, root), 1)
 
-    return mapped(value, lambda text: "".join(map(of_piece, pieces(text))))
+    return map_texts(value, lambda text: "".join(map(of_piece, pieces(text))))
 
 
 # Foreign references.
@@ -318,7 +318,7 @@ def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]
             return text
         means = (piece.means for piece in pieces(text))
         values = [m if isinstance(m, str) else meaning_of(m, results, variables) for m in means]
-        return mapped(values[0], str) if is_whole(text) else "".join(map(_as_text, values))
+        return map_texts(values[0], str) if is_whole(text) else "".join(map(_as_text, values))
 
     references = references_in(value)
     if len(references) > 1:  # one adds nothing
@@ -327,7 +327,7 @@ def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]
         if size > _LONGEST:
             limit = f"{_LONGEST:,}"
             raise MissingValue(say("too_many_characters", count=f"{size:,}", limit=limit))
-    return mapped(value, of_text)
+    return map_texts(value, of_text)
 
 
 def meaning_of(
@@ -346,7 +346,7 @@ def meaning_of(
         reference = reference._replace(path=path[1:])
     elif root != GLOBAL and path in _ALL_OF_OTHER and not isinstance(whole, dict):
         reference = reference._replace(path=())
-    value = _followed(reference, whole)
+    value = _follow(reference, whole)
     if value == MASK:  # which is not there
         raise MissingValue(say("masked_value", reference=reference))
     return value
@@ -356,7 +356,7 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _followed(reference: Reference, value: Any) -> Any:
+def _follow(reference: Reference, value: Any) -> Any:
     """What the reference's path leads to from this value."""
     for place, part in enumerate(reference.path):
         key = _key(value, part)

@@ -223,7 +223,7 @@ def failed_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
     return [step for step in steps if step["status"] == "failed" and not step.get("optional")]
 
 
-def spared(step: FlowStep) -> bool:
+def is_spared(step: FlowStep) -> bool:
     """Whether the plan itself wants the step left out, by a condition that does not hold."""
     return step["status"] == "skipped" and bool(step.get("unwanted"))
 
@@ -259,7 +259,7 @@ def call_name(revision: str, step: FlowStep, more: int = 1) -> str:
     return f"{revision}.{call_id(step['id'], step['rounds'] + more)}"
 
 
-def reopened(items: Sequence[FlowStep], *, anew: bool = False) -> list[FlowStep]:
+def reopen_items(items: Sequence[FlowStep], *, anew: bool = False) -> list[FlowStep]:
     """Items to be tried again: those that are not done, or all of them."""
     shut = FlowStep(status="pending", failure="", denied="", feedback="")
     return [item | shut if anew or not is_done(item) else item for item in items]

@@ -24,7 +24,7 @@ from ...tools.arguments import check_arguments
 from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .finish import told
+from .finish import describe_undone
 
 MOST_DRAFTS: Final = 3
 """The first plan and two repairs of it."""
@@ -69,21 +69,21 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         if state.drafts[-1].get("given"):
             missing = missing_values(plan)
             findings = [*findings, *unused_values(drafted, values)]
-    looked = await _looked(state, plan, catalog, parts.instructions)
+    looked = await _look_up(state, plan, catalog, parts.instructions)
     if missing:
-        update = _without_values(missing)
+        update = _end_without_values(missing)
     elif looked:
         update = looked
     elif plan is None or findings:
         scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
-        update = _sent_back(state, findings, _unshown(state, plan, catalog))
+        update = _send_back(state, findings, _unshown(state, plan, catalog))
     else:
-        update = await _taken(scope, plan, state, catalog)
+        update = await _take_plan(scope, plan, state, catalog)
     update["warnings"] = [*catalog.warnings, *scope.notes]
     return update
 
 
-async def _looked(
+async def _look_up(
     state: FlowState, plan: ExecutionPlan | None, catalog: Catalog, known: Instructions
 ) -> FlowUpdate | None:
     """What comes of a plan that looks for tools or reads skills first; None where it does not.
@@ -126,7 +126,7 @@ def _unshown(state: FlowState, plan: ExecutionPlan | None, catalog: Catalog) -> 
     return [n for n in dict.fromkeys(named) if n in catalog.tools and n not in state.found]
 
 
-def _sent_back(state: FlowState, findings: Sequence[str], tools: Sequence[str]) -> FlowUpdate:
+def _send_back(state: FlowState, findings: Sequence[str], tools: Sequence[str]) -> FlowUpdate:
     """Have the plan mended, unless that was tried often enough."""
     checked: Draft = {**state.drafts[-1], "findings": list(findings)}
     if tools:
@@ -142,20 +142,20 @@ def _sent_back(state: FlowState, findings: Sequence[str], tools: Sequence[str]) 
     return FlowUpdate(drafts=drafts, halt="ERROR", unmet=[_GIVEN if given else _UNSOUND, *told])
 
 
-def _without_values(names: Sequence[str]) -> FlowUpdate:
+def _end_without_values(names: Sequence[str]) -> FlowUpdate:
     """End the turn where a plan that was handed in lacks values of its variables."""
     example = json.dumps({"variables": dict.fromkeys(names[:1], "…")}, ensure_ascii=False)
     why = _LACKING.format(names=list_names(names), example=example)
     return FlowUpdate(halt="MISSING_INFORMATION", unmet=[why])
 
 
-async def _taken(
+async def _take_plan(
     scope: RunScope, plan: ExecutionPlan, state: FlowState, catalog: Catalog
 ) -> FlowUpdate:
     """Follow the plan, unless it was followed before; a human sees it first if one wants to."""
-    steps, update = adopted(plan, state, catalog)
+    steps, update = adopt_plan(plan, state, catalog)
     if not unfinished(steps):  # the planner gave up what failed, without a word
-        dropped = [told(step) for step in failed_steps(state.todos)]
+        dropped = [describe_undone(step) for step in failed_steps(state.todos)]
         update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
     if _answers_anyway(state) and not unfinished(steps):
         update["unmet"] = _still_missing(state)
@@ -233,7 +233,7 @@ def flaws_of(
     return [*shown, say("and_more", count=more)] if more else shown
 
 
-def adopted(
+def adopt_plan(
     plan: ExecutionPlan, state: FlowState, catalog: Catalog
 ) -> tuple[list[FlowStep], FlowUpdate]:
     """The steps of a sound plan with what is done already, and the state that holds them."""

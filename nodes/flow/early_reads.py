@@ -27,7 +27,7 @@ from ...tools.catalog import Catalog, CatalogTool
 from ...turn.scope import RunScope
 from ..parts import Parts
 from .flow_pass import StepResults, by_tools
-from .one_step import filled
+from .one_step import fill_arguments
 
 EARLY: Final = "early"
 """Begins the ids of these calls, as a task's id would."""
@@ -100,7 +100,7 @@ class EarlyReads:
     async def _read(self, step: FlowStep, tool: CatalogTool) -> Any:
         """Make the step's call, and give its result as data."""
         values = {i: await self._begun[i] for i in sources_of(step)}
-        arguments = filled(step, values, {})
+        arguments = fill_arguments(step, values, {})
         scope = replace(self._scope, path=EARLY)
         gate = await Gate.of(self._parts.toolbox, scope)
         if gate.judge(tool, arguments)[1] != "allow":

@@ -6,7 +6,7 @@ from functools import reduce
 from typing import Any, Final
 
 from ...calls.results import ToolResult, as_text
-from ...flow.items import NoItems, call_print, calls_for, items_in, placed, progress_of
+from ...flow.items import NoItems, call_print, calls_for, items_in, place_items, progress_of
 from ...flow.order import sources_of
 from ...flow.references import ITEM, MissingValue
 from ...state.calls import index_of, rounds_named
@@ -15,8 +15,8 @@ from ...state.outcome import Spend, add_spend
 from ...text.canonical import shortened
 from ...text.told import say
 from ...turn.schedule import run_parts
-from .flow_pass import FlowPass, StepEnd, counts_of_items, failed, held, item_after
-from .one_step import StepRun, filled
+from .flow_pass import FlowPass, StepEnd, counts_of_items, fail_with, hold_back, item_after
+from .one_step import StepRun, fill_arguments
 
 # Of several failures the one that says most about what may be done now.
 _GRAVEST: Final = ("refused", "uncertain", "timeout", "execution_error")
@@ -46,11 +46,11 @@ class EachRun:
         try:
             calls = await self._calls(inputs)
         except MissingValue as missing:
-            return self._ended(failed("missing_input", str(missing)), [])
+            return self._ended(fail_with("missing_input", str(missing)), [])
         except NoItems as none:
-            return self._ended(failed("bad_arguments", str(none)), [])
+            return self._ended(fail_with("bad_arguments", str(none)), [])
         prints = [call_print(self.step["tool"], call) for call in calls]
-        self.items = placed(self.step, prints, rounds_named(self.flow.state.evidence))
+        self.items = place_items(self.step, prints, rounds_named(self.flow.state.evidence))
         attempt = sum(item["attempts"] for item in self.items) + 1
         about = {"description": self.step["description"], "tool": self.step["tool"]}
         self._tell("prompt_flow_step_start", **about, attempt=attempt)
@@ -69,7 +69,9 @@ class EachRun:
         values = await self.flow.values_of(inputs, sources_of(self.step))
         variables = self.flow.variables
         items = items_in(self.step["for_each"], self.step["max_items"], values, variables)
-        return calls_for(items, lambda one: filled(self.step, {**values, ITEM: one}, variables))
+        return calls_for(
+            items, lambda one: fill_arguments(self.step, {**values, ITEM: one}, variables)
+        )
 
     def _order(self) -> list[str]:
         """The items to be called in this pass; of writes none behind one that must wait."""
@@ -87,7 +89,7 @@ class EachRun:
         run = self.runs[task]
         stopped = any(end["step"]["status"] != "completed" for end in waited_for.values())
         if stopped or (run.is_new and (self.barred or self.flow.is_shut(self.step))):
-            return held(task)
+            return hold_back(task)
         end = await run.run({})
         # Should a new message cut off the step, this is all that tells which item it was.
         end["step"]["made_of"] = run.step["made_of"]
@@ -135,7 +137,7 @@ class EachRun:
         if more := len(in_vain) - 1:
             others = ", ".join(str(n + 1) for n in in_vain if n != place)
             told = say("more_items_failed", told=told, count=more, items=shortened(others))
-        return failed(item["failure"] or "execution_error", told, denied=item["denied"])
+        return fail_with(item["failure"] or "execution_error", told, denied=item["denied"])
 
     async def _result(self) -> FlowStep:
         """The results of all items as the result of the step, if they are as expected."""
@@ -143,7 +145,7 @@ class EachRun:
         try:
             whole = [await results.data(item) for item in items_of(self._now)]
         except MissingValue as missing:
-            return failed("missing_input", str(missing))
+            return fail_with("missing_input", str(missing))
         cap = self.flow.scope.context.result_cap
         shown, stored = await results.store.shorten(ToolResult(as_text(whole), whole), cap)
         _, kept = await results.kept(shown.text, whole, stored)

@@ -12,7 +12,7 @@ from ...calls.call_records import CallRecord, PendingCall
 from ...calls.commands import messages_of, values_of
 from ...calls.result_store import MISSING, ResultStore
 from ...calls.results import spelled
-from ...flow.expectations import unexpected
+from ...flow.expectations import find_unmet
 from ...flow.references import MissingValue
 from ...state.calls import Evidence, index_of, step_of
 from ...state.flow import (
@@ -52,11 +52,11 @@ class StepResults:
         """The result of a call that succeeded: as data, and as its step keeps it."""
         artifact = record["message"].artifact
         data = artifact.get("data") if isinstance(artifact, Mapping) else None
-        return await self.kept(record["result"], data, _stored(record))
+        return await self.kept(record["result"], data, _key_of_whole(record))
 
     async def unread(self, record: CallRecord) -> FlowStep:
         """The same, where the store could not be read just now: what of it can still be kept."""
-        if not (stored := _stored(record)):
+        if not (stored := _key_of_whole(record)):
             return (await self.of(record))[1]
         shape: Shape = "stored" if self.lasts else "text"
         return FlowStep(result=record["result"], shape=shape, value=None, stored=stored)
@@ -96,7 +96,7 @@ class StepResults:
         return self._read[key]
 
 
-def _stored(record: CallRecord) -> str:
+def _key_of_whole(record: CallRecord) -> str:
     """The id under which a store has the whole result; "" where none has."""
     return str(record["message"].additional_kwargs.get("stored", ""))
 
@@ -219,9 +219,9 @@ class FlowPass:
         if expect := step.get("expect"):
             # A check of many rows takes seconds, and so does one with many cases.
             is_long = kept["shape"] in _MAY_BE_LONG or len(str(expect)) > _LONG_CHECK
-            checked = asyncio.to_thread(unexpected, data, expect) if is_long else None
-            if wrong := await checked if checked else unexpected(data, expect):
-                return self.once(step, failed("unexpected_result", wrong), kept)
+            checked = asyncio.to_thread(find_unmet, data, expect) if is_long else None
+            if wrong := await checked if checked else find_unmet(data, expect):
+                return self.once(step, fail_with("unexpected_result", wrong), kept)
         return FlowStep(status="completed", feedback="", failure="", denied="") | kept
 
     def once(self, step: FlowStep, end: FlowStep, kept: FlowStep) -> FlowStep:
@@ -233,17 +233,17 @@ class FlowPass:
         return end | kept | FlowStep(feedback=say("made_once", why=end["feedback"], result=shown))
 
 
-def without_call(step: FlowStep) -> StepEnd:
+def end_without_call(step: FlowStep) -> StepEnd:
     """The end of a step, or an item, of which nothing was called in this pass."""
     return StepEnd(step=step, evidence=[], waiting=[], spend=Spend(), warnings=[])
 
 
-def held(name: str) -> StepEnd:
+def hold_back(name: str) -> StepEnd:
     """The end of one that could not begin."""
-    return without_call(FlowStep(id=name, status="pending"))
+    return end_without_call(FlowStep(id=name, status="pending"))
 
 
-def failed(failure: Failure, why: str, *, denied: str = "") -> FlowStep:
+def fail_with(failure: Failure, why: str, *, denied: str = "") -> FlowStep:
     """A failure; `denied` says why nobody lets the call run: another plan could not change it."""
     return FlowStep(status="failed", failure=failure, feedback=why, denied=denied)
 
@@ -259,7 +259,7 @@ def counts_of_items(step: FlowStep) -> dict[str, int]:
 # What the ends of a pass change in the run.
 
 
-def folded(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> FlowUpdate:
+def fold_ends(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> FlowUpdate:
     """What the ends of a pass change in the run: steps, evidence and warnings.
 
     Ends of items count where a crash came before that of their step.

@@ -26,7 +26,7 @@ from ...text.secrets import is_masked
 from ...text.told import say
 from ...tools.catalog import CatalogTool
 from ...tools.python_tools import BUILT_IN, LLM_CALL, asking
-from .flow_pass import FlowPass, StepEnd, failed
+from .flow_pass import FlowPass, StepEnd, fail_with
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
@@ -85,7 +85,7 @@ class StepRun:
         except (GraphBubbleUp, LoopwrightError):
             raise
         except Exception as error:  # noqa: BLE001 - a step that breaks must not break its siblings
-            end = failed("execution_error", f"{type(error).__name__}: {error}")
+            end = fail_with("execution_error", f"{type(error).__name__}: {error}")
             last = self.records[-1] if self.records else None
             if last is not None and last["status"] == "success":
                 end = self._proven(
@@ -95,7 +95,7 @@ class StepRun:
 
     def lacking(self, why: str) -> StepEnd:
         """The end of a step that lacks what it would be made from."""
-        return self._ended(failed("missing_input", why))
+        return self._ended(fail_with("missing_input", why))
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = await self._filled(inputs) if self.is_new else self.begun or {}
@@ -106,7 +106,7 @@ class StepRun:
             calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
             if stopped := stopped_by(calls):
                 self.stopped = stopped
-                return self._ended(failed("refused", stopped, denied="denied"))
+                return self._ended(fail_with("refused", stopped, denied="denied"))
             done = await run_calls(
                 self.flow.scope, self.flow.parts.toolbox, calls,
                 decisions=self.flow.state.decisions, plain=True,
@@ -128,7 +128,7 @@ class StepRun:
             return self.arguments
         named = {reference.root for reference in references_in(self.step["arguments"])}
         values = await self.flow.values_of(inputs, named)
-        return filled(self.step, values, self.flow.variables)
+        return fill_arguments(self.step, values, self.flow.variables)
 
     async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
         round_ = self.step["rounds"] + len(self.records) + 1
@@ -156,7 +156,7 @@ class StepRun:
         """What came of a call, and whether its result is what the plan expects."""
         self.stopped = stopped_after([record["message"]])
         if self.refused:
-            return failed("refused", self.refused, denied="denied")
+            return fail_with("refused", self.refused, denied="denied")
         if record["status"] != "success":
             tool, scope = self._tool, self.flow.scope
             limit = None if tool is None else deadline_of(call, tool, scope.context)
@@ -230,7 +230,7 @@ class StepRun:
         return asked.value
 
 
-def filled(
+def fill_arguments(
     step: FlowStep, values: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The arguments of a step with what its references stand for.
@@ -265,7 +265,7 @@ def failed_call(
     why = without_advice(record["result"])
     if record["status"] == "cancelled":
         doubt = record["reason"] in (UNCERTAIN, GAVE_UP)
-        return failed("uncertain" if doubt else "refused", why, denied=record["reason"])
+        return fail_with("uncertain" if doubt else "refused", why, denied=record["reason"])
     failure: Failure = "timeout" if limit and record["seconds"] >= limit else "tool_error"
     if limit is None:
         failure = "tool_not_found"
@@ -275,7 +275,7 @@ def failed_call(
         failure = "uncertain"
     elif not record["ran"]:
         failure = "budget" if spent else "tool_error"
-    return failed(failure, why)
+    return fail_with(failure, why)
 
 
 def _as_evidence(record: CallRecord) -> Evidence:

@@ -37,7 +37,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
     data = {
-        "tools": capabilities(catalog, _shown_at_once(state)),
+        "tools": capabilities(catalog, _names_shown_at_once(state)),
         "more_tools": _more(catalog),
         "limits": {"steps": scope.context.max_steps},
         "conversation": state.conversation,
@@ -50,7 +50,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     }
     opening = scope.opening("flow_planner", data, state.attachments)
     messages = [*opening, *_repairs(state.drafts, catalog)]
-    answer, early = await _asked(scope, parts, catalog, state, messages)
+    answer, early = await _ask_planner(scope, parts, catalog, state, messages)
     spend = add_spend(answer.spend, early.spend) if early else answer.spend
     update = early.update_of(state) if early else FlowUpdate()
     update |= FlowUpdate(spend=scope.used(spend), warnings=[*catalog.warnings, *scope.notes])
@@ -61,7 +61,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     return update
 
 
-async def _asked(
+async def _ask_planner(
     scope: RunScope, parts: Parts, catalog: Catalog, state: FlowState, messages: list[BaseMessage]
 ) -> tuple[Answer[ExecutionPlan], EarlyReads | None]:
     """The answer, and what was read while it was written, where somebody could listen."""
@@ -90,7 +90,7 @@ def _more(catalog: Catalog) -> str:
     return "\n\n".join(filter(None, [skills, catalog.shelf.listed("tools_listed_for_plan")]))
 
 
-def _shown_at_once(state: FlowState) -> list[str]:
+def _names_shown_at_once(state: FlowState) -> list[str]:
     """Of many tools those described first; drafts bring others, behind what was said by then."""
     later = {name for draft in state.drafts for name in draft.get("tools", ())}
     return [name for name in state.found if name not in later]

@@ -15,7 +15,15 @@ from ...flow.order import in_plan_order, needs_of
 from ...flow.references import MissingValue
 from ...state.calls import index_of, step_of
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate, call_name, failed_steps, items_of, spared
+from ...state.flow import (
+    FlowState,
+    FlowStep,
+    FlowUpdate,
+    call_name,
+    failed_steps,
+    is_spared,
+    items_of,
+)
 from ...state.outcome import Spend
 from ...state.plan import Task, merge_tasks
 from ...store.journal.port import Row
@@ -33,10 +41,10 @@ from .flow_pass import (
     StepEnd,
     StepResults,
     by_tools,
-    folded,
-    held,
+    end_without_call,
+    fold_ends,
+    hold_back,
     wishes_of,
-    without_call,
 )
 from .one_step import StepRun
 
@@ -52,11 +60,11 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     )
     places = {step["id"]: place for place, step in enumerate(state.todos)}
     waiting: list[Any] = [*open_, *(call for end in ended for call in end["waiting"])]
-    update = folded(ended, state.todos) | by_tools(state, wishes_of(ended))
+    update = fold_ends(ended, state.todos) | by_tools(state, wishes_of(ended))
     update |= still_open(state, sorted(waiting, key=lambda call: _place(call, places)))
-    update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `folded`
+    update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `fold_ends`
     update["spend"] = used_by(scope, ended)
-    update |= _halted(scope, state, ended)
+    update |= _halt(scope, state, ended)
     told = [*run.told(ended), *update["messages"], *_question(state, update)]
     update["messages"] = news(state, told)
     return update
@@ -85,7 +93,7 @@ def _place(call: Mapping[str, Any], places: Mapping[str, int]) -> tuple[int, int
     return places[step_of(call["task"])], index_of(call["task"]) or 0
 
 
-def _halted(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> FlowUpdate:
+def _halt(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> FlowUpdate:
     """End the run where a hook wants it to end, or a limit keeps steps from running."""
     stops = dict.fromkeys(end["stopped"] for end in ended if end.get("stopped"))
     if stops:
@@ -195,11 +203,11 @@ class FlowRun(FlowPass):
         unreached = any(end["step"]["status"] == "pending" for end in waited_for.values())
         undone = {i: other for i, other in inputs.items() if other["status"] != "completed"}
         if self.is_shut(step) or unreached or not all(map(_dispensable, undone.values())):
-            return held(step["id"])
+            return hold_back(step["id"])
         lost = [i for i in needs_of(step) if i in undone]
         if not lost:
             return None
-        unwanted = all(spared(undone[i]) for i in lost)
+        unwanted = all(is_spared(undone[i]) for i in lost)
         kind = "unwanted_lost" if unwanted else "optional_lost"
         return self._left_out(step, say(kind, step=repr(lost[0])), unwanted=unwanted)
 
@@ -217,7 +225,7 @@ class FlowRun(FlowPass):
     def _left_out(self, step: FlowStep, why: str, *, unwanted: bool) -> StepEnd:
         """The end of a step that can no longer run, though the plan goes on."""
         skipped = FlowStep(id=step["id"], status="skipped", feedback=why, unwanted=unwanted)
-        return without_call(skipped)
+        return end_without_call(skipped)
 
 
 def _dispensable(step: FlowStep) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.flow.carry import adopt
-from loopwright.flow.items import NoItems, calls_for, items_in, placed
+from loopwright.flow.items import NoItems, calls_for, items_in, place_items
 from loopwright.flow.order import prints, sources_of, steps_of
 from loopwright.flow.references import MissingValue, resolve
 from loopwright.state.calls import index_of, item_task, step_of
@@ -33,7 +33,7 @@ def known(kinds):
 @given(KNOWN, PRINTS)
 def test_what_is_done_is_kept_once_for_each_equal_item(kinds, wanted):
     items = known(kinds)
-    found = placed(step_with(items), wanted, {"s[0]": 9})
+    found = place_items(step_with(items), wanted, {"s[0]": 9})
     assert [item["made_of"] for item in found] == wanted
     done = Counter(one["made_of"] for one in items if one["status"] == "completed")
     asked = Counter(wanted)
@@ -47,7 +47,7 @@ def test_what_is_done_is_kept_once_for_each_equal_item(kinds, wanted):
 @given(KNOWN)
 def test_in_the_same_list_everything_stays_where_it_is(kinds):
     items = known(kinds)
-    found = placed(step_with(items), [item["made_of"] for item in items], {})
+    found = place_items(step_with(items), [item["made_of"] for item in items], {})
     assert [one["result"] for one in found] == [one["result"] for one in items]
 
 
@@ -64,7 +64,7 @@ def test_a_plan_with_one_item_more_calls_one_item_more(items, place):
     old[0] |= {"status": "failed", "failure": "tool_error", "changes": False, "items": done}
     new[0]["changes"] = False
     adopted = adopt(new, old, variables={}, old_variables={}, rounds={}, reads={"get"})
-    found = placed(adopted[-1], [f"call of {item!r}" for item in more], {})
+    found = place_items(adopted[-1], [f"call of {item!r}" for item in more], {})
     assert [item["made_of"] for item in found if item["status"] != "completed"] == (
         ["call of 'new'"]
     )
