@@ -21,7 +21,7 @@ from ...state.plan import task_view
 from ...stream.shown import last_words
 from ...text.canonical import beginning_of
 from ...text.empty_phrases import says_nothing
-from ...text.told import say
+from ...text.told import say, say_to
 from ...turn.budget import limit_reason
 from ...turn.end import Facts, answer_id, known_answer, unmet_of
 from ...turn.scope import RunScope, scope_of
@@ -133,7 +133,6 @@ def _end_with_answer(
 _BRACKETS: Final = re.compile(r"[\[【［]([^\[\]【】［］\n]{1,2000})[\]】］](\(|:[ \t]*<?https?:)?")  # noqa: RUF001
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _BETWEEN: Final = re.compile(r"[,;&、，；]|(?<!\S)and(?!\S)")  # noqa: RUF001 - full-width
-_STEP: Final = re.compile(r"\A(?:steps?\s+|步骤\s*)", re.IGNORECASE)
 _ALWAYS_AN_ID: Final = re.compile(r"s(?:tep)?[ _-]?\d+", re.IGNORECASE)
 _A_NUMBER: Final = re.compile(r"\d{1,3}")
 
@@ -218,10 +217,13 @@ class _Ids:
         # Two ids that differ in letter case alone are only told apart as they are written.
         folded = Counter(name.casefold() for name in self._names)
         self._folded = {n.casefold(): n for n in self._names if folded[n.casefold()] == 1}
+        words = {say("step_named", step=""), say_to("en", "step_named", step="")}
+        either = "|".join(re.escape(word.strip()) for word in words)
+        self._word = re.compile(rf"\A(?:{either})s?\s*", re.IGNORECASE)
 
     def named(self, token: str) -> str:
         """The id that is meant, be it in other letter case or as `step s1`; '' where none is."""
-        for name in (token, _STEP.sub("", token, count=1)):
+        for name in (token, self._word.sub("", token, count=1)):
             found = name if name in self._names else self._folded.get(name.casefold(), "")
             if found:
                 return found
