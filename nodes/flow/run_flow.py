@@ -56,7 +56,7 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     run = await flow_run_of(scope, state, parts, open_=open_)
     order, waits = order_of_pass(state.todos, waiting={call["task"] for call in open_})
     ended = await run_ready(
-        scope, runtime, order, waits, run.start, ended=run.recall, asked=run.shows
+        scope, runtime, order, waits, run.start, ended=run.recall, asked=run.show_asked
     )
     places = {step["id"]: place for place, step in enumerate(state.todos)}
     waiting: list[Any] = [*open_, *(call for end in ended for call in end["waiting"])]
@@ -65,8 +65,8 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `fold_ends`
     update["spend"] = used_by(scope, ended)
     update |= _halt(scope, state, ended)
-    told = [*run.told(ended), *update["messages"], *_question(state, update)]
-    update["messages"] = news(state, told)
+    shown = [*run.answers_in(ended), *update["messages"], *_question(state, update)]
+    update["messages"] = news(state, shown)
     return update
 
 
@@ -157,13 +157,13 @@ class FlowRun(FlowPass):
         if end["step"]["status"] != "pending":
             self.tell_end(end["step"])
 
-    def told(self, ends: Sequence[StepEnd]) -> list[AnyMessage]:
+    def answers_in(self, ends: Sequence[StepEnd]) -> list[AnyMessage]:
         """The answers to calls that were asked about."""
         return [*answers_from(self.state, [r for end in ends for r in end["evidence"]])]
 
-    async def shows(self, questions: Sequence[Interrupt], ends: Sequence[StepEnd]) -> None:
+    async def show_asked(self, questions: Sequence[Interrupt], ends: Sequence[StepEnd]) -> None:
         """Show what tools ask for themselves, and before it what ended."""
-        await show_questions(self.state, "flow_planner", questions, self.told(ends))
+        await show_questions(self.state, "flow_planner", questions, self.answers_in(ends))
 
     async def start(self, name: str, waited_for: dict[str, StepEnd]) -> StepEnd:
         """Run one step, unless what stands before it keeps it from running."""
