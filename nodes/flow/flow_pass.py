@@ -197,12 +197,10 @@ class FlowPass:
         """Tell how a step ended."""
         step: FlowStep = {**self.steps[ended["id"]], **ended}
         success = step["status"] == "completed"
-        self.tell(
-            "prompt_flow_step_result", step["id"],
-            success=success, status=step["status"],
-            output=(step["result"] if success else step["feedback"])[:_SHOWN],
-            seconds=step["seconds"], attempts=step["attempts"], **counts_of_items(step),
-        )  # fmt: skip
+        output = (step["result"] if success else step["feedback"])[:_SHOWN]
+        counted = {"seconds": step["seconds"], "attempts": step["attempts"]}
+        about = {"success": success, "status": step["status"], "output": output, **counted}
+        self.tell("prompt_flow_step_result", step["id"], **about, **counts_of_items(step))
 
     async def values_of(self, inputs: Mapping[str, FlowStep], names: Collection[str]) -> Values:
         """The results of those of the inputs that are named, by id."""
