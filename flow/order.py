@@ -4,7 +4,7 @@ What is wrong with a plan is found in `checks`; `carry` puts a new one in place 
 """
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
@@ -102,6 +102,45 @@ def in_plan_order(steps: Iterable[FlowStep]) -> list[FlowStep]:
         sorter.done(order[-1])
     left = set(range(len(given))).difference(order)
     return [given[n] for n in [*order, *sorted(left)]]
+
+
+def order_of_pass(
+    steps: Sequence[FlowStep], *, waiting: Collection[str]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The open steps that a pass can begin, dependencies first, and what each of them waits for.
+
+    A step waits for its dependencies; one that may change the world also for the one before it in
+    the plan that may, so that the world ends the same however long the steps take. Where not all
+    can run at once, those with the longest chain of steps behind them come first ("highest level
+    first", Hu 1961), else the plan's order stands.
+
+    Args:
+        steps: The whole plan.
+        waiting: Ids of steps with a question that a human must answer first; what is behind them
+            cannot begin either.
+
+    Returns:
+        Step ids, and step id to the ids it waits for.
+    """
+    waits: dict[str, list[str]] = {}
+    shut = set(waiting)
+    before = ""
+    # The whole plan, not what is left of it: else a pass later on would order the writes otherwise.
+    for step in (step for step in in_plan_order(steps) if step["status"] == "pending"):
+        name = step["id"]
+        needed = list(step.get("depends_on") or [])
+        if step["changes"]:
+            needed += [before] if before and before not in needed else []
+            before = name
+        if name in shut or not shut.isdisjoint(needed):
+            shut.add(name)
+        else:
+            waits[name] = [other for other in needed if other in waits]
+    behind = dict.fromkeys(waits, 0)  # steps in the longest chain that waits for each
+    for name in reversed(waits):
+        for other in waits[name]:
+            behind[other] = max(behind[other], behind[name] + 1)
+    return sorted(waits, key=lambda name: -behind[name]), waits
 
 
 class _Symbol(dict[str, Any]):
