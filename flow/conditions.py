@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final
 
-import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
-
 from ..text.told import say
 from .references import MissingValue, Reference, is_whole, malformed_in, meaning_of, references_in
 
@@ -256,8 +254,18 @@ def _is_equal(value: Any, comparison: Comparison) -> bool | None:
     unlike = isinstance(value, list | dict) != isinstance(wanted, list | dict)
     if unlike and value is not None and wanted is not None:
         return None
-    # As JSON has it: `true` is not 1, but 1.0 is.
-    return bool(jsonschema.Draft202012Validator({"const": wanted}).is_valid(value))
+    return _is_same(value, wanted)
+
+
+def _is_same(one: Any, two: Any) -> bool:
+    """Whether two values are equal as JSON has it: `true` is not 1, but 1.0 is."""
+    if isinstance(one, bool) or isinstance(two, bool):
+        return one is two
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(_is_same, one, two))
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(_is_same(one[key], two[key]) for key in one)
+    return bool(one == two)
 
 
 def _is_other(value: Any, comparison: Comparison) -> bool | None:
