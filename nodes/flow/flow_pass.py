@@ -219,10 +219,10 @@ class FlowPass:
             is_long = kept["shape"] in _MAY_BE_LONG or len(str(expect)) > _LONG_CHECK
             checked = asyncio.to_thread(find_unmet, data, expect) if is_long else None
             if wrong := await checked if checked else find_unmet(data, expect):
-                return self.once(step, fail_with("unexpected_result", wrong), kept)
+                return self.keep_if_made(step, fail_with("unexpected_result", wrong), kept)
         return FlowStep(status="completed", feedback="", failure="", denied="") | kept
 
-    def once(self, step: FlowStep, end: FlowStep, kept: FlowStep) -> FlowStep:
+    def keep_if_made(self, step: FlowStep, end: FlowStep, kept: FlowStep) -> FlowStep:
         """A failure with what the call gave, where it has changed the world: not to be repeated."""
         tool = self.catalog.find(step["tool"])
         if tool is not None and tool.resendable:

@@ -88,8 +88,8 @@ class StepRun:
             end = fail_with("execution_error", f"{type(error).__name__}: {error}")
             last = self.records[-1] if self.records else None
             if last is not None and last["status"] == "success":
-                end = self._proven(
-                    self.flow.once(self.step, end, await self.flow.results.unread(last))
+                end = self._with_evidence(
+                    self.flow.keep_if_made(self.step, end, await self.flow.results.unread(last))
                 )
             return self._ended(end)
 
@@ -161,9 +161,11 @@ class StepRun:
             tool, scope = self._tool, self.flow.scope
             limit = None if tool is None else deadline_of(call, tool, scope.context)
             return failed_call(record, call, limit=limit, spent=scope.budget.exhausted is not None)
-        return self._proven(await self.flow.judge(self.step, *await self.flow.results.of(record)))
+        return self._with_evidence(
+            await self.flow.judge(self.step, *await self.flow.results.of(record))
+        )
 
-    def _proven(self, end: FlowStep) -> FlowStep:
+    def _with_evidence(self, end: FlowStep) -> FlowStep:
         """An end, with the last call as its evidence where it has the result of that."""
         evidence = FlowStep(evidence=[self.records[-1]["id"]])
         return end | evidence if end.get("shape") else end
