@@ -4,14 +4,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from ..state.calls import call_id, item_task
-from ..state.flow import FlowStep, reopened, was_made
+from ..state.flow import FlowStep, call_name, items_of, reopen_items, was_made
 from ..state.plan import free_id
 from ..text.canonical import canonical, shortened
-from .items import sources_of
-from .order import in_plan_order, prints
-from .references import renamed
-from .when import needs_of, renamed_in
+from .conditions import rename_in_condition
+from .order import in_plan_order, needs_of, prints, sources_of
+from .references import rename_steps
 
 _SHOWN: Final = 200
 _BEFORE: Final = 40
@@ -68,22 +66,22 @@ def adopt(
     elders = _same_calls(steps, old, now, before, found=pairs)
     carried = _still_good(pairs, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
-    needed = {root for step in steps for root in _needs(step)} - ids - homes.keys()
+    needed = {root for step in steps for root in needs_of(step)} - ids - homes.keys()
     again = {step["id"] for step in pairs.values()} - needed
     left_out = [step for name, step in called.items() if name not in again]
     homes |= _ids_for(left_out, ids, taken={*ids, *rounds, *called})
     names = {name: home for name, home in homes.items() if name not in {home, *ids}}
-    adopted = [_kept(step, homes, before[step["id"]], revision) for step in left_out]
+    adopted = [_keep(step, homes, before[step["id"]], revision) for step in left_out]
     for step in steps:
-        name, fresh = step["id"], _renamed(step, names)
+        name, fresh = step["id"], _rename(step, names)
         fresh["claims"] = _claims(elders.get(name), revision)
         fresh["rounds"] = max(rounds.get(name, 0), earlier.get(name, fresh)["rounds"])
         if name in carried:
-            fresh = _finished(fresh, carried[name], now[name])
+            fresh = _take_over(fresh, carried[name], now[name])
         elif now[name] == before.get(name) and earlier[name]["status"] != "completed":
             fresh |= _of(earlier[name], ("attempts", "seconds"))
         adopted.append(fresh)
-    return _with_items(adopted, _handed(steps, elders, carried, old, revision))
+    return _with_items(adopted, _hand_on_items(steps, elders, carried, old, revision))
 
 
 def _with_items(steps: Sequence[FlowStep], items: Mapping[str, list[FlowStep]]) -> list[FlowStep]:
@@ -112,17 +110,13 @@ def _claims(elder: FlowStep | None, revision: str) -> list[str]:
     return [*elder["claims"], *(call_name(revision, elder, more) for more in (0, 1))]
 
 
-def _claimed(step: FlowStep, revision: str) -> list[FlowStep]:
+def _claim_items(step: FlowStep, revision: str) -> list[FlowStep]:
     """The items of a step, with the names under which their calls may have been made."""
-    claimed: list[FlowStep] = []
-    for place, item in enumerate(step.get("items") or []):
-        own = FlowStep(id=item_task(step["id"], place))
-        whole = FlowStep(claims=[], rounds=0) | step | item | own
-        claimed.append(item | FlowStep(claims=_claims(whole, revision)))
-    return claimed
+    items = zip(step.get("items") or [], items_of(step), strict=True)
+    return [item | FlowStep(claims=_claims(whole, revision)) for item, whole in items]
 
 
-def _handed(
+def _hand_on_items(
     steps: Sequence[FlowStep],
     elders: Mapping[str, FlowStep],
     carried: Mapping[str, FlowStep],
@@ -150,12 +144,7 @@ def _handed(
         again = to_do or found.get(name, step).get("failure") == "unexpected_result"
         if again and not step["changes"] and name not in carried:
             found.pop(name, None)
-    return {name: reopened(_claimed(elder, revision)) for name, elder in found.items()}
-
-
-def call_name(revision: str, step: FlowStep, more: int = 1) -> str:
-    """The name in the journal of a step's next call in a plan, or of its last one."""
-    return f"{revision}.{call_id(step['id'], step['rounds'] + more)}"
+    return {name: reopen_items(_claim_items(elder, revision)) for name, elder in found.items()}
 
 
 def _still_good(
@@ -179,7 +168,7 @@ def _other_check(step: FlowStep, done: FlowStep) -> bool:
     return step["expect"] not in (None, done["expect"])
 
 
-def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str, revision: str) -> FlowStep:
+def _keep(step: FlowStep, homes: Mapping[str, str], made_of: str, revision: str) -> FlowStep:
     """A step that the new plan leaves out; what it was made from goes by its new ids.
 
     One whose result failed its check did change the world: it is told, and found if planned again.
@@ -190,25 +179,25 @@ def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str, revision: str)
         "spare": step["changes"],
         "claims": _claims(step, revision),
         "id": homes[step["id"]],
-        "arguments": renamed(step["arguments"], homes),
-        "for_each": renamed(step.get("for_each"), homes),
-        "items": _claimed(step, revision),
+        "arguments": rename_steps(step["arguments"], homes),
+        "for_each": rename_steps(step.get("for_each"), homes),
+        "items": _claim_items(step, revision),
         "depends_on": [homes[name] for name in step["depends_on"] or [] if name in homes],
         "made_of": made_of,
     }
 
 
-def _renamed(step: FlowStep, names: Mapping[str, str]) -> FlowStep:
+def _rename(step: FlowStep, names: Mapping[str, str]) -> FlowStep:
     """A copy of a step that may speak of others by ids they no longer have."""
     before = dict.fromkeys(names.get(name, name) for name in step["depends_on"] or [])
-    arguments = renamed(step["arguments"], names) if names else step["arguments"]
-    when = renamed_in(step.get("when"), names)
-    each = renamed(step.get("for_each"), names)
+    arguments = rename_steps(step["arguments"], names) if names else step["arguments"]
+    when = rename_in_condition(step.get("when"), names)
+    each = rename_steps(step.get("for_each"), names)
     changed = {"arguments": arguments, "when": when, "for_each": each, "depends_on": list(before)}
     return cast("FlowStep", {**step, **changed})
 
 
-def _finished(step: FlowStep, done: FlowStep, made_of: str) -> FlowStep:
+def _take_over(step: FlowStep, done: FlowStep, made_of: str) -> FlowStep:
     """A new step with what a finished one left behind; another check is still to be made."""
     open_ = was_made(done) or _other_check(step, done)
     return {
@@ -233,14 +222,14 @@ def _same_calls(
     Of two steps that make the same call, each must be made from the very results that the new
     step refers to. Pairs that were found already stand.
     """
-    roots = {step["id"]: _sources(step) for step in new}
+    roots = {step["id"]: sources_of(step) for step in new}
     known = {step["id"] for step in old}
     pairs = dict(found or {})
     taken = {step["id"] for step in pairs.values()}
     left: dict[tuple[str, frozenset[str]], dict[str, FlowStep]] = defaultdict(dict)
     for step in (step for step in old if step["id"] not in taken):
         # A root that is gone, because a crash came before it was saved, is "" as well.
-        came_from = frozenset(r if r in known else "" for r in _sources(step))
+        came_from = frozenset(r if r in known else "" for r in sources_of(step))
         left[old_prints[step["id"]], came_from][step["id"]] = step
     for alike in (True, False):
         for name in (step["id"] for step in in_plan_order(new)):
@@ -275,8 +264,8 @@ def difference(old: Sequence[FlowStep], new: Sequence[FlowStep]) -> list[str]:
     lines: list[str] = []
     for step in new:
         before = pairs.get(step["id"])
-        lines += _changes(before, step, names) if before else [f"+ {_told(step)}"]
-    return [*lines, *(f"- {_told(step)}" for step in left.values())]
+        lines += _changes(before, step, names) if before else [f"+ {_describe(step)}"]
+    return [*lines, *(f"- {_describe(step)}" for step in left.values())]
 
 
 def _as_planned(steps: Sequence[FlowStep]) -> list[FlowStep]:
@@ -284,7 +273,7 @@ def _as_planned(steps: Sequence[FlowStep]) -> list[FlowStep]:
     return [{**step, "made_of": ""} for step in steps]
 
 
-def _told(step: FlowStep) -> str:
+def _describe(step: FlowStep) -> str:
     return f"{step['id']}: {step['tool']}" + (step["description"] and f" — {step['description']}")
 
 
@@ -292,7 +281,7 @@ def _changes(old: FlowStep, new: FlowStep, names: Mapping[str, str]) -> Iterator
     """One line for each field of a step that says something else now."""
     if old["id"] != new["id"]:
         yield f"~ {new['id']}: was {old['id']}"
-    was: Any = _renamed(old, names)
+    was: Any = _rename(old, names)
     both = [{**step, "depends_on": sorted(step["depends_on"] or [])} for step in (was, new)]
     for key, told in _COMPARED.items():
         before, now = (step.get(key) for step in both)
@@ -300,15 +289,7 @@ def _changes(old: FlowStep, new: FlowStep, names: Mapping[str, str]) -> Iterator
         if canonical(before) != canonical(now):  # as JSON: to Python, true and 1 are the same
             alike = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), 0)
             start = max(0, alike - _BEFORE)
-            yield f"~ {new['id']}: {told} {' → '.join(_cut(text, start) for text in texts)}"
-
-
-def _needs(step: FlowStep) -> list[str]:
-    return needs_of(step["arguments"], step.get("when"), step.get("for_each"))
-
-
-def _sources(step: FlowStep) -> list[str]:
-    return sources_of(step["arguments"], step.get("for_each"))
+            yield f"~ {new['id']}: {told} {' → '.join(_cut_from(text, start) for text in texts)}"
 
 
 def _other(one: Any, two: Any) -> Any:
@@ -318,7 +299,7 @@ def _other(one: Any, two: Any) -> Any:
     return {k: v for k, v in one.items() if k not in two or canonical(v) != canonical(two[k])}
 
 
-def _cut(text: str, start: int) -> str:
+def _cut_from(text: str, start: int) -> str:
     """A text, cut so that what stands a little behind `start` is seen."""
     if len(text) <= _SHOWN:
         return text

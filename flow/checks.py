@@ -1,7 +1,6 @@
 """A plan against itself and against the tools there are: all that could not work. Pure."""
 
 import difflib
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,28 +14,28 @@ from typing import Any, Final, NamedTuple
 from pydantic.alias_generators import to_camel
 
 from ..state.flow import FlowStep, value_of
-from ..text.canonical import shortened
+from ..text.canonical import list_names, shortened
 from ..text.told import say
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN, promised_by
+from .conditions import find_condition_flaw, reads_of
 from .execution_plan import ExecutionPlan, PlanStep
-from .expectations import flawed
-from .foreign import foreign_in
-from .items import flawed_each, read_of_item, read_of_list
+from .expectations import find_flaw
+from .items import find_list_flaws, read_of_item, read_of_list
+from .order import steps_of, values_in
 from .references import (
     GLOBAL,
     ITEM,
     MissingValue,
     Reference,
+    foreign_in,
     is_whole,
-    listed,
     malformed_in,
-    mapped,
+    map_texts,
     meaning_of,
     references_in,
 )
 from .signatures import missing_field, open_problems, unknown_name
-from .when import flawed_condition, needs_of, reads_of
 
 LONGEST_ID: Final = 60
 _ODD: Final = re.compile(r"[\s.\[\]{}]")
@@ -64,7 +63,8 @@ def plan_flaws(
         given: Values of variables that came with the request: what looks like a reference in one
             of them is text.
     """
-    steps = [_Step(n, step, references_in(_filled_in(step))) for n, step in enumerate(plan.steps)]
+    pairs = enumerate(zip(plan.steps, steps_of(plan), strict=True))
+    steps = [_Step(n, one, step, references_in(values_in(step))) for n, (one, step) in pairs]
     ids = [*(step.id for step in steps if step.id), *(step["id"] for step in kept)]
     known = dict.fromkeys(ids)
     unknown = _unknown_roots(steps, known)
@@ -90,10 +90,11 @@ def plan_flaws(
 
 
 class _Step(NamedTuple):
-    """A step as planned, its index in the plan, and the references in its fields in order."""
+    """Index in the plan, the step as planned and as state has it, the references to values."""
 
     place: int
     planned: PlanStep
+    step: FlowStep
     references: list[Reference]
 
     @property
@@ -103,7 +104,7 @@ class _Step(NamedTuple):
     @property
     def reads(self) -> list[Reference]:
         """What its arguments, its list and its condition read; of items see `of_items`."""
-        asked = reads_of(self.planned.when)
+        asked = reads_of(self.planned.when) if self.planned.when else []
         return [*(r for r in self.references if not self._is_item(r)), *asked]
 
     @property
@@ -170,7 +171,7 @@ def _odd_dependencies(step: _Step, known: Collection[str]) -> Iterator[str]:
     if unknown := [
         name for name in step.planned.dependencies if name not in known and name != step.id
     ]:
-        some, told = f"[{listed(unknown)}]", f"[{listed(known)}]"
+        some, told = f"[{list_names(unknown)}]", f"[{list_names(known)}]"
         yield say("depends_on_unknown", step=step.name, unknown=some, known=told)
 
 
@@ -183,7 +184,7 @@ def _unknown_roots(steps: Sequence[_Step], known: Collection[str]) -> dict[str, 
     for root in roots[:hinted]:
         near = difflib.get_close_matches(root, known, n=1, cutoff=0.5)
         kind = "refers_to_nothing_near" if near else "refers_to_nothing_known"
-        found[root] = (kind, repr(near[0]) if near else f"[{listed(known)}]")
+        found[root] = (kind, repr(near[0]) if near else f"[{list_names(known)}]")
     return found
 
 
@@ -216,21 +217,12 @@ def _missing(reference: Reference, results: Mapping[str, Any], variables: Mappin
 
 def _malformed(step: _Step, known: Collection[str]) -> list[str]:
     """What looks like a reference and is none, and references in names of fields."""
-    # Whatever is malformed takes a '{{' of its own: where references account for all of them, a
-    # second reading, the dearest part of a check, would find nothing.
-    if json.dumps(_filled_in(step.planned)).count("{{") == len(step.references):
-        return []
     odd = [
         say("name_holds_reference", name=repr(shortened(name)))
         for name in _field_names(step.planned.arguments)
         if any(r.root in known or r.root in _RESERVED for r in references_in(name))
     ]
-    return [*malformed_in(_filled_in(step.planned)), *odd]
-
-
-def _filled_in(planned: PlanStep) -> Any:
-    """The fields of a step in which references stand for values."""
-    return planned.arguments if planned.for_each is None else [planned.for_each, planned.arguments]
+    return [*malformed_in(values_in(step.step)), *odd]
 
 
 def _foreign(steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep]) -> Iterator[str]:
@@ -243,7 +235,7 @@ def _foreign(steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep])
         fields[step.id] = named if isinstance(named, dict) else ()
     for step in steps:
         known = fields if step.planned.for_each is None else {**fields, ITEM: ()}
-        for problem in foreign_in(_filled_in(step.planned), known):
+        for problem in foreign_in(values_in(step.step), known):
             yield say("step_has", step=step.name, problem=problem)
 
 
@@ -259,7 +251,7 @@ def _circle(steps: Sequence[_Step]) -> list[str]:
     """One circle of steps that wait for each other, if there is any."""
     by_id = {step.id: step for step in reversed(steps) if step.id}
     waits = {
-        name: [i for i in _waits_for(step) if i in by_id and i != name]
+        name: [i for i in step.step["depends_on"] or [] if i in by_id and i != name]
         for name, step in reversed(by_id.items())
     }
     try:
@@ -269,14 +261,6 @@ def _circle(steps: Sequence[_Step]) -> list[str]:
         ahead = (_looks_ahead(by_id[a], by_id[b]) for a, b in pairwise(circle))
         return [say("steps_in_a_circle", circle=" → ".join(circle)) + "".join(ahead)]
     return []
-
-
-def _waits_for(step: _Step) -> list[str]:
-    return list(dict.fromkeys([*step.planned.dependencies, *_needs(step.planned)]))
-
-
-def _needs(planned: PlanStep) -> list[str]:
-    return needs_of(planned.arguments, planned.when, planned.for_each)
 
 
 def _looks_ahead(step: _Step, other: _Step) -> str:
@@ -301,24 +285,34 @@ def _against_tools(
         found: list[str] = []
         name = step.planned.tool
         if tool := find(name):
-            args = _with_variables(step, plan.global_variables)
-            problems = open_problems(tool.schema, args, named=tool.tool is not None)
-            if tool.tool is BUILT_IN and isinstance(args.get("schema"), dict):
-                problems.append(flawed(args["schema"]))
-            found += [
-                say("arguments_of_step", tool=repr(tool.name), problem=problem)
-                for problem in filter(None, problems)
-            ]
+            found += _odd_arguments(step, tool, plan.global_variables)
         elif name:
             if name not in unknown:
                 unknown[name] = _unknown_tool(name, catalog, hint=len(unknown) < _NAMED)
             found.append(unknown[name])
-        reads = [*step.reads, *(read_of_item(step.planned, r) for r in step.of_items)]
+        reads = [*step.reads, *(read_of_item(step.step, r) for r in step.of_items)]
         found += [unreadable(r) for r in dict.fromkeys(filter(None, reads))]
-        found += flawed_each(step.planned, plan.global_variables)
-        found.append(flawed(step.planned.expect))
-        found.append(flawed_condition(step.planned.when or ""))
+        found += _odd_conditions(step.step, plan.global_variables)
         yield from (say("step_has", step=step.name, problem=what) for what in found if what)
+
+
+def _odd_arguments(step: _Step, tool: CatalogTool, variables: Mapping[str, Any]) -> Iterator[str]:
+    args = _with_variables(step, variables)
+    problems = open_problems(tool.schema, args, named=tool.tool is not None)
+    if tool.tool is BUILT_IN and isinstance(args.get("schema"), dict):
+        problems.append(find_flaw(args["schema"]))
+    for problem in filter(None, problems):
+        yield say("arguments_of_step", tool=repr(tool.name), problem=problem)
+
+
+def _odd_conditions(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the list of a step, its check and its condition."""
+    if step["for_each"] is not None:
+        yield from find_list_flaws(step, variables)
+    if step["expect"]:
+        yield find_flaw(step["expect"])
+    if step["when"]:
+        yield find_condition_flaw(step["when"])
 
 
 def _with_variables(step: _Step, variables: Mapping[str, Any]) -> Any:
@@ -331,7 +325,7 @@ def _with_variables(step: _Step, variables: Mapping[str, Any]) -> Any:
         return text
 
     args = step.planned.arguments
-    return mapped(args, of_text) if any(r.root == GLOBAL for r in step.references) else args
+    return map_texts(args, of_text) if any(r.root == GLOBAL for r in step.references) else args
 
 
 def _unknown_tool(name: str, catalog: Catalog, *, hint: bool) -> str:
@@ -365,3 +359,32 @@ def _reader(
         return _missing(reference, results, {}) if reference.root in results else ""
 
     return unreadable
+
+
+# A plan with variables whose values come with the input: a template.
+
+
+def missing_values(plan: ExecutionPlan) -> list[str]:
+    """Names of the variables that the plan reads and has no value for."""
+    names = (str(read.path[0]) for read in _reads_of_variables(plan) if read.path)
+    return [name for name in dict.fromkeys(names) if name not in plan.global_variables]
+
+
+def unused_values(plan: ExecutionPlan, values: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with values that the plan has no use for, a sentence each."""
+    reads = [*_reads_of_variables(plan)]
+    if not all(read.path for read in reads):  # {{global}} is all of them
+        return
+    known = {*plan.global_variables, *(str(read.path[0]) for read in reads)}
+    for name in values:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            kind = "variable_unread_near" if near else "variable_unread"
+            yield say(kind, name=repr(name), near=repr([*near, ""][0]), known=list_names(known))
+
+
+def _reads_of_variables(plan: ExecutionPlan) -> Iterator[Reference]:
+    for step in steps_of(plan):
+        asked = reads_of(step["when"]) if step["when"] else []
+        reads = [*references_in(values_in(step)), *asked]
+        yield from (read for read in reads if read.root == GLOBAL)

@@ -169,7 +169,8 @@ class ExecutionPlan(Contract):
     @classmethod
     def other_spelling(cls, text: str) -> dict[str, Any] | None:
         """A plan in the short spelling, unread."""
-        short = short_in(text)
+        is_json = text.lstrip(" \t\r\n")[:1] in ("{", "[") and "```" not in text
+        short = "" if is_json else short_in(text)
         return {"steps": short} if short else None
 
     @model_validator(mode="before")

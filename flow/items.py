@@ -13,7 +13,6 @@ from ..state.calls import item_task
 from ..state.flow import FlowStep, is_done
 from ..text.canonical import hash_of, shortened
 from ..text.told import say
-from .execution_plan import PlanStep
 from .references import (
     GLOBAL,
     ITEM,
@@ -25,7 +24,6 @@ from .references import (
     kind_of,
     references_in,
     resolve,
-    roots_in,
 )
 
 _ALL_OF_IT: Final = frozenset({("text",), ("content",)})
@@ -33,13 +31,6 @@ _ALL_OF_IT: Final = frozenset({("text",), ("content",)})
 
 class NoItems(Exception):
     """Why no call is made for any item, in one sentence."""
-
-
-def sources_of(arguments: Any, for_each: Any = None) -> list[str]:
-    """Ids of the steps whose results a call is made from, each once; an item is no step."""
-    if for_each is None:
-        return roots_in(arguments)
-    return [root for root in roots_in([for_each, arguments]) if root != ITEM]
 
 
 def items_in(
@@ -80,7 +71,7 @@ def call_print(tool: str, arguments: Any) -> str:
     return hash_of([tool, arguments])
 
 
-def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> list[FlowStep]:
+def place_items(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> list[FlowStep]:
     """The items of a step with what is known of them, in the order of its list.
 
     What another plan left behind may stand in another order, or be of another list: an item takes
@@ -105,12 +96,12 @@ def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> 
                 found[place] = left.pop(taken := fitting[0])
                 by_print[made_of].remove(taken)
     return [
-        _placed(found.get(place), made_of, rounds.get(item_task(step["id"], place), 0))
+        _place_item(found.get(place), made_of, rounds.get(item_task(step["id"], place), 0))
         for place, made_of in enumerate(prints)
     ]
 
 
-def _placed(item: FlowStep | None, made_of: str, rounds: int) -> FlowStep:
+def _place_item(item: FlowStep | None, made_of: str, rounds: int) -> FlowStep:
     fresh = FlowStep(
         status="pending", attempts=0, rounds=0, seconds=0.0, claims=[], evidence=[], feedback="",
         denied="", failure="", result="", shape="", value=None, stored="",
@@ -129,32 +120,30 @@ def progress_of(step: FlowStep) -> str:
 # What is wrong with it.
 
 
-def flawed_each(planned: PlanStep, variables: Mapping[str, Any]) -> Iterator[str]:
+def find_list_flaws(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with a step's list as planned, and with what it says of its items."""
-    each = planned.for_each
-    if each is None:
-        return
+    each, most = step["for_each"], step["max_items"]
     if isinstance(each, str) and not is_whole(each):
         yield say("each_no_reference", given=repr(shortened(each)), open=OPEN)
         return
     outer = {r.root for r in references_in(each)}
     if ITEM in outer:
         yield say("item_in_each", open=OPEN)
-    if len(each) > planned.max_items and isinstance(each, list):
-        yield say("items_too_many", count=len(each), limit=planned.max_items)
+    if len(each) > most and isinstance(each, list):
+        yield say("items_too_many", count=len(each), limit=most)
     elif outer <= {GLOBAL}:
         with suppress(MissingValue):  # no such variable is told as such
-            yield from _flawed_items(planned, variables)
+            yield from _find_item_flaws(step, variables)
 
 
-def _flawed_items(planned: PlanStep, variables: Mapping[str, Any]) -> Iterator[str]:
+def _find_item_flaws(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
     """What of a list that is known beforehand cannot be."""
     try:
-        items = items_in(planned.for_each, planned.max_items, {}, variables)
+        items = items_in(step["for_each"], step["max_items"], {}, variables)
     except NoItems as flaw:
         yield str(flaw)
         return
-    of_item = [r for r in references_in(planned.arguments) if r.root == ITEM]
+    of_item = [r for r in references_in(step["arguments"]) if r.root == ITEM]
     texts = [f"{{{{{reference.text}}}}}" for reference in of_item]
     try:
         calls_for(items, lambda item: resolve(texts, {ITEM: item}, {}))
@@ -162,11 +151,12 @@ def _flawed_items(planned: PlanStep, variables: Mapping[str, Any]) -> Iterator[s
         yield str(missing)
 
 
-def read_of_item(planned: PlanStep, reference: Reference) -> Reference | None:
+def read_of_item(step: FlowStep, reference: Reference) -> Reference | None:
     """What a reference to a part of an item reads of the step that gives the list."""
-    if not (isinstance(planned.for_each, str) and is_whole(planned.for_each)):
+    each = step["for_each"]
+    if not (isinstance(each, str) and is_whole(each)):
         return None
-    (whole,) = references_in(planned.for_each)
+    (whole,) = references_in(each)
     return whole._replace(path=(*whole.path, 0, *reference.path), text=reference.text)
 
 

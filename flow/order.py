@@ -4,7 +4,7 @@ What is wrong with a plan is found in `checks`; `carry` puts a new one in place 
 """
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
@@ -12,10 +12,9 @@ from typing import Any, Final
 from ..state.flow import FlowStep
 from ..state.plan import new_task
 from ..text.canonical import hash_of
+from .conditions import reads_of
 from .execution_plan import ExecutionPlan, PlanStep
-from .items import sources_of
 from .references import GLOBAL, ITEM, MissingValue, references_in, resolve
-from .when import needs_of
 
 # No text that is kept holds NUL: a plan cannot spell what stands for a reference.
 _MARK: Final = "\0"
@@ -26,17 +25,17 @@ def steps_of(plan: ExecutionPlan) -> list[FlowStep]:
 
     A step depends on what it names, and on the steps of this plan that it refers to.
     """
-    ids = {step.id for step in plan.steps}
-    return [
-        _step(step, [i for i in needs_of(step.arguments, step.when, step.for_each) if i in ids])
-        for step in plan.steps
-    ]
+    steps = [_step(step) for step in plan.steps]
+    ids = {step["id"] for step in steps}
+    for step in steps:
+        refers_to = [name for name in needs_of(step) if name in ids]
+        step["depends_on"] = list(dict.fromkeys([*(step["depends_on"] or []), *refers_to]))
+    return steps
 
 
-def _step(step: PlanStep, refers_to: list[str]) -> FlowStep:
-    depends_on = list(dict.fromkeys([*step.dependencies, *refers_to]))
+def _step(step: PlanStep) -> FlowStep:
     return {
-        **new_task(step.id, step.description, depends_on),
+        **new_task(step.id, step.description, step.dependencies),
         "tool": step.tool,
         "arguments": step.arguments,
         "changes": True,
@@ -58,6 +57,27 @@ def _step(step: PlanStep, refers_to: list[str]) -> FlowStep:
         "stored": "",
         "made_of": "",
     }
+
+
+def values_in(step: FlowStep) -> Any:
+    """The fields of a step in which references stand for values: its list and its arguments."""
+    each = step.get("for_each")
+    return step["arguments"] if each is None else [each, step["arguments"]]
+
+
+def sources_of(step: FlowStep) -> list[str]:
+    """Ids of the steps whose results its call is made from, each once; an item is no step."""
+    no_steps = (GLOBAL,) if step.get("for_each") is None else (GLOBAL, ITEM)
+    roots = dict.fromkeys(reference.root for reference in references_in(values_in(step)))
+    return [root for root in roots if root not in no_steps]
+
+
+def needs_of(step: FlowStep) -> list[str]:
+    """Ids of the steps whose results it is made from or depends upon, each once."""
+    if not (when := step.get("when")):
+        return sources_of(step)
+    asked = (reference.root for reference in reads_of(when) if reference.root != GLOBAL)
+    return list(dict.fromkeys([*sources_of(step), *asked]))
 
 
 def in_plan_order(steps: Iterable[FlowStep]) -> list[FlowStep]:
@@ -82,6 +102,45 @@ def in_plan_order(steps: Iterable[FlowStep]) -> list[FlowStep]:
         sorter.done(order[-1])
     left = set(range(len(given))).difference(order)
     return [given[n] for n in [*order, *sorted(left)]]
+
+
+def order_of_pass(
+    steps: Sequence[FlowStep], *, waiting: Collection[str]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The open steps that a pass can begin, dependencies first, and what each of them waits for.
+
+    A step waits for its dependencies; one that may change the world also for the one before it in
+    the plan that may, so that the world ends the same however long the steps take. Where not all
+    can run at once, those with the longest chain of steps behind them come first ("highest level
+    first", Hu 1961), else the plan's order stands.
+
+    Args:
+        steps: The whole plan.
+        waiting: Ids of steps with a question that a human must answer first; what is behind them
+            cannot begin either.
+
+    Returns:
+        Step ids, and step id to the ids it waits for.
+    """
+    waits: dict[str, list[str]] = {}
+    shut = set(waiting)
+    before = ""
+    # The whole plan, not what is left of it: else a pass later on would order the writes otherwise.
+    for step in (step for step in in_plan_order(steps) if step["status"] == "pending"):
+        name = step["id"]
+        needed = list(step.get("depends_on") or [])
+        if step["changes"]:
+            needed += [before] if before and before not in needed else []
+            before = name
+        if name in shut or not shut.isdisjoint(needed):
+            shut.add(name)
+        else:
+            waits[name] = [other for other in needed if other in waits]
+    behind = dict.fromkeys(waits, 0)  # steps in the longest chain that waits for each
+    for name in reversed(waits):
+        for other in waits[name]:
+            behind[other] = max(behind[other], behind[name] + 1)
+    return sorted(waits, key=lambda name: -behind[name]), waits
 
 
 class _Symbol(dict[str, Any]):
@@ -142,5 +201,5 @@ def fingerprint(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> str:
 
 def _follows(step: FlowStep, known: Mapping[str, str]) -> list[str]:
     """The prints of what a step comes after without referring to it."""
-    roots = sources_of(step["arguments"], step.get("for_each"))
+    roots = sources_of(step)
     return sorted(known.get(i, i) for i in step.get("depends_on") or [] if i not in roots)

@@ -5,16 +5,20 @@ variable of the plan, `{{global}}` to all of them. White space around a name is 
 counts: `{{s1.Exchange Rate}}`. `[-1]` is the last item of a list; a key with one of `.[]{}` in it
 stands in quotes: `{{s1["a.b"]}}`. `\{{` is a literal `{{`; a lone `}}` is text. A reference ends at
 its first `}}` that is not inside quotes.
+
+`$s1.x`, `${s1.x}`, `{s1.x}`, `<s1.x>`, `#E1`, `$.steps.s1.x`, `s1.output.x` are foreign: other plan
+languages spell them so, and a tool would get them as they stand, as it would `{{s1.x}}` in the wide
+signs of a Chinese keyboard. What looks like one and names no step of the plan is text: `${HOME}`.
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ..text.canonical import shortened
+from ..text.canonical import list_names, shortened
 from ..text.secrets import MASK
 from ..text.told import LANGUAGE, say
 
@@ -38,8 +42,6 @@ _INDEX: Final = re.compile(r"-?[0-9]{1,9}")
 WHOLE: Final = frozenset({("output",), ("result",)})
 """Paths that mean the result itself, where it is no object with such a key."""
 _ALL_OF_OTHER: Final = frozenset({("text",), ("content",)})
-_NAMES_SHOWN: Final = 20
-_MANY: Final = 2
 _LONGEST: Final = 10_000_000
 _SHORT: Final = 1_000  # characters; longer texts are not remembered
 
@@ -85,10 +87,11 @@ class MissingValue(Exception):
 
 def pieces(text: str) -> Sequence[Piece]:
     """The text in pieces; as written, they are the text again."""
+    if OPEN not in text:
+        return (Piece(text, text),) if text else ()
     # A plan is read again and again: to check it, to compare it, to run it.
-    if len(text) > _SHORT:
-        return tuple(_all_pieces(text))
-    return _remembered(text, LANGUAGE.get())
+    read = _remembered if len(text) <= _SHORT else _remembered.__wrapped__
+    return read(text, LANGUAGE.get())
 
 
 @lru_cache(maxsize=4096)
@@ -163,51 +166,33 @@ def references_in(value: Any) -> list[Reference]:
 
     What is malformed is left out: `malformed_in` names it.
     """
-    return [p.means for p in _pieces_in(value) if isinstance(p.means, Reference)]
-
-
-def roots_in(value: Any) -> list[str]:
-    """Ids of the steps that the texts of a JSON value refer to, each once."""
-    return list(dict.fromkeys(r.root for r in references_in(value) if r.root != GLOBAL))
+    return [p.means for text in _texts_in(value) for p in text if isinstance(p.means, Reference)]
 
 
 def malformed_in(value: Any) -> list[str]:
     """What looks like a reference and is none: one sentence each, none twice."""
-    told = [p.means.why for p in _pieces_in(value) if isinstance(p.means, Flaw)]
+    told = [p.means.why for text in _texts_in(value) for p in text if isinstance(p.means, Flaw)]
     return list(dict.fromkeys(told))
 
 
-def literals_in(value: Any) -> Iterator[tuple[str, bool]]:
-    """All text of a JSON value outside references, and whether it is all of its text."""
+def _texts_in(value: Any) -> Iterator[Sequence[Piece]]:
+    """All texts of a JSON value in order, each in its pieces."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
-            parts = pieces(item) if OPEN in item else (Piece(item, item),)
-            texts = (part.raw for part in parts if isinstance(part.means, str))
-            yield from ((text, len(parts) == 1) for text in texts)
+            yield pieces(item)
         elif isinstance(item, dict | list):
             waiting.extend(reversed(item.values() if isinstance(item, dict) else item))
 
 
-def _pieces_in(value: Any) -> Iterator[Piece]:
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            if OPEN in item:
-                yield from pieces(item)
-        elif isinstance(item, dict | list):
-            waiting.extend(reversed(item.values() if isinstance(item, dict) else item))
-
-
-def mapped(value: Any, change: Callable[[str], Any]) -> Any:
+def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
     """A copy of a JSON value in which each text is changed, keys excepted."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: mapped(item, change) for key, item in value.items()}
-    return [mapped(item, change) for item in value] if isinstance(value, list) else value
+        return {key: map_texts(item, change) for key, item in value.items()}
+    return [map_texts(item, change) for item in value] if isinstance(value, list) else value
 
 
 def is_whole(text: str) -> bool:
@@ -216,14 +201,94 @@ def is_whole(text: str) -> bool:
     return len(found) == 1 and isinstance(found[0].means, Reference)
 
 
-def renamed(value: Any, names: Mapping[str, str]) -> Any:
+def rename_steps(value: Any, names: Mapping[str, str]) -> Any:
     """A copy of the value with references to other steps, old id to new; all else byte for byte."""
 
     def of_piece(piece: Piece) -> str:
         root = piece.means.root if isinstance(piece.means, Reference) else GLOBAL
         return piece.raw if root == GLOBAL else piece.raw.replace(root, names.get(root, root), 1)
 
-    return mapped(value, lambda text: "".join(map(of_piece, pieces(text))))
+    return map_texts(value, lambda text: "".join(map(of_piece, pieces(text))))
+
+
+# Foreign references.
+
+Fields = Mapping[str, Collection[str]]
+"""The ids of a plan's steps, and what is known of the fields of their results."""
+
+
+_ID: Final = r"(?:steps?\.)?(?P<id>[\w-]+)"
+_PATH: Final = r"""(?P<path>(?:\.[\w-]+|\[(?:-?\d+|"[^"\]]*"|'[^'\]]*')\])*)"""
+_ALONE: Final = re.compile(
+    rf"\s*+(?P<sign>[$#@%<(\[{{]*+)\s*+\.?+{_ID}{_PATH}\s*+(?P<close>[>)\]}}%]*+)\s*"
+)
+_OPENING: Final = re.compile(r"[%<({\[]")
+_LONGEST_FOREIGN: Final = 300
+_WITHIN: Final = (
+    re.compile(rf"(?P<sign>\$?\{{)\s*[$.]*{_ID}{_PATH}\s*\}}"),
+    re.compile(rf"(?P<sign>(?<![\w$])\$)(?:\.)?{_ID}{_PATH}(?![\w-])"),
+    re.compile(rf"(?P<sign><)\s*{_ID}{_PATH}\s*>"),
+    re.compile(rf"(?P<sign>(?<![\w/&#])#){_ID}{_PATH}(?![\w-])"),
+)
+_SIGNS: Final = frozenset("${<#")
+# As a Chinese keyboard writes these signs; each is one character here and there.
+_NARROW: Final = str.maketrans(
+    "\uff5b\uff5d\uff04\uff1c\uff1e\uff03\uff0e\uff3b\uff3d", "{}$<>#.[]"
+)
+# An id that is no word of any language: nobody writes it but to name the step.
+_MADE_UP: Final = re.compile(r"[A-Za-z]{1,8}[-_]?\d{1,4}")
+_WORD: Final = re.compile(r"\.[^\W\d]")
+_RESULT: Final = re.compile(r"\.(output|result)s?(?![\w-])")
+_PLURAL: Final = re.compile(r"\A\.(?:output|result)s(?![\w-])")
+
+
+def foreign_in(value: Any, fields: Fields) -> list[str]:
+    """What is wrong with each foreign reference in a value, one sentence each, none twice."""
+    problems: dict[str, None] = {}
+    for parts in _texts_in(value):
+        for text in (part.raw for part in parts if isinstance(part.means, str)):
+            problems |= dict.fromkeys(_foreign_of(text, fields, whole=len(parts) == 1))
+    return list(problems)
+
+
+def _foreign_of(written: str, fields: Fields, *, whole: bool) -> Iterator[str]:
+    """The same of a text without references of ours; `whole` says that it stands alone."""
+    text = written.translate(_NARROW)
+    match = _ALONE.fullmatch(text) if whole and len(text) <= _LONGEST_FOREIGN else None
+    closed = match is not None and len(match["close"]) == len(_OPENING.findall(match["sign"]))
+    if match and closed and (problem := _foreign(match, fields, written, whole=True)):
+        yield problem
+    elif not _SIGNS.isdisjoint(text):
+        for match in (found for pattern in _WITHIN for found in pattern.finditer(text)):
+            if problem := _foreign(match, fields, written[slice(*match.span())], whole=False):
+                yield problem
+
+
+def _foreign(match: re.Match[str], fields: Fields, written: str, *, whole: bool) -> str:
+    """What is wrong with it; '' where it names no step, or may well be meant as text."""
+    sign, path = match["sign"], match["path"]
+    step = next((i for i in (match["id"], sign[-1:] + match["id"]) if i in fields), None)
+    if step is None or (step.isdigit() and not _WORD.match(path)):
+        return ""
+    if not sign:
+        surely = _names_result(path, fields[step]) or ("steps." in match[0] and bool(path))
+    elif _MADE_UP.fullmatch(match["id"]):
+        surely = "<" not in sign or whole or bool(path)
+    elif sign[0] in _SIGNS:
+        surely = bool(path) or sign == "${" or (whole and sign[0] in "${")
+    else:
+        surely = _names_result(path, fields[step])
+    if not surely:
+        return ""
+    right = f"{OPEN}{step}{_PLURAL.sub('', path, count=1)}{_CLOSE}"
+    text = repr(shortened(written.strip()))
+    return say("reference_foreign", text=text, step=repr(step), right=shortened(right))
+
+
+def _names_result(path: str, fields: Collection[str]) -> bool:
+    """Whether a path can hardly be anything but the way into a result: no end of a file's name."""
+    first = re.match(r"\.([\w-]+)", path)
+    return bool(_RESULT.match(path) or "[" in path or (first and first[1] in fields))
 
 
 # What references stand for.
@@ -253,16 +318,16 @@ def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]
             return text
         means = (piece.means for piece in pieces(text))
         values = [m if isinstance(m, str) else meaning_of(m, results, variables) for m in means]
-        return mapped(values[0], str) if is_whole(text) else "".join(map(_as_text, values))
+        return map_texts(values[0], str) if is_whole(text) else "".join(map(_as_text, values))
 
     references = references_in(value)
-    if len(references) >= _MANY:  # one adds nothing
+    if len(references) > 1:  # one adds nothing
         times = Counter(references)
         size = sum(n * len(_as_text(meaning_of(r, results, variables))) for r, n in times.items())
         if size > _LONGEST:
             limit = f"{_LONGEST:,}"
             raise MissingValue(say("too_many_characters", count=f"{size:,}", limit=limit))
-    return mapped(value, of_text)
+    return map_texts(value, of_text)
 
 
 def meaning_of(
@@ -272,22 +337,17 @@ def meaning_of(
     if isinstance(reference, Flaw):
         raise MissingValue(reference.why)
     root, path, _ = reference
-    if root == GLOBAL:
-        return _shown(reference, _followed(reference, dict(variables)))
-    if root not in results:
+    if root != GLOBAL and root not in results:
         kind = "no_result_of_step" if results else "no_result_yet"
         step = repr(shortened(root))
-        raise MissingValue(say(kind, reference=reference, step=step, known=listed(results)))
-    result = results[root]
-    if path[:1] in WHOLE and not (isinstance(result, dict) and path[0] in result):
+        raise MissingValue(say(kind, reference=reference, step=step, known=list_names(results)))
+    whole = dict(variables) if root == GLOBAL else results[root]
+    if root != GLOBAL and path[:1] in WHOLE and not (isinstance(whole, dict) and path[0] in whole):
         reference = reference._replace(path=path[1:])
-    means_all = path in _ALL_OF_OTHER and not isinstance(result, dict)
-    return _shown(reference, result if means_all else _followed(reference, result))
-
-
-def _shown(reference: Reference, value: Any) -> Any:
-    """The value; a masked one is not there."""
-    if value == MASK:
+    elif root != GLOBAL and path in _ALL_OF_OTHER and not isinstance(whole, dict):
+        reference = reference._replace(path=())
+    value = _follow(reference, whole)
+    if value == MASK:  # which is not there
         raise MissingValue(say("masked_value", reference=reference))
     return value
 
@@ -296,7 +356,7 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _followed(reference: Reference, value: Any) -> Any:
+def _follow(reference: Reference, value: Any) -> Any:
     """What the reference's path leads to from this value."""
     for place, part in enumerate(reference.path):
         key = _key(value, part)
@@ -317,9 +377,8 @@ def _key(value: Any, part: str | int) -> str | int | None:
 
 def _no_entry(reference: Reference, place: int, value: Any) -> str:
     root, path, _ = reference
-    step = repr(shortened(root))
-    named = {GLOBAL: "the_variables", ITEM: "the_item"}
-    whole = say(named[root]) if root in named else say("the_result_of_step", step=step)
+    sentence = {GLOBAL: "the_variables", ITEM: "the_item"}.get(root, "the_result_of_step")
+    whole = say(sentence, step=repr(shortened(root)))
     way = "".join(f"[{json.dumps(part, ensure_ascii=False)}]" for part in path[:place])
     where = say("part_of", part=shortened(way), whole=whole) if way else whole
     part = path[place]
@@ -330,17 +389,9 @@ def _no_entry(reference: Reference, place: int, value: Any) -> str:
 def kind_of(value: Any) -> str:
     """What a value is, in words: its keys, its length, its type."""
     if isinstance(value, dict):
-        return say("kind_object", keys=listed(value)) if value else say("kind_empty_object")
+        return say("kind_object", keys=list_names(value)) if value else say("kind_empty_object")
     if isinstance(value, list):
         return say("kind_list", count=len(value)) if value else say("kind_empty_list")
     if isinstance(value, str):
         return say("kind_text", count=len(value))
     return say("kind_value", value=json.dumps(value))
-
-
-def listed(names: Iterable[object]) -> str:
-    """The first names for a message, and how many more there are."""
-    given = list(names)
-    shown = ", ".join(repr(shortened(str(name))) for name in given[:_NAMES_SHOWN])
-    more = len(given) - _NAMES_SHOWN
-    return say("listed_and_more", listed=shown, count=more) if more > 0 else shown

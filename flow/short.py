@@ -11,7 +11,7 @@ nothing inside brackets and texts. What cannot be read is told, never guessed.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from ..text.canonical import shortened
@@ -22,26 +22,33 @@ _BULLET: Final = r"(?:[-*•]\s+|\d{1,4}[.)]\s+)?"
 _ANY_NAME: Final = rf"""(?:{_NAME}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
 _STEP: Final = re.compile(rf"[ \t]*{_BULLET}{_ANY_NAME}\s*=\s*{_ANY_NAME}\s*\(")
 _STEP_LINE: Final = re.compile(rf"^{_STEP.pattern}", re.MULTILINE)
+_STEP_BEGINS: Final = re.compile(rf"[ \t]*{_BULLET}")
 _VARIABLE: Final = re.compile(r"[ \t]*global(?:\.(?P<name>[^\s.\[\]{}=]+)|\[\s*(?=[\"']))")
 _HEAD: Final = re.compile(r"[ \t]*(?P<name>[A-Za-z_]+(?: out)?)\s*:[ \t]*")
 _FENCE: Final = re.compile(r"^[ \t]*```[^\n]*$", re.MULTILINE)
 _FENCED: Final = re.compile(r"^[ \t]*```[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
 WORD: Final = re.compile(r"[A-Za-z_]\w*")
-PLAIN: Final = re.compile(_NAME)
+_PLAIN: Final = re.compile(_NAME)
 REFERENCE: Final = re.compile(r"""\{\{(?:[^{}"'\n]|"[^"\n]*"|'[^'\n]*')*\}\}""")
-_END: Final = re.compile(r"[ \t]*(?=[;\n]|#|\Z)")
 _REMARK: Final = re.compile(r"#[ \t]*([^\n]*)")
 CONDITION: Final = re.compile(
     r"""(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\\[^;\n]|(?!\s\#(?:\s|\Z))[^;\n])*"""
 )
 QUOTED: Final = re.compile(r"""(?<!\\)(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""")
+_TEXT: Final = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\])*)\1""", re.DOTALL)
+_ESCAPE: Final = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\(.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\",
                    '"': '"', "'": "'"}  # fmt: skip
 _WORDS: Final = {"true": True, "false": False, "null": None, "none": None}
+_CONSTANTS: Final = _WORDS | {word.capitalize(): value for word, value in _WORDS.items()}
 _SPACE: Final = re.compile(r"[ \t]*")
 _ANY_SPACE: Final = re.compile(r"\s*")
+_BEFORE_CLAUSE: Final = re.compile(r"[ \t;]*")
+_BEHIND_WORD: Final = re.compile(r"[ \t]*[:=]?[ \t]*")
+_REST: Final = re.compile(r"[^\n]*")
 _NOTHING: Final = re.compile(r"(?:\s+|(?:#|//)[^\n]*)*")
+_CLAUSE_END: Final = re.compile(r"[ \t]*(?=[;\n]|#|\Z)")
 _LINE_END: Final = re.compile(r"[ \t]*;?[ \t]*(?:#[^\n]*)?(?=\n|\Z)")
 _DEEPEST: Final = 60
 _SHOWN: Final = 80
@@ -106,6 +113,7 @@ class _Scan:
     def to_line(self) -> bool:
         """Go to the next line that says something; False at the end."""
         self._take(_NOTHING)
+        self._depth = 0
         return self.at < len(self.text)
 
     def skip_line(self, at: int) -> None:
@@ -120,12 +128,15 @@ class _Scan:
             plan["steps"].append(self._step())
         elif found := _VARIABLE.match(self.text, self.at):
             self.at = found.end()
-            name = found["name"] or self._bracketed()
+            name = found["name"] or self._string()
+            if not found["name"]:
+                self._must("]")
             self._must("=")
             plan.setdefault("globalVariables", {})[name] = self.value()
         elif (found := _HEAD.match(self.text, self.at)) and (head := _head_of(found["name"])):
             self.at = found.end()
-            _put(plan, head, self._said())
+            is_value = self._sees("[", "{", '"')
+            _put(plan, head, self.value() if is_value else self._take(_REST).strip())
         else:
             self._fail("short_no_step")
 
@@ -135,51 +146,33 @@ class _Scan:
             self._fail("short_too_much", text=repr(self.rest()))
         self._take(_LINE_END)
 
-    def _bracketed(self) -> str:
-        name = self._string()
-        self._must("]")
-        return name
-
-    def _said(self) -> Any:
-        """What stands behind a head: a value, or the words up to the end of the line."""
-        if self.text[self.at : self.at + 1] in ("[", "{", '"'):
-            return self.value()
-        return self._take(re.compile(r"[^\n]*")).strip()
-
     # Steps.
 
     def _step(self) -> dict[str, Any]:
-        self._take(re.compile(rf"[ \t]*{_BULLET}"))
-        step: dict[str, Any] = {"id": self._plain()}
+        self._take(_STEP_BEGINS)
+        step: dict[str, Any] = {"id": self._name()}
         self._must("=")
-        step["tool"] = self._plain()
+        step["tool"] = self._name()
         self._must("(")
         step["arguments"] = self._arguments()
-        while True:
-            self._take(re.compile(r"[ \t;]*"))
-            if self.at >= len(self.text) or self.text[self.at] == "\n":
-                return step
-            if self.text[self.at] == "#":
-                found = _REMARK.match(self.text, self.at)
-                self.at = found.end() if found else self.at
-                step.setdefault("description", found[1].strip() if found else "")
-                return step
-            self._clause(step)
+        self._take(_BEFORE_CLAUSE)
+        while self.at < len(self.text) and not self._sees("\n"):
+            if found := _REMARK.match(self.text, self.at):
+                self.at = found.end()
+                step.setdefault("description", found[1].strip())
+            else:
+                self._clause(step)
+            self._take(_BEFORE_CLAUSE)
+        return step
 
     def _arguments(self) -> dict[str, Any]:
-        self._space()
-        if self._sees("{") and not self._sees("{{"):
-            whole = self.value()
-            self._must(")")
-            return dict(whole)
         found: dict[str, Any] = {}
-        while not self._sees(")"):
-            name = self._key("short_no_name")
-            if name in found:
-                self._fail("short_name_twice", name=repr(name))
-            found[name] = self.value()
-            self._comma(")")
-        self.at += 1
+        self._take(_ANY_SPACE)
+        if self._sees("{") and not self._sees("{{"):
+            found |= self.value()
+            self._must(")")
+        else:
+            self._parts(")", lambda: self._pair(found, once=True))
         return found
 
     def _clause(self, step: dict[str, Any]) -> None:
@@ -190,12 +183,12 @@ class _Scan:
             self._fail("short_no_clause", word=repr(word or self.rest()))
         if field in step:
             self._fail("short_name_twice", name=repr(word))
-        self._take(re.compile(r"[ \t]*[:=]?[ \t]*"))
+        self._take(_BEHIND_WORD)
         if field in CONDITIONS:
             step[field] = self._condition(word)
         elif field == "dependencies":
             step[field] = self._ids()
-        elif field == "optional" and _END.match(self.text, self.at):
+        elif field == "optional" and _CLAUSE_END.match(self.text, self.at):
             step[field] = True
         else:
             step[field] = self.value(broken=False)
@@ -207,7 +200,7 @@ class _Scan:
         start = self.at
         if self._sees('"'):
             text = self._string()
-            if _END.match(self.text, self.at):
+            if _CLAUSE_END.match(self.text, self.at):
                 return text
             self.at = start
         found = self._take(CONDITION).strip()
@@ -218,137 +211,105 @@ class _Scan:
         return found
 
     def _ids(self) -> list[str]:
-        closing = "]" if self._sees("[") else ""
-        self.at += len(closing)
         found: list[str] = []
-        while not (closing and self._sees(closing)):
-            found.append(self._plain())
+        if self._sees("["):
+            self.at += 1
+            self._parts("]", lambda: found.append(self._name()))
+            return found
+        while True:
+            found.append(self._name())
             self._take(_SPACE)
-            if self._sees(","):
-                self._take(re.compile(r"[ \t]*,[ \t]*"))
-            elif not closing:
+            if not self._sees(","):
                 return found
-        self.at += 1
-        return found
+            self.at += 1
 
     # Values.
 
     def value(self, *, broken: bool = True) -> Any:
         """One value; `broken` says whether line breaks may stand before it."""
-        self._space() if broken else self._take(_SPACE)
-        if self._sees("{{"):
-            if not (found := REFERENCE.match(self.text, self.at)):
-                self._fail("reference_unclosed")
-            self.at = found.end()
-            return found[0]
-        if self._sees('"') or self._sees("'"):
+        self._take(_ANY_SPACE if broken else _SPACE)
+        if self._sees('"', "'"):
             return self._string()
-        if self._sees("[") or self._sees("{"):
+        if self._sees("{{"):
+            if not REFERENCE.match(self.text, self.at):
+                self._fail("reference_unclosed")
+            return self._take(REFERENCE)
+        if self._sees("[", "{"):
             return self._nested()
-        if found := _NUMBER.match(self.text, self.at):
-            self.at = found.end()
-            return json.loads(found[0])
-        start = self.at
-        word = self._take(WORD)
-        if word.lower() not in _WORDS or word[1:] != word[1:].lower():
-            self.at = start
+        if number := self._take(_NUMBER):
+            return json.loads(number)
+        word = WORD.match(self.text, self.at)
+        if word is None or word[0] not in _CONSTANTS:
             self._fail("short_no_value", text=repr(self.rest()))
-        return _WORDS[word.lower()]
+        self.at = word.end()
+        return _CONSTANTS[word[0]]
 
-    def _nested(self) -> Any:
+    def _nested(self) -> list[Any] | dict[str, Any]:
         self._depth += 1
         if self._depth > _DEEPEST:
             self._fail("json_too_deep")
-        opening = self.text[self.at]
+        items: list[Any] = []
+        fields: dict[str, Any] = {}
+        is_list = self._sees("[")
         self.at += 1
-        made = self._list() if opening == "[" else self._object()
+        if is_list:
+            self._parts("]", lambda: items.append(self.value()))
+        else:
+            self._parts("}", lambda: self._pair(fields, once=False))
         self._depth -= 1
-        return made
+        return items if is_list else fields
 
-    def _list(self) -> list[Any]:
-        found: list[Any] = []
-        self._space()
-        while not self._sees("]"):
-            found.append(self.value())
-            self._comma("]")
+    def _parts(self, closing: str, read: Callable[[], object]) -> None:
+        """Read parts with commas between them, up to the sign that closes them."""
+        self._take(_ANY_SPACE)
+        while not self._sees(closing):
+            read()
+            self._take(_ANY_SPACE)
+            if self._sees(","):
+                self.at += 1
+                self._take(_ANY_SPACE)
+            elif not self._sees(closing):
+                kind = "short_unclosed" if self.at >= len(self.text) else "short_no_comma"
+                self._fail(kind, sign=closing, text=repr(self.rest()))
         self.at += 1
-        return found
 
-    def _object(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        self._space()
-        while not self._sees("}"):
-            name = self._key("short_no_name")
-            found[name] = self.value()
-            self._comma("}")
-        self.at += 1
-        return found
-
-    def _key(self, kind: str) -> str:
-        start = self.at
-        quoted = self._sees('"') or self._sees("'")
-        name = self._string() if quoted else self._take(PLAIN)
-        self._space()
-        if (not name and not quoted) or self.text[self.at : self.at + 1] not in (":", "="):
+    def _pair(self, found: dict[str, Any], *, once: bool) -> None:
+        """Read a name and its value; `once` refuses a name that is there already."""
+        start, is_quoted = self.at, self._sees('"', "'")
+        name = self._string() if is_quoted else self._take(_PLAIN)
+        self._take(_ANY_SPACE)
+        if not (name or is_quoted) or not self._sees(":", "="):
             self.at = start
-            self._fail(kind, text=repr(self.rest()))
+            self._fail("short_no_name", text=repr(self.rest()))
+        if once and name in found:
+            self._fail("short_name_twice", name=repr(name))
         self.at += 1
-        return name
+        found[name] = self.value()
 
     def _string(self) -> str:
-        quote, start = self.text[self.at], self.at
-        plain = re.compile(rf"[^\\{quote}]*")
-        made: list[str] = []
-        self.at += 1
-        while True:
-            made.append(self._take(plain))
-            if self.at >= len(self.text):
-                self.at = start
-                self._fail("short_unclosed", sign=quote)
-            if self.text[self.at] == quote:
-                self.at += 1
-                return "".join(made)
-            made.append(self._escaped())
+        if not (found := _TEXT.match(self.text, self.at)):
+            self._fail("short_unclosed", sign=self.text[self.at])
+        self.at = found.end()
+        return _ESCAPE.sub(_unescaped, found[2])
 
-    def _escaped(self) -> str:
-        if found := re.compile(r"(?:\\u[0-9a-fA-F]{4})+").match(self.text, self.at):
-            self.at = found.end()
-            return str(json.loads(f'"{found[0]}"'))
-        sign = self.text[self.at + 1 : self.at + 2]
-        self.at += 1 + len(sign)
-        return _ESCAPES.get(sign, f"\\{sign}")
-
-    def _plain(self) -> str:
+    def _name(self) -> str:
         """A name, in quotes where it holds odd signs."""
         self._take(_SPACE)
-        if self._sees('"') or self._sees("'"):
+        if self._sees('"', "'"):
             return self._string()
-        name = self._take(PLAIN)
-        if not name:
+        if not (name := self._take(_PLAIN)):
             self._fail("short_no_value", text=repr(self.rest()))
         return name
 
-    def _comma(self, closing: str) -> None:
-        self._space()
-        if self._sees(","):
-            self.at += 1
-            self._space()
-        elif not self._sees(closing):
-            kind = "short_unclosed" if self.at >= len(self.text) else "short_no_comma"
-            self._fail(kind, sign=closing, text=repr(self.rest()))
-
     def _must(self, sign: str) -> None:
-        self._space()
+        self._take(_ANY_SPACE)
         if not self._sees(sign):
             self._fail("short_expected", sign=repr(sign), text=repr(self.rest()))
         self.at += len(sign)
-        self._space() if sign == "(" else self._take(_SPACE)
+        self._take(_SPACE)
 
-    def _sees(self, sign: str) -> bool:
-        return self.text.startswith(sign, self.at)
-
-    def _space(self) -> None:
-        self._take(_ANY_SPACE)
+    def _sees(self, *signs: str) -> bool:
+        return self.text.startswith(signs, self.at)
 
     def _take(self, pattern: re.Pattern[str]) -> str:
         found = pattern.match(self.text, self.at)
@@ -360,6 +321,12 @@ class _Scan:
 
     def _fail(self, kind: str, **slots: object) -> NoReturn:
         raise Unread(say(kind, **slots))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return str(json.loads(f'"{found[0]}"'))
+    return _ESCAPES.get(found[1], found[0])
 
 
 def _head_of(name: str) -> str:

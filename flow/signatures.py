@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from ..text.canonical import shortened
+from ..text.canonical import list_names, shortened
 from ..text.told import say
 from ..tools.arguments import fit, problems_of, unsafe_part
 from ..tools.catalog import Catalog, CatalogTool
@@ -25,8 +25,7 @@ from .references import (
     MissingValue,
     Reference,
     is_whole,
-    listed,
-    mapped,
+    map_texts,
     references_in,
     resolve,
 )
@@ -55,10 +54,10 @@ def capabilities(
     if more or catalog.shelf.is_needed:
         built_in = [name for name, tool in tools.items() if tool.tool is BUILT_IN and not more]
         tools = {name: tools[name] for name in [*built_in, *found] if name in tools}
-    return [_described(tool) for tool in tools.values()]
+    return [_describe(tool) for tool in tools.values()]
 
 
-def _described(tool: CatalogTool) -> dict[str, Any]:
+def _describe(tool: CatalogTool) -> dict[str, Any]:
     result = _result(tool.output) if tool.output else {}
     return {
         "name": tool.name,
@@ -75,7 +74,7 @@ def _described(tool: CatalogTool) -> dict[str, Any]:
 
 def _result(output: Schema) -> Schema:
     """A result's schema with references followed, cut to its outer fields where it is long."""
-    given = _untitled(output)
+    given = _drop_titles(output)
     named = {key: given[key] for key in ("$defs", "definitions") if key in given}
     whole = sanitise({**named, "properties": {"result": given}, "required": ["result"]})
     schema: Schema = _compact(whole["properties"]["result"], "")
@@ -83,14 +82,14 @@ def _result(output: Schema) -> Schema:
     return _outline(schema) if is_long else schema
 
 
-def _untitled(value: Any) -> Any:
+def _drop_titles(value: Any) -> Any:
     """A schema without titles, which libraries make up from the names of types and fields."""
     if isinstance(value, list):
-        return [_untitled(item) for item in value]
+        return [_drop_titles(item) for item in value]
     if not isinstance(value, dict):
         return value
     # A field named `title` has a schema.
-    return {k: _untitled(v) for k, v in value.items() if k != "title" or isinstance(v, dict)}
+    return {k: _drop_titles(v) for k, v in value.items() if k != "title" or isinstance(v, dict)}
 
 
 def _outline(schema: Mapping[str, Any]) -> Schema:
@@ -155,25 +154,25 @@ def open_problems(schema: Schema, args: object, *, named: bool = False) -> list[
     if unsafe := unsafe_part(args):
         return [unsafe.rstrip(".")]
     fitted = fit(args, schema)
-    problems = problems_of(_OpenValidator(schema).iter_errors(mapped(fitted, _opened)))
+    problems = problems_of(_OpenValidator(schema).iter_errors(map_texts(fitted, _open_references)))
     if named and not schema.get("properties") and "additionalProperties" not in schema:
         return problems + [say("argument_of_none", name=repr(shortened(n))) for n in fitted]
-    return problems + list(_unnamed(fitted, schema, ""))
+    return problems + list(_find_unnamed(fitted, schema, ""))
 
 
-def _unnamed(value: Any, schema: Any, place: str) -> Iterator[str]:
+def _find_unnamed(value: Any, schema: Any, place: str) -> Iterator[str]:
     """What of a value its schema does not name, at any depth; of alternatives nothing is said."""
     rules = _only_object(schema)
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _unnamed(item, rules.get("items"), f"{place}{index}.")
+            yield from _find_unnamed(item, rules.get("items"), f"{place}{index}.")
     fields = rules.get("properties")
     if not (isinstance(value, dict) and fields):
         return
     closed = "additionalProperties" not in rules
     for name, item in value.items():
         if name in fields:
-            yield from _unnamed(item, fields[name], f"{place}{name}.")
+            yield from _find_unnamed(item, fields[name], f"{place}{name}.")
         elif closed:
             yield unknown_name("argument", f"{place}{name}", name, fields)
 
@@ -190,7 +189,7 @@ def unknown_name(kind: str, shown: str, name: str, known: Iterable[str]) -> str:
     """What to say of a field or an argument that nobody reads; with the one that may be meant."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    told = repr(near[0]) if near else listed(names)
+    told = repr(near[0]) if near else list_names(names)
     end = "near" if near else "known"
     return say(f"unknown_{kind}_{end}", name=repr(shortened(shown)), known=told)
 
@@ -226,7 +225,7 @@ class _OpenText(str):
     __slots__ = ()
 
 
-def _opened(value: str) -> Any:
+def _open_references(value: str) -> Any:
     """A text with its references marked, and escaped braces as they will be sent."""
     if OPEN not in value:
         return value
@@ -244,7 +243,7 @@ def _is_open(value: Any) -> bool:
     return isinstance(value, _Open | _OpenText)
 
 
-def _sparing(keyword: str, spared: Callable[[Any], bool]) -> Callable[..., Iterable[Any] | None]:
+def _spare(keyword: str, spared: Callable[[Any], bool]) -> Callable[..., Iterable[Any] | None]:
     """A keyword of JSON schema that has nothing to say about these values."""
     check = jsonschema.Draft202012Validator.VALIDATORS[keyword]
 
@@ -263,7 +262,7 @@ _SPARED: Final[dict[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("enum", "const", "not", "if", "oneOf", "contains", "uniqueItems"), _is_open),
 }
 _OpenValidator: Final = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator, {word: _sparing(word, of) for word, of in _SPARED.items()}
+    jsonschema.Draft202012Validator, {word: _spare(word, of) for word, of in _SPARED.items()}
 )
 
 
@@ -283,10 +282,10 @@ def missing_field(reference: Reference, output: Schema) -> str:
     """
     node: Any = output
     path = reference.path
-    if path[:1] in WHOLE and path[0] not in (_followed(output, output).get("properties") or {}):
+    if path[:1] in WHOLE and path[0] not in (_follow(output, output).get("properties") or {}):
         path = path[1:]
     for part in path:
-        node = _followed(node, output)
+        node = _follow(node, output)
         named = node.get("properties")
         fields = named if isinstance(named, dict) else {}
         if str(part) in fields:
@@ -300,7 +299,7 @@ def missing_field(reference: Reference, output: Schema) -> str:
     return ""
 
 
-def _followed(node: Any, root: Schema) -> dict[str, Any]:
+def _follow(node: Any, root: Schema) -> dict[str, Any]:
     """The schema a node stands for; nothing where it leaves open what that is."""
     for _ in range(_FOLLOWED):
         if not isinstance(node, dict) or not _OPEN_ENDED.isdisjoint(node):
@@ -318,5 +317,5 @@ def _no_field(reference: Reference, name: str, names: Iterable[str]) -> str:
     return say(
         "field_missing_near" if near else "field_missing_known",
         reference=reference, step=repr(reference.root), field=repr(name),
-        near=f" {joint} ".join(map(repr, near)), known=listed(names),
+        near=f" {joint} ".join(map(repr, near)), known=list_names(names),
     )  # fmt: skip

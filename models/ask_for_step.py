@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from ..flow.expectations import unexpected
+from ..flow.expectations import find_unmet
 from ..state.outcome import Spend
 from ..text.told import say
 from ..tools.python_tools import unfenced
@@ -36,7 +36,7 @@ async def ask_for_step(
     scope: RunScope, models: Models, prompt: str, schema: Mapping[str, Any]
 ) -> Asked:
     """Ask a model, again where its answer does not fit the schema; {} takes any text."""
-    check: Check = lambda value: (value, unexpected(value, schema))  # noqa: E731 - one expression
+    check: Check = lambda value: (value, find_unmet(value, schema))  # noqa: E731 - one expression
     return await ask_for_value(scope, models, "llm_call", prompt, schema, check)
 
 

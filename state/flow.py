@@ -10,7 +10,7 @@ from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .calls import CallState, CallsUpdate
+from .calls import CallState, CallsUpdate, call_id, item_task
 from .loop import LoopInput, LoopState, LoopUpdate
 from .plan import Task, merge_tasks
 
@@ -52,7 +52,7 @@ class FlowStep(Task, total=False):
     expect: dict[str, Any] | str | None
     timeout: float | None
     when: str | None
-    """The condition under which it is to run; see `flow.when`."""
+    """The condition under which it is to run; see `flow.conditions`."""
     for_each: Any
     """The list of which each item is a call of its own, as planned; None where it is one call."""
     max_items: int
@@ -223,7 +223,7 @@ def failed_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
     return [step for step in steps if step["status"] == "failed" and not step.get("optional")]
 
 
-def spared(step: FlowStep) -> bool:
+def is_spared(step: FlowStep) -> bool:
     """Whether the plan itself wants the step left out, by a condition that does not hold."""
     return step["status"] == "skipped" and bool(step.get("unwanted"))
 
@@ -245,7 +245,21 @@ def is_done(item: FlowStep) -> bool:
     return item.get("status") == "completed"
 
 
-def reopened(items: Sequence[FlowStep], *, anew: bool = False) -> list[FlowStep]:
+def items_of(step: FlowStep) -> list[FlowStep]:
+    """The items of a step as steps of their own, whose calls nothing else is asked of."""
+    alone = FlowStep(for_each=None, expect=None, items=[], claims=[], rounds=0)
+    return [
+        step | alone | item | FlowStep(id=item_task(step["id"], place))
+        for place, item in enumerate(step.get("items") or [])
+    ]
+
+
+def call_name(revision: str, step: FlowStep, more: int = 1) -> str:
+    """The name in the journal of a step's next call in a plan, or of its last one."""
+    return f"{revision}.{call_id(step['id'], step['rounds'] + more)}"
+
+
+def reopen_items(items: Sequence[FlowStep], *, anew: bool = False) -> list[FlowStep]:
     """Items to be tried again: those that are not done, or all of them."""
     shut = FlowStep(status="pending", failure="", denied="", feedback="")
     return [item | shut if anew or not is_done(item) else item for item in items]

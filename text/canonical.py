@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 from .told import say
@@ -68,9 +69,20 @@ def _as_text(value: object) -> str:
 _SHOWN: Final = 100
 
 
+_NAMES_SHOWN: Final = 20
+
+
 def shortened(text: str, most: int = _SHOWN) -> str:
     """The text in `most` characters at most, the last of them '…' where something is left out."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def list_names(names: Iterable[object]) -> str:
+    """The first names for a message, and how many more there are."""
+    given = list(names)
+    shown = ", ".join(repr(shortened(str(name))) for name in given[:_NAMES_SHOWN])
+    more = len(given) - _NAMES_SHOWN
+    return say("listed_and_more", listed=shown, count=more) if more > 0 else shown
 
 
 def beginning_of(text: str, most: int) -> str:

@@ -21,7 +21,7 @@ from ...state.plan import task_view
 from ...stream.shown import last_words
 from ...text.canonical import beginning_of
 from ...text.empty_phrases import says_nothing
-from ...text.told import say
+from ...text.told import say, say_to
 from ...turn.budget import limit_reason
 from ...turn.end import Facts, answer_id, known_answer, unmet_of
 from ...turn.scope import RunScope, scope_of
@@ -51,7 +51,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
         "conversation": state.conversation,
         "request": state.request,
         "additional_context": scope.hook_notes(state.hook_context),
-        "steps": _shown(state.todos, scope.context.result_cap),
+        "steps": _steps_shown(state.todos, scope.context.result_cap),
         "failures": unmet_of(facts),
         "limits": {"not_enough": int(may_plan)},
         "improvements": state.improvements if state.stop_hook_active else [],
@@ -64,11 +64,11 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
         draft=drafted(scope, answer_id(state), "answerer", but=_NOT_ENOUGH.pattern),
         most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip
-    lacking = "" if answer.refused else missed(answer.message.text, state.todos)
+    lacking = "" if answer.refused else read_missing(answer.message.text, state.todos)
     if lacking and not answer.problems:
-        update = _more_is_planned(scope, state, lacking)
+        update = _plan_more(scope, state, lacking)
     else:
-        update = _answered(scope, state, answer, facts)
+        update = _end_with_answer(scope, state, answer, facts)
     if lacking and answer.problems:
         still = say("still_missing", what=lacking)
         update |= FlowUpdate(unmet=[*state.unmet, still], task_completed=False)
@@ -81,7 +81,7 @@ def _may_plan_more(scope: RunScope, state: FlowState) -> bool:
     return not over and scope.context.max_recoveries > 0
 
 
-def _more_is_planned(scope: RunScope, state: FlowState, lacking: str) -> FlowUpdate:
+def _plan_more(scope: RunScope, state: FlowState, lacking: str) -> FlowUpdate:
     """Have a further plan made that goes on from the results there are."""
     scope.emit({"type": "not_enough", "missing": lacking})
     wish = say("plan_what_is_missing", what=lacking)
@@ -91,7 +91,7 @@ def _more_is_planned(scope: RunScope, state: FlowState, lacking: str) -> FlowUpd
     )  # fmt: skip
 
 
-def _shown(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
+def _steps_shown(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
     """What each step was for and what it brought; together about `cap` characters of results.
 
     Of more steps than can be shown so, the results are left out that others were made from.
@@ -108,7 +108,9 @@ def _shown(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
     ]
 
 
-def _answered(scope: RunScope, state: FlowState, answer: Answer[Any], facts: Facts) -> FlowUpdate:
+def _end_with_answer(
+    scope: RunScope, state: FlowState, answer: Answer[Any], facts: Facts
+) -> FlowUpdate:
     """The answer as the final message; what a hook keeps back is replaced by nothing."""
     if answer.refused == "hook":
         why = [*state.unmet, answer.problems[-1]]
@@ -131,7 +133,6 @@ def _answered(scope: RunScope, state: FlowState, answer: Answer[Any], facts: Fac
 _BRACKETS: Final = re.compile(r"[\[【［]([^\[\]【】［］\n]{1,2000})[\]】］](\(|:[ \t]*<?https?:)?")  # noqa: RUF001
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _BETWEEN: Final = re.compile(r"[,;&、，；]|(?<!\S)and(?!\S)")  # noqa: RUF001 - full-width
-_STEP: Final = re.compile(r"\A(?:steps?\s+|步骤\s*)", re.IGNORECASE)
 _ALWAYS_AN_ID: Final = re.compile(r"s(?:tep)?[ _-]?\d+", re.IGNORECASE)
 _A_NUMBER: Final = re.compile(r"\d{1,3}")
 
@@ -145,11 +146,11 @@ def read_cited(
 ) -> Reading[Any]:
     """Read an answer that must rest on completed steps of the plan as it ended.
 
-    With `may_plan` it may say instead that the results are not enough, see `missed`.
+    With `may_plan` it may say instead that the results are not enough, see `read_missing`.
     """
     reading: Reading[Any] = read_words(message)
     text, problems = reading.message.text, reading.problems
-    if not problems and missed(text, steps):
+    if not problems and read_missing(text, steps):
         problems = [] if may_plan else [say("not_enough_again")]
         return replace(reading, problems=problems, wanted="wanted_cited")
     problems = problems or citation_problems(text, steps)
@@ -158,7 +159,7 @@ def read_cited(
     return replace(reading, problems=problems, wanted="wanted_cited")
 
 
-def missed(text: str, steps: Sequence[FlowStep]) -> str:
+def read_missing(text: str, steps: Sequence[FlowStep]) -> str:
     """What an answer that begins with "not enough:" says is missing; '' of any other answer.
 
     One that cites a completed step is an answer: there may be too little of what was asked for.
@@ -179,7 +180,7 @@ def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:
     ids = _Ids(status)
     cited: set[str] = set()
     problems: list[str] = []
-    for token, surely in _bracketed(text, ids):
+    for token, surely in _names_in_brackets(text, ids):
         name = ids.named(token)
         if status.get(name) == "completed":
             cited.add(name)
@@ -192,7 +193,7 @@ def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:
     return list(dict.fromkeys(problems))
 
 
-def _bracketed(text: str, ids: "_Ids") -> Iterator[tuple[str, bool]]:
+def _names_in_brackets(text: str, ids: "_Ids") -> Iterator[tuple[str, bool]]:
     """What stands in brackets, one id at a time, and whether it can be nothing but a citation."""
     no_code = _CODE.sub(lambda code: " " * len(code[0]), text)
     for found in _BRACKETS.finditer(text):
@@ -216,10 +217,13 @@ class _Ids:
         # Two ids that differ in letter case alone are only told apart as they are written.
         folded = Counter(name.casefold() for name in self._names)
         self._folded = {n.casefold(): n for n in self._names if folded[n.casefold()] == 1}
+        words = {say("step_named", step=""), say_to("en", "step_named", step="")}
+        either = "|".join(re.escape(word.strip()) for word in words)
+        self._word = re.compile(rf"\A(?:{either})s?\s*", re.IGNORECASE)
 
     def named(self, token: str) -> str:
         """The id that is meant, be it in other letter case or as `step s1`; '' where none is."""
-        for name in (token, _STEP.sub("", token, count=1)):
+        for name in (token, self._word.sub("", token, count=1)):
             found = name if name in self._names else self._folded.get(name.casefold(), "")
             if found:
                 return found

@@ -9,24 +9,22 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...flow.carry import adopt, difference
-from ...flow.checks import plan_flaws
+from ...flow.checks import missing_values, plan_flaws, unused_values
 from ...flow.execution_plan import ExecutionPlan
 from ...flow.order import fingerprint, steps_of
-from ...flow.references import listed
-from ...flow.templates import filled, lacking, unread
 from ...prompts.instructions import READ_SKILL, Instructions
 from ...state.calls import rounds_named
 from ...state.context import Context
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, finished, unfinished
 from ...stream.events import asks
 from ...stream.shown import phase_ended
-from ...text.canonical import beginning_of, canonical, hash_of, shortened, storable_json
+from ...text.canonical import beginning_of, canonical, hash_of, list_names, shortened, storable_json
 from ...text.told import say
 from ...tools.arguments import check_arguments
 from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .finish import told
+from .finish import describe_undone
 
 MOST_DRAFTS: Final = 3
 """The first plan and two repairs of it."""
@@ -64,26 +62,28 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     plan, findings, missing = None, state.drafts[-1]["findings"], list[str]()
     if (written := state.drafts[-1]["plan"]) is not None:
         drafted, values = ExecutionPlan.model_validate(written), state.given.get("variables", {})
-        plan = filled(drafted, values)
+        # Values are put in as they are: braces in them are text, as in every result.
+        variables = {"global_variables": {**drafted.global_variables, **values}}
+        plan = drafted.model_copy(update=variables) if values else drafted
         findings = flaws_of(plan, state, catalog, scope.context) or _searching(plan, catalog)
         if state.drafts[-1].get("given"):
-            missing = lacking(plan)
-            findings = [*findings, *unread(drafted, values)]
-    looked = await _looked(state, plan, catalog, parts.instructions)
+            missing = missing_values(plan)
+            findings = [*findings, *unused_values(drafted, values)]
+    looked = await _look_up(state, plan, catalog, parts.instructions)
     if missing:
-        update = _without_values(missing)
+        update = _end_without_values(missing)
     elif looked:
         update = looked
     elif plan is None or findings:
         scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
-        update = _sent_back(state, findings, _unshown(state, plan, catalog))
+        update = _send_back(state, findings, _unshown(state, plan, catalog))
     else:
-        update = await _taken(scope, plan, state, catalog)
+        update = await _take_plan(scope, plan, state, catalog)
     update["warnings"] = [*catalog.warnings, *scope.notes]
     return update
 
 
-async def _looked(
+async def _look_up(
     state: FlowState, plan: ExecutionPlan | None, catalog: Catalog, known: Instructions
 ) -> FlowUpdate | None:
     """What comes of a plan that looks for tools or reads skills first; None where it does not.
@@ -126,7 +126,7 @@ def _unshown(state: FlowState, plan: ExecutionPlan | None, catalog: Catalog) -> 
     return [n for n in dict.fromkeys(named) if n in catalog.tools and n not in state.found]
 
 
-def _sent_back(state: FlowState, findings: Sequence[str], tools: Sequence[str]) -> FlowUpdate:
+def _send_back(state: FlowState, findings: Sequence[str], tools: Sequence[str]) -> FlowUpdate:
     """Have the plan mended, unless that was tried often enough."""
     checked: Draft = {**state.drafts[-1], "findings": list(findings)}
     if tools:
@@ -142,20 +142,20 @@ def _sent_back(state: FlowState, findings: Sequence[str], tools: Sequence[str]) 
     return FlowUpdate(drafts=drafts, halt="ERROR", unmet=[_GIVEN if given else _UNSOUND, *told])
 
 
-def _without_values(names: Sequence[str]) -> FlowUpdate:
+def _end_without_values(names: Sequence[str]) -> FlowUpdate:
     """End the turn where a plan that was handed in lacks values of its variables."""
     example = json.dumps({"variables": dict.fromkeys(names[:1], "…")}, ensure_ascii=False)
-    why = _LACKING.format(names=listed(names), example=example)
+    why = _LACKING.format(names=list_names(names), example=example)
     return FlowUpdate(halt="MISSING_INFORMATION", unmet=[why])
 
 
-async def _taken(
+async def _take_plan(
     scope: RunScope, plan: ExecutionPlan, state: FlowState, catalog: Catalog
 ) -> FlowUpdate:
     """Follow the plan, unless it was followed before; a human sees it first if one wants to."""
-    steps, update = adopted(plan, state, catalog)
+    steps, update = adopt_plan(plan, state, catalog)
     if not unfinished(steps):  # the planner gave up what failed, without a word
-        dropped = [told(step) for step in failed_steps(state.todos)]
+        dropped = [describe_undone(step) for step in failed_steps(state.todos)]
         update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
     if _answers_anyway(state) and not unfinished(steps):
         update["unmet"] = _still_missing(state)
@@ -233,17 +233,20 @@ def flaws_of(
     return [*shown, say("and_more", count=more)] if more else shown
 
 
-def adopted(
+def adopt_plan(
     plan: ExecutionPlan, state: FlowState, catalog: Catalog
 ) -> tuple[list[FlowStep], FlowUpdate]:
     """The steps of a sound plan with what is done already, and the state that holds them."""
     reads = {name for name, tool in catalog.tools.items() if tool.read_only}
     planned: list[FlowStep] = [{**s, "changes": s["tool"] not in reads} for s in steps_of(plan)]
-    steps = adopt(
-        planned, state.todos, variables=plan.global_variables,
-        old_variables=state.plan.get("global_variables", {}), rounds=rounds_named(state.evidence),
-        reads=reads, revision=state.plan.get("revision", ""),
-    )  # fmt: skip
+    rounds = rounds_named(state.evidence)
+    steps: list[FlowStep] = [{**s, "rounds": rounds.get(s["id"], 0)} for s in planned]
+    if state.todos:
+        steps = adopt(
+            planned, state.todos, variables=plan.global_variables,
+            old_variables=state.plan.get("global_variables", {}), rounds=rounds,
+            reads=reads, revision=state.plan.get("revision", ""),
+        )  # fmt: skip
     # Names this plan and no other: calls of its steps have this in their names.
     revision = hash_of([state.turn_id, state.prints, plan.model_dump(mode="json")])[:16]
     return steps, FlowUpdate(

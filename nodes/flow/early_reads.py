@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
@@ -14,21 +13,21 @@ from ...calls.commands import wanted
 from ...calls.gate import Gate, open_calls
 from ...calls.path import run_calls
 from ...calls.reuse import reusable
-from ...calls.step_results import StepResults
 from ...flow.checks import plan_flaws
 from ...flow.execution_plan import ExecutionPlan, PlanStep
+from ...flow.order import sources_of, steps_of
 from ...flow.references import MissingValue
 from ...flow.short import read_short, short_in
-from ...flow.when import needs_of
 from ...models.partial import Partial, draft_teller
 from ...models.reading import spoken
-from ...state.calls import Evidence, rounds_named
-from ...state.flow import FlowState, FlowStep
+from ...state.calls import rounds_named
+from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.outcome import Spend
-from ...tools.catalog import Catalog
+from ...tools.catalog import Catalog, CatalogTool
 from ...turn.scope import RunScope
 from ..parts import Parts
-from .one_step import filled
+from .flow_pass import StepResults, by_tools
+from .one_step import fill_arguments
 
 EARLY: Final = "early"
 """Begins the ids of these calls, as a task's id would."""
@@ -63,18 +62,9 @@ class EarlyReads:
         self._most = scope.budget.calls_left // 2
         self._heard, self._tell = 0, draft_teller(scope, "flow_planner")
 
-    async def __aenter__(self) -> Self:
-        """Begin to listen."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def rest(self, *, cancelled: bool) -> None:
         """Wait for the reads; where no plan came of it they are given up."""
-        for task in self._begun.values() if error else ():
+        for task in self._begun.values() if cancelled else ():
             task.cancel()
         await asyncio.gather(*self._begun.values(), return_exceptions=True)
 
@@ -99,52 +89,50 @@ class EarlyReads:
         tool = self._catalog.find(step.tool)
         if plan_flaws(plan, self._catalog, limit=limit) or not (tool and tool.read_only):
             return False
-        needs = {*step.dependencies, *needs_of(step.arguments, step.when, step.for_each)}
-        decided = step.when or step.for_each is not None
+        planned = steps_of(plan)[-1]
+        decided = planned["when"] or planned["for_each"] is not None
         later = decided or not reusable(tool, self._scope.context)
-        if not later and needs <= self._begun.keys() and len(self._begun) < self._most:
-            self._begun[step.id] = asyncio.create_task(self._read(step))
+        ready = self._begun.keys() >= {*(planned["depends_on"] or [])}
+        if not later and ready and len(self._begun) < self._most:
+            self._begun[step.id] = asyncio.create_task(self._read(planned, tool))
         return True
 
-    async def _read(self, step: PlanStep) -> Any:
+    async def _read(self, step: FlowStep, tool: CatalogTool) -> Any:
         """Make the step's call, and give its result as data."""
-        values = {i: await self._begun[i] for i in needs_of(step.arguments, None)}
-        planned = FlowStep(tool=step.tool, arguments=step.arguments)
-        arguments = filled(planned, values, {})
-        tool, scope = self._catalog.tools[step.tool], replace(self._scope, path=EARLY)
+        values = {i: await self._begun[i] for i in sources_of(step)}
+        arguments = fill_arguments(step, values, {})
+        scope = replace(self._scope, path=EARLY)
         gate = await Gate.of(self._parts.toolbox, scope)
         if gate.judge(tool, arguments)[1] != "allow":
-            raise MissingValue(step.id)
+            raise MissingValue(step["id"])
         self._round += 1
-        asked = AIMessage("", tool_calls=[{"name": step.tool, "args": arguments, "id": None}])
+        asked = AIMessage("", tool_calls=[{"name": step["tool"], "args": arguments, "id": None}])
         async with self._slots:
             calls = await open_calls(scope, self._parts.toolbox, asked, round_=self._round)
-            limit = {"deadline": step.timeout} if step.timeout else {}
+            limit = {"deadline": step["timeout"]} if step["timeout"] else {}
             quiet = replace(scope, can_ask=False)
             done = await run_calls(
                 quiet, self._parts.toolbox, [{**call, **limit} for call in calls], plain=True
             )
         self.records += done.records
         if not done.records or done.records[0]["status"] != "success":
-            raise MissingValue(step.id)
+            raise MissingValue(step["id"])
         results = StepResults(self._parts.toolbox.results(scope), lasts=scope.store_lasts)
         return (await results.of(done.records[0]))[0]
-
-    @property
-    def evidence(self) -> list[Evidence]:
-        """What the state keeps of the calls."""
-        return [as_evidence(record) for record in self.records]
-
-    @property
-    def wishes(self) -> list[dict[str, Any]]:
-        """What the tools want changed besides; a step that is answered from them says nothing."""
-        return wanted(self.records)
 
     @property
     def spend(self) -> Spend:
         """What the calls used."""
         seconds = round(sum(record["seconds"] for record in self.records), 3)
         return Spend(tool_calls=sum(r["counts"] for r in self.records), seconds=seconds)
+
+    def update_of(self, state: FlowState) -> FlowUpdate:
+        """The calls as evidence, and what the tools want changed besides.
+
+        A step that is answered from them says nothing of that.
+        """
+        evidence = [as_evidence(record) for record in self.records]
+        return FlowUpdate(evidence=evidence) | by_tools(state, wanted(self.records))
 
 
 class _Written:

@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from ...flow.order import in_plan_order
 from ...state.context import Context
 from ...state.contracts import FINISHED
-from ...state.flow import FlowState, FlowStep, FlowUpdate, spared
+from ...state.flow import FlowState, FlowStep, FlowUpdate, is_spared
 from ...text.canonical import beginning_of
 from ...text.told import say
 from ...turn.end import Facts, answer_id, answer_of, denial, end_turn
@@ -43,7 +43,7 @@ def facts_of(state: FlowState) -> Facts:
     done = [s for s in steps if s["status"] == "completed"]
     return Facts(
         halt=state.halt,
-        done=bool(done or any(map(spared, steps))) and not left,
+        done=bool(done or any(map(is_spared, steps))) and not left,
         refused=denial(state.todos),
         unmet=_unmet(state, steps),
         answer=answer_of(state),
@@ -57,13 +57,15 @@ def facts_of(state: FlowState) -> Facts:
 
 def _unmet(state: FlowState, steps: Sequence[FlowStep]) -> list[str]:
     """What was not done: what the phases said, the steps that failed, those that never ran."""
-    undone = [step for step in steps if step["status"] != "completed" and not spared(step)]
+    undone = [step for step in steps if step["status"] != "completed" and not is_spared(step)]
     ended = {s["id"]: s for s in undone if s["status"] in _ENDS or s.get("feedback")}
     # A phase may have told this already, perhaps with words before it.
     known = state.unmet
-    fresh = [t for t in map(told, ended.values()) if not any(k.endswith(t) for k in known)]
+    fresh = [
+        t for t in map(describe_undone, ended.values()) if not any(k.endswith(t) for k in known)
+    ]
     # One line for all that never ran: behind one failure there may be thousands.
-    names = [_called(step) for step in undone if step["id"] not in ended]
+    names = [_name_step(step) for step in undone if step["id"] not in ended]
     more = [say("and_more", count=len(names) - _NAMED)] if len(names) > _NAMED else []
     not_run = [say("steps_not_run", steps=", ".join([*names[:_NAMED], *more]))] if names else []
     left_out = [part for part in state.plan.get("left_out", []) if _bare(part) not in _NOTHING]
@@ -75,14 +77,14 @@ def _bare(text: str) -> str:
     return text.strip(" .-–—").casefold()  # noqa: RUF001 - dashes on purpose
 
 
-def told(step: FlowStep) -> str:
+def describe_undone(step: FlowStep) -> str:
     """A step that did not complete, with the reason in its own words."""
-    how = say(_ENDS.get(step["status"], "step_not_done"), step=_called(step))
+    how = say(_ENDS.get(step["status"], "step_not_done"), step=_name_step(step))
     why = step.get("feedback")
     return say("problem_at", place=how, problem=why) if why else how
 
 
-def _called(step: FlowStep) -> str:
+def _name_step(step: FlowStep) -> str:
     """A step by its id and what it is for."""
     about = step.get("description") or step.get("tool")
     return f"{step['id']} ({about})" if about else step["id"]

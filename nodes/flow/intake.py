@@ -10,7 +10,7 @@ from langgraph.types import Overwrite
 from ...flow.execution_plan import ExecutionPlan
 from ...models.reading import read_object, read_text
 from ...state.context import Context
-from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, Given, reopened
+from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, Given, reopen_items
 from ...text.canonical import storable_json
 from ...turn.begin import (
     Work,
@@ -21,7 +21,7 @@ from ...turn.begin import (
 )
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .run_flow import by_tools, folded, wishes_of
+from .flow_pass import by_tools, fold_ends, wishes_of
 
 
 async def flow_intake(
@@ -29,17 +29,17 @@ async def flow_intake(
 ) -> FlowUpdate:
     """Begin the turn; `plan` is followed where none came with the input."""
     scope = await scope_of(state, runtime, parts)
-    update: FlowUpdate = await begin_turn(scope, state, _adopted, parts.missing)
+    update: FlowUpdate = await begin_turn(scope, state, _adopt_steps, parts.missing)
     if not update.get("halt"):
-        update |= _handed_in(state, plan)
+        update |= _take_handed_in(state, plan)
         update["found"] = await parts.likely(scope, state, update)
     return update
 
 
-async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
+async def _adopt_steps(scope: RunScope, state: FlowState) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
     done, again = Work(state.todos, state.evidence), same_request(state)
-    before = await taken_up(scope, state, done, folded(state.cut_off, state.todos))
+    before = await taken_up(scope, state, done, fold_ends(state.cut_off, state.todos))
     evidence = state.evidence if before is None else before.evidence
     messages = asked_and_answered(state, evidence)
     if before is None:
@@ -53,21 +53,21 @@ async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
     return changed | FlowUpdate(
         messages=messages,
         plan={key: value for key, value in state.plan.items() if key not in gone},
-        todos=Overwrite([_reopened(step) for step in steps]),
+        todos=Overwrite([_reopen(step) for step in steps]),
         evidence=Overwrite(before.evidence),
         improvements=improvements if again else [],
     )
 
 
-def _reopened(step: FlowStep) -> FlowStep:
+def _reopen(step: FlowStep) -> FlowStep:
     """A step that is not finished may be planned again; why it is not stays with it."""
     if step["status"] == "completed":
         return step
-    items = reopened(step.get("items") or [])
+    items = reopen_items(step.get("items") or [])
     return {**step, "status": "pending", "denied": "", "failure": "", "items": items}
 
 
-def _handed_in(state: FlowState, built_in: dict[str, Any] | None) -> FlowUpdate:
+def _take_handed_in(state: FlowState, built_in: dict[str, Any] | None) -> FlowUpdate:
     """The plan to begin with, as a draft that is checked; nothing where a model is to plan.
 
     What came with a request holds as long as that goes on, also where it is resumed.

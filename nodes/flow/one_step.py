@@ -1,89 +1,53 @@
-"""One step of a plan in one pass: its references, its call, its check, its repetitions."""
+"""One call of a plan in one pass: its references, its check, its repetitions.
+
+It is the call of a step, or of one item of a step with `forEach`: both are run by `StepRun`.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NotRequired, cast
+from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage
 from langgraph.errors import GraphBubbleUp
-from typing_extensions import TypedDict
 
 from ...calls.call_records import CallRecord, as_evidence
 from ...calls.commands import wanted
 from ...calls.gate import deadline_of, open_calls
 from ...calls.path import run_calls
 from ...calls.results import without_advice
-from ...calls.step_results import StepResults
-from ...flow.expectations import Expectation, unexpected
 from ...flow.references import MissingValue, meaning_of, references_in, resolve
 from ...models.ask_for_step import ask_for_step
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by
 from ...state.errors import LoopwrightError
-from ...state.flow import Failure, FlowState, FlowStep
+from ...state.flow import Failure, FlowStep
 from ...state.outcome import Spend, add_spend
-from ...text.canonical import shortened
 from ...text.secrets import is_masked
 from ...text.told import say
-from ...tools.catalog import Catalog, CatalogTool
+from ...tools.catalog import CatalogTool
 from ...tools.python_tools import BUILT_IN, LLM_CALL, asking
-from ...turn.scope import RunScope
-from ..parts import Parts
+from .flow_pass import FlowPass, StepEnd, fail_with
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
 _SHOWN: Final = 2_000
-_LEAST_SHOWN: Final = 300
-_MAY_BE_LONG: Final = frozenset({"value", "stored"})
-_LONG_CHECK: Final = 500  # characters of it as text
 # Failures that another try may mend.
 _PASSING: Final = frozenset({"tool_error", "timeout", "unexpected_result", "uncertain"})
 
 
-class StepEnd(TypedDict):
-    """What one pass did for a step.
-
-    `step` holds its id, its status and what changed; it stays `pending` where a question waits for
-    a human (`waiting`), or where it, or one of its items, could not begin. `stopped` says why a
-    hook wants the run to end here, where one does; `took_all` names the spare writes whose results
-    it has (one that an older release saved says `took`, a name). `wishes` is what its tool wants
-    changed in the graph's state.
-    """
-
-    step: FlowStep
-    evidence: list[Evidence]
-    waiting: list[Any]
-    spend: Spend
-    warnings: list[str]
-    stopped: NotRequired[str]
-    took: NotRequired[str]
-    took_all: NotRequired[list[str]]
-    wishes: NotRequired[list[dict[str, Any]]]
-
-
-@dataclass(kw_only=True)
-class FlowScope:
-    """What the steps of a pass work with."""
-
-    state: FlowState
-    parts: Parts
-    scope: RunScope
-    catalog: Catalog
-    results: StepResults
-    made: Mapping[str, FlowStep]
-    """The spare writes of earlier plans, by their call."""
-
-
 @dataclass(kw_only=True)
 class StepRun:
-    """Takes one step to its end, or to the question it must wait for."""
+    """Takes one task to its end, or to the question it must wait for."""
 
     step: FlowStep
-    flow: FlowScope
-    approved: Mapping[str, Any] | None = None
-    """The call that a human has decided on."""
-    begun: dict[str, Any] | None = None
-    """The arguments that its write was sent with, in a run that was cut off."""
+    """The step; of an item the step as its call alone would be."""
+    flow: FlowPass
+    arguments: dict[str, Any] | None = None
+    """Of an item: those of its call, with what the item gives."""
+    twin: bool = False
+    """An item before it is the same: the answer to that one is none to this."""
+    approved: Mapping[str, Any] | None = field(init=False)
+    begun: dict[str, Any] | None = field(init=False)
     records: list[CallRecord] = field(default_factory=list)
     spend: Spend = field(default_factory=Spend)
     """What models used that the step asked."""
@@ -93,13 +57,18 @@ class StepRun:
     stopped: str = ""
     """Why a hook wants the run to end with this step."""
 
+    def __post_init__(self) -> None:
+        """Look up what was decided on for it, and what was sent before a crash."""
+        self.approved = self.flow.approved.get(self.step["id"])
+        self.begun = self.flow.begun.get(self.step["id"])
+
     @property
     def is_new(self) -> bool:
         """Whether its call is still to be made from what other steps gave."""
         return self.approved is None and self.begun is None
 
     async def run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
-        """Make the step's call, again while it fails and may be repeated.
+        """Make the call, again while it fails and may be repeated.
 
         Args:
             inputs: The finished steps it refers to, by id.
@@ -116,15 +85,17 @@ class StepRun:
         except (GraphBubbleUp, LoopwrightError):
             raise
         except Exception as error:  # noqa: BLE001 - a step that breaks must not break its siblings
-            end = failed("execution_error", f"{type(error).__name__}: {error}")
+            end = fail_with("execution_error", f"{type(error).__name__}: {error}")
             last = self.records[-1] if self.records else None
             if last is not None and last["status"] == "success":
-                end = self._once(end, await self.flow.results.unread(last))
+                end = self._with_evidence(
+                    self.flow.keep_if_made(self.step, end, await self.flow.results.unread(last))
+                )
             return self._ended(end)
 
     def lacking(self, why: str) -> StepEnd:
         """The end of a step that lacks what it would be made from."""
-        return self._ended(failed("missing_input", why))
+        return self._ended(fail_with("missing_input", why))
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = await self._filled(inputs) if self.is_new else self.begun or {}
@@ -135,7 +106,7 @@ class StepRun:
             calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
             if stopped := stopped_by(calls):
                 self.stopped = stopped
-                return self._ended(failed("refused", stopped, denied="denied"))
+                return self._ended(fail_with("refused", stopped, denied="denied"))
             done = await run_calls(
                 self.flow.scope, self.flow.parts.toolbox, calls,
                 decisions=self.flow.state.decisions, plain=True,
@@ -144,8 +115,8 @@ class StepRun:
                 return self._end(FlowStep(status="pending"), waiting=done.waiting)
             self.records += done.records
             changed = await self._read(done.records[0], calls[0])
-            again = may_pass(changed) and not self.stopped and self._repeatable
-            if attempt >= most or not again:
+            repeatable = self._tool is not None and self._tool.resendable
+            if attempt >= most or self.stopped or not (may_pass(changed) and repeatable):
                 return self._ended(changed)
             if self.approved:  # it was good for one call
                 self.approved, arguments = None, await self._filled(inputs)
@@ -153,15 +124,18 @@ class StepRun:
             attempt += 1
 
     async def _filled(self, inputs: Mapping[str, FlowStep]) -> dict[str, Any]:
+        if self.arguments is not None:
+            return self.arguments
         named = {reference.root for reference in references_in(self.step["arguments"])}
-        values = {i: await self.flow.results.data(inputs[i]) for i in inputs if i in named}
-        variables = self.flow.state.plan.get("global_variables", {})
-        return filled(self.step, values, variables)
+        values = await self.flow.values_of(inputs, named)
+        return fill_arguments(self.step, values, self.flow.variables)
 
     async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
         round_ = self.step["rounds"] + len(self.records) + 1
-        about_it = {"description": self.step["description"], "tool": self.step["tool"]}
-        self._tell("prompt_flow_step_start", **about_it, attempt=self._attempts() + 1)
+        if not self._is_item:  # the step tells of its items
+            about_it = {"description": self.step["description"], "tool": self.step["tool"]}
+            attempt = self._attempts() + 1
+            self.flow.tell("prompt_flow_step_start", self.step["id"], **about_it, attempt=attempt)
         call = {"name": self.step["tool"], "args": arguments, "id": None}
         calls: list[Any] = [*await open_calls(
             replace(self.flow.scope, path=self.step["id"]), self.flow.parts.toolbox,
@@ -169,7 +143,7 @@ class StepRun:
             names=self.flow.state.plan.get("revision", ""), before=self.step["claims"],
         )]  # fmt: skip
         # Whoever repeats a step wants to know how things are now, not how they were.
-        about: dict[str, Any] = {"again": True} if round_ > 1 else {}
+        about: dict[str, Any] = {"again": True} if round_ > 1 or self.twin else {}
         if self.step.get("timeout"):
             about["deadline"] = self.step["timeout"]
         if tries:
@@ -182,21 +156,23 @@ class StepRun:
         """What came of a call, and whether its result is what the plan expects."""
         self.stopped = stopped_after([record["message"]])
         if self.refused:
-            return failed("refused", self.refused, denied="denied")
+            return fail_with("refused", self.refused, denied="denied")
         if record["status"] != "success":
             tool, scope = self._tool, self.flow.scope
             limit = None if tool is None else deadline_of(call, tool, scope.context)
             return failed_call(record, call, limit=limit, spent=scope.budget.exhausted is not None)
-        data, kept = await self.flow.results.of(record)
-        if wrong := await judged(self.step.get("expect"), data, kept["shape"]):
-            return self._once(failed("unexpected_result", wrong), kept)
-        return completed(kept) | FlowStep(evidence=[record["id"]])
+        return self._with_evidence(
+            await self.flow.judge(self.step, *await self.flow.results.of(record))
+        )
 
-    def _once(self, end: FlowStep, kept: FlowStep) -> FlowStep:
-        """A failure with what the call gave, where it has changed the world: not to be repeated."""
-        if self._repeatable:
-            return end
-        return made_once(end, kept) | FlowStep(evidence=[self.records[-1]["id"]])
+    def _with_evidence(self, end: FlowStep) -> FlowStep:
+        """An end, with the last call as its evidence where it has the result of that."""
+        evidence = FlowStep(evidence=[self.records[-1]["id"]])
+        return end | evidence if end.get("shape") else end
+
+    @property
+    def _is_item(self) -> bool:
+        return self.arguments is not None
 
     @property
     def _tool(self) -> CatalogTool | None:
@@ -207,23 +183,20 @@ class StepRun:
         """Whether it only reads; asking a model is none, and is repeated on its own."""
         return self._tool is not None and self._tool.read_only and self._tool.tool is not BUILT_IN
 
-    @property
-    def _repeatable(self) -> bool:
-        return self._tool is not None and self._tool.resendable
-
     def _attempts(self) -> int:
-        earlier = self.took["attempts"] if self.took else self.step["attempts"]
+        earlier = self._took["attempts"] if self._took else self.step["attempts"]
         return earlier + sum(record["counts"] for record in self.records)
 
     @property
-    def took(self) -> FlowStep | None:
+    def _took(self) -> FlowStep | None:
         """The spare write whose result the step has."""
         source = self.records[-1].get("reused_from", "") if self.records else ""
         return self.flow.made.get(source) if self.step["changes"] else None
 
     def _ended(self, changed: FlowStep) -> StepEnd:
         end = self._end(changed)
-        self._tell("prompt_flow_step_result", **told_of(end["step"]))
+        if not self._is_item:
+            self.flow.tell_end(end["step"])
         return end
 
     def _end(self, changed: FlowStep, waiting: Sequence[Any] = ()) -> StepEnd:
@@ -241,16 +214,13 @@ class StepRun:
             spend=add_spend(self.spend, Spend(tool_calls=calls, seconds=used)),
             warnings=self.warnings,
         )
-        if self.took:
-            end["took_all"] = [self.took["id"]]
+        if self._took:
+            end["took_all"] = [self._took["id"]]
         if self.stopped:
             end["stopped"] = self.stopped
         if wishes := wanted(self.records):
             end["wishes"] = wishes
         return end
-
-    def _tell(self, kind: str, **about: object) -> None:
-        self.flow.scope.emit({"type": kind, "step_id": self.step["id"], **about})
 
     async def _ask_model(self, prompt: str, schema: Mapping[str, Any]) -> Any:
         """Answer an `llm_call`, out of the run's own budget."""
@@ -262,7 +232,7 @@ class StepRun:
         return asked.value
 
 
-def filled(
+def fill_arguments(
     step: FlowStep, values: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The arguments of a step with what its references stand for.
@@ -276,52 +246,6 @@ def filled(
             if is_masked(meaning_of(reference, values, variables)):
                 raise MissingValue(say("masked_value", reference=reference))
     return given
-
-
-async def judged(expect: Expectation, data: Any, shape: str) -> str:
-    """What about a result is not as expected; '' where all of it is."""
-    # A check of many rows takes seconds, and so does one with many cases.
-    if expect and (shape in _MAY_BE_LONG or len(str(expect)) > _LONG_CHECK):
-        return await asyncio.to_thread(unexpected, data, expect)
-    return unexpected(data, expect)
-
-
-def without_call(step: FlowStep) -> StepEnd:
-    """The end of a step, or an item, of which nothing was called in this pass."""
-    return StepEnd(step=step, evidence=[], waiting=[], spend=Spend(), warnings=[])
-
-
-def held(name: str) -> StepEnd:
-    """The end of one that could not begin."""
-    return without_call(FlowStep(id=name, status="pending"))
-
-
-def failed(failure: Failure, why: str, *, denied: str = "") -> FlowStep:
-    """A failure; `denied` says why nobody lets the call run: another plan could not change it."""
-    return FlowStep(status="failed", failure=failure, feedback=why, denied=denied)
-
-
-def completed(kept: FlowStep) -> FlowStep:
-    """A step that is completed, with its result."""
-    return FlowStep(status="completed", feedback="", failure="", denied="") | kept
-
-
-def made_once(end: FlowStep, kept: FlowStep) -> FlowStep:
-    """A failure with what was written all the same: the call is not to be made again."""
-    shown = shortened(kept["result"], _LEAST_SHOWN)
-    return end | kept | FlowStep(feedback=say("made_once", why=end["feedback"], result=shown))
-
-
-def told_of(step: FlowStep) -> dict[str, Any]:
-    """How a step ended, as the event of its end tells."""
-    success = step["status"] == "completed"
-    return {
-        "success": success,
-        "status": step["status"],
-        "output": (step["result"] if success else step["feedback"])[:_SHOWN],
-        "seconds": step["seconds"],
-        "attempts": step["attempts"],
-    }
 
 
 def may_pass(failed: FlowStep) -> bool:
@@ -343,7 +267,7 @@ def failed_call(
     why = without_advice(record["result"])
     if record["status"] == "cancelled":
         doubt = record["reason"] in (UNCERTAIN, GAVE_UP)
-        return failed("uncertain" if doubt else "refused", why, denied=record["reason"])
+        return fail_with("uncertain" if doubt else "refused", why, denied=record["reason"])
     failure: Failure = "timeout" if limit and record["seconds"] >= limit else "tool_error"
     if limit is None:
         failure = "tool_not_found"
@@ -353,7 +277,7 @@ def failed_call(
         failure = "uncertain"
     elif not record["ran"]:
         failure = "budget" if spent else "tool_error"
-    return failed(failure, why)
+    return fail_with(failure, why)
 
 
 def _as_evidence(record: CallRecord) -> Evidence:

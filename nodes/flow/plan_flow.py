@@ -20,10 +20,9 @@ from ...text.canonical import shortened, storable, storable_json
 from ...text.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
-from ...turn.scope import scope_of
+from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .early_reads import EarlyReads
-from .run_flow import by_tools
 
 _LONGEST_QUOTE: Final = 40_000
 
@@ -38,7 +37,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
     data = {
-        "tools": capabilities(catalog, _shown_at_once(state)),
+        "tools": capabilities(catalog, _names_shown_at_once(state)),
         "more_tools": _more(catalog),
         "limits": {"steps": scope.context.max_steps},
         "conversation": state.conversation,
@@ -50,19 +49,39 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
         "improvements": state.improvements,
     }
     opening = scope.opening("flow_planner", data, state.attachments)
-    async with EarlyReads(scope, parts, catalog, state) as early:
-        answer = await ask(
-            scope, parts.models, "flow_planner", [*opening, *_repairs(state.drafts, catalog)],
-            contract=ExecutionPlan, most_asks=1, heard=early.hear,
-        )  # fmt: skip
-    spend, warnings = add_spend(answer.spend, early.spend), [*catalog.warnings, *scope.notes]
-    update = FlowUpdate(spend=scope.used(spend), warnings=warnings, evidence=early.evidence)
-    update |= by_tools(state, early.wishes)
+    messages = [*opening, *_repairs(state.drafts, catalog)]
+    answer, early = await _ask_planner(scope, parts, catalog, state, messages)
+    spend = add_spend(answer.spend, early.spend) if early else answer.spend
+    update = early.update_of(state) if early else FlowUpdate()
+    update |= FlowUpdate(spend=scope.used(spend), warnings=[*catalog.warnings, *scope.notes])
     if answer.refused:
         update |= FlowUpdate(halt=limit_reason(answer.refused), unmet=answer.problems[-1:])
     else:
         update["drafts"] = [*state.drafts, _draft(answer)]
     return update
+
+
+async def _ask_planner(
+    scope: RunScope, parts: Parts, catalog: Catalog, state: FlowState, messages: list[BaseMessage]
+) -> tuple[Answer[ExecutionPlan], EarlyReads | None]:
+    """The answer, and what was read while it was written, where somebody could listen."""
+    early: EarlyReads | None = None
+
+    def hear(text: str) -> None:
+        nonlocal early
+        early = early or EarlyReads(scope, parts, catalog, state)
+        early.hear(text)
+
+    answer: Answer[ExecutionPlan] | None = None
+    try:
+        answer = await ask(
+            scope, parts.models, "flow_planner", messages,
+            contract=ExecutionPlan, most_asks=1, heard=hear,
+        )  # fmt: skip
+    finally:
+        if early:
+            await early.rest(cancelled=answer is None)
+    return answer, early
 
 
 def _more(catalog: Catalog) -> str:
@@ -71,7 +90,7 @@ def _more(catalog: Catalog) -> str:
     return "\n\n".join(filter(None, [skills, catalog.shelf.listed("tools_listed_for_plan")]))
 
 
-def _shown_at_once(state: FlowState) -> list[str]:
+def _names_shown_at_once(state: FlowState) -> list[str]:
     """Of many tools those described first; drafts bring others, behind what was said by then."""
     later = {name for draft in state.drafts for name in draft.get("tools", ())}
     return [name for name in state.found if name not in later]

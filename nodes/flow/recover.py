@@ -9,7 +9,15 @@ from langgraph.runtime import Runtime
 from ...flow.execution_plan import RecoveryDecision
 from ...models.ask import Answer, ask
 from ...state.context import Context
-from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, Strategy, failed_steps, reopened
+from ...state.flow import (
+    Cause,
+    FlowState,
+    FlowStep,
+    FlowUpdate,
+    Strategy,
+    failed_steps,
+    reopen_items,
+)
 from ...state.outcome import Reason, Spend
 from ...stream.shown import phase_ended
 from ...text.canonical import hash_of
@@ -19,7 +27,7 @@ from ...turn.budget import limit_reason
 from ...turn.end import denial
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .finish import told
+from .finish import describe_undone
 from .plan_flow import steps_view
 
 SAME_FAILURE: Final = "The same call failed in the same way before, so no other try is made."
@@ -61,8 +69,10 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     elif sent:
         decision = _Decision(next(iter(left)), say("not_made_again", steps=", ".join(sent)))
     else:
-        decision = await _asked(scope, state, causes, left, parts)
-    update = _ended(state, failed, decision) if decision.halt else _goes_on(state, causes, decision)
+        decision = await _ask_model(scope, state, causes, left, parts)
+    update = (
+        _end_turn(state, failed, decision) if decision.halt else _go_on(state, causes, decision)
+    )
     update |= FlowUpdate(
         strategy=decision.strategy,
         # Another try changes nothing of the plan, so it uses up no chance of another plan.
@@ -97,7 +107,7 @@ def _key_of(cause: Cause) -> str:
     return hash_of([cause["tool"], cause["arguments"], cause["failure"], cause["error"]])
 
 
-async def _asked(
+async def _ask_model(
     scope: RunScope, state: FlowState, causes: Sequence[Cause], left: Mapping[Strategy, int],
     parts: Parts,
 ) -> _Decision:  # fmt: skip
@@ -138,23 +148,23 @@ def _problems(decision: RecoveryDecision, left: Mapping[Strategy, int]) -> list[
     return [say("strategy_not_left", strategy=decision.strategy, left=allowed)]
 
 
-def _ended(state: FlowState, failed: Sequence[FlowStep], decision: _Decision) -> FlowUpdate:
+def _end_turn(state: FlowState, failed: Sequence[FlowStep], decision: _Decision) -> FlowUpdate:
     """End the turn: what is not done are the failures in their own words, then why it ends."""
     # Says so where the failure came in spite of another plan.
     replanned_for = ", ".join(dict.fromkeys(cause["step"] for cause in state.causes))
     before = f"After replanning from {replanned_for}: " if replanned_for else ""
     why = say("given_up", why=decision.why) if decision.halt == "ERROR" else decision.why
-    unmet = [*state.unmet, *(f"{before}{told(step)}" for step in failed), why]
+    unmet = [*state.unmet, *(f"{before}{describe_undone(step)}" for step in failed), why]
     return FlowUpdate(halt=decision.halt, unmet=list(dict.fromkeys(unmet)))
 
 
-def _goes_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> FlowUpdate:
+def _go_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> FlowUpdate:
     """Run the failed steps again, or have another plan made that is told what failed and why."""
     taken = state.recoveries.get(decision.strategy, 0) + 1
     update = FlowUpdate(recoveries={**state.recoveries, decision.strategy: taken})
     if decision.strategy == _RETRY:
         steps = {step["id"]: step for step in state.todos}
-        again = [_opened(steps[cause["step"]]) for cause in causes]
+        again = [_reopen(steps[cause["step"]]) for cause in causes]
         return update | FlowUpdate(todos=again)
     known = [*state.causes, *(cause for cause in causes if cause not in state.causes)]
     update |= FlowUpdate(causes=known[-_MOST_CAUSES:], drafts=[])
@@ -165,9 +175,9 @@ def _goes_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> 
     return update
 
 
-def _opened(step: FlowStep) -> FlowStep:
+def _reopen(step: FlowStep) -> FlowStep:
     """A step that is tried again; its items are if they are not done, or not what was expected."""
-    items = reopened(step.get("items") or [], anew=step.get("failure") == "unexpected_result")
+    items = reopen_items(step.get("items") or [], anew=step.get("failure") == "unexpected_result")
     return FlowStep(id=step["id"], status="pending", failure="", shape="", items=items)
 
 

@@ -19,7 +19,7 @@ from ...stream.shown import phase_ended
 from ...turn.scope import scope_of, speak
 from ...turn.telling import answered
 from ..parts import Parts
-from .check_flow import adopted, flaws_of, flow_in_words
+from .check_flow import adopt_plan, flaws_of, flow_in_words
 
 
 async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -28,18 +28,18 @@ async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     An edit that cannot run is asked about again, with all that is wrong with it.
     """
     changed = difference(state.reviewed, state.todos) if state.reviewed else []
-    shown, text = _shown(state, changed), _as_text(state, changed)
+    shown, text = _question_fields(state, changed), _as_text(state, changed)
     answer = interrupt(question("review_flow", shown, text), response_schema=Answer)
     speak(runtime, parts)
     answered(answer.type)
     match answer.type:
         case "approve":
-            update = _seen(state.todos)
+            update = _go_on_with(state.todos)
         case "reject" | "respond":
             wishes = [*state.improvements, answer.wish]
-            update = _seen(state.todos) | FlowUpdate(planning="again", improvements=wishes)
+            update = _go_on_with(state.todos) | FlowUpdate(planning="again", improvements=wishes)
         case "edit":
-            update = await _edited(answer.edited("steps"), state, runtime, parts)
+            update = await _take_edit(answer.edited("steps"), state, runtime, parts)
         case _:
             assert_never(answer.type)
     plan = update.get("todos")
@@ -49,14 +49,14 @@ async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     return update
 
 
-def _seen(steps: Sequence[FlowStep]) -> FlowUpdate:
+def _go_on_with(steps: Sequence[FlowStep]) -> FlowUpdate:
     """Go on with a plan that was shown; its results can be long, and are kept with its steps."""
     bare = FlowStep(result="", value=None, stored="", evidence=[])
     shown: list[FlowStep] = [{**step, **bare} for step in steps]
     return FlowUpdate(planning="ready", objection=[], reviewed=shown)
 
 
-async def _edited(
+async def _take_edit(
     args: dict[str, Any], state: FlowState, runtime: Runtime[Context], parts: Parts
 ) -> FlowUpdate:
     """Take an edited plan if it is sound; else put the question again.
@@ -75,9 +75,9 @@ async def _edited(
         under = {"message_id": str(state.messages[-1].id)}  # no message stands for this answer
         scope.emit(asks("review_flow", flow_in_words(state.todos)) | under)
         return FlowUpdate(planning="review", objection=problems)
-    steps, update = adopted(plan, state, catalog)
+    steps, update = adopt_plan(plan, state, catalog)
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
-    return update | _seen(steps)
+    return update | _go_on_with(steps)
 
 
 def as_planned(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ def as_planned(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
     ]
 
 
-def _shown(state: FlowState, changed: Sequence[str]) -> dict[str, Any]:
+def _question_fields(state: FlowState, changed: Sequence[str]) -> dict[str, Any]:
     """The plan as fields of the question; what is done cannot be edited, so it stands apart."""
     shown = {
         "goal": state.plan.get("goal") or state.request,

@@ -1,8 +1,7 @@
 """Run flow: every step of the plan is called as soon as what it waits for is done."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -11,16 +10,20 @@ from langgraph.types import Interrupt
 
 from ...calls.approval import Decisions, next_step, question, still_open, undecided
 from ...calls.call_records import PendingCall
-from ...calls.commands import messages_of, values_of
-from ...calls.step_results import StepResults
-from ...flow.carry import call_name
-from ...flow.expectations import Malformed
-from ...flow.order import in_plan_order
+from ...flow.conditions import Malformed, decide, reads_of
+from ...flow.order import needs_of, order_of_pass
 from ...flow.references import MissingValue
-from ...flow.when import decide, needs_of, reads_of
-from ...state.calls import index_of, item_task, step_of
+from ...state.calls import index_of, step_of
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps, is_done, spared
+from ...state.flow import (
+    FlowState,
+    FlowStep,
+    FlowUpdate,
+    call_name,
+    failed_steps,
+    is_spared,
+    items_of,
+)
 from ...state.outcome import Spend
 from ...state.plan import Task, merge_tasks
 from ...store.journal.port import Row
@@ -32,8 +35,18 @@ from ...turn.schedule import run_ready, used_by
 from ...turn.scope import RunScope, scope_of
 from ...turn.telling import show_questions
 from ..parts import Parts
-from .every_item import EachRun, all_used, item_after
-from .one_step import FlowScope, StepEnd, StepRun, held, told_of, without_call
+from .every_item import EachRun
+from .flow_pass import (
+    FlowPass,
+    StepEnd,
+    StepResults,
+    by_tools,
+    end_without_call,
+    fold_ends,
+    hold_back,
+    wishes_of,
+)
+from .one_step import StepRun
 
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -43,17 +56,17 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     run = await flow_run_of(scope, state, parts, open_=open_)
     order, waits = order_of_pass(state.todos, waiting={call["task"] for call in open_})
     ended = await run_ready(
-        scope, runtime, order, waits, run.start, ended=run.recall, asked=run.shows
+        scope, runtime, order, waits, run.start, ended=run.recall, asked=run.show_asked
     )
     places = {step["id"]: place for place, step in enumerate(state.todos)}
     waiting: list[Any] = [*open_, *(call for end in ended for call in end["waiting"])]
-    update = folded(ended, state.todos) | by_tools(state, wishes_of(ended))
+    update = fold_ends(ended, state.todos) | by_tools(state, wishes_of(ended))
     update |= still_open(state, sorted(waiting, key=lambda call: _place(call, places)))
-    update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `folded`
+    update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `fold_ends`
     update["spend"] = used_by(scope, ended)
-    update |= _halted(scope, state, ended)
-    told = [*run.told(ended), *update["messages"], *_question(state, update)]
-    update["messages"] = news(state, told)
+    update |= _halt(scope, state, ended)
+    shown = [*run.answers_in(ended), *update["messages"], *_question(state, update)]
+    update["messages"] = news(state, shown)
     return update
 
 
@@ -80,53 +93,7 @@ def _place(call: Mapping[str, Any], places: Mapping[str, int]) -> tuple[int, int
     return places[step_of(call["task"])], index_of(call["task"]) or 0
 
 
-def folded(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> FlowUpdate:
-    """What the ends of a pass change in the run: steps, evidence and warnings.
-
-    Ends of items count where a crash came before that of their step.
-    """
-    took = {one for end in ends for one in (end.get("took", ""), *end.get("took_all", []))}
-    evidence = [record for end in ends for record in end["evidence"]]
-    # Every call is told by the step that has its result now: two would make it two writes.
-    used = (s["id"] for s in steps if s["spare"] and s.get("items") and all_used(s, evidence))
-    return FlowUpdate(
-        todos=[
-            *(end["step"] for end in ends if index_of(end["step"]["id"]) is None),
-            *_with_items(ends, steps),
-            *(FlowStep(id=name, gone=True) for name in dict.fromkeys([*took, *used]) if name),
-        ],
-        evidence=evidence,
-        warnings=[text for end in ends for text in end["warnings"]],
-    )
-
-
-def wishes_of(ends: Sequence[StepEnd]) -> list[dict[str, Any]]:
-    """What the tools of these calls want changed besides."""
-    return [wish for end in ends for wish in end.get("wishes", [])]
-
-
-def by_tools(state: FlowState, wishes: Sequence[Mapping[str, Any]]) -> FlowUpdate:
-    """What tools want changed besides; their messages follow the conversation."""
-    added = messages_of(wishes, state.turn_id, state.messages)
-    return FlowUpdate(messages=added) | cast("FlowUpdate", values_of(wishes))
-
-
-def _with_items(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> list[FlowStep]:
-    """The steps of which only items ended, with these."""
-    whole = {end["step"]["id"] for end in ends}
-    known = {step["id"]: [*(step.get("items") or [])] for step in steps}
-    found: dict[str, list[FlowStep]] = {}
-    for end in ends:
-        name, place = step_of(end["step"]["id"]), index_of(end["step"]["id"])
-        if place is None or name in whole or name not in known:
-            continue
-        items = found.setdefault(name, known[name])
-        items += [FlowStep(status="pending") for _ in range(len(items), place + 1)]
-        items[place] = item_after(items[place], end["step"])
-    return [FlowStep(id=name, items=items) for name, items in found.items()]
-
-
-def _halted(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> FlowUpdate:
+def _halt(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> FlowUpdate:
     """End the run where a hook wants it to end, or a limit keeps steps from running."""
     stops = dict.fromkeys(end["stopped"] for end in ended if end.get("stopped"))
     if stops:
@@ -137,75 +104,9 @@ def _halted(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> Flow
     return FlowUpdate(halt=limit_reason(spent))
 
 
-def order_of_pass(
-    steps: Sequence[FlowStep], *, waiting: Collection[str]
-) -> tuple[list[str], dict[str, list[str]]]:
-    """The open steps that a pass can begin, dependencies first, and what each of them waits for.
-
-    A step waits for its dependencies; one that may change the world also for the one before it in
-    the plan that may, so that the world ends the same however long the steps take. Where not all
-    can run at once, those with the longest chain of steps behind them come first ("highest level
-    first", Hu 1961), else the plan's order stands.
-
-    Args:
-        steps: The whole plan.
-        waiting: Ids of steps with a question that a human must answer first; what is behind them
-            cannot begin either.
-
-    Returns:
-        Step ids, and step id to the ids it waits for.
-    """
-    waits: dict[str, list[str]] = {}
-    shut = set(waiting)
-    before = ""
-    # The whole plan, not what is left of it: else a pass later on would order the writes otherwise.
-    for step in (step for step in in_plan_order(steps) if step["status"] == "pending"):
-        name = step["id"]
-        needed = list(step.get("depends_on") or [])
-        if step["changes"]:
-            needed += [before] if before and before not in needed else []
-            before = name
-        if name in shut or not shut.isdisjoint(needed):
-            shut.add(name)
-        else:
-            waits[name] = [other for other in needed if other in waits]
-    behind = dict.fromkeys(waits, 0)  # steps in the longest chain that waits for each
-    for name in reversed(waits):
-        for other in waits[name]:
-            behind[other] = max(behind[other], behind[name] + 1)
-    return sorted(waits, key=lambda name: -behind[name]), waits
-
-
 @dataclass(kw_only=True)
-class FlowRun(FlowScope):
+class FlowRun(FlowPass):
     """Runs single steps of one pass."""
-
-    approved: Mapping[str, PendingCall]
-    """By task: the calls that a human has decided on. A task is a step, or an item of one."""
-    asked: Collection[str]
-    """Tasks with a question that is still to be answered."""
-    begun: Mapping[str, dict[str, Any]]
-    """By task: the arguments its write was sent with, in a run that was cut off."""
-    broken: bool = field(init=False)
-    """A step that the goal needs has failed: nothing more that may change the world is begun."""
-    stopped: bool = False
-    """A hook wants the run to end: nothing more is begun."""
-    steps: Mapping[str, FlowStep] = field(init=False)
-    heard: set[str] = field(default_factory=set)
-    """Steps that ended in this process, and told so."""
-
-    def __post_init__(self) -> None:
-        """Note how things stand before the pass."""
-        self.steps = {step["id"]: step for step in self.state.todos}
-        self.broken = bool(failed_steps(self.state.todos))
-
-    def hear(self, end: StepEnd) -> None:
-        """Take note of how a step ended, in this process or before a crash."""
-        step = end["step"]
-        self.heard.add(step["id"])
-        self.scope.budget.recall(step["id"], end["spend"])
-        self.stopped |= bool(end.get("stopped"))
-        self.broken |= step["status"] == "failed" and not self.steps[step["id"]]["optional"]
 
     def recall(self, end: StepEnd) -> None:
         """The same of a step that was left out, or ended in a process that is gone: it is told."""
@@ -215,31 +116,24 @@ class FlowRun(FlowScope):
         for event in (event for record in end["evidence"] for event in call_ended(record)):
             self.scope.emit(event)
         if end["step"]["status"] != "pending":
-            step: FlowStep = {**self.steps[end["step"]["id"]], **end["step"]}
-            items = step.get("items") or []
-            done = {"items": len(items), "done": sum(map(is_done, items))} if items else {}
-            told = {"step_id": step["id"], **told_of(step), **done}
-            self.scope.emit({"type": "prompt_flow_step_result", **told})
+            self.tell_end(end["step"])
 
-    def told(self, ends: Sequence[StepEnd]) -> list[AnyMessage]:
+    def answers_in(self, ends: Sequence[StepEnd]) -> list[AnyMessage]:
         """The answers to calls that were asked about."""
         return [*answers_from(self.state, [r for end in ends for r in end["evidence"]])]
 
-    async def shows(self, questions: Sequence[Interrupt], ends: Sequence[StepEnd]) -> None:
+    async def show_asked(self, questions: Sequence[Interrupt], ends: Sequence[StepEnd]) -> None:
         """Show what tools ask for themselves, and before it what ended."""
-        await show_questions(self.state, "flow_planner", questions, self.told(ends))
+        await show_questions(self.state, "flow_planner", questions, self.answers_in(ends))
 
     async def start(self, name: str, waited_for: dict[str, StepEnd]) -> StepEnd:
         """Run one step, unless what stands before it keeps it from running."""
         self.scope.budget.recall(name, Spend())
         step = self.steps[name]
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
-        needed = needs_of(step["arguments"], step.get("when"), step.get("for_each"))
-        named = [*(step["depends_on"] or []), *needed]
+        named = [*(step["depends_on"] or []), *needs_of(step)]
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
-        run = StepRun(
-            step=step, flow=self, approved=self.approved.get(name), begun=self.begun.get(name)
-        )
+        run = StepRun(step=step, flow=self)
         # What was decided on or sent already goes on, whatever stands before it by now.
         is_new = run.is_new and not self._has_begun(step)
         barred = self._barred(step, inputs, waited_for)
@@ -255,7 +149,7 @@ class FlowRun(FlowScope):
         if step.get("for_each") is None:
             end = await run.run(inputs)
         else:
-            end = await self._each(step, barred=barred is not None).run(inputs)
+            end = await EachRun(step=step, flow=self, barred=barred is not None).run(inputs)
         self.hear(end)  # now: whoever waits for its slot begins before the end is told
         return end
 
@@ -263,36 +157,18 @@ class FlowRun(FlowScope):
         """Whether something was decided on or sent for an item of the step."""
         return any(step_of(i) == step["id"] for i in (*self.approved, *self.begun))
 
-    def _each(self, step: FlowStep, *, barred: bool) -> EachRun:
-        return EachRun(
-            step=step, flow=self, approved=self.approved, begun=self.begun, asked=self.asked,
-            may_begin=lambda: not (barred or self._shut(step)), hear=partial(self._hear_item, step),
-        )  # fmt: skip
-
-    def _shut(self, step: FlowStep) -> bool:
-        """Whether no call of the step may be begun any more."""
-        broken = self.broken and step["changes"]
-        return self.stopped or self.scope.budget.exhausted is not None or broken
-
-    def _hear_item(self, step: FlowStep, end: StepEnd) -> None:
-        """Take note of how an item of a step ended."""
-        self.scope.budget.recall(end["step"]["id"], end["spend"])
-        self.stopped |= bool(end.get("stopped"))
-        self.broken |= end["step"]["status"] == "failed" and not step["optional"]
-
     def _barred(
         self, step: FlowStep, inputs: Mapping[str, FlowStep], waited_for: Mapping[str, StepEnd]
     ) -> StepEnd | None:
         """The end of a step that cannot run in this pass, or never will."""
         unreached = any(end["step"]["status"] == "pending" for end in waited_for.values())
         undone = {i: other for i, other in inputs.items() if other["status"] != "completed"}
-        if self._shut(step) or unreached or not all(map(_dispensable, undone.values())):
-            return held(step["id"])
-        needed = needs_of(step["arguments"], step.get("when"), step.get("for_each"))
-        lost = [i for i in needed if i in undone]
+        if self.is_shut(step) or unreached or not all(map(_dispensable, undone.values())):
+            return hold_back(step["id"])
+        lost = [i for i in needs_of(step) if i in undone]
         if not lost:
             return None
-        unwanted = all(spared(undone[i]) for i in lost)
+        unwanted = all(is_spared(undone[i]) for i in lost)
         kind = "unwanted_lost" if unwanted else "optional_lost"
         return self._left_out(step, say(kind, step=repr(lost[0])), unwanted=unwanted)
 
@@ -301,17 +177,16 @@ class FlowRun(FlowScope):
     ) -> tuple[bool | None, str]:
         """Whether the step is to run by its condition, None where nobody can tell; and why not."""
         when = step.get("when") or ""
-        read = {reference.root for reference in reads_of(when)}
         try:
-            values = {i: await self.results.data(inputs[i]) for i in inputs if i in read}
-            return decide(when, values, self.state.plan.get("global_variables", {}))
+            values = await self.values_of(inputs, {read.root for read in reads_of(when)})
+            return decide(when, values, self.variables)
         except (MissingValue, Malformed) as flaw:
             return None, str(flaw)
 
     def _left_out(self, step: FlowStep, why: str, *, unwanted: bool) -> StepEnd:
         """The end of a step that can no longer run, though the plan goes on."""
         skipped = FlowStep(id=step["id"], status="skipped", feedback=why, unwanted=unwanted)
-        return without_call(skipped)
+        return end_without_call(skipped)
 
 
 def _dispensable(step: FlowStep) -> bool:
@@ -349,7 +224,7 @@ async def _begun(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]
     if not writes:
         return {}
     revision = state.plan.get("revision", "")
-    calls = {one["id"]: one for step in writes for one in (step, *_items_of(step))}
+    calls = {one["id"]: one for step in writes for one in (step, *items_of(step))}
     # The names under which each call stands in the journal, if it was made.
     names: dict[str, list[str]] = {}
     for task, one in calls.items():
@@ -372,11 +247,3 @@ async def _begun(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]
     return {
         task: sent[name] for task in names.keys() - done for name in names[task] if name in sent
     }
-
-
-def _items_of(step: FlowStep) -> list[FlowStep]:
-    """The items of a step as steps of their own."""
-    return [
-        FlowStep(claims=[], rounds=0) | item | FlowStep(id=item_task(step["id"], place))
-        for place, item in enumerate(step.get("items") or [])
-    ]

@@ -24,7 +24,7 @@ from loopwright import (
 from loopwright.cli import app
 from loopwright.cli.terminal import Code, code_of
 from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
-from loopwright.flow.expectations import flawed
+from loopwright.flow.expectations import find_flaw
 from loopwright.flow.order import steps_of
 from loopwright.flow.references import MissingValue, malformed_in, resolve
 from loopwright.graphs.registry import REGISTRY
@@ -433,7 +433,7 @@ def test_a_missing_value_is_never_an_empty_text_as_the_manual_says():
 def test_the_checks_shown_are_checks():
     shown = [*re.findall(r"such as `([^`]+)`", PAGES["docs/prompt-flow.md"]), "EUR > 0"]
     assert "row_count > 0 and rows[0].name is not empty" in shown
-    assert not any(flawed(check) for check in shown)
+    assert not any(find_flaw(check) for check in shown)
 
 
 @pytest.mark.req("S2-28")

@@ -14,8 +14,7 @@ from langgraph.types import Command
 
 from loopwright import Context, build_prompt_flow
 from loopwright.flow.execution_plan import ExecutionPlan
-from loopwright.flow.order import in_plan_order, steps_of
-from loopwright.flow.when import needs_of
+from loopwright.flow.order import in_plan_order, needs_of, steps_of
 from loopwright.state.calls import step_of
 from support.flows import THREAD, decide, declared, flow, planning, said, step, steps_by_id
 
@@ -147,7 +146,7 @@ def unwanted(run, ended):
     found = set()
     for name, one in ((s["id"], s) for s in in_plan_order([*run.steps.values()])):
         how = (one["when"] or "").partition(" ")[2]
-        lost = [i for i in needs_of(one["arguments"], one["when"], one["for_each"])
+        lost = [i for i in needs_of(one)
                 if ended[i]["status"] != "completed"]  # fmt: skip
         not_so = how == "is missing" and not lost
         if ended[name]["status"] == "skipped" and (not_so or (lost and found.issuperset(lost))):

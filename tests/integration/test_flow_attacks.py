@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context
-from loopwright.nodes.flow import one_step
+from loopwright.nodes.flow import flow_pass
 from support.flows import (
     DOWN,
     REPLAN,
@@ -159,7 +159,7 @@ def test_one_list_in_many_places_counts_as_often_as_it_stands_there():
 
 def test_a_check_of_many_rows_lets_the_others_go_on(monkeypatch):
     on_the_loop = []
-    check = one_step.unexpected
+    check = flow_pass.find_unmet
 
     def watched(value, expect):
         try:
@@ -170,7 +170,7 @@ def test_a_check_of_many_rows_lets_the_others_go_on(monkeypatch):
             on_the_loop.append(True)
         return check(value, expect)
 
-    monkeypatch.setattr(one_step, "unexpected", watched)
+    monkeypatch.setattr(flow_pass, "find_unmet", watched)
     rows = [{"n": n} for n in range(5_000)]
     expect = {"type": "array", "items": {"type": "object", "required": ["n"]}}
     plan = flow(step("a", arguments={"what": "rows"}, expect=expect))

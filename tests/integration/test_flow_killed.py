@@ -7,7 +7,7 @@ import pytest
 from langgraph.types import Command
 
 from loopwright import Context, open_durability
-from loopwright.flow.references import renamed
+from loopwright.flow.references import rename_steps
 from loopwright.prompts.prompt import read_json
 from support import flow_killed, killed
 from support.flows import THREAD, ended, flow, said, steps_by_id, told_to
@@ -282,7 +282,7 @@ def planned_with(**ids):
                 **planned,
                 "id": ids.get(planned["id"], planned["id"]),
                 "dependencies": [ids.get(i, i) for i in planned["dependencies"]],
-                "arguments": renamed(planned["arguments"], ids),
+                "arguments": rename_steps(planned["arguments"], ids),
             }
             for planned in flow_killed.PLAN["steps"]
         )

@@ -3,8 +3,7 @@ from hypothesis import given, strategies as st
 
 from loopwright.flow.carry import adopt, difference
 from loopwright.flow.execution_plan import PlanStep
-from loopwright.flow.items import sources_of
-from loopwright.flow.order import prints, steps_of
+from loopwright.flow.order import prints, sources_of, steps_of
 from support.flow_steps import EVERY_FIELD, acyclic, call, called, plan
 
 
@@ -209,7 +208,7 @@ def finish_some(steps, names):
 
 
 def roots(given):
-    return set(sources_of(given["arguments"], given["for_each"]))
+    return set(sources_of(given))
 
 
 def made_from(steps):

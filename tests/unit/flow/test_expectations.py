@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.flow.expectations import flawed, unexpected
+from loopwright.flow.expectations import find_flaw, find_unmet
 
 RESULT = {
     "count": 3,
@@ -44,12 +44,12 @@ RESULT = {
 )  # fmt: skip
 def test_conditions_that_hold(condition):
     """All but the one that says itself what is wrong with it."""
-    told = unexpected(RESULT, condition)
+    told = find_unmet(RESULT, condition)
     if condition.startswith("code"):
         assert "code is 17" in told
         assert "no x" in told
     else:
-        assert (flawed(condition), told) == ("", "")
+        assert (find_flaw(condition), told) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_conditions_that_hold(condition):
     ],
 )
 def test_conditions_that_do_not_hold_say_what_is_there(condition, words):
-    assert flawed(condition) == ""
-    assert words in unexpected(RESULT, condition)
+    assert find_flaw(condition) == ""
+    assert words in find_unmet(RESULT, condition)
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ def test_conditions_that_do_not_hold_say_what_is_there(condition, words):
     ],
 )
 def test_the_whole_result_has_names(result, condition):
-    assert unexpected(result, condition) == ""
+    assert find_unmet(result, condition) == ""
 
 
 def test_every_comparison_that_does_not_hold_is_told():
-    told = unexpected(RESULT, "count > 9 and open == false and code == 17")
+    told = find_unmet(RESULT, "count > 9 and open == false and code == 17")
     assert "count is 3" in told
     assert "open is true" in told
     assert "code" not in told
@@ -180,10 +180,10 @@ def test_every_comparison_that_does_not_hold_is_told():
     ],
 )
 def test_what_is_no_check_is_named(expect, words):
-    told = flawed(expect)
+    told = find_flaw(expect)
     assert words in told
     assert "\n" not in told
-    assert unexpected(RESULT, expect), "a check that cannot be made is never met"
+    assert find_unmet(RESULT, expect), "a check that cannot be made is never met"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_what_is_no_check_is_named(expect, words):
     ],
 )
 def test_results_that_fit(schema):
-    assert (flawed(schema), unexpected(RESULT, schema)) == ("", "")
+    assert (find_flaw(schema), find_unmet(RESULT, schema)) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -220,30 +220,30 @@ def test_results_that_fit(schema):
     ],
 )
 def test_results_that_do_not_fit_say_where(schema, words):
-    assert words in unexpected(RESULT, schema)
+    assert words in find_unmet(RESULT, schema)
 
 
 def test_what_is_wanted_is_told_of_a_long_result_too():
-    told = unexpected({"text": "x" * 5_000}, {"type": "array"})
+    told = find_unmet({"text": "x" * 5_000}, {"type": "array"})
     assert told.endswith("… is not of type 'array'")
     assert len(told) < 200
 
 
 def test_equal_items_are_found_among_very_many():
     rows = [{"n": n} for n in range(5_000)]
-    assert unexpected(rows, {"uniqueItems": True}) == ""
-    assert "equal items" in unexpected([*rows, {"n": 7}], {"uniqueItems": True})
+    assert find_unmet(rows, {"uniqueItems": True}) == ""
+    assert "equal items" in find_unmet([*rows, {"n": 7}], {"uniqueItems": True})
 
 
 def test_a_hostile_check_ends():
     deep: Any = {}
     for _ in range(5_000):
         deep = {"not": deep}
-    assert "nested too deeply" in flawed(deep)
-    assert unexpected(1, deep)
-    assert flawed("[" * 1_000 + " > 1")
-    assert unexpected("a" * 40 + "!", {"pattern": "^(a+)+$"})
-    assert unexpected(10**400, {"multipleOf": 0.1})
+    assert "nested too deeply" in find_flaw(deep)
+    assert find_unmet(1, deep)
+    assert find_flaw("[" * 1_000 + " > 1")
+    assert find_unmet("a" * 40 + "!", {"pattern": "^(a+)+$"})
+    assert find_unmet(10**400, {"multipleOf": 0.1})
 
 
 JSON = st.recursive(
@@ -276,7 +276,7 @@ WORDS = st.lists(
 
 @given(JSON, SCHEMAS | WORDS | st.text(max_size=20))
 def test_no_check_ever_raises(value, expect):
-    told = unexpected(value, expect)
+    told = find_unmet(value, expect)
     assert isinstance(told, str)
-    if flawed(expect):
+    if find_flaw(expect):
         assert told

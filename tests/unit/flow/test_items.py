@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.flow.carry import adopt
-from loopwright.flow.items import NoItems, calls_for, items_in, placed, sources_of
-from loopwright.flow.order import prints, steps_of
+from loopwright.flow.items import NoItems, calls_for, items_in, place_items
+from loopwright.flow.order import prints, sources_of, steps_of
 from loopwright.flow.references import MissingValue, resolve
 from loopwright.state.calls import index_of, item_task, step_of
 from support.flow_steps import plan
@@ -33,7 +33,7 @@ def known(kinds):
 @given(KNOWN, PRINTS)
 def test_what_is_done_is_kept_once_for_each_equal_item(kinds, wanted):
     items = known(kinds)
-    found = placed(step_with(items), wanted, {"s[0]": 9})
+    found = place_items(step_with(items), wanted, {"s[0]": 9})
     assert [item["made_of"] for item in found] == wanted
     done = Counter(one["made_of"] for one in items if one["status"] == "completed")
     asked = Counter(wanted)
@@ -47,7 +47,7 @@ def test_what_is_done_is_kept_once_for_each_equal_item(kinds, wanted):
 @given(KNOWN)
 def test_in_the_same_list_everything_stays_where_it_is(kinds):
     items = known(kinds)
-    found = placed(step_with(items), [item["made_of"] for item in items], {})
+    found = place_items(step_with(items), [item["made_of"] for item in items], {})
     assert [one["result"] for one in found] == [one["result"] for one in items]
 
 
@@ -64,15 +64,16 @@ def test_a_plan_with_one_item_more_calls_one_item_more(items, place):
     old[0] |= {"status": "failed", "failure": "tool_error", "changes": False, "items": done}
     new[0]["changes"] = False
     adopted = adopt(new, old, variables={}, old_variables={}, rounds={}, reads={"get"})
-    found = placed(adopted[-1], [f"call of {item!r}" for item in more], {})
+    found = place_items(adopted[-1], [f"call of {item!r}" for item in more], {})
     assert [item["made_of"] for item in found if item["status"] != "completed"] == (
         ["call of 'new'"]
     )
 
 
 def test_an_item_is_no_step_but_where_there_is_no_list():
-    assert sources_of({"a": "{{item.x}} {{s1}}"}, "{{s2.rows}}") == ["s2", "s1"]
-    assert sources_of({"a": "{{item.x}} {{s1}}"}) == ["item", "s1"]
+    arguments = {"a": "{{item.x}} {{s1}}"}
+    assert sources_of({"arguments": arguments, "for_each": "{{s2.rows}}"}) == ["s2", "s1"]
+    assert sources_of({"arguments": arguments}) == ["item", "s1"]
 
 
 @pytest.mark.parametrize("given_", [None, 3, "[1]", {"a": 1}, "", True])

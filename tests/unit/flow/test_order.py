@@ -1,9 +1,9 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from loopwright.flow.conditions import rename_in_condition
 from loopwright.flow.order import fingerprint, in_plan_order, prints, steps_of
-from loopwright.flow.references import renamed
-from loopwright.flow.when import renamed_in
+from loopwright.flow.references import rename_steps
 from loopwright.state.flow import FlowStep
 from support.flow_steps import acyclic, call, called, plan
 
@@ -80,9 +80,9 @@ def test_a_plan_is_the_same_under_other_ids_and_words_in_any_order(given, random
             "id": f"new-{names[s['id']]}",
             "description": "in other words",
             "dependencies": [f"new-{names[i]}" for i in s["dependencies"]],
-            "arguments": renamed(s["arguments"], new),
-            "forEach": renamed(s.get("forEach"), new),
-            "when": renamed_in(s.get("when"), new),
+            "arguments": rename_steps(s["arguments"], new),
+            "forEach": rename_steps(s.get("forEach"), new),
+            "when": rename_in_condition(s.get("when"), new),
         }
         for s in random.sample(given, len(given))
     ]

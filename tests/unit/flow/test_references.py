@@ -11,7 +11,7 @@ from loopwright.flow.references import (
     is_whole,
     malformed_in,
     references_in,
-    renamed,
+    rename_steps,
     resolve,
 )
 from loopwright.text.canonical import DEEPEST
@@ -297,7 +297,7 @@ def test_what_looks_like_a_reference_and_is_none_is_named(text, why):
     [told] = malformed_in({"p": ["fine", text]})
     assert why in told
     assert "\\{{" in told
-    assert renamed(text, {"b": "z"}) == text
+    assert rename_steps(text, {"b": "z"}) == text
     assert not is_whole(text)
     with pytest.raises(MissingValue):
         resolve(text, RESULTS, VARIABLES)
@@ -362,7 +362,7 @@ def test_a_text_is_whole_where_it_is_one_reference(text, whole):
     ],
 )
 def test_renaming_changes_the_step_and_nothing_else(before, after):
-    assert renamed(before, {"s1": "t", "s2": "s1", "global": "no"}) == after
+    assert rename_steps(before, {"s1": "t", "s2": "s1", "global": "no"}) == after
 
 
 @pytest.mark.req("S2-26")
@@ -411,7 +411,7 @@ def test_a_quarter_megabyte_of_braces_is_read_in_one_pass(unit, times, end, find
     told = malformed_in(text)
     assert len(told) == findings
     assert all(len(sentence) < 400 for sentence in told)
-    assert renamed(text, {"b": "c"}) == text
+    assert rename_steps(text, {"b": "c"}) == text
 
 
 names = st.text(min_size=1, max_size=8).filter(lambda t: not set(".[]{}") & set(t) and t.strip())
@@ -476,8 +476,8 @@ def test_exactly_the_references_that_were_written_are_found(written):
 
 @given(st.lists(st.text(alphabet="{}[].\\\"' ab0", max_size=30) | references().map(lambda r: r[0])))
 def test_renaming_there_and_back_changes_nothing(value):
-    there = renamed(value, {"a": "b", "b": "ab", "ab": "a"})
-    assert renamed(there, {"b": "a", "ab": "b", "a": "ab"}) == value
+    there = rename_steps(value, {"a": "b", "b": "ab", "ab": "a"})
+    assert rename_steps(there, {"b": "a", "ab": "b", "a": "ab"}) == value
     assert [r.path for r in references_in(there)] == [r.path for r in references_in(value)]
     assert len(malformed_in(there)) == len(malformed_in(value))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from loopwright import Context
-from loopwright.nodes.flow.check_flow import adopted, flaws_of, repeats_a_plan
+from loopwright.nodes.flow.check_flow import adopt_plan, flaws_of, repeats_a_plan
 from loopwright.state.flow import FlowState
 from support.flow_nodes import parts_with
 from support.flow_steps import plan
@@ -19,7 +19,7 @@ async def catalog():
 
 async def taken(*planned, state=None, **variables):
     """The steps and the update of a plan that is taken."""
-    return adopted(plan(*planned, **variables), state or FlowState(), await catalog())
+    return adopt_plan(plan(*planned, **variables), state or FlowState(), await catalog())
 
 
 @pytest.mark.req("S2-06")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from loopwright import Hook
-from loopwright.flow.expectations import unexpected
-from loopwright.nodes.flow import one_step
+from loopwright.flow.expectations import find_unmet
+from loopwright.nodes.flow import flow_pass
 from loopwright.nodes.flow.one_step import failed_call, may_pass
 from loopwright.nodes.flow.run_flow import run_flow
 from loopwright.state.flow import was_made
@@ -102,9 +102,9 @@ async def test_a_check_that_may_take_long_does_not_hold_up_the_loop(
 
     def noting(*given):
         checked_by.append(threading.current_thread())
-        return unexpected(*given)
+        return find_unmet(*given)
 
-    monkeypatch.setattr(one_step, "unexpected", noting)
+    monkeypatch.setattr(flow_pass, "find_unmet", noting)
     expect = {"items": {"anyOf": [{"const": number} for number in range(cases)]}}
     after = await ran(step("a", arguments={"what": "x"}, expect=expect), World(x=[0] * rows))
     assert [s["status"] for s in after.state.todos] == ["completed"]

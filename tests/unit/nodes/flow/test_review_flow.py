@@ -6,7 +6,7 @@ import json
 import pytest
 
 from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
-from loopwright.nodes.flow.check_flow import adopted, check_flow
+from loopwright.nodes.flow.check_flow import adopt_plan, check_flow
 from loopwright.nodes.flow.review_flow import as_planned, review_flow
 from loopwright.state.flow import FlowState
 from loopwright.tools.catalog import Catalog
@@ -29,7 +29,7 @@ PLAN = flow(A, B, globalVariables={"city": "Ulm"}, planId="p7")
 def reviewed(plan=PLAN, /, **state):
     """The state of a turn whose plan waits for its review."""
     before = FlowState(**{k: v for k, v in state.items() if k in ("todos", "prints", "plan")})
-    _, update = adopted(ExecutionPlan.model_validate(plan), before, Catalog({}))
+    _, update = adopt_plan(ExecutionPlan.model_validate(plan), before, Catalog({}))
     taken = {**update, "todos": update["todos"].value, "planning": "review"}
     return taken | {k: v for k, v in state.items() if k not in taken}
 

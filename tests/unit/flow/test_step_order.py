@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.nodes.flow.run_flow import order_of_pass
+from loopwright.flow.order import order_of_pass
 
 
 def steps(**needs):
