@@ -9,7 +9,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 
 from ..state.calls import HOOK_STOP, call_id, stopped_by
-from ..state.context import Context
+from ..store.journal.port import Verdict
 from ..text.canonical import shortened, storable_json
 from ..text.secrets import MASK, Secrets, is_masked
 from ..text.told import say
@@ -19,8 +19,7 @@ from ..tools.python_tools import BUILT_IN
 from ..turn.scope import RunScope
 from .call_records import (
     Action,
-    Answered,
-    CallStatus,
+    Call,
     PendingCall,
     changed,
     left_waiting,
@@ -28,12 +27,13 @@ from .call_records import (
     waiting,
 )
 from .guard import Guard
-from .journal import Book, Doubt, Found
+from .journal import Book, doubt_of
 from .of_message import calls_of, unique_ids
 from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, is_granted
-from .reuse import asked_again
 from .toolbox import Toolbox, unknown_tool
 
+REFRESH: Final = "refresh"
+RETRY_REASON: Final = "retry_reason"
 _SHOWN_DESCRIPTION: Final = 300
 _ASKED: Final = "a hook wants a human to decide"
 
@@ -62,7 +62,9 @@ class Gate:
     async def of(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
         """What judges the calls of a run."""
         catalog = await toolbox.catalog(scope.user)
-        guard = Guard.of(toolbox, scope)
+        table = toolbox.policy.table
+        # A task's toolbox may lack the tools that read facts.
+        guard = None if table is None else Guard(table, scope, toolbox.whole)
         return cls(catalog, toolbox.policy, scope, secrets=toolbox.secrets, guard=guard)
 
     def tool_of(self, call: PendingCall) -> CatalogTool | None:
@@ -120,7 +122,8 @@ async def open_calls(
     """
     gate = await Gate.of(toolbox, scope)
     planned = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
-    planned = await before_tools(planned, gate)
+    if "BeforeTool" in scope.hooks.events:
+        planned = await before_tools(planned, gate)
     for call in planned:
         call["intent"] = f"{names}.{call['id']}" if names else call["intent"]
         call["before"] = list(before)
@@ -134,14 +137,14 @@ async def open_calls(
 
 async def _opened(gate: Gate, call: PendingCall) -> PendingCall:
     """Tell where a call stands, and begin to wait for a human where it must."""
-    status = CallStatus(call, gate.scope.emit)
-    status.tell()
+    on_its_way = Call.of(call, gate.scope.emit, status="validating")
+    on_its_way.tell()
     if call["action"] == "allow":
-        status.to("scheduled")
+        on_its_way.to("scheduled")
     elif call["action"] == "ask":
         call["expires_at"] = None if call.get("doubt") else _end_of_question(call, gate)
-        await left_waiting(gate.scope, call, status)
-    return changed(call, status=status.status)
+        await left_waiting(gate.scope, on_its_way)
+    return changed(call, status=on_its_way.status)
 
 
 async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCall]:
@@ -156,23 +159,26 @@ async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCa
         return list(calls)
     book = Book(gate.scope)
     intents = [book.intent(call, gate.tool_of(call), call["args"]) for call in writes]
-    found: dict[str, Found] = {}
+    verdicts: dict[str, Verdict] = {}
     doubted: set[str] = set()
-    for call, known in zip(writes, await book.look(intents), strict=True):
-        if isinstance(known, Doubt):
-            if known.row.key in doubted:
+    for call, verdict in zip(writes, await book.look(intents), strict=True):
+        if verdict.say in ("doubt", "other"):
+            if verdict.row.key in doubted:
                 continue
-            doubted.add(known.row.key)
-        found[call["id"]] = known
-    return [_known(gate, call, found.get(call["id"])) for call in calls]
+            doubted.add(verdict.row.key)
+        verdicts[call["id"]] = verdict
+    return [_known(gate, call, verdicts.get(call["id"])) for call in calls]
 
 
-def _known(gate: Gate, call: PendingCall, found: Found | None) -> PendingCall:
-    if isinstance(found, Answered):
+def _known(gate: Gate, call: PendingCall, verdict: Verdict | None) -> PendingCall:
+    if verdict is None or verdict.say == "send":
+        return call
+    if verdict.say == "known":
         return changed(call, action="allow", reason="it was made before", known=True)
-    if isinstance(found, Doubt) and gate.scope.can_ask:
-        return waiting(call, found.arguments(call["args"]), found.reason, doubt=found.told())
-    return call
+    doubt = doubt_of(verdict)
+    if doubt is None or not gate.scope.can_ask:
+        return call
+    return waiting(call, doubt.arguments(call["args"]), doubt.reason, doubt=doubt.told())
 
 
 def released(call: PendingCall, gate: Gate, grants: Collection[Mapping[str, Any]]) -> PendingCall:
@@ -257,10 +263,23 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     return base | {"args": fitted, "action": action, "reason": reason}
 
 
-def deadline_of(call: Mapping[str, Any], tool: CatalogTool, context: Context) -> float:
-    """Seconds a call may take: those of its tool, or fewer where its plan says so."""
-    allowed = tool.timeout or context.tool_deadline
-    return min(allowed, call.get("deadline") or allowed)
+def asked_again(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
+    """Take out of the arguments what asks for a fresh result, unless the tool has such arguments.
+
+    Args:
+        schema: The tool's own parameters.
+        args: What the model sent; anything but an object is handed back as it is.
+
+    Returns:
+        The tool's own arguments, and whether `"refresh": true` or a `"retry_reason"` was there.
+    """
+    if not isinstance(args, dict):
+        return args, False
+    own = schema.get("properties") or {}
+    asked = {n: args[n] for n in (REFRESH, RETRY_REASON) if n in args and n not in own}
+    refresh, reason = asked.get(REFRESH), asked.get(RETRY_REASON)
+    again = refresh is True or str(refresh).lower() == "true" or bool(str(reason or "").strip())
+    return {name: value for name, value in args.items() if name not in asked}, again
 
 
 async def before_tools(planned: Sequence[PendingCall], gate: Gate) -> list[PendingCall]:

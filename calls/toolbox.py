@@ -15,6 +15,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.store.memory import InMemoryStore
 
 from ..run.background import hop, run_blocking
+from ..state.context import Context
 from ..state.errors import SettingsError, SyncCallInLoop
 from ..text.secrets import Secrets
 from ..text.told import LANGUAGE, say
@@ -181,6 +182,14 @@ class Toolbox:
         # Many threads may push a memory out while a call still has it: they must not be two.
         found = self._in_use.setdefault(key, Memory())
         return _latest(self._memories, key, lambda: found)
+
+    def reuses(self, context: Context) -> bool:
+        """Whether a result may be reused: some tool only reads, or may be said to."""
+        if context.dedupe == "off":
+            return False
+        if self._configs or self.policy.table is not None:
+            return True
+        return any(tool.read_only or context.dedupe == "all" for tool in self._python)
 
     def has_writes(self) -> bool:
         """Whether a tool may change the world: true unless all are known to be read-only."""

@@ -42,6 +42,11 @@ def about(
     return {key: value for key, value in known.items() if value} | spent
 
 
+def is_traced() -> bool:
+    """Whether the program has set up OpenTelemetry, or something has imported it."""
+    return "opentelemetry.trace" in sys.modules
+
+
 @contextmanager
 def of_model(scope: RunScope, role: str, model: Any, name: str) -> Iterator[Callable[..., None]]:
     """An OpenTelemetry span around a model call, and its numbers; it is told the answer."""

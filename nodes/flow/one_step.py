@@ -11,9 +11,10 @@ from typing_extensions import TypedDict
 
 from ...calls.call_records import CallRecord, as_evidence
 from ...calls.commands import wanted
-from ...calls.gate import deadline_of, open_calls
+from ...calls.gate import open_calls
 from ...calls.path import run_calls
 from ...calls.results import without_advice
+from ...calls.sending import deadline_of
 from ...calls.step_results import StepResults
 from ...flow.expectations import Expectation, unexpected
 from ...flow.references import MissingValue, meaning_of, references_in, resolve

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from loopwright.calls.call_records import Call
 from loopwright.state.context import Context
 from loopwright.turn.budget import Budget
 from loopwright.turn.scope import RunScope
@@ -12,3 +13,9 @@ def scope_with(context: Context | None = None, **more: Any) -> RunScope:
     context = context or Context()
     fields: dict[str, Any] = {"context": context, "budget": Budget(context)}
     return RunScope(**fields | more).noting()
+
+
+def call_of(id_: str, **pending: Any) -> Call:
+    """A call with this evidence id, on its way; `pending` is what else is known of it."""
+    planned: Any = {"id": id_, "args": {}, **pending}
+    return Call.of(planned, lambda _: None)

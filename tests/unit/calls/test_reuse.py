@@ -3,15 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from loopwright.calls.call_records import Answered
+from loopwright.calls.gate import asked_again
 from loopwright.calls.results import ToolResult
-from loopwright.calls.reuse import Memory, asked_again, reusable
+from loopwright.calls.reuse import Memory, reusable
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool, build_catalog
 from loopwright.tools.mcp.config import read_servers
 from loopwright.tools.mcp.place import Listing
 from loopwright.tools.python_tools import read_tools
+from support.scope import call_of
 
 CONTEXT = Context()
 
@@ -49,14 +50,16 @@ class World:
     ):
         of = {"message": object(), **more}
         async with self.memory.use(what, args or {}, context=self.context, **of) as use:
-            if (known := use.answer(plain=False)) is not None:
-                return known.result
+            call = call_of("1.0.0")
+            if use.answer(call, plain=False):
+                return call.outcome
             self.runs += 1
-            name = f"1.{self.runs}.0"
+            call = call_of(f"1.{self.runs}.0")
             await during(0)
-            result = ToolResult(f"result {self.runs}", {"n": self.runs}, is_error=error)
-            use.keep(name, Answered(result, reason="uncertain" if doubt else "", ran=True))
-            return result
+            call.result = ToolResult(f"result {self.runs}", {"n": self.runs}, is_error=error)
+            call.reason, call.ran = "uncertain" if doubt else "", True
+            use.keep(call)
+            return call.outcome
 
 
 @pytest.fixture
