@@ -21,7 +21,7 @@ from ..turn.scope import RunScope
 from .call_records import Call, PendingCall, changed
 from .policy import NOT_INTERACTIVE
 from .results import ToolResult, parsed
-from .sending import Sending, run_once
+from .sending import run_once, send
 from .toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -165,8 +165,8 @@ class Guard:
         if tool is None:
             return Unread("policy_no_tool", {"tool": fact.tool})
         about = changed(call, id=f"{call['id']}.{fact.name}", name=tool.name, server=tool.server)
-        sending = Sending(self.scope, self.toolbox, catalog)
-        work = sending.send(about, tool, asked, uuid.uuid4().hex, asks=False)
+        read = replace(Call.of(about, self.scope.emit, tool), args=asked, key=uuid.uuid4().hex)
+        work = send(self.scope, self.toolbox, read, asks=False)
         deadline = min(tool.timeout or self.scope.context.tool_deadline, _DEADLINE)
         made = await run_once(tool, work, deadline)
         if made.result.is_error or made.reason:

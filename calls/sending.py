@@ -7,8 +7,8 @@ and whoever asked is told that the end is not known.
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from langchain_core.runnables.config import ensure_config, merge_configs
@@ -19,13 +19,13 @@ from langgraph.types import Command
 from ..state.calls import UNCERTAIN
 from ..state.context import Context
 from ..text.told import say
-from ..tools.catalog import Catalog, CatalogTool
+from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import refused_arguments, run_tool
 from ..tools.values import NoJson
 from ..turn import spans
 from ..turn.scope import RunScope
-from .call_records import Call, PendingCall, Reason
+from .call_records import Call, Reason
 from .commands import commands_in, read_commands
 from .injected import NotGiven, injected
 from .items import with_items
@@ -62,10 +62,8 @@ async def trace_call(work: "PassScope", call: Call, then: "Then") -> None:
 async def send_call(work: "PassScope", call: Call, _: "Then") -> None:
     """Call the tool, and mask the secrets in what it gave; components are for people."""
     tool, pending = call.known_tool, call.pending
-    key = call.key or work.book.intent(pending, tool, call.args).key
-    sent = Sending(work.scope, work.toolbox, work.gate.catalog).send(
-        pending, tool, call.args, key, reply=call.reply, asks=not pending.get("tail_of")
-    )
+    call.key = call.key or work.book.intent(pending, tool, call.args).key
+    sent = send(work.scope, work.toolbox, call, asks=not pending.get("tail_of"))
     deadline = deadline_of(pending, tool, work.scope.context)
     call.returned, call.reason = await run_once(tool, sent, deadline)
     call.ran = call.counts = True
@@ -75,69 +73,52 @@ async def send_call(work: "PassScope", call: Call, _: "Then") -> None:
     call.result = result
 
 
-@dataclass(frozen=True)
-class Sending:
-    """What the calls of a pass are sent with."""
+async def send(scope: RunScope, toolbox: Toolbox, call: Call, *, asks: bool) -> Any:
+    """Make a call, with what its tool may know of the run; `asks` lets its server ask the human.
 
-    scope: RunScope
-    toolbox: Toolbox
-    catalog: Catalog
-
-    async def send(
-        self, call: PendingCall, tool: CatalogTool, args: Mapping[str, Any], key: str,
-        *, reply: Mapping[str, Any] | None = None, asks: bool = True,
-    ) -> Any:  # fmt: skip
-        """Make the call; whatever its tool does comes back or is raised.
-
-        Args:
-            call: On whose behalf.
-            tool: What is called.
-            args: Its final arguments.
-            key: Its idempotency key.
-            reply: For a server that asked in it.
-            asks: Its server may ask the human something in it.
-        """
-        scope, emit, secrets = self.scope, self.scope.emit, self.toolbox.secrets
-        about = {
-            "loopwright/thread": scope.thread,
-            "loopwright/task": call["task"],
-            "loopwright/call": call["id"],
-            "loopwright/idempotency_key": key,
-        }
-        traced = spans.about(scope, scope.role, call) | about
-        if tool.tool is None:
-            return await self.toolbox.call_server(
-                tool, args, user_id=scope.user, meta=about | of_the_application(scope),
-                traced=traced, emit=emit, turn=scope.turn, can_ask=scope.can_ask and asks,
-                reply=reply,
-            )  # fmt: skip
-        tools = [known.tool for known in self.catalog.tools.values() if known.tool]
-        scope = replace(scope, emit=lambda event: emit(secrets.in_json(event)))
-        return await call_python(scope, tool, args, call, traced, tools)
+    Whatever the tool does comes back, or is raised.
+    """
+    pending, tool = call.pending, call.known_tool
+    about = {
+        "loopwright/thread": scope.thread,
+        "loopwright/task": pending["task"],
+        "loopwright/call": call.id,
+        "loopwright/idempotency_key": call.key,
+    }
+    traced = spans.about(scope, scope.role, pending) | about
+    if tool.tool is not None:
+        return await _call_python(scope, toolbox, call, traced)
+    return await toolbox.call_server(
+        tool, call.args, user_id=scope.user, meta=about | of_the_application(scope),
+        traced=traced, emit=scope.emit, turn=scope.turn, can_ask=scope.can_ask and asks,
+        reply=call.reply,
+    )  # fmt: skip
 
 
-async def call_python(
-    scope: RunScope,
-    tool: CatalogTool,
-    args: Mapping[str, Any],
-    call: PendingCall,
-    about: Mapping[str, str],
-    tools: Sequence[BaseTool] = (),
+async def _call_python(
+    scope: RunScope, toolbox: Toolbox, call: Call, about: Mapping[str, str]
 ) -> Any:
     """Call a tool of the embedding program.
 
-    `about` is what it may know of the call, as metadata of its `RunnableConfig`; `tools` are the
-    program's. What it wants changed in the graph's state is the result's `update`.
+    `about` is what it may know of the call, as metadata of its `RunnableConfig`. What it wants
+    changed in the graph's state is the result's `update`.
     """
-    config, id_ = merge_configs(ensure_config(), {"metadata": dict(about)}), call["call_id"]
-    values: dict[str, Any] = {}
-    try:
-        if tool.hidden:
-            values = injected(scope, tool, call, config, tools)
-    except NotGiven as error:
-        told = say("failed_call", why=error, advice=say("do_without"))
-        return ToolResult(told, is_error=True)
-    request = {"type": "tool_call", "name": tool.original, "args": {**args, **values}, "id": id_}
+    tool, id_ = call.known_tool, call.pending["call_id"]
+    config = merge_configs(ensure_config(), {"metadata": dict(about)})
+    args = call.args
+    if tool.hidden:
+        emit, secrets = scope.emit, toolbox.secrets
+        shown = replace(scope, emit=lambda event: emit(secrets.in_json(event)))
+        tools = (await toolbox.catalog(scope.user)).tools.values()
+        try:
+            values = injected(
+                shown, tool, call.pending, config, [one.tool for one in tools if one.tool]
+            )
+        except NotGiven as error:
+            told = say("failed_call", why=error, advice=say("do_without"))
+            return ToolResult(told, is_error=True)
+        args = {**args, **values}
+    request = {"type": "tool_call", "name": tool.original, "args": args, "id": id_}
     result = await run_tool(cast("BaseTool", tool.tool), request, config)
     commands = commands_in(result) if isinstance(result, Command | list) else []
     if not commands:

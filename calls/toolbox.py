@@ -37,7 +37,7 @@ from ..tools.mcp.servers import Servers
 from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import Missing
 from ..turn.scope import RunScope
-from .finder import finder
+from .package_tools import finder
 from .policy import Policy, PolicyLike
 from .result_store import ResultStore
 from .reuse import Memory
