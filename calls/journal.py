@@ -45,7 +45,7 @@ class Book:
         return Intent(
             name=name,
             before=tuple(call.get("before", ())),
-            place=self.scope.place,
+            place=self.scope.run.place,
             turn=self.scope.turn,
             task=call["task"],
             call=call["id"],
@@ -60,7 +60,7 @@ class Book:
     async def begin(self, call: PendingCall, intent: Intent) -> Verdict:
         """Claim a write; a human's word on a call in doubt is good for one send."""
         journal, word = self.scope.journal, word_of(call)
-        return await journal.begin(self.thread, intent, word, self.scope.fence)
+        return await journal.begin(self.thread, intent, word, self.scope.run.fence)
 
     async def look(self, intents: Sequence[Intent]) -> list[Verdict]:
         """What `begin` would say of each call."""
@@ -121,7 +121,7 @@ class Book:
         word = word_of(call)
         if word is not None:
             word = word._replace(result=_as_json(result, ""))
-            await self.scope.journal.begin(self.thread, intent, word, self.scope.fence)
+            await self.scope.journal.begin(self.thread, intent, word, self.scope.run.fence)
 
     async def give_up(self, call: PendingCall) -> None:
         """Record that a human no longer wants a call in doubt."""

@@ -138,7 +138,7 @@ async def run_calls(
     for call in ready:
         await settle(gate, call, decision_on(call.pending, decided))
     ends = await in_order([(_is_write(call), partial(_take, work, call)) for call in ready])
-    if work.wrote and scope.durable and not scope.journal.durable:
+    if work.wrote and scope.run.durable and not scope.journal.durable:
         scope.notes.append(NOT_RECORDED)
     records = {record["id"]: record for record in ends if record is not None}
     return Pass(
@@ -181,7 +181,7 @@ async def _answer(work: PassScope, call: Call) -> bool:
         await work.book.close(call)
         return True
     reads = call.known_tool.read_only
-    if work.closed or work.scope.stopped() or (work.asked and not reads):
+    if work.closed or work.scope.run.stopped() or (work.asked and not reads):
         return False
     if call.status != "scheduled":
         call.to("scheduled")

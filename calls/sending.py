@@ -85,7 +85,7 @@ async def send(scope: RunScope, toolbox: Toolbox, call: Call, *, asks: bool) -> 
         "loopwright/call": call.id,
         "loopwright/idempotency_key": call.key,
     }
-    traced = spans.about(scope, scope.role, pending) | about
+    traced = spans.about(scope, scope.run.role, pending) | about
     if tool.tool is not None:
         return await _call_python(scope, toolbox, call, traced)
     return await toolbox.call_server(
@@ -123,7 +123,9 @@ async def _call_python(
     commands = commands_in(result) if isinstance(result, Command | list) else []
     if not commands:
         return result
-    return read_commands(commands, scope.by_tools, id_, scope.public.get("messages", ()))
+    return read_commands(
+        commands, scope.around.by_tools, id_, scope.around.public.get("messages", ())
+    )
 
 
 def deadline_of(call: Mapping[str, Any], tool: CatalogTool, context: Context) -> float:

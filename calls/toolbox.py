@@ -172,7 +172,7 @@ class Toolbox:
     def results(self, scope: RunScope) -> ResultStore:
         """The long results of a run's thread."""
         store = scope.store or self.spare_store(scope.thread)
-        return ResultStore(store, scope.thread, scope.past)
+        return ResultStore(store, scope.thread, scope.around.past)
 
     def memory(self, thread_id: str, turn: str) -> Memory:
         """What the reads of a user turn gave, for the last turns; without one nothing is kept."""

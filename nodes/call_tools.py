@@ -52,7 +52,8 @@ async def call_tools(
     state: CallState, runtime: Runtime[Context], *, parts: Parts, role: str, ended: Ended
 ) -> PassUpdate:
     """Run what may run now; each call gets one tool message, in this pass or in a later one."""
-    scope = replace(await scope_of(state, runtime, parts), role=role)
+    scope = await scope_of(state, runtime, parts)
+    scope = replace(scope, run=replace(scope.run, role=role))
     done = await run_calls(
         scope, parts.toolbox, state.calls, decisions=state.decisions, history=state.own_evidence,
         state=state,
@@ -69,7 +70,7 @@ async def call_tools(
     update |= still_open(state, done.waiting)
     if why := _cannot_go_on(scope, records):
         update |= ended(*why)
-    elif done.waiting and scope.stopped():
+    elif done.waiting and scope.run.stopped():
         update |= ended(STOPPED, "")
     return update
 
@@ -101,7 +102,7 @@ def _cannot_go_on(scope: RunScope, records: Sequence[CallRecord]) -> tuple[str, 
         words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
         return UNCERTAIN, say("task_in_doubt", calls=words)
     if strikes_of(records) >= LAST_STRIKE:
-        what = loop_told(evidence, scope.model_turn)
+        what = loop_told(evidence, scope.run.model_turn)
         scope.emit({"type": "loop", "task": scope.path, "strike": LAST_STRIKE, "what": what})
         return LOOP_DETECTED, what
     stopped = stopped_after([record["message"] for record in records])

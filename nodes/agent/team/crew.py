@@ -114,7 +114,7 @@ class Crew:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a sub-agent raises is data
             why = f"{type(error).__name__}: {error}" if not late.expired() else say("agent_hung")
-            known = self.scope.seen.get(path)
+            known = self.scope.around.seen.get(path)
             return (known if isinstance(known, AgentState) else AgentState(path=path)), why
 
     def _where(self, call: PendingCall, path: str) -> tuple[RunnableConfig, dict[str, Any]]:
@@ -211,7 +211,9 @@ class Crew:
         if not isinstance(self.state, LoopState):
             return []
         ended = [record for end in ends for record in end["evidence"]]
-        return news(self.state, answers_from(self.state, [*self.scope.heard.values(), *ended]))
+        return news(
+            self.state, answers_from(self.state, [*self.scope.around.heard.values(), *ended])
+        )
 
     async def asked(self, questions: Sequence[Interrupt], ends: Sequence[AgentEnd]) -> None:
         """Show what is asked where people look: in the conversation of the graph's own agent."""

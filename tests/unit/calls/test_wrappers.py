@@ -13,8 +13,8 @@ from loopwright.hooks.contract import Hook
 from loopwright.hooks.registry import Hooks
 from loopwright.state.context import Context
 from loopwright.tools.catalog import READ_RESULT
-from support.scope import call_of, scope_with
 from support.flows import declared
+from support.scope import call_of, scope_with
 
 ROOT = Path(__file__).parents[3]
 POLICY = ROOT / "examples" / "shops" / "lumen" / "policy.yaml"
