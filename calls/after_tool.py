@@ -8,7 +8,7 @@ from ..hooks.contract import Verdict
 from ..state.calls import HOOK_STOP
 from ..text.told import say
 from .approval import settle_tail
-from .call_records import Call, PendingCall, changed, ended, told_hooks
+from .call_records import Call, PendingCall, changed, hook_fields, record_end
 from .commands import joined, without_messages
 from .guard import allowed_by_tables
 from .results import ToolResult, failure
@@ -27,7 +27,7 @@ async def show_to_hooks(work: PassScope, call: Call, then: Then) -> None:
     """
     await then(call)
     tail_of, result = call.pending.get("tail_of", ""), call.outcome
-    fields = told_hooks(call.known_tool, call.args) | {"tool_response": _response(result)}
+    fields = hook_fields(call.known_tool, call.args) | {"tool_response": _response(result)}
     if tail_of:
         fields["original_request_name"] = tail_of
     verdict = await work.scope.fire("AfterTool", **fields)
@@ -66,7 +66,7 @@ async def _run_tail(
     await work.run_along(work, call)
     if call.doubt is not None:
         return failure(say("tail_in_doubt", tool=name, why=call.doubt.why))
-    ended(call)
+    record_end(call)
     return call.outcome
 
 

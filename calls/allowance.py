@@ -13,4 +13,4 @@ async def pay_for_call(work: PassScope, call: Call, then: Then) -> None:
         return
     call.answer(say("calls_spent", advice=say("answer_with_it")), "error")
     if not call.known_tool.read_only:
-        await work.book.barred(call, call.outcome.text)
+        await work.book.answer_barred(call, call.outcome.text)

@@ -16,7 +16,7 @@ from ..text.told import say
 from ..tools.catalog import CatalogTool
 from .call_records import Call, PendingCall
 from .forms import SHOWN, fields_of, filled, form_question, reply_to, where_of
-from .gate import Gate, asked_again, check_edit
+from .gate import Gate, check_edit, split_refresh
 from .policy import NOT_INTERACTIVE
 from .toolbox import unknown_tool
 
@@ -254,7 +254,7 @@ async def _settle_edited(gate: Gate, call: Call, tool: CatalogTool, said: Decisi
     if said.get("name") not in (None, "", call.pending["name"]):
         call.deny(say("edit_of_the_tool"))
         return
-    edited, again = asked_again(tool.schema, said.get("args"))
+    edited, again = split_refresh(tool.schema, said.get("args"))
     args = _judged(gate, call, edited, asked=True)
     if args is None:
         return

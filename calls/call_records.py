@@ -293,7 +293,7 @@ class Pass:
     waiting: list[PendingCall]
 
 
-async def left_waiting(scope: RunScope, call: Call) -> None:
+async def tell_waiting(scope: RunScope, call: Call) -> None:
     """Tell that a call waits for a human, by its event and to `Notification` hooks."""
     pending = call.pending
     doubt, reason, asked = pending.get("doubt"), "", "needs an approval"
@@ -310,7 +310,7 @@ async def left_waiting(scope: RunScope, call: Call) -> None:
     )  # fmt: skip
 
 
-def ended(call: Call) -> CallRecord:
+def record_end(call: Call) -> CallRecord:
     """Tell how a call ended, and write it down."""
     pending, result, seconds = call.pending, call.outcome, round(call.seconds, 3)
     links = {"reused_from": call.reused_from, "same_as": call.same_as}
@@ -374,7 +374,7 @@ def as_evidence(record: CallRecord) -> Evidence:
     return cast("Evidence", kept)
 
 
-def told_hooks(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
+def hook_fields(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
     """What hooks are told of a call."""
     about: dict[str, Any] = {"tool_name": tool.name, "tool_input": dict(args)}
     if tool.server is not None:

@@ -22,8 +22,8 @@ from .call_records import (
     Call,
     PendingCall,
     changed,
-    left_waiting,
-    told_hooks,
+    hook_fields,
+    tell_waiting,
     waiting,
 )
 from .guard import Guard
@@ -123,7 +123,7 @@ async def open_calls(
     gate = await Gate.of(toolbox, scope)
     planned = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
     if "BeforeTool" in scope.hooks.events:
-        planned = await before_tools(planned, gate)
+        planned = await run_before_tool_hooks(planned, gate)
     for call in planned:
         call["intent"] = f"{names}.{call['id']}" if names else call["intent"]
         call["before"] = list(before)
@@ -143,7 +143,7 @@ async def _opened(gate: Gate, call: PendingCall) -> PendingCall:
         on_its_way.to("scheduled")
     elif call["action"] == "ask":
         call["expires_at"] = None if call.get("doubt") else _end_of_question(call, gate)
-        await left_waiting(gate.scope, on_its_way)
+        await tell_waiting(gate.scope, on_its_way)
     return changed(call, status=on_its_way.status)
 
 
@@ -158,7 +158,8 @@ async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCa
     if not writes:
         return list(calls)
     book = Book(gate.scope)
-    intents = [book.intent(call, gate.tool_of(call), call["args"]) for call in writes]
+    emit = gate.scope.emit
+    intents = [book.intent(Call.of(call, emit, gate.tool_of(call))) for call in writes]
     verdicts: dict[str, Verdict] = {}
     doubted: set[str] = set()
     for call, verdict in zip(writes, await book.look(intents), strict=True):
@@ -241,7 +242,7 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     name = str(call.get("name") or "")
     tool = gate.catalog.find(name)
     given = gate.secrets.in_json(call.get("args"))
-    args, again = asked_again(tool.schema if tool else {}, given)
+    args, again = split_refresh(tool.schema if tool else {}, given)
     base = {
         "name": name,
         "server": tool.server if tool else None,
@@ -263,7 +264,7 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     return base | {"args": fitted, "action": action, "reason": reason}
 
 
-def asked_again(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
+def split_refresh(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
     """Take out of the arguments what asks for a fresh result, unless the tool has such arguments.
 
     Args:
@@ -282,7 +283,7 @@ def asked_again(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
     return {name: value for name, value in args.items() if name not in asked}, again
 
 
-async def before_tools(planned: Sequence[PendingCall], gate: Gate) -> list[PendingCall]:
+async def run_before_tool_hooks(planned: Sequence[PendingCall], gate: Gate) -> list[PendingCall]:
     """Let the BeforeTool hooks speak of each call whose arguments are sound.
 
     A call is denied where a hook blocks, asked about where one asks, and judged anew where one
@@ -300,7 +301,7 @@ async def _before_tool(call: PendingCall, gate: Gate) -> PendingCall:
     tool = gate.tool_of(call)
     if call["action"] == "error" or tool is None:
         return call
-    verdict = await gate.scope.fire("BeforeTool", **told_hooks(tool, call["args"]))
+    verdict = await gate.scope.fire("BeforeTool", **hook_fields(tool, call["args"]))
     if verdict.stop is not None:
         return changed(call, **{HOOK_STOP: verdict.stop})
     if verdict.tool_input is not None and verdict.tool_input != call["args"]:
@@ -326,7 +327,7 @@ async def check_edit(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]
     The call is decided on, so hooks can only block here. One that wants other arguments blocks
     too: what runs is what was decided on, or nothing.
     """
-    verdict = await scope.fire("BeforeTool", **told_hooks(tool, args))
+    verdict = await scope.fire("BeforeTool", **hook_fields(tool, args))
     if not verdict.refused and verdict.tool_input not in (None, dict(args)):
         return say("another_hook_would_change")
     return verdict.refused

@@ -220,7 +220,7 @@ async def allowed_by_tables(work: "PassScope", call: Call) -> bool:
     why = await guard.refuses(call.pending, tool, call.args) if guard and not tool.own else ""
     if not why:
         return True
-    if tool.read_only or not await work.book.barred(call, why):
+    if tool.read_only or not await work.book.answer_barred(call, why):
         call.deny(why)
     return False
 

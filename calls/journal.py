@@ -15,10 +15,9 @@ from ..store.journal.port import End, Intent, Row, Verdict, Word
 from ..stream.meters import DOUBTS, KIND, TOOL, measure
 from ..text.canonical import hash_of
 from ..text.told import say
-from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import Asked
 from ..turn.scope import RunScope
-from .call_records import Call, Doubt, PendingCall
+from .call_records import Call, Doubt
 from .policy import NOT_INTERACTIVE
 from .results import ToolResult
 
@@ -39,25 +38,26 @@ class Book:
         """Whose rows these are."""
         return self.scope.journaled
 
-    def intent(self, call: PendingCall, tool: CatalogTool | None, args: dict[str, Any]) -> Intent:
+    def intent(self, call: Call) -> Intent:
         """What a call is about to do. Its tool may be gone; then only its name knows its row."""
-        name = call.get("intent") or call["id"]
+        pending, tool = call.pending, call.tool
+        name = pending.get("intent") or call.id
         return Intent(
             name=name,
-            before=tuple(call.get("before", ())),
+            before=tuple(pending.get("before", ())),
             place=self.scope.run.place,
             turn=self.scope.turn,
-            task=call["task"],
-            call=call["id"],
-            tool=tool.original if tool else call["name"],
-            server=tool.server if tool else call["server"],
-            arguments=args,
-            content=tool.content(args) if tool else "",
+            task=pending["task"],
+            call=call.id,
+            tool=tool.original if tool else pending["name"],
+            server=tool.server if tool else pending["server"],
+            arguments=call.args,
+            content=tool.content(call.args) if tool else "",
             repeatable=bool(tool and tool.resendable),
             key=hash_of([self.thread, name]),
         )
 
-    async def begin(self, call: PendingCall, intent: Intent) -> Verdict:
+    async def begin(self, call: Call, intent: Intent) -> Verdict:
         """Claim a write; a human's word on a call in doubt is good for one send."""
         journal, word = self.scope.journal, word_of(call)
         return await journal.begin(self.thread, intent, word, self.scope.run.fence)
@@ -66,12 +66,12 @@ class Book:
         """What `begin` would say of each call."""
         return [*await self.scope.journal.look(self.thread, intents)]
 
-    async def barred(self, call: Call, why: str) -> bool:
+    async def answer_barred(self, call: Call, why: str) -> bool:
         """Whether the journal says something of a call that cannot run now, and so answers it.
 
         A crash may have come after it was begun.
         """
-        intent = self.intent(call.pending, call.tool, call.args)
+        intent = self.intent(call)
         if not call.pending.get("known"):  # nor does what stands for other calls count
             intent = replace(intent, content="")
         (verdict,) = await self.look([intent])
@@ -93,21 +93,29 @@ class Book:
         """Record what a human said of a call in doubt; of others that do not run, look back."""
         pending = call.pending
         if call.end == "success":
-            await self.ran(pending, self.intent(call.pending, call.tool, call.args), call.outcome)
-        elif pending.get("doubt") and call.reason in (GAVE_UP, "rejected"):
-            await self.give_up(pending)
+            await self._note_success(call)
+        elif (word := word_of(call)) and call.reason in (GAVE_UP, "rejected"):
+            await self.scope.journal.give_up(self.thread, word)
         elif pending["action"] in ("allow", "ask") and not pending["read_only"]:
-            await self.barred(call, call.outcome.text)
+            await self.answer_barred(call, call.outcome.text)
+
+    async def _note_success(self, call: Call) -> None:
+        """Record that a call in doubt ran, as a human says."""
+        if word := word_of(call):
+            word = word._replace(result=_as_json(call))
+            await self.scope.journal.begin(
+                self.thread, self.intent(call), word, self.scope.run.fence
+            )
 
     async def own(self, intent: Intent) -> Row | None:
         """The row of this very call."""
         rows = await self.scope.journal.rows(self.thread, [intent.name])
         return next((row for row in rows if row.name == intent.name), None)
 
-    async def end(self, row: Row, result: ToolResult, stored: str, *, ambiguous: bool) -> None:
-        """Record what a write gave; `ambiguous` where it may have taken effect after all."""
-        ending = End("failed" if result.is_error else "finished", _as_json(result, stored))
-        if ambiguous:
+    async def end(self, row: Row, call: Call) -> None:
+        """Record what a write gave, or that it may have taken effect after all."""
+        ending = End("failed" if call.outcome.is_error else "finished", _as_json(call))
+        if call.reason == UNCERTAIN:
             ending = ending._replace(how="unknown")
             measure(DOUBTS, 1, {TOOL: row.tool, KIND: "unanswered"})
         await self.scope.journal.end(self.thread, row, ending)
@@ -116,30 +124,11 @@ class Book:
         """Record that the tool itself asked a question: it begins anew with the answer."""
         await self.scope.journal.end(self.thread, row, End("paused"))
 
-    async def ran(self, call: PendingCall, intent: Intent, result: ToolResult) -> None:
-        """Record that a call in doubt ran, as a human says."""
-        word = word_of(call)
-        if word is not None:
-            word = word._replace(result=_as_json(result, ""))
-            await self.scope.journal.begin(self.thread, intent, word, self.scope.run.fence)
 
-    async def give_up(self, call: PendingCall) -> None:
-        """Record that a human no longer wants a call in doubt."""
-        word = word_of(call)
-        if word is not None:
-            await self.scope.journal.give_up(self.thread, word)
-
-
-def word_of(call: PendingCall) -> Word | None:
+def word_of(call: Call) -> Word | None:
     """What a human was asked about, if this call was in doubt."""
-    doubt = call.get("doubt")
+    doubt = call.pending.get("doubt")
     return Word(doubt["key"], doubt["sends"]) if doubt else None
-
-
-def doubted_sends(call: PendingCall) -> int:
-    """How often a call was sent before a human had it run again; 0 if nobody was asked that."""
-    word = word_of(call)
-    return word.sends if word else 0
 
 
 def doubt_of(verdict: Verdict) -> Doubt | None:
@@ -181,18 +170,20 @@ def recall(call: Call, row: Row, *, plain: bool = False) -> None:
     call.reused_from, call.args = row.source, dict(row.arguments)
 
 
-def _as_json(result: ToolResult, stored: str) -> dict[str, Any]:
+def _as_json(call: Call) -> dict[str, Any]:
+    """What a row keeps of a result."""
+    result = call.outcome
     return {
         "text": result.text,
         "data": result.data,
         "is_error": result.is_error,
         "artifact": result.artifact,
-        "stored": stored,
+        "stored": call.stored,
         **({"update": result.update} if result.update else {}),
     }
 
 
-def unasked(call: Call, doubt: Doubt) -> None:
+def answer_unasked(call: Call, doubt: Doubt) -> None:
     """Answer a call that is in doubt, or that another one's doubt holds up: nobody can be asked."""
     if doubt.other:
         told = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
@@ -205,12 +196,11 @@ def unasked(call: Call, doubt: Doubt) -> None:
 
 async def journal_write(work: "PassScope", call: Call, then: "Then") -> None:
     """Make a write between its two lines in the journal, or answer it with what stands there."""
-    book, pending = work.book, call.pending
-    intent = book.intent(pending, call.tool, call.args)
+    book, intent = work.book, work.book.intent(call)
     with work.scope.journal.under_way(book.thread, intent):
-        row = await book.own(intent) if pending.get("form") else None
+        row = await book.own(intent) if call.pending.get("form") else None
         if row is None or not work.toolbox.is_parked(row.key):  # else it goes on with the answer
-            verdict = await book.begin(pending, intent)
+            verdict = await book.begin(call, intent)
             row = verdict.row
             if verdict.say == "known":
                 work.closed |= row.sends > 1
@@ -219,7 +209,8 @@ async def journal_write(work: "PassScope", call: Call, then: "Then") -> None:
                 call.doubt = doubt_of(verdict)
                 return None
         work.wrote = True
-        work.closed |= row.sends > 1 + doubted_sends(pending)
+        asked_at = word_of(call)  # a human had it run again, after so many sends
+        work.closed |= row.sends > 1 + (asked_at.sends if asked_at else 0)
         call.key, call.args = row.key, dict(row.arguments)  # what is sent again is sent as it was
         try:
             await then(call)
@@ -230,5 +221,4 @@ async def journal_write(work: "PassScope", call: Call, then: "Then") -> None:
             if call.returned is None:
                 await book.pause(row)
             raise  # whatever else cuts it off, the call may have taken effect: it stays claimed
-        ambiguous = call.reason == UNCERTAIN
-        return await book.end(row, call.outcome, call.stored, ambiguous=ambiguous)
+        return await book.end(row, call)

@@ -26,13 +26,13 @@ from .call_records import (
     PendingCall,
     as_evidence,
     changed,
-    ended,
-    left_waiting,
+    record_end,
+    tell_waiting,
     waiting,
 )
 from .gate import Gate
 from .guard import guard_by_tables, note_verification
-from .journal import Book, journal_write, unasked
+from .journal import Book, answer_unasked, journal_write
 from .loop_guard import guard_against_loops
 from .own import answer_by_handler
 from .result_store import cap_size
@@ -169,8 +169,8 @@ async def _take(work: PassScope, call: Call) -> CallRecord | None:
             await _ask(work, call, args, doubt.reason, doubt=doubt.told())
             return None
         call.args = args
-        unasked(call, doubt)
-    record = ended(call)
+        answer_unasked(call, doubt)
+    record = record_end(call)
     work.beside.append(as_evidence(record))
     return record
 
@@ -205,7 +205,7 @@ async def _ask(
 ) -> None:
     """Leave a call to a human."""
     call.pending = work.asked[call.id] = waiting(call.pending, args, reason, **why)
-    await left_waiting(work.scope, call)
+    await tell_waiting(work.scope, call)
 
 
 async def in_order(steps: Sequence[tuple[bool, Callable[[], Coroutine[Any, Any, T]]]]) -> list[T]:

@@ -62,7 +62,7 @@ async def trace_call(work: "PassScope", call: Call, then: "Then") -> None:
 async def send_call(work: "PassScope", call: Call, _: "Then") -> None:
     """Call the tool, and mask the secrets in what it gave; components are for people."""
     tool, pending = call.known_tool, call.pending
-    call.key = call.key or work.book.intent(pending, tool, call.args).key
+    call.key = call.key or work.book.intent(call).key
     sent = send(work.scope, work.toolbox, call, asks=not pending.get("tail_of"))
     deadline = deadline_of(pending, tool, work.scope.context)
     call.returned, call.reason = await run_once(tool, sent, deadline)

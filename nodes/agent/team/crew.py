@@ -183,7 +183,7 @@ class Crew:
         call = replace(Call.of(pending, self.scope.emit, status="executing"), **how)
         call.result = ToolResult(text, dict(told), artifact={SHOWN: [self._shown(pending, told)]})
         call.end_status = end_of(told)
-        self.records[call.id] = call_records.ended(call)
+        self.records[call.id] = call_records.record_end(call)
 
     def _shown(self, call: PendingCall, told: Mapping[str, Any]) -> dict[str, Any]:
         """The component of one."""

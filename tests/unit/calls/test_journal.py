@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from loopwright.calls.call_records import Call
 from loopwright.calls.journal import Book, doubt_of, recall
 from loopwright.calls.results import ToolResult
 from loopwright.store.journal.recorder import Recorder
@@ -24,8 +25,20 @@ def book():
     return Book(scope_with(journal=Recorder(), thread="t", turn="turn 1"))
 
 
-async def begin(book, call=CALL, tool=PAY, n=1) -> Any:
-    return await book.begin(call, book.intent(call, tool, {"n": n}))
+def planned(call=CALL, tool=PAY, n=1) -> Call:
+    pending: Any = {**call, "args": {"n": n}}
+    return Call.of(pending, lambda _: None, tool)
+
+
+async def begin(book, *given, **more) -> Any:
+    call = planned(*given, **more)
+    return await book.begin(call, book.intent(call))
+
+
+async def end(book, row, result, stored="", *, reason="") -> Any:
+    call = planned()
+    call.result, call.stored, call.reason = result, stored, reason
+    await book.end(row, call)
 
 
 async def sent(book, *given, **more) -> Any:
@@ -57,7 +70,7 @@ def asked_about(doubt, call=CALL) -> Any:
 
 @pytest.mark.req("P-06")
 async def test_a_call_is_made_once_and_its_result_is_used_again(book):
-    await book.end(await sent(book), DONE, "kept", ambiguous=False)
+    await end(book, await sent(book), DONE, "kept")
     call = await known(book)
     assert (call.result, call.stored, call.counts, call.args) == (DONE, "kept", True, {"n": 1})
     assert (call.end, call.reused_from) == ("success", "")
@@ -65,7 +78,7 @@ async def test_a_call_is_made_once_and_its_result_is_used_again(book):
 
 async def test_an_error_the_tool_gave_itself_is_its_result(book):
     failed = ToolResult("no money", is_error=True)
-    await book.end(await sent(book), failed, "", ambiguous=False)
+    await end(book, await sent(book), failed)
     assert (await known(book)).result == failed
     assert await sent(book, TWIN), "that did not take effect"
 
@@ -75,7 +88,7 @@ async def test_what_was_sent_goes_on_as_it_was_though_its_input_is_another_now(b
     row = await sent(book)
     doubt = await doubted(book, n=2)
     assert dict(doubt.row.arguments) == {"n": 1}
-    await book.end(row, DONE, "", ambiguous=False)
+    await end(book, row, DONE)
     assert (await known(book, n=2)).args == {"n": 1}
 
 
@@ -88,7 +101,7 @@ async def test_a_call_in_doubt_is_sent_once_more_for_each_word_of_a_human(book):
     assert (await sent(book, word)).sends == 2
     again = await doubted(book, word)
     assert again, "the approval was used up by the send before"
-    await book.end((await sent(book, asked_about(again))), DONE, "", ambiguous=False)
+    await end(book, await sent(book, asked_about(again)), DONE)
     assert (await known(book, word)).result == DONE
 
 
@@ -105,7 +118,7 @@ async def test_a_call_whose_tool_asked_a_question_runs_again(book):
 
 @pytest.mark.req("P-06", "P-05")
 async def test_while_a_call_is_in_doubt_no_other_of_its_tool_goes_out_unasked(book):
-    await book.end(await sent(book), LOST, "", ambiguous=True)
+    await end(book, await sent(book), LOST, reason="uncertain")
     like = await doubted(book, TWIN)
     assert "did not answer" in like.why
     elsewhere = replace(PAY, server="bank")
@@ -115,7 +128,7 @@ async def test_while_a_call_is_in_doubt_no_other_of_its_tool_goes_out_unasked(bo
 @pytest.mark.req("P-06", "P-05")
 @pytest.mark.parametrize("says", ["again", "ran", "gave up"])
 async def test_another_calls_doubt_is_settled_by_one_word(book, says):
-    await book.end(await sent(book), LOST, "", ambiguous=True)
+    await end(book, await sent(book), LOST, reason="uncertain")
     doubt = await doubted(book, TWIN, n=2)
     assert doubt.other
     assert "pay was called with {'n': 1}" in doubt.why
@@ -123,15 +136,19 @@ async def test_another_calls_doubt_is_settled_by_one_word(book, says):
     if says == "again":
         assert dict((await sent(book, word, n=2)).arguments) == {"n": 2}
     elif says == "ran":
-        await book.ran(word, book.intent(word, PAY, {"n": 2}), ToolResult("it ran"))
+        call = planned(word, n=2)
+        call.answer("it ran", "success")
+        await book.close(call)
         assert (await known(book, word, n=2)).result == ToolResult("it ran")
     else:
-        await book.give_up(word)
+        call = planned(word, n=2)
+        call.answer("given up", "cancelled", "gave_up")
+        await book.close(call)
     assert await sent(book, {**CALL, "intent": "c"}, n=3), "no doubt is left"
 
 
 async def test_a_look_changes_nothing(book):
-    intents = [book.intent(call, PAY, {"n": 1}) for call in (CALL, TWIN)]
+    intents = [book.intent(planned(call)) for call in (CALL, TWIN)]
     for _ in range(2):
         assert [verdict.say for verdict in await book.look(intents)] == ["send", "send"]
     assert await book.scope.journal.rows("t") == []

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from loopwright.calls.gate import asked_again
+from loopwright.calls.gate import split_refresh
 from loopwright.calls.results import ToolResult
 from loopwright.calls.reuse import Memory, reusable
 from loopwright.calls.toolbox import Toolbox
@@ -258,14 +258,14 @@ def test_whose_results_may_be_reused():
 def test_asking_again_is_taken_out_of_the_arguments(sent, again):
     schema = {"type": "object", "properties": {"path": {"type": "string"}}}
     given = {"path": "a", **sent}
-    assert asked_again(schema, given) == ({"path": "a"}, again)
+    assert split_refresh(schema, given) == ({"path": "a"}, again)
     assert given == {"path": "a", **sent}
 
 
 def test_a_tools_own_arguments_are_its_own():
     schema = {"properties": {"refresh": {"type": "boolean"}}}
-    assert asked_again(schema, {"refresh": True}) == ({"refresh": True}, False)
-    assert asked_again({}, "no object") == ("no object", False)
+    assert split_refresh(schema, {"refresh": True}) == ({"refresh": True}, False)
+    assert split_refresh({}, "no object") == ("no object", False)
 
 
 def described(**metadata):
