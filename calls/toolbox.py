@@ -251,11 +251,11 @@ class Toolbox:
             found = build_catalog(self._python, listings, self._own, self._reserved).offering(
                 self._offers, read_only=self._reads_only
             )
-            tools = {name: as_known(self.policy.table, tool) for name, tool in found.tools.items()}
-            lacks = (
-                () if self._whole or found.missing else lacking(self.policy.table, tools.values())
-            )
-            found = replace(found, tools=tools, warnings=(*found.warnings, *lacks))
+            if (table := self.policy.table) is not None:
+                tools = {name: as_known(table, tool) for name, tool in found.tools.items()}
+                unsure = self._whole or found.missing
+                lacks = [] if unsure else lacking(table, tools.values())
+                found = replace(found, tools=tools, warnings=(*found.warnings, *lacks))
             if found.shelf.is_needed:
                 own = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: finder(), **found.own}
                 found = replace(found, own=own)

@@ -77,13 +77,15 @@ async def call_tools(
 
 def _by_tools(state: CallState, records: Sequence[CallRecord], *, waits: bool) -> PassUpdate:
     """What tools want changed; their messages follow once every call of the turn has its answer."""
+    answers = [record["message"] for record in records]
+    if not (state.held or any(record.get("update") for record in records)):
+        return PassUpdate(messages=answers, held=[], found=[])
     wishes = wanted(records)
     held = [*state.held, *(wish for wish in wishes if wish.get("messages"))]
     added = [] if waits else messages_of(held, state.turn_id, state.messages)
-    messages = [*(record["message"] for record in records), *added]
     found = [name for wish in wishes for name in wish.get("found", [])]
     return (
-        PassUpdate(messages=messages, held=held if waits else [])
+        PassUpdate(messages=[*answers, *added], held=held if waits else [])
         | cast("PassUpdate", values_of(wishes))
         | PassUpdate(found=found)
     )
