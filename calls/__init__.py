@@ -6,10 +6,18 @@ toolbox       the tools, servers and policy of one graph
 gate          from a model's message to calls that are judged, and scheduled or asked about
 policy        which calls run, which are refused, which a human is asked about
 approval      a human's word on a call
-path          from planned calls to their tool messages
-call_records  what is known of a call, before, while and after it runs
-journal       what the journal says of a write: known, in doubt, or to be sent
+path          from planned calls to their tool messages: the list of wrappers
+call_records  one call: as it waits, on its way, and as it ended
+
+The wrappers, as `wrappers_of` in `path` lists them:
+
+guard         the tables of a policy
+loop_guard    calls that go round in circles
+own           calls of the package's own tools
 reuse         reads that are answered from memory
-one_call      one call within its deadline
-results       what a tool gave back, in one shape
+allowance     what the run may still call
+journal       writes: known, in doubt, or to be sent
+result_store  results that are too long to be shown
+after_tool    AfterTool hooks
+sending       the call itself, within its deadline
 """

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal, Never, cast
 
@@ -14,11 +14,10 @@ from ..state.questions import ANSWERED_BY, Answer, Decision, DecisionKind, Said
 from ..text.canonical import hash_of
 from ..text.told import say
 from ..tools.catalog import CatalogTool
-from .call_records import Answered, PendingCall, unrun
+from .call_records import Call, PendingCall
 from .forms import SHOWN, fields_of, filled, form_question, reply_to, where_of
-from .gate import Gate, check_edit
+from .gate import Gate, check_edit, split_refresh
 from .policy import NOT_INTERACTIVE
-from .reuse import asked_again
 from .toolbox import unknown_tool
 
 Calls = Sequence[Mapping[str, Any]]
@@ -205,113 +204,107 @@ def _arguments(call: Mapping[str, Any]) -> str:
     return f"Arguments:\n{shown}"
 
 
-@dataclass(frozen=True)
-class Ready:
-    """A call that may run, with its final arguments; `reply` is for a server that asked in it."""
+async def settle(gate: Gate, call: Call, decision: Decision | None) -> None:
+    """Say whether a call runs: one that does not is answered, one that does has its arguments.
 
-    tool: CatalogTool
-    args: dict[str, Any]
-    again: bool = False
-    reply: Mapping[str, Any] | None = None
-
-
-async def settle(gate: Gate, call: PendingCall, decision: Decision | None) -> Ready | Answered:
-    """Say whether a call runs. Catalog and policy may have changed since it was planned."""
-    if call["action"] == "error":
-        return unrun(call["reason"], "error")
-    if call["action"] == "deny":
-        return denied(call["reason"])
-    if call["action"] == "ask":
-        return await _asked_about(gate, call, decision)
-    tool = gate.tool_of(call)
-    if tool is None:
-        return unrun(unknown_tool(call["name"], gate.catalog), "error")
-    if gate.judge(tool, call["args"])[1] in ("ask", "deny"):
-        # Perhaps it went without a question because the human had allowed it for the thread.
-        gate = replace(gate, grants=await gate.scope.journal.grants(gate.scope.thread))
-    return _judged(gate, call, tool, call["args"], asked=False)
+    Catalog and policy may have changed since it was planned.
+    """
+    pending = call.pending
+    if pending["action"] == "error":
+        call.answer(pending["reason"], "error")
+    elif pending["action"] == "deny":
+        call.deny(pending["reason"])
+    elif pending["action"] == "ask":
+        await _settle_asked(gate, call, decision)
+    elif call.tool is None:
+        call.answer(unknown_tool(pending["name"], gate.catalog), "error")
+    else:
+        if gate.judge(call.tool, pending["args"])[1] in ("ask", "deny"):
+            # Perhaps it went without a question because the human had allowed it for the thread.
+            gate = replace(gate, grants=await gate.scope.journal.grants(gate.scope.thread))
+        if (args := _judged(gate, call, pending["args"], asked=False)) is not None:
+            call.args, call.again = args, bool(pending.get("again"))
 
 
-async def _asked_about(gate: Gate, call: PendingCall, said: Decision | None) -> Ready | Answered:
+async def _settle_asked(gate: Gate, call: Call, said: Decision | None) -> None:
+    pending = call.pending
     if said is None:
-        return denied(say("unapproved"))
-    if not call.get("form") and (answered := _answered(call, said)) is not None:
-        return answered
-    tool = gate.tool_of(call)
-    if tool is None:
-        return unrun(unknown_tool(call["name"], gate.catalog), "error")
-    if said["type"] == "edit" and not call.get("form"):
-        return await _edited(gate, call, tool, said)
-    step = _judged(gate, call, tool, call["args"], asked=True)
-    return replace(step, reply=reply_to(call, said)) if isinstance(step, Ready) else step
+        call.deny(say("unapproved"))
+    elif not pending.get("form") and _answer_by_word(call, said):
+        return
+    elif call.tool is None:
+        call.answer(unknown_tool(pending["name"], gate.catalog), "error")
+    elif said["type"] == "edit" and not pending.get("form"):
+        await _settle_edited(gate, call, call.tool, said)
+    elif (args := _judged(gate, call, pending["args"], asked=True)) is not None:
+        call.args, call.again = args, bool(pending.get("again"))
+        call.reply = reply_to(pending, said)
 
 
-async def settle_tail(gate: Gate, call: PendingCall) -> Ready | Answered:
+async def settle_tail(gate: Gate, call: Call) -> None:
     """Say whether a call runs that one hook asks for: all the others may still block it."""
-    step = await settle(gate, call, None)
-    if isinstance(step, Answered):
-        return step
-    blocked = await check_edit(gate.scope, step.tool, step.args)
-    return denied(blocked) if blocked else step
+    await settle(gate, call, None)
+    if call.result is None and call.tool is not None:
+        blocked = await check_edit(gate.scope, call.tool, call.args)
+        if blocked:
+            call.deny(blocked)
 
 
-async def _edited(
-    gate: Gate, call: PendingCall, tool: CatalogTool, said: Decision
-) -> Ready | Answered:
-    if said.get("name") not in (None, "", call["name"]):
-        return denied(say("edit_of_the_tool"))
-    args, again = asked_again(tool.schema, said.get("args"))
-    step = _judged(gate, call, tool, args, asked=True)
-    if isinstance(step, Answered):
-        return step
-    blocked = await check_edit(gate.scope, tool, step.args)
-    return denied(blocked) if blocked else replace(step, again=again)
+async def _settle_edited(gate: Gate, call: Call, tool: CatalogTool, said: Decision) -> None:
+    if said.get("name") not in (None, "", call.pending["name"]):
+        call.deny(say("edit_of_the_tool"))
+        return
+    edited, again = split_refresh(tool.schema, said.get("args"))
+    args = _judged(gate, call, edited, asked=True)
+    if args is None:
+        return
+    if blocked := await check_edit(gate.scope, tool, args):
+        call.deny(blocked)
+        return
+    call.args, call.again = args, again
 
 
-def _judged(
-    gate: Gate, call: PendingCall, tool: CatalogTool, args: object, *, asked: bool
-) -> Ready | Answered:
-    """A call with its final arguments; the policy may be stricter by now than when planned."""
-    fitted, action, reason = gate.judge(tool, args)
+def _judged(gate: Gate, call: Call, args: object, *, asked: bool) -> dict[str, Any] | None:
+    """The final arguments of a call; None where it is answered instead.
+
+    The policy may be stricter by now than when the call was planned.
+    """
+    fitted, action, reason = gate.judge(call.known_tool, args)
     if action == "error":
-        return unrun(reason, "error")
-    if action == "ask" and not asked:
-        return denied(say("unapproved"))
-    if action == "deny" and not (asked and reason == NOT_INTERACTIVE):  # somebody has answered
-        return denied(reason)
-    return Ready(tool, fitted, bool(call.get("again")))
+        call.answer(reason, "error")
+    elif action == "ask" and not asked:
+        call.deny(say("unapproved"))
+    elif action == "deny" and not (asked and reason == NOT_INTERACTIVE):  # somebody has answered
+        call.deny(reason)
+    else:
+        return fitted
+    return None
 
 
-def _answered(call: PendingCall, said: Decision) -> Answered | None:
-    """What a human's word alone makes of a call, whatever became of its tool; None if it runs."""
-    words = str(said.get("message") or "").strip()
+def _answer_by_word(call: Call, said: Decision) -> bool:
+    """Whether a human's word alone answers a call, whatever became of its tool."""
+    words, doubt = str(said.get("message") or "").strip(), call.pending.get("doubt")
     match kind := said["type"]:
         case "approve":
-            return None
+            return False
+        case "edit" if not doubt:
+            return False
         case "edit":
-            return denied(say("unapproved")) if call.get("doubt") else None
+            call.deny(say("unapproved"))
         case "respond":
-            return unrun(words or say("no_output"), "success", "answered by the user")
-        case "reject" if (doubt := call.get("doubt")) and not doubt["other"]:
+            call.answer(words or say("no_output"), "success", "answered by the user")
+        case "reject" if doubt and not doubt["other"]:
             name = "user_gave_up_saying" if words else "user_gave_up"
             told = say(name, words=words.rstrip("."), advice=say("report_doubt"))
-            return unrun(told, "cancelled", GAVE_UP)
+            call.answer(told, "cancelled", GAVE_UP)
         case "reject":
             name = "user_rejected_saying" if words else "user_rejected"
             told = say(name, words=words.rstrip("."), advice=say("do_without"))
-            return unrun(told, "cancelled", "rejected")
+            call.answer(told, "cancelled", "rejected")
         case "expired":
-            return unrun(say("expired", advice=say("send_anew")), "cancelled", "expired")
+            call.answer(say("expired", advice=say("send_anew")), "cancelled", "expired")
         case _:
             # What was saved by somebody else allows nothing, and ends no run.
             _: Never = kind
-            return denied(say("unapproved"))
-
-
-def denied(why: str) -> Answered:
-    """The answer to a call that policy, a hook or the lack of a human forbids."""
-    nobody = why == NOT_INTERACTIVE
-    if nobody:
-        why = say("nobody_to_approve", code=NOT_INTERACTIVE)
-    text = say("refused_call", why=why.rstrip("."), advice=say("report_it"))
-    return unrun(text, "cancelled", NOT_INTERACTIVE if nobody else "denied")
+            call.deny(say("unapproved"))
+    return True

@@ -1,8 +1,12 @@
-"""What is known of a call: before it runs, while it runs, and at its end."""
+"""One call: as it waits in the state, on its way along the path, and as it ended.
+
+`Call` is the record. A `PendingCall` is what the state keeps of it until it is answered, a
+`CallRecord` what a graph is told of its end, `Evidence` what the state keeps of that.
+"""
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NotRequired, cast
 
@@ -12,12 +16,14 @@ from typing_extensions import TypedDict
 from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
 from ..state.questions import By
+from ..store.journal.port import Row
 from ..stream.events import components_shown
+from ..stream.meters import DOUBTS, KIND, TOOL, measure
 from ..text.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
-from .items import SHOWN
-from .results import ToolResult
+from .policy import NOT_INTERACTIVE
+from .results import SHOWN, ToolResult
 
 Action = Literal["allow", "ask", "deny", "error"]
 """What happens to a call; policy decides between the first three."""
@@ -106,16 +112,72 @@ def waiting(call: PendingCall, args: Mapping[str, Any], reason: str, **why: obje
 
 
 @dataclass(frozen=True)
-class Answered:
-    """How a call ended, before it is written down.
+class Doubt:
+    """Why a call may have taken effect already, and what a human's word on it is about."""
 
-    `status` None means that the tool was called, or its answer is recorded: the result decides.
-    `args` are those that were sent, where they are not the call's. One `sent_again` may have been
-    begun anew with the answer to a question of its tool.
+    why: str
+    row: Row
+    other: bool = False
+    """Another write of the tool is in doubt and blocks this call, which has not run."""
+
+    def told(self) -> InDoubt:
+        """What a pending call says of it, which a human is asked about."""
+        self.count()
+        return InDoubt(why=self.why, key=self.row.key, sends=self.row.sends, other=self.other)
+
+    def count(self) -> None:
+        """Tell the meter of a call that a crash cut off; the others were counted as they ended."""
+        if not (self.other or self.row.result):
+            measure(DOUBTS, 1, {TOOL: self.row.tool, KIND: "cut_off"})
+
+    @property
+    def reason(self) -> str:
+        """Why the call is asked about."""
+        whose = "another call of its tool" if self.other else "it"
+        return f"{whose} may have run already"
+
+    def arguments(self, planned: dict[str, Any]) -> dict[str, Any]:
+        """The arguments to show: as they were sent, but for a call that another one holds up."""
+        return planned if self.other else dict(self.row.arguments)
+
+
+@dataclass(kw_only=True, eq=False)
+class Call:
+    """One call on its way along the path; each change of its status is checked and told.
+
+    Attributes:
+        pending: The call as it waits in the state.
+        emit: Takes its events.
+        tool: What is called; None where it is gone.
+        status: Where the call stands.
+        args: The arguments it runs with.
+        again: The model asks for a fresh result.
+        reply: What its server is told, if that asked a question.
+        key: The idempotency key, once it is known.
+        result: What the model is shown; None as long as nothing answers the call.
+        returned: What the tool itself gave in this pass, before hooks, masks and the size cap.
+        end_status: How it ended; None leaves that to the result.
+        reason: Why it ended so; "" where its status says it all.
+        stored: Id of the whole result in the store, where `result` is only a part of it.
+        ran: The tool was called in this pass.
+        counts: This turn pays for the call.
+        seconds: How long it ran.
+        reused_from: Evidence id of the call whose result this is.
+        same_as: Evidence id of the call that this one repeats, by the loop guard.
+        doubt: Why it may have run already; then a human decides, and `result` is None.
     """
 
-    result: ToolResult
-    status: ToolStatus | None = None
+    pending: PendingCall
+    emit: Emit
+    tool: CatalogTool | None = None
+    status: ToolStatus = "validating"
+    args: dict[str, Any] = field(default_factory=dict)
+    again: bool = False
+    reply: Mapping[str, Any] | None = None
+    key: str = ""
+    result: ToolResult | None = None
+    returned: ToolResult | None = None
+    end_status: ToolStatus | None = None
     reason: Reason = ""
     stored: str = ""
     ran: bool = False
@@ -123,48 +185,99 @@ class Answered:
     seconds: float = 0.0
     reused_from: str = ""
     same_as: str = ""
-    args: dict[str, Any] | None = None
-    sent_again: bool = False
+    doubt: Doubt | None = None
+    was_asked: bool = False
+    """A human was asked about it."""
+    shown_args: dict[str, Any] = field(default_factory=dict)
+    """The arguments its events show: those it was planned with, until it runs."""
+
+    @classmethod
+    def of(
+        cls,
+        pending: PendingCall,
+        emit: Emit,
+        tool: CatalogTool | None = None,
+        status: ToolStatus | None = None,
+    ) -> "Call":
+        """Go on with a call from where it stands, or from the status given."""
+        now = status or pending.get("status", "validating")
+        args = pending["args"]
+        return cls(pending=pending, emit=emit, tool=tool, status=now, args=args, shown_args=args)
+
+    @property
+    def id(self) -> str:
+        """Its evidence id."""
+        return self.pending["id"]
+
+    @property
+    def known_tool(self) -> CatalogTool:
+        """Its tool, of a call that may run."""
+        return cast("CatalogTool", self.tool)
+
+    @property
+    def outcome(self) -> ToolResult:
+        """Its result, of a call that was answered."""
+        return cast("ToolResult", self.result)
 
     @property
     def end(self) -> ToolStatus:
-        """The state the call ends in."""
-        return self.status or ("error" if self.result.is_error else "success")
+        """The status it ends in."""
+        return self.end_status or ("error" if self.outcome.is_error else "success")
+
+    def answer(self, text: str, status: ToolStatus, reason: Reason = "") -> None:
+        """Answer a call that does not run."""
+        self.result = ToolResult(text, is_error=status != "success")
+        self.end_status, self.reason = status, reason
+
+    def deny(self, why: str) -> None:
+        """Answer a call that policy, a hook or the lack of a human forbids."""
+        nobody = why == NOT_INTERACTIVE
+        if nobody:
+            why = say("nobody_to_approve", code=NOT_INTERACTIVE)
+        text = say("refused_call", why=why.rstrip("."), advice=say("report_it"))
+        self.answer(text, "cancelled", NOT_INTERACTIVE if nobody else "denied")
+
+    def tell(self, **more: object) -> None:
+        """Tell where the call stands."""
+        event: dict[str, object] = {
+            "type": "tool_call",
+            "id": self.id,
+            "task": self.pending["task"],
+        }
+        event |= {"tool": self.pending["name"], "arguments": self.shown_args}
+        asked = {"asked": True} if self.was_asked else {}
+        self.emit({**event, **asked, "status": self.status, **more})
+
+    def to(self, status: ToolStatus, **more: object) -> None:
+        """Go to another status, and tell it.
+
+        Raises:
+            ValueError: No call may go there from where it is.
+        """
+        self.was_asked |= "awaiting_approval" in (self.status, status)
+        self.status = advance(self.status, status)
+        self.tell(**more)
+
+    def begin(self) -> None:
+        """Begin to execute, with the arguments that are final now."""
+        self.shown_args = dict(self.args)
+        self.to("executing")
 
 
-def unrun(text: str, status: ToolStatus, reason: Reason = "") -> Answered:
-    """The answer to a call that does not run."""
-    return Answered(ToolResult(text, is_error=status != "success"), status, reason)
+class CallRecord(Evidence, total=False):
+    """One call as it ended: its evidence, and what only its graph needs of it.
 
-
-class CallRecord(TypedDict):
-    """One call as it ended. `result` is the text the model is shown, `message` carries it.
-
-    `reason` says why a call was cancelled; an `error` that may have taken effect is `uncertain`.
-    `ran` is whether the tool was called now, `counts` whether this turn pays for it: a call that
-    a crash cut off from its count does not run again, but is paid for. `update` is what its tool
-    wants changed in the graph's state.
+    `message` carries the `result`, the text the model is shown. `ran` is whether the tool was
+    called now, `counts` whether this turn pays for it: a call that a crash cut off from its count
+    does not run again, but is paid for. `update` is what its tool wants changed in the graph's
+    state.
     """
 
-    id: str
-    task: str
-    call_id: str
-    tool: str
-    server: str | None
-    arguments: dict[str, Any]
-    status: ToolStatus
-    reason: Reason
-    result: str
-    seconds: float
     ran: bool
     counts: bool
-    reused_from: NotRequired[str]
-    same_as: NotRequired[str]
-    components: NotRequired[list[dict[str, Any]]]
-    read_only: NotRequired[bool]
-    own: NotRequired[bool]
+    own: bool
     message: ToolMessage
-    update: NotRequired[dict[str, Any]]
+    update: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -180,122 +293,74 @@ class Pass:
     waiting: list[PendingCall]
 
 
-class CallStatus:
-    """The states one call goes through; each step is checked and told as an event.
-
-    `returned` once the tool has given its result, which hooks may still look at.
-    """
-
-    def __init__(self, call: PendingCall, emit: Emit, status: ToolStatus = "validating") -> None:
-        """Go on from a state that was told before."""
-        self.status = status
-        self.returned = False
-        self._emit = emit
-        self._about: dict[str, Any] = {
-            "type": "tool_call",
-            "id": call["id"],
-            "task": call["task"],
-            "tool": call["name"],
-            "arguments": call["args"],
-        }
-        if status == "awaiting_approval":  # a human has decided on it
-            self._about["asked"] = True
-
-    def tell(self, **more: object) -> None:
-        """Tell where the call stands."""
-        if self.status == "awaiting_approval":
-            self._about["asked"] = True
-        self._emit({**self._about, "status": self.status, **more})
-
-    def to(self, status: ToolStatus, **more: object) -> None:
-        """Go to another state, and tell it.
-
-        Raises:
-            ValueError: No call may go there from where it is.
-        """
-        self.status = advance(self.status, status)
-        self.tell(**more)
-
-    def shows(self, components: Sequence[Mapping[str, Any]]) -> None:
-        """Tell the components of its result."""
-        for event in components_shown(self._about["id"], components):
-            self._emit(event)
-
-    def run(self, args: Mapping[str, Any]) -> None:
-        """Begin to execute, with the arguments that are final now."""
-        self._about["arguments"] = dict(args)
-        self.to("executing")
-
-
-async def left_waiting(scope: RunScope, call: PendingCall, status: CallStatus) -> None:
+async def tell_waiting(scope: RunScope, call: Call) -> None:
     """Tell that a call waits for a human, by its event and to `Notification` hooks."""
-    doubt, reason, asked = call.get("doubt"), "", "needs an approval"
+    pending = call.pending
+    doubt, reason, asked = pending.get("doubt"), "", "needs an approval"
     if doubt:
         reason = "waiting" if doubt["other"] else UNCERTAIN
         asked = "waits" if doubt["other"] else "may have run already"
-    elif call.get("form"):
-        reason = call["reason"]
-    status.to("awaiting_approval", **({"reason": reason} if reason else {}))
+    elif pending.get("form"):
+        reason = pending["reason"]
+    call.to("awaiting_approval", **({"reason": reason} if reason else {}))
     await scope.fire(
         "Notification", thread=scope.thread, notification_type="ToolPermission",
-        message=f"The call of {call['name']} {asked}: {call['reason']}",
-        details={"id": call["id"], "tool_name": call["name"], "tool_input": call["args"]},
+        message=f"The call of {pending['name']} {asked}: {pending['reason']}",
+        details={"id": pending["id"], "tool_name": pending["name"], "tool_input": pending["args"]},
     )  # fmt: skip
 
 
-def ended(
-    call: PendingCall, args: dict[str, Any], answer: Answered, status: CallStatus
-) -> CallRecord:
-    """Write down and tell how a call ended."""
-    seconds = round(answer.seconds, 3)
-    links = {"reused_from": answer.reused_from, "same_as": answer.same_as}
+def record_end(call: Call) -> CallRecord:
+    """Tell how a call ended, and write it down."""
+    pending, result, seconds = call.pending, call.outcome, round(call.seconds, 3)
+    links = {"reused_from": call.reused_from, "same_as": call.same_as}
     links = {name: value for name, value in links.items() if value}
-    why = {"reason": answer.reason} if answer.reason else {}
-    shown = answer.result.text[:_EVENT_TEXT]
-    components = answer.result.artifact.get(SHOWN, [])
-    status.to(answer.end, result=shown, seconds=seconds, **why, **links)
-    status.shows(components)
-    record = CallRecord(
-        id=call["id"],
-        task=call["task"],
-        call_id=call["call_id"],
-        tool=call["name"],
-        server=call["server"],
-        arguments=args if answer.args is None else answer.args,
-        status=answer.end,
-        reason=answer.reason,
-        result=answer.result.text,
-        seconds=seconds,
-        ran=answer.ran,
-        counts=answer.counts,
-        message=_message(call, answer),
-    )
-    if call["read_only"]:
-        record["read_only"] = True
-    if call.get("own"):
-        record["own"] = True
-    record.update(links)  # type: ignore[typeddict-item]  # its own keys
+    why = {"reason": call.reason} if call.reason else {}
+    components = result.artifact.get(SHOWN, [])
+    call.to(call.end, result=result.text[:_EVENT_TEXT], seconds=seconds, **why, **links)
     if components:
-        record["components"] = components
-    if answer.result.update and not answer.reused_from:
-        record["update"] = answer.result.update
-    return record
+        for event in components_shown(call.id, components):
+            call.emit(event)
+    changes = {} if call.reused_from else result.update
+    more: dict[str, object] = {
+        "read_only": pending["read_only"],
+        "own": pending.get("own"),
+        **links,
+    }
+    more |= {"components": components, "update": changes}
+    record = {
+        "id": call.id,
+        "task": pending["task"],
+        "call_id": pending["call_id"],
+        "tool": pending["name"],
+        "server": pending["server"],
+        "arguments": call.args,
+        "status": call.end,
+        "reason": call.reason,
+        "result": result.text,
+        "seconds": seconds,
+        "ran": call.ran,
+        "counts": call.counts,
+        "message": _message(call),
+        **{key: value for key, value in more.items() if value},
+    }
+    return cast("CallRecord", record)
 
 
-def _message(call: PendingCall, answer: Answered) -> ToolMessage:
+def _message(call: Call) -> ToolMessage:
     """The answer to a call as the model and the state get it."""
-    result = answer.result
-    about = {"evidence": call["id"], "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
-    if answer.stored:
-        about["stored"] = answer.stored
+    pending, result = call.pending, call.outcome
+    about = {"evidence": call.id, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
+    if call.stored:
+        about["stored"] = call.stored
     artifact = {key: value for key, value in result.artifact.items() if key != SHOWN}
     artifact |= {} if result.data is None else {"data": result.data}
     return ToolMessage(
         content=result.text or say("no_output"),
         id=str(uuid.uuid4()),
-        name=call["name"],
-        tool_call_id=call["call_id"],
-        status="success" if answer.end == "success" else "error",
+        name=pending["name"],
+        tool_call_id=pending["call_id"],
+        status="success" if call.end == "success" else "error",
         artifact=artifact or None,
         additional_kwargs=about,
     )
@@ -309,7 +374,7 @@ def as_evidence(record: CallRecord) -> Evidence:
     return cast("Evidence", kept)
 
 
-def told_hooks(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
+def hook_fields(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
     """What hooks are told of a call."""
     about: dict[str, Any] = {"tool_name": tool.name, "tool_input": dict(args)}
     if tool.server is not None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 
 from ..state.calls import HOOK_STOP, call_id, stopped_by
-from ..state.context import Context
+from ..store.journal.port import Verdict
 from ..text.canonical import shortened, storable_json
 from ..text.secrets import MASK, Secrets, is_masked
 from ..text.told import say
@@ -19,21 +19,21 @@ from ..tools.python_tools import BUILT_IN
 from ..turn.scope import RunScope
 from .call_records import (
     Action,
-    Answered,
-    CallStatus,
+    Call,
     PendingCall,
     changed,
-    left_waiting,
-    told_hooks,
+    hook_fields,
+    tell_waiting,
     waiting,
 )
 from .guard import Guard
-from .journal import Book, Doubt, Found
+from .journal import Book, doubt_of
 from .of_message import calls_of, unique_ids
 from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, is_granted
-from .reuse import asked_again
 from .toolbox import Toolbox, unknown_tool
 
+REFRESH: Final = "refresh"
+RETRY_REASON: Final = "retry_reason"
 _SHOWN_DESCRIPTION: Final = 300
 _ASKED: Final = "a hook wants a human to decide"
 
@@ -62,7 +62,9 @@ class Gate:
     async def of(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
         """What judges the calls of a run."""
         catalog = await toolbox.catalog(scope.user)
-        guard = Guard.of(toolbox, scope)
+        table = toolbox.policy.table
+        # A task's toolbox may lack the tools that read facts.
+        guard = None if table is None else Guard(table, scope, toolbox.whole)
         return cls(catalog, toolbox.policy, scope, secrets=toolbox.secrets, guard=guard)
 
     def tool_of(self, call: PendingCall) -> CatalogTool | None:
@@ -120,7 +122,8 @@ async def open_calls(
     """
     gate = await Gate.of(toolbox, scope)
     planned = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
-    planned = await before_tools(planned, gate)
+    if "BeforeTool" in scope.hooks.events:
+        planned = await run_before_tool_hooks(planned, gate)
     for call in planned:
         call["intent"] = f"{names}.{call['id']}" if names else call["intent"]
         call["before"] = list(before)
@@ -134,14 +137,14 @@ async def open_calls(
 
 async def _opened(gate: Gate, call: PendingCall) -> PendingCall:
     """Tell where a call stands, and begin to wait for a human where it must."""
-    status = CallStatus(call, gate.scope.emit)
-    status.tell()
+    on_its_way = Call.of(call, gate.scope.emit, status="validating")
+    on_its_way.tell()
     if call["action"] == "allow":
-        status.to("scheduled")
+        on_its_way.to("scheduled")
     elif call["action"] == "ask":
         call["expires_at"] = None if call.get("doubt") else _end_of_question(call, gate)
-        await left_waiting(gate.scope, call, status)
-    return changed(call, status=status.status)
+        await tell_waiting(gate.scope, on_its_way)
+    return changed(call, status=on_its_way.status)
 
 
 async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCall]:
@@ -155,24 +158,28 @@ async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCa
     if not writes:
         return list(calls)
     book = Book(gate.scope)
-    intents = [book.intent(call, gate.tool_of(call), call["args"]) for call in writes]
-    found: dict[str, Found] = {}
+    emit = gate.scope.emit
+    intents = [book.intent(Call.of(call, emit, gate.tool_of(call))) for call in writes]
+    verdicts: dict[str, Verdict] = {}
     doubted: set[str] = set()
-    for call, known in zip(writes, await book.look(intents), strict=True):
-        if isinstance(known, Doubt):
-            if known.row.key in doubted:
+    for call, verdict in zip(writes, await book.look(intents), strict=True):
+        if verdict.say in ("doubt", "other"):
+            if verdict.row.key in doubted:
                 continue
-            doubted.add(known.row.key)
-        found[call["id"]] = known
-    return [_known(gate, call, found.get(call["id"])) for call in calls]
+            doubted.add(verdict.row.key)
+        verdicts[call["id"]] = verdict
+    return [_known(gate, call, verdicts.get(call["id"])) for call in calls]
 
 
-def _known(gate: Gate, call: PendingCall, found: Found | None) -> PendingCall:
-    if isinstance(found, Answered):
+def _known(gate: Gate, call: PendingCall, verdict: Verdict | None) -> PendingCall:
+    if verdict is None or verdict.say == "send":
+        return call
+    if verdict.say == "known":
         return changed(call, action="allow", reason="it was made before", known=True)
-    if isinstance(found, Doubt) and gate.scope.can_ask:
-        return waiting(call, found.arguments(call["args"]), found.reason, doubt=found.told())
-    return call
+    doubt = doubt_of(verdict)
+    if doubt is None or not gate.scope.can_ask:
+        return call
+    return waiting(call, doubt.arguments(call["args"]), doubt.reason, doubt=doubt.told())
 
 
 def released(call: PendingCall, gate: Gate, grants: Collection[Mapping[str, Any]]) -> PendingCall:
@@ -235,7 +242,7 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     name = str(call.get("name") or "")
     tool = gate.catalog.find(name)
     given = gate.secrets.in_json(call.get("args"))
-    args, again = asked_again(tool.schema if tool else {}, given)
+    args, again = split_refresh(tool.schema if tool else {}, given)
     base = {
         "name": name,
         "server": tool.server if tool else None,
@@ -257,13 +264,26 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     return base | {"args": fitted, "action": action, "reason": reason}
 
 
-def deadline_of(call: Mapping[str, Any], tool: CatalogTool, context: Context) -> float:
-    """Seconds a call may take: those of its tool, or fewer where its plan says so."""
-    allowed = tool.timeout or context.tool_deadline
-    return min(allowed, call.get("deadline") or allowed)
+def split_refresh(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
+    """Take out of the arguments what asks for a fresh result, unless the tool has such arguments.
+
+    Args:
+        schema: The tool's own parameters.
+        args: What the model sent; anything but an object is handed back as it is.
+
+    Returns:
+        The tool's own arguments, and whether `"refresh": true` or a `"retry_reason"` was there.
+    """
+    if not isinstance(args, dict):
+        return args, False
+    own = schema.get("properties") or {}
+    asked = {n: args[n] for n in (REFRESH, RETRY_REASON) if n in args and n not in own}
+    refresh, reason = asked.get(REFRESH), asked.get(RETRY_REASON)
+    again = refresh is True or str(refresh).lower() == "true" or bool(str(reason or "").strip())
+    return {name: value for name, value in args.items() if name not in asked}, again
 
 
-async def before_tools(planned: Sequence[PendingCall], gate: Gate) -> list[PendingCall]:
+async def run_before_tool_hooks(planned: Sequence[PendingCall], gate: Gate) -> list[PendingCall]:
     """Let the BeforeTool hooks speak of each call whose arguments are sound.
 
     A call is denied where a hook blocks, asked about where one asks, and judged anew where one
@@ -281,7 +301,7 @@ async def _before_tool(call: PendingCall, gate: Gate) -> PendingCall:
     tool = gate.tool_of(call)
     if call["action"] == "error" or tool is None:
         return call
-    verdict = await gate.scope.fire("BeforeTool", **told_hooks(tool, call["args"]))
+    verdict = await gate.scope.fire("BeforeTool", **hook_fields(tool, call["args"]))
     if verdict.stop is not None:
         return changed(call, **{HOOK_STOP: verdict.stop})
     if verdict.tool_input is not None and verdict.tool_input != call["args"]:
@@ -307,7 +327,7 @@ async def check_edit(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]
     The call is decided on, so hooks can only block here. One that wants other arguments blocks
     too: what runs is what was decided on, or nothing.
     """
-    verdict = await scope.fire("BeforeTool", **told_hooks(tool, args))
+    verdict = await scope.fire("BeforeTool", **hook_fields(tool, args))
     if not verdict.refused and verdict.tool_input not in (None, dict(args)):
         return say("another_hook_would_change")
     return verdict.refused

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..policy.facts import Fact, Known, Unread, same
 from ..policy.rules import Governed, Ruling
@@ -18,12 +18,14 @@ from ..text.canonical import hash_of
 from ..text.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
-from .call_records import PendingCall, changed
-from .one_call import run_once
+from .call_records import Call, PendingCall, changed
 from .policy import NOT_INTERACTIVE
 from .results import ToolResult, parsed
-from .sending import Sending
+from .sending import run_once, send
 from .toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from .wrapper import PassScope, Then
 
 VERIFIED: Final = "verified"
 CHANGED: Final = "changed"
@@ -56,13 +58,6 @@ class Guard:
     table: PolicyTable
     scope: RunScope
     toolbox: Toolbox
-
-    @classmethod
-    def of(cls, toolbox: Toolbox, scope: RunScope) -> "Guard | None":
-        """The guard of a run; None where its policy has no tables."""
-        table = toolbox.policy.table
-        # A task's toolbox may lack the tools that read facts.
-        return None if table is None else cls(table, scope, toolbox.whole)
 
     def governs(self, tool: CatalogTool) -> Governed | None:
         """What the tables say of a tool, if they name it."""
@@ -170,8 +165,8 @@ class Guard:
         if tool is None:
             return Unread("policy_no_tool", {"tool": fact.tool})
         about = changed(call, id=f"{call['id']}.{fact.name}", name=tool.name, server=tool.server)
-        sending = Sending(self.scope, self.toolbox, catalog)
-        work = sending.send(about, tool, asked, uuid.uuid4().hex, asks=False)
+        read = replace(Call.of(about, self.scope.emit, tool), args=asked, key=uuid.uuid4().hex)
+        work = send(self.scope, self.toolbox, read, asks=False)
         deadline = min(tool.timeout or self.scope.context.tool_deadline, _DEADLINE)
         made = await run_once(tool, work, deadline)
         if made.result.is_error or made.reason:
@@ -211,6 +206,31 @@ class Guard:
             row = {CHANGED: self.scope.turn, "by": name}
             await self.scope.journal.grant(self.scope.journaled, row)
         return begun in ("", name)
+
+
+async def guard_by_tables(work: "PassScope", call: Call, then: "Then") -> None:
+    """Make a call, unless the policy's tables refuse it by the facts as they are now."""
+    if await allowed_by_tables(work, call):
+        await then(call)
+
+
+async def allowed_by_tables(work: "PassScope", call: Call) -> bool:
+    """Whether a call may run; one that may not is answered, or in doubt after a crash."""
+    guard, tool = work.gate.guard, call.known_tool
+    why = await guard.refuses(call.pending, tool, call.args) if guard and not tool.own else ""
+    if not why:
+        return True
+    if tool.read_only or not await work.book.answer_barred(call, why):
+        call.deny(why)
+    return False
+
+
+async def note_verification(work: "PassScope", call: Call, then: "Then") -> None:
+    """Make a call and note who the customer is, if it says so; what a hook withholds does not."""
+    await then(call)
+    if work.gate.guard and call.returned is not None:
+        heard = call.outcome if call.outcome.is_error else call.returned
+        await work.gate.guard.heard(call.pending, call.known_tool, heard)
 
 
 def _named(name: str, tools: Sequence[CatalogTool]) -> CatalogTool | None:

@@ -94,7 +94,7 @@ def _value(module: ModuleType, annotation: Any, scope: RunScope) -> Any:
 
 def _state(scope: RunScope) -> dict[str, Any]:
     """The state as a tool may keep or change it without harm."""
-    public = dict(scope.public)
+    public = dict(scope.around.public)
     messages = list(public.pop("messages", []))
     return {"messages": messages, **copy.deepcopy(public)}
 

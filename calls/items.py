@@ -15,10 +15,7 @@ from pydantic import ValidationError
 
 from ..stream.components import COMPONENTS, OF_TOOLS, text_of
 from ..text.canonical import storable
-from .results import ToolResult, as_text
-
-SHOWN: Final = "components"
-"""Key of an artifact: the components of a result, each with its name, its props and its text."""
+from .results import SHOWN, ToolResult, as_text
 
 _KINDS: Final = frozenset({"text", "json", "component", "webcomponent"})
 _DRAWN: Final = frozenset({"component", "webcomponent"})

@@ -5,53 +5,24 @@ neither the framework nor the model decides whether it is sent once more.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from ..state.calls import UNCERTAIN
+from langgraph.errors import GraphBubbleUp
+
+from ..state.calls import GAVE_UP, UNCERTAIN
 from ..store.journal.port import End, Intent, Row, Verdict, Word
 from ..stream.meters import DOUBTS, KIND, TOOL, measure
 from ..text.canonical import hash_of
 from ..text.told import say
-from ..tools.catalog import CatalogTool
+from ..tools.mcp.call import Asked
 from ..turn.scope import RunScope
-from .call_records import Answered, InDoubt, PendingCall, unrun
+from .call_records import Call, Doubt
 from .policy import NOT_INTERACTIVE
 from .results import ToolResult
 
-
-@dataclass(frozen=True)
-class Doubt:
-    """Why a call may have taken effect already, and what a human's word on it is about."""
-
-    why: str
-    row: Row
-    other: bool = False
-    """It is another write of the tool that may have, and that stands in the way of this one."""
-
-    def told(self) -> InDoubt:
-        """What a pending call says of it, which a human is asked about."""
-        self.count()
-        return InDoubt(why=self.why, key=self.row.key, sends=self.row.sends, other=self.other)
-
-    def count(self) -> None:
-        """Tell the meter of a call that a crash cut off; the others were counted as they ended."""
-        if not (self.other or self.row.result):
-            measure(DOUBTS, 1, {TOOL: self.row.tool, KIND: "cut_off"})
-
-    @property
-    def reason(self) -> str:
-        """Why the call is asked about."""
-        whose = "another call of its tool" if self.other else "it"
-        return f"{whose} may have run already"
-
-    def arguments(self, planned: dict[str, Any]) -> dict[str, Any]:
-        """The arguments to show: as they were sent, but for a call that another one holds up."""
-        return planned if self.other else dict(self.row.arguments)
-
-
-Found = Row | Answered | Doubt
-"""The row of a call that is to be made now, or what is known of it."""
+if TYPE_CHECKING:
+    from .wrapper import PassScope, Then
 
 
 @dataclass(frozen=True)
@@ -59,49 +30,92 @@ class Book:
     """The journal, as the calls of one run use it."""
 
     scope: RunScope
+    plain: bool = False
+    """Give a recorded result as it is, for a program; a model is told if another call made it."""
 
     @property
     def thread(self) -> str:
         """Whose rows these are."""
         return self.scope.journaled
 
-    def intent(self, call: PendingCall, tool: CatalogTool | None, args: dict[str, Any]) -> Intent:
+    def intent(self, call: Call) -> Intent:
         """What a call is about to do. Its tool may be gone; then only its name knows its row."""
-        name = call.get("intent") or call["id"]
+        pending, tool = call.pending, call.tool
+        name = pending.get("intent") or call.id
         return Intent(
             name=name,
-            before=tuple(call.get("before", ())),
-            place=self.scope.place,
+            before=tuple(pending.get("before", ())),
+            place=self.scope.run.place,
             turn=self.scope.turn,
-            task=call["task"],
-            call=call["id"],
-            tool=tool.original if tool else call["name"],
-            server=tool.server if tool else call["server"],
-            arguments=args,
-            content=tool.content(args) if tool else "",
+            task=pending["task"],
+            call=call.id,
+            tool=tool.original if tool else pending["name"],
+            server=tool.server if tool else pending["server"],
+            arguments=call.args,
+            content=tool.content(call.args) if tool else "",
             repeatable=bool(tool and tool.resendable),
             key=hash_of([self.thread, name]),
         )
 
-    async def begin(self, call: PendingCall, intent: Intent) -> Found:
+    async def begin(self, call: Call, intent: Intent) -> Verdict:
         """Claim a write; a human's word on a call in doubt is good for one send."""
         journal, word = self.scope.journal, word_of(call)
-        verdict = await journal.begin(self.thread, intent, word, self.scope.fence)
-        return _found(verdict)
+        return await journal.begin(self.thread, intent, word, self.scope.run.fence)
 
-    async def look(self, intents: Sequence[Intent]) -> list[Found]:
-        """What `begin` would say of each call; a row where it would be made."""
-        return [_found(verdict) for verdict in await self.scope.journal.look(self.thread, intents)]
+    async def look(self, intents: Sequence[Intent]) -> list[Verdict]:
+        """What `begin` would say of each call."""
+        return [*await self.scope.journal.look(self.thread, intents)]
+
+    async def answer_barred(self, call: Call, why: str) -> bool:
+        """Whether the journal says something of a call that cannot run now, and so answers it.
+
+        A crash may have come after it was begun.
+        """
+        intent = self.intent(call)
+        if not call.pending.get("known"):  # nor does what stands for other calls count
+            intent = replace(intent, content="")
+        (verdict,) = await self.look([intent])
+        if verdict.say == "known":
+            recall(call, verdict.row, plain=self.plain)
+            return True
+        doubt = doubt_of(verdict)
+        if doubt is None or doubt.other:
+            return False
+        if not call.pending.get("doubt"):
+            call.result, call.doubt = None, doubt
+            return True
+        # A human had it run again, which cannot be done: to ask once more would bring no more.
+        told = say("doubted_and_barred", why=doubt.why, bar=why, advice=say("report_doubt"))
+        call.answer(told, "cancelled", UNCERTAIN)
+        return True
+
+    async def close(self, call: Call) -> None:
+        """Record what a human said of a call in doubt; of others that do not run, look back."""
+        pending = call.pending
+        if call.end == "success":
+            await self._note_success(call)
+        elif (word := word_of(call)) and call.reason in (GAVE_UP, "rejected"):
+            await self.scope.journal.give_up(self.thread, word)
+        elif pending["action"] in ("allow", "ask") and not pending["read_only"]:
+            await self.answer_barred(call, call.outcome.text)
+
+    async def _note_success(self, call: Call) -> None:
+        """Record that a call in doubt ran, as a human says."""
+        if word := word_of(call):
+            word = word._replace(result=_as_json(call))
+            await self.scope.journal.begin(
+                self.thread, self.intent(call), word, self.scope.run.fence
+            )
 
     async def own(self, intent: Intent) -> Row | None:
         """The row of this very call."""
         rows = await self.scope.journal.rows(self.thread, [intent.name])
         return next((row for row in rows if row.name == intent.name), None)
 
-    async def end(self, row: Row, result: ToolResult, stored: str, *, ambiguous: bool) -> None:
-        """Record what a write gave; `ambiguous` where it may have taken effect after all."""
-        ending = End("failed" if result.is_error else "finished", _as_json(result, stored))
-        if ambiguous:
+    async def end(self, row: Row, call: Call) -> None:
+        """Record what a write gave, or that it may have taken effect after all."""
+        ending = End("failed" if call.outcome.is_error else "finished", _as_json(call))
+        if call.reason == UNCERTAIN:
             ending = ending._replace(how="unknown")
             measure(DOUBTS, 1, {TOOL: row.tool, KIND: "unanswered"})
         await self.scope.journal.end(self.thread, row, ending)
@@ -110,38 +124,18 @@ class Book:
         """Record that the tool itself asked a question: it begins anew with the answer."""
         await self.scope.journal.end(self.thread, row, End("paused"))
 
-    async def ran(self, call: PendingCall, intent: Intent, result: ToolResult) -> None:
-        """Record that a call in doubt ran, as a human says."""
-        word = word_of(call)
-        if word is not None:
-            word = word._replace(result=_as_json(result, ""))
-            await self.scope.journal.begin(self.thread, intent, word, self.scope.fence)
 
-    async def give_up(self, call: PendingCall) -> None:
-        """Record that a human no longer wants a call in doubt."""
-        word = word_of(call)
-        if word is not None:
-            await self.scope.journal.give_up(self.thread, word)
-
-
-def word_of(call: PendingCall) -> Word | None:
+def word_of(call: Call) -> Word | None:
     """What a human was asked about, if this call was in doubt."""
-    doubt = call.get("doubt")
+    doubt = call.pending.get("doubt")
     return Word(doubt["key"], doubt["sends"]) if doubt else None
 
 
-def doubted_sends(call: PendingCall) -> int:
-    """How often a call was sent before a human had it run again; 0 if nobody was asked that."""
-    word = word_of(call)
-    return word.sends if word else 0
-
-
-def _found(verdict: Verdict) -> Found:
+def doubt_of(verdict: Verdict) -> Doubt | None:
+    """Why a call may have run already; None where the journal does not doubt it."""
     found, row = verdict
-    if found == "send":
-        return row
-    if found == "known":
-        return _recorded(row)
+    if found in ("send", "known"):
+        return None
     why = _why(row)
     if found == "doubt":
         return Doubt(why, row)
@@ -157,40 +151,74 @@ def _why(row: Row) -> str:
     return say("begun_and_not_answered", since=since, result=said)
 
 
-def _recorded(row: Row) -> Answered:
-    """The answer of a call that was made before: for another call, its source, or a dead run."""
-    found = row.result or {}
-    # What another call changed in the graph's state is changed already.
-    update = {} if row.source else found.get("update") or {}
+def recall(call: Call, row: Row, *, plain: bool = False) -> None:
+    """Answer a call that was made before, in a run that is gone or by another call, its source."""
+    known = row.result or {}
     result = ToolResult(
-        text=str(found.get("text", "")),
-        data=found.get("data"),
-        is_error=bool(found.get("is_error")),
-        artifact=found.get("artifact") or {},
-        update=update,
+        text=str(known.get("text", "")),
+        data=known.get("data"),
+        is_error=bool(known.get("is_error")),
+        artifact=known.get("artifact") or {},
+        # What another call changed in the graph's state is changed already.
+        update={} if row.source else known.get("update") or {},
     )
-    return Answered(
-        result, stored=str(found.get("stored", "")), counts=not row.source,
-        reused_from=row.source, args=dict(row.arguments), sent_again=row.sends > 1,
-    )  # fmt: skip
+    if row.source and not plain:
+        told = say("made_before", source=row.source, result=result.text)
+        result = replace(result, text=told)
+    call.result, call.end_status, call.reason = result, None, ""
+    call.stored, call.counts = str(known.get("stored", "")), not row.source
+    call.reused_from, call.args = row.source, dict(row.arguments)
 
 
-def _as_json(result: ToolResult, stored: str) -> dict[str, Any]:
+def _as_json(call: Call) -> dict[str, Any]:
+    """What a row keeps of a result."""
+    result = call.outcome
     return {
         "text": result.text,
         "data": result.data,
         "is_error": result.is_error,
         "artifact": result.artifact,
-        "stored": stored,
+        "stored": call.stored,
         **({"update": result.update} if result.update else {}),
     }
 
 
-def unasked(doubt: Doubt) -> Answered:
-    """The answer to a call that is in doubt, or that another one's doubt holds up: nobody asks."""
+def answer_unasked(call: Call, doubt: Doubt) -> None:
+    """Answer a call that is in doubt, or that another one's doubt holds up: nobody can be asked."""
     if doubt.other:
         told = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
-        return unrun(told, "cancelled", NOT_INTERACTIVE)
+        call.answer(told, "cancelled", NOT_INTERACTIVE)
+        return
     doubt.count()
     told = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
-    return unrun(told, "cancelled", UNCERTAIN)
+    call.answer(told, "cancelled", UNCERTAIN)
+
+
+async def journal_write(work: "PassScope", call: Call, then: "Then") -> None:
+    """Make a write between its two lines in the journal, or answer it with what stands there."""
+    book, intent = work.book, work.book.intent(call)
+    with work.scope.journal.under_way(book.thread, intent):
+        row = await book.own(intent) if call.pending.get("form") else None
+        if row is None or not work.toolbox.is_parked(row.key):  # else it goes on with the answer
+            verdict = await book.begin(call, intent)
+            row = verdict.row
+            if verdict.say == "known":
+                work.closed |= row.sends > 1
+                return recall(call, row, plain=book.plain)
+            if verdict.say != "send":
+                call.doubt = doubt_of(verdict)
+                return None
+        work.wrote = True
+        asked_at = word_of(call)  # a human had it run again, after so many sends
+        work.closed |= row.sends > 1 + (asked_at.sends if asked_at else 0)
+        call.key, call.args = row.key, dict(row.arguments)  # what is sent again is sent as it was
+        try:
+            await then(call)
+        except Asked:
+            raise  # the row stays claimed: after a crash the call is in doubt
+        except GraphBubbleUp:
+            # A pause by a hook comes after the tool has done its work: not begun anew.
+            if call.returned is None:
+                await book.pause(row)
+            raise  # whatever else cuts it off, the call may have taken effect: it stays claimed
+        return await book.end(row, call)

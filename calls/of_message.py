@@ -32,7 +32,7 @@ def unique_ids(message: AIMessage, scope: RunScope, *, task: str, round_: int) -
     differ in characters alone that no id may have, and OpenAI takes 40 characters.
     """
     given, ids = [call.get("id") for call in calls_in(message)], list[str]()
-    known = scope.public.get("messages", ()) if any(given) else ()
+    known = scope.around.public.get("messages", ()) if any(given) else ()
     taken = {call["id"] for before in known for call in calls_in(before)}
     for index, own in enumerate(given):
         made = hash_of([scope.agent, call_id(task, round_, index)])[:12]

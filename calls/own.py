@@ -2,16 +2,16 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from ..state.calls import CallState, Evidence
 from ..tools.catalog import Catalog
 from ..turn.scope import RunScope
-from .approval import Ready
-from .call_records import Answered
-from .one_call import run_once
+from .call_records import Call
 from .result_store import ResultStore
+from .sending import deadline_of, run_once
+from .wrapper import PassScope, Then
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,12 @@ class Own:
     """The calls of the same message that have ended, in this pass or an earlier one."""
 
 
-async def answer_own(ready: Ready, deadline: float, own: Own) -> Answered:
+async def answer_by_handler(work: PassScope, call: Call, _: Then) -> None:
     """Answer a call of the package's own tool; no allowance pays for it."""
-    began, handler = time.monotonic(), cast("Any", ready.tool.own)
-    made = await run_once(ready.tool, handler(ready.args, own), deadline)
-    return replace(made, counts=False, seconds=time.monotonic() - began, args=ready.args)
+    tool = call.known_tool
+    own = Own(work.scope, work.results, work.gate.catalog, work.state, [*work.beside])
+    call.begin()
+    began, handler = time.monotonic(), cast("Any", tool.own)
+    deadline = deadline_of(call.pending, tool, work.scope.context)
+    call.result, call.reason = await run_once(tool, handler(call.args, own), deadline)
+    call.ran, call.seconds = True, time.monotonic() - began

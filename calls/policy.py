@@ -303,7 +303,7 @@ class Policy:
 
         Whoever has said something of this tool, or of all tools, has decided it.
         """
-        if tool.auto_approve or self.default in _STRICTNESS:
+        if not tool.asks or tool.auto_approve or self.default in _STRICTNESS:
             return []
         if self._otherwise(tool, context) != _by_nature(tool):
             return []

@@ -6,7 +6,7 @@ It can be read on with `read_result`, and references read it as the data it is.
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.store.base import BaseStore
 
@@ -15,7 +15,11 @@ from ..state.past import Past
 from ..text.canonical import storable, weigh
 from ..text.told import say
 from ..tools.catalog import READ_RESULT
+from .call_records import Call
 from .results import ToolResult, as_text, digest, failure, spelled
+
+if TYPE_CHECKING:
+    from .wrapper import PassScope, Then
 
 log = logging.getLogger(__name__)
 
@@ -142,3 +146,10 @@ def _fitting(text: Iterable[str], room: float) -> int:
             break
         count += 1
     return max(count, 1)
+
+
+async def cap_size(work: "PassScope", call: Call, then: "Then") -> None:
+    """Make a call and bring its result under the cap; the store keeps the whole."""
+    await then(call)
+    cap = work.scope.context.result_cap
+    call.result, call.stored = await work.results.shorten(call.outcome, cap)

@@ -14,6 +14,9 @@ from ..text.secrets import Secrets
 from ..text.told import say
 from ..tools.values import NoJson, Returned, as_json, told
 
+SHOWN: Final = "components"
+"""Key of an artifact: the components of a result, each with its name, its props and its text."""
+
 _LEAVES: Final = 200
 _MEDIA_KEYS: Final = frozenset({
     "type", "data", "base64", "mimeType", "mime_type", "image_url", "source_type", "id", "detail",

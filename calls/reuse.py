@@ -2,50 +2,31 @@
 
 Every call goes through `Memory.use`, writes too: they end what is known about their server. Equal
 reads at once are one: those of one message also share a failure, which is no entry of the memory.
-Before its arguments are checked, `asked_again` takes out what asks for a fresh result.
 """
 
 import asyncio
+import copy
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..state.calls import UNCERTAIN
 from ..state.context import Context
 from ..text.canonical import canonical
 from ..text.told import say
 from ..tools.catalog import CatalogTool
-from .call_records import Answered
+from .call_records import Call
 from .results import ToolResult
 
-REFRESH: Final = "refresh"
-RETRY_REASON: Final = "retry_reason"
+if TYPE_CHECKING:
+    from .wrapper import PassScope, Then
 
 _MOST: Final = 200
 """Results kept for one user turn; the oldest go first."""
 
 _Key = tuple[str | None, str, str]
-
-
-def asked_again(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
-    """Take out of the arguments what asks for a fresh result, unless the tool has such arguments.
-
-    Args:
-        schema: The tool's own parameters.
-        args: What the model sent; anything but an object is handed back as it is.
-
-    Returns:
-        The tool's own arguments, and whether `"refresh": true` or a `"retry_reason"` was there.
-    """
-    if not isinstance(args, dict):
-        return args, False
-    own = schema.get("properties") or {}
-    asked = {n: args[n] for n in (REFRESH, RETRY_REASON) if n in args and n not in own}
-    refresh, reason = asked.get(REFRESH), asked.get(RETRY_REASON)
-    again = refresh is True or str(refresh).lower() == "true" or bool(str(reason or "").strip())
-    return {name: value for name, value in args.items() if name not in asked}, again
 
 
 def reusable(tool: CatalogTool, context: Context) -> bool:
@@ -81,31 +62,33 @@ class Use:
     memory: "Memory"
     server: str | None
     known: Known | None = None
-    failed: tuple[str, Answered] | None = None
-    """How an equal call of the same message ended in vain, and its evidence id."""
+    failed: Call | None = None
+    """An equal call of the same message that ended in vain."""
     key: _Key | None = None
     """Under which its result may be kept."""
     writes: int = 0
     """How often its server had been written to when it began."""
-    made: tuple[str, Answered] | None = None
-    """The evidence id and the answer of the call itself, where its tool was called."""
+    made: Call | None = None
+    """The call itself as it ended, where its tool was called."""
 
-    def answer(self, *, plain: bool) -> Answered | None:
-        """What is known already; `plain` for a program that reads it, not a model."""
+    def answer(self, call: Call, *, plain: bool) -> bool:
+        """Whether the answer is known already; `plain` for a program that reads it, not a model."""
         if self.failed is not None:
-            return _failed_too(*self.failed, plain=plain)
+            _fail_too(call, self.failed, plain=plain)
+            return True
         if self.known is None:
-            return None
-        result = self.known.result if plain else self.known.reused()
-        return Answered(result, stored=self.known.stored, reused_from=self.known.id)
+            return False
+        call.result = self.known.result if plain else self.known.reused()
+        call.stored, call.reused_from = self.known.stored, self.known.id
+        return True
 
-    def keep(self, id_: str, answer: Answered) -> None:
+    def keep(self, call: Call) -> None:
         """Remember what the call gave, as it is shown; errors are never remembered."""
-        self.made = (id_, answer) if answer.ran else None
+        self.made = copy.copy(call) if call.ran else None
         if self.key is None:
-            self.memory.unsettled |= {self.server} if answer.reason == UNCERTAIN else set()
-        elif not answer.result.is_error:
-            self.memory.keep(self.key, self.writes, id_, answer.result, answer.stored)
+            self.memory.unsettled |= {self.server} if call.reason == UNCERTAIN else set()
+        elif not call.outcome.is_error:
+            self.memory.keep(self.key, self.writes, call.id, call.outcome, call.stored)
 
 
 @dataclass(frozen=True)
@@ -113,7 +96,7 @@ class _Twin:
     """A call that runs now: of which message, and what becomes of it, None where nothing ran."""
 
     message: object
-    end: asyncio.Future[tuple[str, Answered] | None]
+    end: asyncio.Future[Call | None]
 
 
 class Memory:
@@ -209,7 +192,7 @@ class Memory:
 
     async def _after_twin(
         self, place: tuple[asyncio.AbstractEventLoop, _Key], message: object, *, again: bool
-    ) -> tuple[bool, tuple[str, Answered] | None]:
+    ) -> tuple[bool, Call | None]:
         """Wait for an identical call that runs now.
 
         Returns:
@@ -222,12 +205,27 @@ class Memory:
                 break
             made = await asyncio.shield(twin.end)
             if made is not None or not again:
-                return False, made if ours and made and made[1].end == "error" else None
+                return False, made if ours and made and made.end == "error" else None
         return True, None
 
 
-def _failed_too(id_: str, made: Answered, *, plain: bool) -> Answered:
-    result = made.result
+def _fail_too(call: Call, made: Call, *, plain: bool) -> None:
+    """Answer a read as its twin was answered, which failed."""
+    result = made.outcome
     if not plain:
-        result = replace(result, text=say("failed_too", evidence=id_, result=result.text))
-    return Answered(result, made.status, made.reason, stored=made.stored, reused_from=id_)
+        result = replace(result, text=say("failed_too", evidence=made.id, result=result.text))
+    call.result, call.end_status, call.reason = result, made.end_status, made.reason
+    call.stored, call.reused_from = made.stored, made.id
+
+
+async def reuse_result(work: "PassScope", call: Call, then: "Then") -> None:
+    """Answer a call from memory, or make it and remember what it gave."""
+    memory = work.memory or Memory()
+    async with memory.use(
+        call.known_tool, call.args, context=work.scope.context, user_id=work.scope.user,
+        again=call.again, message=work,
+    ) as use:  # fmt: skip
+        if not use.answer(call, plain=work.plain):
+            await then(call)
+            if call.doubt is None:
+                use.keep(call)

@@ -1,53 +1,241 @@
-"""How a call reaches its tool: a server's or the program's, with what it may know of the run."""
+"""How a call reaches its tool, within its deadline; whatever happens there becomes a result.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+A write that gave no answer may have taken effect. Nothing here sends it again; the result says so,
+and whoever asked is told that the end is not known.
+"""
 
-from ..tools.catalog import Catalog, CatalogTool
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+
+from langchain_core.runnables.config import ensure_config, merge_configs
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+
+from ..state.calls import UNCERTAIN
+from ..state.context import Context
+from ..text.told import say
+from ..tools.catalog import CatalogTool
+from ..tools.mcp.call import ServerUnavailable
+from ..tools.python_tools import refused_arguments, run_tool
+from ..tools.values import NoJson
 from ..turn import spans
 from ..turn.scope import RunScope
-from .call_records import PendingCall
-from .one_call import call_python
+from .call_records import Call, Reason
+from .commands import commands_in, read_commands
+from .injected import NotGiven, injected
+from .items import with_items
+from .results import ToolResult, failure, from_exception, normalise, without_secrets
 from .toolbox import Toolbox, of_the_application
 
+if TYPE_CHECKING:
+    from .wrapper import PassScope, Then
 
-@dataclass(frozen=True)
-class Sending:
-    """What the calls of a pass are sent with."""
+log = logging.getLogger(__name__)
 
-    scope: RunScope
-    toolbox: Toolbox
-    catalog: Catalog
+T = TypeVar("T")
 
-    async def send(
-        self, call: PendingCall, tool: CatalogTool, args: Mapping[str, Any], key: str,
-        *, reply: Mapping[str, Any] | None = None, asks: bool = True,
-    ) -> Any:  # fmt: skip
-        """Make the call; whatever its tool does comes back or is raised.
+_GRACE: Final = 2.0
+"""Seconds a cancelled piece of work gets to clean up before it is left behind."""
 
-        Args:
-            call: On whose behalf.
-            tool: What is called.
-            args: Its final arguments.
-            key: Its idempotency key.
-            reply: For a server that asked in it.
-            asks: Its server may ask the human something in it.
-        """
-        scope, emit, secrets = self.scope, self.scope.emit, self.toolbox.secrets
-        about = {
-            "loopwright/thread": scope.thread,
-            "loopwright/task": call["task"],
-            "loopwright/call": call["id"],
-            "loopwright/idempotency_key": key,
-        }
-        traced = spans.about(scope, scope.role, call) | about
-        if tool.tool is None:
-            return await self.toolbox.call_server(
-                tool, args, user_id=scope.user, meta=about | of_the_application(scope),
-                traced=traced, emit=emit, turn=scope.turn, can_ask=scope.can_ask and asks,
-                reply=reply,
-            )  # fmt: skip
-        tools = [known.tool for known in self.catalog.tools.values() if known.tool]
-        scope = replace(scope, emit=lambda event: emit(secrets.in_json(event)))
-        return await call_python(scope, tool, args, call, traced, tools)
+
+async def execute(_: "PassScope", call: Call, then: "Then") -> None:
+    """Tell that a call runs, with its final arguments, and measure for how long."""
+    call.begin()
+    began = time.monotonic()
+    await then(call)
+    call.seconds = time.monotonic() - began
+
+
+async def trace_call(work: "PassScope", call: Call, then: "Then") -> None:
+    """Make a call inside an OpenTelemetry span, which is told of its failure."""
+    tool = call.known_tool
+    with spans.of_tool(work.scope, call.pending, tool.name, tool.server) as tell_end:
+        await then(call)
+        tell_end(call.outcome.is_error)
+
+
+async def send_call(work: "PassScope", call: Call, _: "Then") -> None:
+    """Call the tool, and mask the secrets in what it gave; components are for people."""
+    tool, pending = call.known_tool, call.pending
+    call.key = call.key or work.book.intent(call).key
+    sent = send(work.scope, work.toolbox, call, asks=not pending.get("tail_of"))
+    deadline = deadline_of(pending, tool, work.scope.context)
+    call.returned, call.reason = await run_once(tool, sent, deadline)
+    call.ran = call.counts = True
+    result = without_secrets(call.returned, work.toolbox.secrets)
+    if isinstance(result.data, Mapping) or result.artifact.get("links"):
+        result = with_items(result)
+    call.result = result
+
+
+async def send(scope: RunScope, toolbox: Toolbox, call: Call, *, asks: bool) -> Any:
+    """Make a call, with what its tool may know of the run; `asks` lets its server ask the human.
+
+    Whatever the tool does comes back, or is raised.
+    """
+    pending, tool = call.pending, call.known_tool
+    about = {
+        "loopwright/thread": scope.thread,
+        "loopwright/task": pending["task"],
+        "loopwright/call": call.id,
+        "loopwright/idempotency_key": call.key,
+    }
+    traced = spans.about(scope, scope.run.role, pending) | about
+    if tool.tool is not None:
+        return await _call_python(scope, toolbox, call, traced)
+    return await toolbox.call_server(
+        tool, call.args, user_id=scope.user, meta=about | of_the_application(scope),
+        traced=traced, emit=scope.emit, turn=scope.turn, can_ask=scope.can_ask and asks,
+        reply=call.reply,
+    )  # fmt: skip
+
+
+async def _call_python(
+    scope: RunScope, toolbox: Toolbox, call: Call, about: Mapping[str, str]
+) -> Any:
+    """Call a tool of the embedding program.
+
+    `about` is what it may know of the call, as metadata of its `RunnableConfig`. What it wants
+    changed in the graph's state is the result's `update`.
+    """
+    tool, id_ = call.known_tool, call.pending["call_id"]
+    config = merge_configs(ensure_config(), {"metadata": dict(about)})
+    args = call.args
+    if tool.hidden:
+        emit, secrets = scope.emit, toolbox.secrets
+        shown = replace(scope, emit=lambda event: emit(secrets.in_json(event)))
+        tools = (await toolbox.catalog(scope.user)).tools.values()
+        try:
+            values = injected(
+                shown, tool, call.pending, config, [one.tool for one in tools if one.tool]
+            )
+        except NotGiven as error:
+            told = say("failed_call", why=error, advice=say("do_without"))
+            return ToolResult(told, is_error=True)
+        args = {**args, **values}
+    request = {"type": "tool_call", "name": tool.original, "args": args, "id": id_}
+    result = await run_tool(cast("BaseTool", tool.tool), request, config)
+    commands = commands_in(result) if isinstance(result, Command | list) else []
+    if not commands:
+        return result
+    return read_commands(
+        commands, scope.around.by_tools, id_, scope.around.public.get("messages", ())
+    )
+
+
+def deadline_of(call: Mapping[str, Any], tool: CatalogTool, context: Context) -> float:
+    """Seconds a call may take: those of its tool, or fewer where its plan says so."""
+    allowed = tool.timeout or context.tool_deadline
+    return min(allowed, call.get("deadline") or allowed)
+
+
+class Response(NamedTuple):
+    """What a tool gave; `uncertain` is the reason of a failed write that may have taken effect."""
+
+    result: ToolResult
+    reason: Reason = ""
+
+
+async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: float) -> Response:
+    """Do the work within the deadline; whatever goes wrong becomes a result.
+
+    Args:
+        tool: What is called; a write that may have taken effect ends `uncertain`, and says so.
+        work: The call.
+        deadline: Seconds; after them the work is cancelled, and left behind if it will not end.
+
+    Raises:
+        GraphBubbleUp: The tool asked a question of its own.
+        CancelledError: The run was cancelled.
+    """
+    task = asyncio.ensure_future(staying(work))
+    in_time = await wait_at_most(task, deadline)
+    if not in_time and (not task.done() or task.cancelled()):
+        slow = "too_slow" if tool.read_only else "too_slow_still_running"
+        return _doubtful(tool, failure(say(slow, tool=tool.name, seconds=f"{deadline:g}")))
+    if task.cancelled():  # the tool cancelled itself; a cancelled run does not come here
+        return _doubtful(tool, failure(say("cancelled_within", tool=tool.name)))
+    error = task.exception()
+    if error is None:
+        return Response(_read(tool, task.result()))
+    if isinstance(error, GraphBubbleUp | asyncio.CancelledError | KeyboardInterrupt):
+        raise error
+    if isinstance(error, NoJson):
+        return Response(unread(tool, error))
+    log.info("tool %s failed", tool.name, exc_info=error)
+    result = from_exception(tool.name, error)
+    if isinstance(error, ServerUnavailable):
+        result = failure(say("server_unavailable", server=repr(tool.server), why=error))
+    ended = tool.resendable or _has_ended(tool, error)
+    return Response(result) if ended else _doubtful(tool, result)
+
+
+def _read(tool: CatalogTool, given: Any) -> ToolResult:
+    """The result of a tool that ended; one that cannot be read does not undo what a write did."""
+    try:
+        return normalise(given)
+    except NoJson as error:
+        return unread(tool, error)
+
+
+def unread(tool: CatalogTool, error: NoJson) -> ToolResult:
+    """What to say of a result that is no JSON."""
+    if tool.read_only:
+        return failure(say("tool_unread", tool=tool.name, why=error))
+    return ToolResult(say("ran_but_unread", why=error))
+
+
+def _doubtful(tool: CatalogTool, result: ToolResult) -> Response:
+    if tool.read_only:
+        return Response(result)
+    return Response(replace(result, text=say("may_have_worked", text=result.text)), UNCERTAIN)
+
+
+def _has_ended(tool: CatalogTool, error: BaseException) -> bool:
+    """Whether an error says that the call changed nothing and never will.
+
+    Only the tool can say so, by a refusal, or its server by never having been sent the call: any
+    other error may come after the effect.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return all(_has_ended(tool, one) for one in error.exceptions)
+    if isinstance(error, ServerUnavailable):
+        return not error.sent
+    return isinstance(error, ToolException) or refused_arguments(tool.tool, error)
+
+
+async def staying(work: Coroutine[Any, Any, T]) -> T:
+    """Keep a tool that calls `sys.exit()` from ending the loop: asyncio lets that one out."""
+    try:
+        return await work
+    except SystemExit as error:
+        msg = f"SystemExit: {error.code}"
+        raise RuntimeError(msg) from error
+
+
+async def wait_at_most(task: asyncio.Future[Any], deadline: float) -> bool:
+    """Wait for a task at most so long, then cancel it; one that will not end is left behind.
+
+    Returns:
+        Whether it ended in time.
+    """
+    try:
+        done, _ = await asyncio.wait({task}, timeout=deadline)
+        return bool(done)
+    finally:
+        # A caller who is cancelled meanwhile will not look at what the task ends with.
+        task.add_done_callback(_forget)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_GRACE)
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    """Look at a task's exception, which perhaps nobody else will."""
+    if not task.cancelled():
+        task.exception()

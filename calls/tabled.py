@@ -29,18 +29,18 @@ def by_table(table: PolicyTable, tool: CatalogTool) -> tuple[Literal["allow", "d
     return "allow", say("policy_by_table", rows=governed.section or governed.verdict)
 
 
-def as_known(table: PolicyTable | None, tool: CatalogTool) -> CatalogTool:
+def as_known(table: PolicyTable, tool: CatalogTool) -> CatalogTool:
     """The tool as the operator knows it: a table may say of one that it only reads."""
-    governed = table.governs(tool.original, tool.server) if table else None
+    governed = table.governs(tool.original, tool.server)
     return replace(tool, read_only=True, idempotent=True) if governed and governed.reads else tool
 
 
-def lacking(table: PolicyTable | None, tools: Collection[CatalogTool]) -> list[str]:
+def lacking(table: PolicyTable, tools: Collection[CatalogTool]) -> list[str]:
     """What to say of tools that a table names and nobody has; without tools there is no word.
 
     A change that is named wrongly is forbidden as one that is not named.
     """
-    if table is None or not tools:
+    if not tools:
         return []
     names = {name for t in tools for name in (t.original, f"{t.server}/{t.original}")}
     lost = ", ".join(name for name in table.named if name not in names)

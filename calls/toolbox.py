@@ -15,6 +15,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.store.memory import InMemoryStore
 
 from ..run.background import hop, run_blocking
+from ..state.context import Context
 from ..state.errors import SettingsError, SyncCallInLoop
 from ..text.secrets import Secrets
 from ..text.told import LANGUAGE, say
@@ -36,7 +37,7 @@ from ..tools.mcp.servers import Servers
 from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import Missing
 from ..turn.scope import RunScope
-from .finder import finder
+from .package_tools import finder
 from .policy import Policy, PolicyLike
 from .result_store import ResultStore
 from .reuse import Memory
@@ -171,7 +172,7 @@ class Toolbox:
     def results(self, scope: RunScope) -> ResultStore:
         """The long results of a run's thread."""
         store = scope.store or self.spare_store(scope.thread)
-        return ResultStore(store, scope.thread, scope.past)
+        return ResultStore(store, scope.thread, scope.around.past)
 
     def memory(self, thread_id: str, turn: str) -> Memory:
         """What the reads of a user turn gave, for the last turns; without one nothing is kept."""
@@ -181,6 +182,14 @@ class Toolbox:
         # Many threads may push a memory out while a call still has it: they must not be two.
         found = self._in_use.setdefault(key, Memory())
         return _latest(self._memories, key, lambda: found)
+
+    def reuses(self, context: Context) -> bool:
+        """Whether a result may be reused: some tool only reads, or may be said to."""
+        if context.dedupe == "off":
+            return False
+        if self._configs or self.policy.table is not None:
+            return True
+        return any(tool.read_only or context.dedupe == "all" for tool in self._python)
 
     def has_writes(self) -> bool:
         """Whether a tool may change the world: true unless all are known to be read-only."""
@@ -242,11 +251,11 @@ class Toolbox:
             found = build_catalog(self._python, listings, self._own, self._reserved).offering(
                 self._offers, read_only=self._reads_only
             )
-            tools = {name: as_known(self.policy.table, tool) for name, tool in found.tools.items()}
-            lacks = (
-                () if self._whole or found.missing else lacking(self.policy.table, tools.values())
-            )
-            found = replace(found, tools=tools, warnings=(*found.warnings, *lacks))
+            if (table := self.policy.table) is not None:
+                tools = {name: as_known(table, tool) for name, tool in found.tools.items()}
+                unsure = self._whole or found.missing
+                lacks = [] if unsure else lacking(table, tools.values())
+                found = replace(found, tools=tools, warnings=(*found.warnings, *lacks))
             if found.shelf.is_needed:
                 own = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: finder(), **found.own}
                 found = replace(found, own=own)

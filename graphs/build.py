@@ -20,8 +20,8 @@ from langgraph.types import Checkpointer
 from langgraph.typing import InputT, StateT
 from typing_extensions import TypedDict, Unpack
 
+from ..calls.package_tools import skill_reader
 from ..calls.policy import PolicyLike
-from ..calls.skills import skill_reader
 from ..calls.toolbox import Toolbox
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, sessions

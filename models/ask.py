@@ -187,7 +187,9 @@ class _Caller:
             except _PASSED_ON:
                 raise
             except Exception as error:
-                if self.scope.stopped():  # who stops a turn wants neither another try nor an error
+                if (
+                    self.scope.run.stopped()
+                ):  # who stops a turn wants neither another try nor an error
                     msg = "stop"
                     raise GraphDrained(msg) from error
                 # Providers' errors share no base class: whatever it is, the next may do better.

@@ -52,7 +52,8 @@ async def call_tools(
     state: CallState, runtime: Runtime[Context], *, parts: Parts, role: str, ended: Ended
 ) -> PassUpdate:
     """Run what may run now; each call gets one tool message, in this pass or in a later one."""
-    scope = replace(await scope_of(state, runtime, parts), role=role)
+    scope = await scope_of(state, runtime, parts)
+    scope = replace(scope, run=replace(scope.run, role=role))
     done = await run_calls(
         scope, parts.toolbox, state.calls, decisions=state.decisions, history=state.own_evidence,
         state=state,
@@ -69,20 +70,22 @@ async def call_tools(
     update |= still_open(state, done.waiting)
     if why := _cannot_go_on(scope, records):
         update |= ended(*why)
-    elif done.waiting and scope.stopped():
+    elif done.waiting and scope.run.stopped():
         update |= ended(STOPPED, "")
     return update
 
 
 def _by_tools(state: CallState, records: Sequence[CallRecord], *, waits: bool) -> PassUpdate:
     """What tools want changed; their messages follow once every call of the turn has its answer."""
+    answers = [record["message"] for record in records]
+    if not (state.held or any(record.get("update") for record in records)):
+        return PassUpdate(messages=answers, held=[], found=[])
     wishes = wanted(records)
     held = [*state.held, *(wish for wish in wishes if wish.get("messages"))]
     added = [] if waits else messages_of(held, state.turn_id, state.messages)
-    messages = [*(record["message"] for record in records), *added]
     found = [name for wish in wishes for name in wish.get("found", [])]
     return (
-        PassUpdate(messages=messages, held=held if waits else [])
+        PassUpdate(messages=[*answers, *added], held=held if waits else [])
         | cast("PassUpdate", values_of(wishes))
         | PassUpdate(found=found)
     )
@@ -101,7 +104,7 @@ def _cannot_go_on(scope: RunScope, records: Sequence[CallRecord]) -> tuple[str, 
         words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
         return UNCERTAIN, say("task_in_doubt", calls=words)
     if strikes_of(records) >= LAST_STRIKE:
-        what = loop_told(evidence, scope.model_turn)
+        what = loop_told(evidence, scope.run.model_turn)
         scope.emit({"type": "loop", "task": scope.path, "strike": LAST_STRIKE, "what": what})
         return LOOP_DETECTED, what
     stopped = stopped_after([record["message"] for record in records])

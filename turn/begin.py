@@ -68,9 +68,9 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> 
     if state.stopping:
         return await _stopped(scope, state, adopt)
     fresh = _fresh(state)
-    if scope.handed is not None:
+    if scope.around.handed is not None:
         taken: dict[str, Any] = await adopt(scope, state)
-        return fresh | taken | _as_handed(scope.handed)
+        return fresh | taken | _as_handed(scope.around.handed)
     if "request_id" not in fresh:
         return fresh | _halted("DENIED", NOTHING_NEW)
     if not state.turn and scope.thread:
@@ -89,7 +89,7 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> 
         return fresh | _halted("DENIED", verdict.reason) | dropped | _warnings(scope)
     _tell_steering(scope, state, adopted)
     missing = await _missing(scope, look) if verdict.stop is None else ""
-    context = [text for text in (scope.session.context, verdict.context, missing) if text]
+    context = [text for text in (scope.run.session.context, verdict.context, missing) if text]
     update = fresh | adopted | {"hook_context": context} | _warnings(scope)
     return update if verdict.stop is None else update | _halted("DENIED", verdict.stop)
 
@@ -130,7 +130,7 @@ async def _stopped(scope: RunScope, state: S, adopt: Adopt[S]) -> Any:
 
 
 def _warnings(scope: RunScope) -> dict[str, Any]:
-    return {"warnings": Overwrite(list(dict.fromkeys([*scope.session.warnings, *scope.notes])))}
+    return {"warnings": Overwrite(list(dict.fromkeys([*scope.run.session.warnings, *scope.notes])))}
 
 
 async def _missing(scope: RunScope, look: Look) -> str:
@@ -259,7 +259,7 @@ async def taken_up(
     done = {task["id"] for task in tasks if not over and task["status"] == "completed"}
     rows = await scope.release(
         lambda row: not done.isdisjoint((row.task, step_of(row.task))),
-        ended=over and scope.handed is None, told=over,
+        ended=over and scope.around.handed is None, told=over,
     )  # fmt: skip
     if over:
         return None
@@ -340,7 +340,7 @@ async def answered(
     if scope.turn:
         told = state.outcome is not None and not same_request(state)
         # What graphs do for one turn, one after another, is closed where that turn is over.
-        await scope.release(lambda _: False, ended=scope.handed is None, told=told)
+        await scope.release(lambda _: False, ended=scope.around.handed is None, told=told)
     return await repaired(scope, state.messages, calls, known)
 
 

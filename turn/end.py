@@ -178,7 +178,7 @@ def _tell(scope: RunScope, outcome: Outcome, message: str) -> None:
     """Tell all that follow the turn of its end: a graph that works for another has none."""
     told_of = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
     scope.emit({"type": "outcome", **told_of, "message_id": message})
-    if scope.handed is None:
+    if scope.around.handed is None:
         measure(RUNS, 1, {AGENT: scope.agent, STATUS: outcome["status"]})
         scope.journal.turn_ended(scope.thread, scope.turn)
 
@@ -256,7 +256,7 @@ def how_to_resume(scope: RunScope, request_id: str, kept: str) -> dict[str, Any]
     if request_id.startswith(DROPPED):
         return None
     how = "This run was not saved; give the graph a checkpointer to be able to resume."
-    if scope.saved:
+    if scope.run.saved:
         how = (
             "Invoke the graph with input None on this thread, or run `loopwright resume`: "
             f"{kept}, the allowance starts afresh."

@@ -55,43 +55,17 @@ class GraphParts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunScope:
-    """The run as one node sees it. Outside of a graph, budget and settings are enough."""
+class RunFacts:
+    """How the run was begun, where its node stands in it, and how it is saved."""
 
-    context: Context
-    """The run's settings."""
-    budget: Budget
-    """What the run may still use, shared by all its branches."""
-    journal: Recorder = field(default_factory=Recorder)
-    """Where calls are recorded before they are made."""
-    hooks: Hooks = field(default_factory=Hooks)
-    prompts: PromptManager = field(default_factory=PromptManager)
-    instructions: Instructions = field(default_factory=Instructions)
-    """What the operator's folders say."""
-    about: str = ""
-    """For whom the graph works, in words for the prompts of all of its roles."""
-    emit: Emit = lambda _: None
-    """Takes events; they reach the outer run's stream, also from inside a task."""
-    store: BaseStore | None = None
-    """Where long results are kept; None where the graph has no store."""
-    thread: str = ""
-    """The thread's id; "" where the graph runs without one."""
-    user: str | None = None
-    """Whom the run is for: as a server has proven, else as the program that embeds it says."""
     of_client: bool = False
     """A client of a server has begun it: what its settings say in words is the user's."""
-    turn: str = ""
-    """Name of the user turn, never used twice."""
-    model_turn: str = ""
-    """The id of the model turn in it, `<path>#<round>`, where the graph counts them so."""
     place: str = ""
     """The nodes around the node's graph, as `outer|inner`; "" where it is the outermost."""
-    agent: str = ""
-    """The graph, as the policy's rules name it, and the sub-agents in it down to this one."""
-    path: str = ""
-    """Whose calls are made: a task's id, a step's, or the graph's own name."""
     role: str = ""
-    """Who wants them, where the graph has one role that calls tools."""
+    """Who wants calls, where the graph has one role that calls tools."""
+    model_turn: str = ""
+    """The id of the model turn in it, `<path>#<round>`, where the graph counts them so."""
     fence: Fence | None = None
     """What the run was told when it locked the thread; None where nobody else could."""
     stopped: Callable[[], bool] = lambda: False
@@ -100,28 +74,72 @@ class RunScope:
     """The run is saved as it goes."""
     durable: bool = False
     """It is saved somewhere that outlives the process."""
-    can_ask: bool = True
-    """A question could be answered: somebody is there, and the run can be resumed."""
+    session: Session = field(default_factory=Session)
+    """What hooks brought at the start of this run."""
+    began: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What a graph inside the node, or a tool, knows of the graph around it."""
+
     past: Past = field(default_factory=Past)
     """What was said and found before, for what runs inside the node."""
     handed: LoopState | None = None
     """The turn around, for whose sake a graph inside works; see `GraphParts.inside`."""
     hides: int | None = None
-    """Which step of the places inside is left out: what graphs do for one turn, one by one, is
-    done at one place."""
-    session: Session = field(default_factory=Session)
-    """What hooks brought at the start of this run."""
+    """Index of the namespace segment to drop, so that the graphs that work for one turn, one by
+    one, share one place in the journal."""
     public: Mapping[str, Any] = field(default_factory=dict)
     """The graph's state as its tools see it, as the node found it."""
     by_tools: frozenset[str] = frozenset()
     """The fields of it that tools may change."""
-    notes: list[str] = field(default_factory=list)
-    """What the outcome must warn of: the warnings told on the way."""
     heard: dict[str, Evidence] = field(default_factory=dict)
     """By id: the calls that ended in graphs inside the node's tasks, which may still ask."""
     seen: dict[str, Any] = field(default_factory=dict)
     """By path: the newest state of such graphs; one may end by an error."""
-    began: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunScope:
+    """The run as one node sees it. Outside of a graph, budget and settings are enough."""
+
+    context: Context
+    """The run's settings."""
+    budget: Budget
+    """What the run may still use, shared by all its branches."""
+    parts: GraphParts = field(default_factory=GraphParts)
+    """The live objects of the graph."""
+    emit: Emit = lambda _: None
+    """Takes events; they reach the outer run's stream, also from inside a task."""
+    store: BaseStore | None = None
+    """Where long results are kept; None where the graph has no store."""
+    thread: str = ""
+    """The thread's id; "" where the graph runs without one."""
+    user: str | None = None
+    """Whom the run is for: as a server has proven, else as the program that embeds it says."""
+    turn: str = ""
+    """Name of the user turn, never used twice."""
+    agent: str = ""
+    """The graph, as the policy's rules name it, and the sub-agents in it down to this one."""
+    path: str = ""
+    """Whose calls are made: a task's id, a step's, or the graph's own name."""
+    can_ask: bool = True
+    """A question could be answered: somebody is there, and the run can be resumed."""
+    notes: list[str] = field(default_factory=list)
+    """What the outcome must warn of: the warnings told on the way."""
+    run: RunFacts = field(default_factory=RunFacts)
+    around: Surroundings = field(default_factory=Surroundings)
+
+    @property
+    def journal(self) -> Recorder:
+        """Where calls are recorded before they are made."""
+        return self.parts.journal
+
+    @property
+    def hooks(self) -> Hooks:
+        """The graph's hooks."""
+        return self.parts.hooks
 
     @property
     def journaled(self) -> str:
@@ -132,18 +150,19 @@ class RunScope:
     def store_lasts(self) -> bool:
         """Whether the store keeps what it is given for as long as the run is saved."""
         in_memory = isinstance(self.store, InMemoryStore)
-        return self.store is not None and not (in_memory and self.durable)
+        return self.store is not None and not (in_memory and self.run.durable)
 
     def used(self, spend: Spend | None = None) -> Spend:
         """The node's spend with its active seconds."""
-        seconds = round(time.monotonic() - self.began, 3)
+        seconds = round(time.monotonic() - self.run.began, 3)
         return add_spend(spend, Spend(seconds=seconds))
 
     async def release(self, keeps: Callable[[Row], bool], **how: bool) -> list[Row]:
         """Look back upon the turn's calls at this place; see `Recorder.release`."""
         return await self.journal.release(
-            self.journaled, turn=self.turn, place=self.place, keeps=keeps, fence=self.fence, **how
-        )
+            self.journaled, turn=self.turn, place=self.run.place, keeps=keeps,
+            fence=self.run.fence, **how,
+        )  # fmt: skip
 
     def opening(
         self, role: str, data: Mapping[str, object], blocks: Sequence[Block] = ()
@@ -152,13 +171,14 @@ class RunScope:
 
         `blocks` are what the user has attached; they stand first, for they change least.
         """
-        system, told = self.prompts.get_prompt(role, **self.contexts()), sections(data)
+        system, told = self.parts.prompts.get_prompt(role, **self.contexts()), sections(data)
         shown = HumanMessage([*blocks, {"type": "text", "text": told}] if blocks else told)
         return [SystemMessage(system), shown]
 
     def contexts(self) -> dict[str, Any]:
         """What the operator's folders and the run's settings say for the prompts of its roles."""
-        said = filter(None, [self.about, self.instructions.told(), self.context.system_context])
+        parts = self.parts
+        said = filter(None, [parts.about, parts.instructions.told(), self.context.system_context])
         return {
             "system_context": "\n\n".join(said),
             "business_context": self.context.business_context,
@@ -172,7 +192,7 @@ class RunScope:
 
     def inner_config(self, name: str) -> RunnableConfig:
         """How to run a graph inside the node: under this name, its states unseen by clients."""
-        config = without_values(get_config()) if self.of_client else RunnableConfig()
+        config = without_values(get_config()) if self.run.of_client else RunnableConfig()
         config["run_name"] = name
         return config
 
@@ -185,14 +205,16 @@ class RunScope:
             told: Takes its events.
         """
         budget = self.budget if part == 1 else share_of(self.context, turn.spend, part, self.budget)
-        depth = len(self.place.split("|")) if self.place else 0
-        return replace(self, budget=budget, handed=turn, hides=depth, emit=told)
+        depth = len(self.run.place.split("|")) if self.run.place else 0
+        around_it = replace(self.around, handed=turn, hides=depth)
+        return replace(self, budget=budget, around=around_it, emit=told)
 
     def in_model_turn(self, name: str) -> "RunScope":
         """The same scope for a model turn, which its events name; "" where there is none."""
         if not name:
             return self
-        return replace(self, model_turn=name, emit=partial(_named, self.emit, name))
+        emit = partial(_named, self.emit, name)
+        return replace(self, run=replace(self.run, model_turn=name), emit=emit)
 
     async def fire(self, event: HookEvent, **fields: Any) -> Verdict:
         """Run an event's hooks and merge what they say; where there are none, nothing is paid."""
@@ -209,7 +231,7 @@ class RunScope:
 
         A run that resumes a turn has a SessionStart of its own.
         """
-        return "\n\n".join(dict.fromkeys(filter(None, [*context, self.session.context])))
+        return "\n\n".join(dict.fromkeys(filter(None, [*context, self.run.session.context])))
 
 
 _State = LoopState | CallState
@@ -232,9 +254,11 @@ def around(scope: RunScope) -> Iterator[None]:
 def hear(state: object) -> None:
     """Tell the node around which calls have ended and what they took, before anything asks."""
     if outer := _OUTER.get():
-        outer.heard.update((record["id"], record) for record in getattr(state, "evidence", ()))
+        outer.around.heard.update(
+            (record["id"], record) for record in getattr(state, "evidence", ())
+        )
         if isinstance(state, CallState):
-            outer.seen[state.path] = state
+            outer.around.seen[state.path] = state
             outer.budget.recall(state.path, state.spend)
 
 
@@ -255,29 +279,30 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
     else:
         emit, budget = outer.emit, _budget_within(outer.budget, context, state, path)
         hear(state)
+    run = RunFacts(
+        of_client=parts.served or from_outside(configurable),
+        place=_place(configurable, outer),
+        fence=configurable.get(FENCE_KEY),
+        stopped=lambda: wish_of(runtime.control) == "stop",
+        saved=bool(saver),
+        durable=_outlives(saver),
+        session=_session_of(configurable),
+    )
     scope = RunScope(
-        context=context, budget=budget, journal=parts.journal, hooks=parts.hooks,
-        prompts=parts.prompts, instructions=parts.instructions, about=parts.about,
+        context=context,
+        budget=budget,
+        parts=parts,
         emit=emit,
         store=runtime.store,
         thread=thread,
         user=identity(configurable, served=parts.served),
-        of_client=parts.served or from_outside(configurable),
         turn=state.turn_id,
-        place=_place(configurable, outer),
-        fence=configurable.get(FENCE_KEY),
         agent="/".join([parts.name, *getattr(state, "agents", ())]),
         path=path,
-        stopped=lambda: wish_of(runtime.control) == "stop",
-        saved=bool(saver),
-        durable=_outlives(saver),
         can_ask=context.interactive and bool(saver),
-        **_from_around(outer),
-        handed=outer.handed if outer and parts.inside and isinstance(state, LoopState) else None,
-        session=_session_of(configurable),
-        public=_public(state, outer),
-        by_tools=getattr(state, "by_tools", frozenset()),
-    )  # fmt: skip
+        run=run,
+        around=_surroundings(state, outer, parts),
+    )
     return scope.noting().in_model_turn(getattr(state, "turn_name", ""))
 
 
@@ -288,13 +313,14 @@ def _budget_within(outer: Budget, context: Context, state: _State, path: str) ->
     return Budget(context, state.spend, limits=limits, parent=outer) if limits else outer
 
 
-def _from_around(outer: RunScope | None) -> dict[str, Any]:
-    """What a graph knows and tells by the node it runs in."""
-    if outer is None:
-        return {}
-    return {
-        "past": outer.past, "heard": outer.heard, "seen": outer.seen, "hides": outer.hides,
-    }  # fmt: skip
+def _surroundings(state: _State, outer: RunScope | None, parts: GraphParts) -> Surroundings:
+    """What the node knows of the one around it, and what its tools see."""
+    known = outer.around if outer else Surroundings()
+    works_for_it = parts.inside and isinstance(state, LoopState)
+    return replace(
+        known, handed=known.handed if works_for_it else None, public=_public(state, outer),
+        by_tools=getattr(state, "by_tools", frozenset()),
+    )  # fmt: skip
 
 
 def _outlives(saver: Any) -> bool:
@@ -311,8 +337,8 @@ def _session_of(configurable: Mapping[str, Any]) -> Session:
 def _place(configurable: Mapping[str, Any], outer: RunScope | None) -> str:
     """The nodes around, without the ids of tasks: after a lost step a graph around has others."""
     around_it = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
-    if outer is not None and outer.hides is not None:
-        del around_it[outer.hides : outer.hides + 1]
+    if outer is not None and (hides := outer.around.hides) is not None:
+        del around_it[hides : hides + 1]
     return "|".join(step.partition(":")[0] for step in around_it)
 
 
@@ -322,8 +348,10 @@ def _public(state: _State, outer: RunScope | None) -> Mapping[str, Any]:
     if outer is None or isinstance(state, LoopState):
         return own
     # Calls that were asked about are among the task's own.
-    said = [m for m in outer.public.get("messages", ()) if EVIDENCE not in m.additional_kwargs]
-    return {**outer.public, **own, "messages": [*said, *getattr(state, "messages", ())]}
+    said = [
+        m for m in outer.around.public.get("messages", ()) if EVIDENCE not in m.additional_kwargs
+    ]
+    return {**outer.around.public, **own, "messages": [*said, *getattr(state, "messages", ())]}
 
 
 def speak(runtime: Runtime[Context], parts: GraphParts) -> None:

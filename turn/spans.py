@@ -37,9 +37,14 @@ def about(
     """The metadata of the run of a model call, or of a tool `call`."""
     used, task = scope.budget.used, _task(scope, call.get("task"))
     known = {ROLE_METADATA: role, TASK: task, CALL: call.get("id"), TURN: scope.turn}
-    known |= {MODEL_TURN: scope.model_turn}
+    known |= {MODEL_TURN: scope.run.model_turn}
     spent = {f"{SPENT}{name}": used[name] for name in ("model_calls", "tool_calls", "tokens")}
     return {key: value for key, value in known.items() if value} | spent
+
+
+def is_traced() -> bool:
+    """Whether the program has set up OpenTelemetry, or something has imported it."""
+    return "opentelemetry.trace" in sys.modules
 
 
 @contextmanager
@@ -69,7 +74,7 @@ def of_tool(
         yield lambda _: None
         return
     attributes = _common(scope, "execute_tool", call["task"]) | {
-        "loopwright.role": scope.role,
+        "loopwright.role": scope.run.role,
         "gen_ai.tool.name": name,
         "gen_ai.tool.call.id": call["call_id"],
         "gen_ai.tool.type": "extension" if server else "function",

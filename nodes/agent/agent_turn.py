@@ -73,7 +73,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
         why = answer.problems[-1:] if answer.refused == "hook" else []
         halt = limit_reason(answer.refused)
         return update | AgentUpdate(round=state.round, window=state.window, halt=halt, unmet=why)
-    own_turn = {MODEL_TURN: scope.model_turn}
+    own_turn = {MODEL_TURN: scope.run.model_turn}
     if is_words(message):
         ends = agent.definition.lenient and bool(message.text.strip())
         kept = own(message, name, "agent", answer.reasoning, {**own_turn, ENDS: ends})
@@ -118,7 +118,7 @@ def _found(state: AgentState, catalog: Catalog) -> list[str]:
 
 def _ended_around(scope: RunScope) -> Reason | None:
     """Why a sub-agent must end, although it is within its own limits."""
-    if scope.stopped():
+    if scope.run.stopped():
         return "ABORTED"
     spent = scope.budget.exhausted
     return limit_reason(spent) if spent else None

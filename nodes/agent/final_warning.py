@@ -40,7 +40,7 @@ async def final_warning(
     message = with_ids(answer.message, scope, round_=state.round + 1)
     if answer.refused or not answer.complete:
         return update
-    report, about = _report(message, agent), {MODEL_TURN: scope.model_turn, ENDS: True}
+    report, about = _report(message, agent), {MODEL_TURN: scope.run.model_turn, ENDS: True}
     messages: list[BaseMessage] = [
         own(message, name, "agent", answer.reasoning, about),
         *_answers(message, accepted=report is not None),

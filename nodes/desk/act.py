@@ -127,7 +127,7 @@ def guidance_for(state: DeskState) -> str:
 
 def _request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage]:
     """The conversation, and behind it what is known by now: so requests begin like the last."""
-    system = scope.prompts.get_prompt("support", **scope.contexts())
+    system = scope.parts.prompts.get_prompt("support", **scope.contexts())
     if listed:
         system = f"{system}\n\n{section('more_tools', listed)}"
     if notes := scope.hook_notes(state.hook_context):

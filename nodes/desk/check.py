@@ -21,7 +21,7 @@ async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> D
             return news | DeskUpdate(strategy="hand_off", why=why)
         return news | DeskUpdate(answer=put["words"], task_completed=True)
     sources = news.get("sources", state.sources)
-    prompt = scope.prompts.get_prompt("support")
+    prompt = scope.parts.prompts.get_prompt("support")
     grounds = grounds_of(state, sources, desk.company)
     wrong = problems_of(state, grounds, prompt)
     if desk.parts.toolbox.secrets.in_text(state.answer) != state.answer:

@@ -13,9 +13,10 @@ from langgraph.errors import GraphBubbleUp
 
 from ...calls.call_records import CallRecord, as_evidence
 from ...calls.commands import wanted
-from ...calls.gate import deadline_of, open_calls
+from ...calls.gate import open_calls
 from ...calls.path import run_calls
 from ...calls.results import without_advice
+from ...calls.sending import deadline_of
 from ...flow.references import MissingValue, meaning_of, references_in, resolve
 from ...models.ask_for_step import ask_for_step
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by

@@ -32,7 +32,7 @@ _ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
 async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts) -> TaskUpdate:
     """Ask for the next step of the task and read what it means."""
     scope = await scope_of(state, runtime, parts)
-    if scope.stopped():
+    if scope.run.stopped():
         return ended_by_calls(STOPPED, "")
     round_ = state.round + 1
     number = state.task.get("rounds", 0) + round_
@@ -62,7 +62,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         scope, parts.toolbox, answer.message, round_=number, complete=answer.complete
     )
     stopped = stopped_by(calls)
-    if stopped or scope.stopped():
+    if stopped or scope.run.stopped():
         return update | ended_by_calls("denied" if stopped else STOPPED, stopped)
     return update | TaskUpdate(
         calls=calls, messages=[_own(settle_ids(answer.message, calls), task, number)]
@@ -94,16 +94,16 @@ def _messages(
     """Role and task first, then this task's own scratch: each call extends the one before it."""
     data = {
         "more_tools": catalog.shelf.listed(),
-        "conversation": scope.past.conversation,
+        "conversation": scope.around.past.conversation,
         "request": state.request,
-        "earlier_evidence": index_of(scope.past.records),
+        "earlier_evidence": index_of(scope.around.past.records),
         "task": task_view(state.task, *SHOWN),
         "results_so_far": state.results_so_far,
         "additional_context": scope.hook_notes(state.hook_context),
     }
     told = [HumanMessage(say("last_round"))] if last else []
     history = _cued([*state.messages, *told])
-    return [*scope.opening("executor", data, scope.past.blocks), *history]
+    return [*scope.opening("executor", data, scope.around.past.blocks), *history]
 
 
 def _cued(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:

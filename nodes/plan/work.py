@@ -100,7 +100,8 @@ class _Tasks:
             return end_of(task, {"status": "blocked", "feedback": stopped})
         self._tell(task, "in_progress")
         began = time.monotonic()
-        with around(replace(self.scope, past=self._past(waited_for.values()))):
+        surroundings = replace(self.scope.around, past=self._past(waited_for.values()))
+        with around(replace(self.scope, around=surroundings)):
             final = await self.run_task(
                 {
                     "request": self.state.request,
@@ -139,7 +140,10 @@ class _Tasks:
 
     def told(self, ends: Sequence[TaskEnd]) -> list[AnyMessage]:
         """What there is to show of the pass: answers to calls that were asked about, reports."""
-        evidence = [*self.scope.heard.values(), *(r for end in ends for r in end["evidence"])]
+        evidence = [
+            *self.scope.around.heard.values(),
+            *(r for end in ends for r in end["evidence"]),
+        ]
         reports = (one for end in ends for one in self._report(end["task"]))
         return [*answers_from(self.state, evidence), *reports]
 

@@ -32,10 +32,10 @@ def opening(
     A phase with a template of its own shares no request with others: it gets the definitions of
     the tools only if it calls them.
     """
-    context, prompts = scope.context, scope.prompts
+    context, prompts = scope.context, scope.parts.prompts
     resource, task = context.resource_id, context.task_id
     told = list[HumanMessage]()
-    if scope.of_client:
+    if scope.run.of_client:
         told, resource, task = what_is_open(resource, task), "", ""
     with_tools = role == "action" or prompts.is_shared(role, context.language or "")
     summed_up = () if with_tools else catalog.summaries(state.request)

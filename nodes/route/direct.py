@@ -57,7 +57,7 @@ def _facts(answer: Answer[AgentMeta], has_tools: bool, name: str) -> Facts:
 
 def _request(scope: RunScope, state: RouterState, catalog: Catalog) -> list[BaseMessage]:
     """The talk, of which a hook may have rejected the newest words."""
-    prompt = scope.prompts.get_prompt("responder", **scope.contexts())
+    prompt = scope.parts.prompts.get_prompt("responder", **scope.contexts())
     system = system_message(scope, prompt, catalog.shelf.names, state.hook_context)
     talk = [as_shown(message) for message in state.messages if is_talk(message)]
     why, then = "; ".join(state.improvements), say("answer_now")

@@ -11,7 +11,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from loopwright import Context, open_durability
-from loopwright.calls.one_call import wait_at_most
+from loopwright.calls.sending import wait_at_most
 from support import killed
 from support.flows import (
     ASK,

@@ -21,7 +21,7 @@ def opening(
     scope: RunScope, state: AgentState, agent: Agent, listed: str = ""
 ) -> list[BaseMessage]:
     """The request of the next model turn; `listed` are the names of tools it does not show."""
-    system = scope.prompts.get_prompt("agent", **scope.contexts())
+    system = scope.parts.prompts.get_prompt("agent", **scope.contexts())
     system = "\n\n".join(filter(None, [system, agent.definition.prompt.strip()]))
     told = what_is_open(scope.context.resource_id, scope.context.task_id)
     messages = shown_masked(said(state), state.snapshot.get("mask", ""))

@@ -5,8 +5,8 @@ from typing import cast
 
 from langgraph.runtime import Runtime
 
-from ....calls.approval import Decisions, Ready, decision_key, settle
-from ....calls.call_records import changed
+from ....calls.approval import Decisions, decision_key, settle
+from ....calls.call_records import Call, changed
 from ....calls.gate import Gate
 from ....state.agent import DELEGATE, AgentState, AgentUpdate
 from ....state.context import Context
@@ -21,14 +21,15 @@ async def approve_delegation(
     update = cast("AgentUpdate", await approve(state, runtime, parts=agent.parts))
     made = cast("Decisions", update.get("decisions") or {})
     planned = update.get("calls", state.calls)
-    call = next((c for c in planned if c["name"] == DELEGATE and decision_key(c) in made), None)
-    if call is None:
+    asked = next((c for c in planned if c["name"] == DELEGATE and decision_key(c) in made), None)
+    if asked is None:
         return update
     scope = replace(await agent.scope(state, runtime), can_ask=True)
     gate = await Gate.of(agent.parts.toolbox, scope)
-    step = await settle(gate, call, made[decision_key(call)])
-    if not isinstance(step, Ready):  # its answer comes with those of the other calls
+    call = Call.of(asked, scope.emit, gate.tool_of(asked))
+    await settle(gate, call, made[decision_key(asked)])
+    if call.result is not None:  # it goes with the answers to the other calls
         return update
-    update["calls"] = [one for one in planned if one["id"] != call["id"]]
-    given = changed(call, args=step.args, action="allow")
+    update["calls"] = [one for one in planned if one["id"] != call.id]
+    given = changed(asked, args=call.args, action="allow")
     return update | AgentUpdate(delegations=[*state.delegations, given])

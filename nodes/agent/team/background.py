@@ -55,7 +55,8 @@ def accompanied_by(
         yield Crew(scope, state, agent, runs, ())
         return
     beside = beside_of_run()
-    own = replace(scope, emit=beside.tell, heard=beside.heard, seen=beside.seen)
+    around_it = replace(scope.around, heard=beside.heard, seen=beside.seen)
+    own = replace(scope, emit=beside.tell, around=around_it)
     beside.control = beside.control or EndsItself(get_runtime().control or RunControl())
     crew = Crew(own, state, agent, runs, calls, beside)
     for call in calls:

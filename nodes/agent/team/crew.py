@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -15,9 +15,8 @@ from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
 from ....calls import call_records
-from ....calls.call_records import Answered, CallRecord, CallStatus, PendingCall, as_evidence
-from ....calls.items import SHOWN
-from ....calls.results import ToolResult
+from ....calls.call_records import Call, CallRecord, PendingCall, as_evidence
+from ....calls.results import SHOWN, ToolResult
 from ....run.beside import Beside, place_beside
 from ....state.agent import AgentState, AgentUpdate, handle, limits_of
 from ....state.calls import Evidence
@@ -77,7 +76,7 @@ class Crew:
         """Run one, unless it cannot begin."""
         call = self.calls[name]
         if self.beside is None:
-            CallStatus(call, self.scope.emit, "scheduled").run(call["args"])
+            Call.of(call, self.scope.emit, status="scheduled").begin()
         objective, problem = self.told(call)
         if problem:
             return await self._end(call, {"status": "failed", "unmet": [problem]}, AgentState())
@@ -115,7 +114,7 @@ class Crew:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a sub-agent raises is data
             why = f"{type(error).__name__}: {error}" if not late.expired() else say("agent_hung")
-            known = self.scope.seen.get(path)
+            known = self.scope.around.seen.get(path)
             return (known if isinstance(known, AgentState) else AgentState(path=path)), why
 
     def _where(self, call: PendingCall, path: str) -> tuple[RunnableConfig, dict[str, Any]]:
@@ -179,12 +178,12 @@ class Crew:
         seconds, stored = told.get("seconds", 0.0), end["stored"]
         self.answer(call, told, end["text"], stored=stored, seconds=seconds)
 
-    def answer(self, call: PendingCall, told: Mapping[str, Any], text: str, **how: Any) -> None:
+    def answer(self, pending: PendingCall, told: Mapping[str, Any], text: str, **how: Any) -> None:
         """Write down the answer to a call."""
-        result = ToolResult(text, dict(told), artifact={SHOWN: [self._shown(call, told)]})
-        status = CallStatus(call, self.scope.emit, "executing")
-        answer = Answered(result, end_of(told), **how)
-        self.records[call["id"]] = call_records.ended(call, call["args"], answer, status)
+        call = replace(Call.of(pending, self.scope.emit, status="executing"), **how)
+        call.result = ToolResult(text, dict(told), artifact={SHOWN: [self._shown(pending, told)]})
+        call.end_status = end_of(told)
+        self.records[call.id] = call_records.record_end(call)
 
     def _shown(self, call: PendingCall, told: Mapping[str, Any]) -> dict[str, Any]:
         """The component of one."""
@@ -212,7 +211,9 @@ class Crew:
         if not isinstance(self.state, LoopState):
             return []
         ended = [record for end in ends for record in end["evidence"]]
-        return news(self.state, answers_from(self.state, [*self.scope.heard.values(), *ended]))
+        return news(
+            self.state, answers_from(self.state, [*self.scope.around.heard.values(), *ended])
+        )
 
     async def asked(self, questions: Sequence[Interrupt], ends: Sequence[AgentEnd]) -> None:
         """Show what is asked where people look: in the conversation of the graph's own agent."""

@@ -29,7 +29,7 @@ async def staff_of(scope: RunScope, company: Company) -> Staff:
     opens = opens_next(
         company.hours, max(now, back.astimezone(now.tzinfo)) if away and back else now
     )
-    there = scope.saved and not away and is_open(company.hours, now)
+    there = scope.run.saved and not away and is_open(company.hours, now)
     known = opens > now
     wait = opens - now if known else timedelta()
     return Staff(there, ceil(wait / timedelta(hours=1)) + (1 if known else company.follow_up_hours))

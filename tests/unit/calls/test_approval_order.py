@@ -1,6 +1,6 @@
 """Which planned calls go on, and which wait for a human."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, strategies as st
@@ -13,7 +13,11 @@ from loopwright.calls.approval import (
     settle,
     undecided,
 )
+from loopwright.calls.gate import Gate
+from loopwright.calls.policy import Policy
 from loopwright.text.canonical import hash_of
+from loopwright.tools.catalog import Catalog
+from support.scope import call_of, scope_with
 
 ANSWERS = ["approve", "reject", "edit", "respond", "expired"]
 
@@ -115,6 +119,6 @@ def test_a_router_ends_no_thread_over_a_decision_of_an_unknown_kind():
 
 
 async def test_a_decision_of_an_unknown_kind_allows_nothing():
-    call = {"id": "a", "action": "ask", "args": {}, "name": "put", "server": None}
-    answered = await settle(None, call, {"type": "odd"})
-    assert (answered.status, answered.reason) == ("cancelled", "denied")
+    call = call_of("a", action="ask", name="put", server=None)
+    await settle(Gate(Catalog({}), Policy(), scope_with()), call, cast("Any", {"type": "odd"}))
+    assert (call.end, call.reason) == ("cancelled", "denied")

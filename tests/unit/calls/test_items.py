@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from loopwright.calls.items import SHOWN, with_items
-from loopwright.calls.results import normalise
+from loopwright.calls.items import with_items
+from loopwright.calls.results import SHOWN, normalise
 from loopwright.stream.components import COMPONENTS, OF_TOOLS, text_of
 from loopwright.tools.values import Returned
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.call_records import Answered
-from loopwright.calls.journal import Book, Doubt
+from loopwright.calls.call_records import Call
+from loopwright.calls.journal import Book, doubt_of, recall
 from loopwright.calls.results import ToolResult
-from loopwright.store.journal.port import Row
 from loopwright.store.journal.recorder import Recorder
 from loopwright.tools.catalog import CatalogTool
-from support.scope import scope_with
+from support.scope import call_of, scope_with
 
 PAY = CatalogTool(name="pay", original="pay", description="", schema={})
 AGAIN = replace(PAY, idempotent=True)
@@ -26,8 +25,43 @@ def book():
     return Book(scope_with(journal=Recorder(), thread="t", turn="turn 1"))
 
 
-async def begin(book, call=CALL, tool=PAY, n=1) -> Any:
-    return await book.begin(call, book.intent(call, tool, {"n": n}))
+def planned(call=CALL, tool=PAY, n=1) -> Call:
+    pending: Any = {**call, "args": {"n": n}}
+    return Call.of(pending, lambda _: None, tool)
+
+
+async def begin(book, *given, **more) -> Any:
+    call = planned(*given, **more)
+    return await book.begin(call, book.intent(call))
+
+
+async def end(book, row, result, stored="", *, reason="") -> Any:
+    call = planned()
+    call.result, call.stored, call.reason = result, stored, reason
+    await book.end(row, call)
+
+
+async def sent(book, *given, **more) -> Any:
+    """The row of a call that is to be made now."""
+    verdict = await begin(book, *given, **more)
+    assert verdict.say == "send"
+    return verdict.row
+
+
+async def known(book, *given, **more) -> Any:
+    """A call that is answered from the journal."""
+    verdict = await begin(book, *given, **more)
+    assert verdict.say == "known"
+    call = call_of("1.1.0")
+    recall(call, verdict.row, plain=True)
+    return call
+
+
+async def doubted(book, *given, **more) -> Any:
+    """Why a call may have been made."""
+    doubt = doubt_of(await begin(book, *given, **more))
+    assert doubt
+    return doubt
 
 
 def asked_about(doubt, call=CALL) -> Any:
@@ -36,88 +70,90 @@ def asked_about(doubt, call=CALL) -> Any:
 
 @pytest.mark.req("P-06")
 async def test_a_call_is_made_once_and_its_result_is_used_again(book):
-    row = await begin(book)
-    assert isinstance(row, Row)
-    await book.end(row, DONE, "kept", ambiguous=False)
-    assert await begin(book) == Answered(DONE, stored="kept", counts=True, args={"n": 1})
+    await end(book, await sent(book), DONE, "kept")
+    call = await known(book)
+    assert (call.result, call.stored, call.counts, call.args) == (DONE, "kept", True, {"n": 1})
+    assert (call.end, call.reused_from) == ("success", "")
 
 
 async def test_an_error_the_tool_gave_itself_is_its_result(book):
     failed = ToolResult("no money", is_error=True)
-    await book.end(await begin(book), failed, "", ambiguous=False)
-    assert (await begin(book)).result == failed
-    assert isinstance(await begin(book, TWIN), Row), "that did not take effect"
+    await end(book, await sent(book), failed)
+    assert (await known(book)).result == failed
+    assert await sent(book, TWIN), "that did not take effect"
 
 
 @pytest.mark.req("P-04", "P-06")
 async def test_what_was_sent_goes_on_as_it_was_though_its_input_is_another_now(book):
-    row = await begin(book)
-    doubt = await begin(book, n=2)
+    row = await sent(book)
+    doubt = await doubted(book, n=2)
     assert dict(doubt.row.arguments) == {"n": 1}
-    await book.end(row, DONE, "", ambiguous=False)
-    assert (await begin(book, n=2)).args == {"n": 1}
+    await end(book, row, DONE)
+    assert (await known(book, n=2)).args == {"n": 1}
 
 
 @pytest.mark.req("P-06")
 async def test_a_call_in_doubt_is_sent_once_more_for_each_word_of_a_human(book):
-    await begin(book)
-    doubt = await begin(book)
-    assert isinstance(doubt, Doubt)
+    await sent(book)
+    doubt = await doubted(book)
     assert "the run ended before its result was recorded" in doubt.why
     word = asked_about(doubt)
-    assert (await begin(book, word)).sends == 2
-    again = await begin(book, word)
-    assert isinstance(again, Doubt), "the approval was used up by the send before"
-    await book.end((await begin(book, asked_about(again))), DONE, "", ambiguous=False)
-    assert (await begin(book, word)).result == DONE
+    assert (await sent(book, word)).sends == 2
+    again = await doubted(book, word)
+    assert again, "the approval was used up by the send before"
+    await end(book, await sent(book, asked_about(again)), DONE)
+    assert (await known(book, word)).result == DONE
 
 
 @pytest.mark.req("P-06")
 async def test_what_may_be_repeated_is_and_under_the_same_key(book):
-    first, second = await begin(book, tool=AGAIN), await begin(book, tool=AGAIN)
+    first, second = await sent(book, tool=AGAIN), await sent(book, tool=AGAIN)
     assert (first.key, first.sends, second.sends) == (second.key, 1, 2)
 
 
 async def test_a_call_whose_tool_asked_a_question_runs_again(book):
-    await book.pause(await begin(book))
-    assert (await begin(book)).sends == 2
+    await book.pause(await sent(book))
+    assert (await sent(book)).sends == 2
 
 
 @pytest.mark.req("P-06", "P-05")
 async def test_while_a_call_is_in_doubt_no_other_of_its_tool_goes_out_unasked(book):
-    await book.end(await begin(book), LOST, "", ambiguous=True)
-    like = await begin(book, TWIN)
-    assert isinstance(like, Doubt)
+    await end(book, await sent(book), LOST, reason="uncertain")
+    like = await doubted(book, TWIN)
     assert "did not answer" in like.why
     elsewhere = replace(PAY, server="bank")
-    assert isinstance(await begin(book, {**CALL, "intent": "c"}, elsewhere), Row)
+    assert await sent(book, {**CALL, "intent": "c"}, elsewhere)
 
 
 @pytest.mark.req("P-06", "P-05")
 @pytest.mark.parametrize("says", ["again", "ran", "gave up"])
 async def test_another_calls_doubt_is_settled_by_one_word(book, says):
-    await book.end(await begin(book), LOST, "", ambiguous=True)
-    doubt = await begin(book, TWIN, n=2)
+    await end(book, await sent(book), LOST, reason="uncertain")
+    doubt = await doubted(book, TWIN, n=2)
     assert doubt.other
     assert "pay was called with {'n': 1}" in doubt.why
     word = asked_about(doubt, TWIN)
     if says == "again":
-        assert dict((await begin(book, word, n=2)).arguments) == {"n": 2}
+        assert dict((await sent(book, word, n=2)).arguments) == {"n": 2}
     elif says == "ran":
-        await book.ran(word, book.intent(word, PAY, {"n": 2}), ToolResult("it ran"))
-        assert (await begin(book, word, n=2)).result == ToolResult("it ran")
+        call = planned(word, n=2)
+        call.answer("it ran", "success")
+        await book.close(call)
+        assert (await known(book, word, n=2)).result == ToolResult("it ran")
     else:
-        await book.give_up(word)
-    assert isinstance(await begin(book, {**CALL, "intent": "c"}, n=3), Row), "no doubt is left"
+        call = planned(word, n=2)
+        call.answer("given up", "cancelled", "gave_up")
+        await book.close(call)
+    assert await sent(book, {**CALL, "intent": "c"}, n=3), "no doubt is left"
 
 
 async def test_a_look_changes_nothing(book):
-    intents = [book.intent(call, PAY, {"n": 1}) for call in (CALL, TWIN)]
+    intents = [book.intent(planned(call)) for call in (CALL, TWIN)]
     for _ in range(2):
-        assert [type(found) for found in await book.look(intents)] == [Row, Row]
+        assert [verdict.say for verdict in await book.look(intents)] == ["send", "send"]
     assert await book.scope.journal.rows("t") == []
 
 
 @pytest.mark.req("P-06")
 async def test_two_equal_calls_have_two_keys(book):
-    assert (await begin(book)).key != (await begin(book, TWIN)).key
+    assert (await sent(book)).key != (await sent(book, TWIN)).key

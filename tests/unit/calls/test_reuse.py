@@ -3,15 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from loopwright.calls.call_records import Answered
+from loopwright.calls.gate import split_refresh
 from loopwright.calls.results import ToolResult
-from loopwright.calls.reuse import Memory, asked_again, reusable
+from loopwright.calls.reuse import Memory, reusable
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool, build_catalog
 from loopwright.tools.mcp.config import read_servers
 from loopwright.tools.mcp.place import Listing
 from loopwright.tools.python_tools import read_tools
+from support.scope import call_of
 
 CONTEXT = Context()
 
@@ -49,14 +50,16 @@ class World:
     ):
         of = {"message": object(), **more}
         async with self.memory.use(what, args or {}, context=self.context, **of) as use:
-            if (known := use.answer(plain=False)) is not None:
-                return known.result
+            call = call_of("1.0.0")
+            if use.answer(call, plain=False):
+                return call.outcome
             self.runs += 1
-            name = f"1.{self.runs}.0"
+            call = call_of(f"1.{self.runs}.0")
             await during(0)
-            result = ToolResult(f"result {self.runs}", {"n": self.runs}, is_error=error)
-            use.keep(name, Answered(result, reason="uncertain" if doubt else "", ran=True))
-            return result
+            call.result = ToolResult(f"result {self.runs}", {"n": self.runs}, is_error=error)
+            call.reason, call.ran = "uncertain" if doubt else "", True
+            use.keep(call)
+            return call.outcome
 
 
 @pytest.fixture
@@ -255,14 +258,14 @@ def test_whose_results_may_be_reused():
 def test_asking_again_is_taken_out_of_the_arguments(sent, again):
     schema = {"type": "object", "properties": {"path": {"type": "string"}}}
     given = {"path": "a", **sent}
-    assert asked_again(schema, given) == ({"path": "a"}, again)
+    assert split_refresh(schema, given) == ({"path": "a"}, again)
     assert given == {"path": "a", **sent}
 
 
 def test_a_tools_own_arguments_are_its_own():
     schema = {"properties": {"refresh": {"type": "boolean"}}}
-    assert asked_again(schema, {"refresh": True}) == ({"refresh": True}, False)
-    assert asked_again({}, "no object") == ("no object", False)
+    assert split_refresh(schema, {"refresh": True}) == ({"refresh": True}, False)
+    assert split_refresh({}, "no object") == ("no object", False)
 
 
 def described(**metadata):

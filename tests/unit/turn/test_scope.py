@@ -52,7 +52,12 @@ async def test_inside_a_task_budget_and_stream_are_those_of_the_run_around_it():
 async def test_a_scope_says_what_only_the_config_of_a_run_tells():
     scope = await scoped(spent(0), [])
     assert (scope.thread, scope.user, scope.turn, scope.agent) == ("t", "7", "1-a", "g")
-    assert (scope.saved, scope.durable, scope.can_ask, scope.place) == (False, False, False, "")
+    assert (scope.run.saved, scope.run.durable, scope.can_ask, scope.run.place) == (
+        False,
+        False,
+        False,
+        "",
+    )
     assert scope.used(Spend(model_calls=2)).keys() == {"model_calls", "seconds"}
 
 

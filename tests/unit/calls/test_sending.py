@@ -7,7 +7,7 @@ from langchain_core.tools import StructuredTool, ToolException
 from langgraph.errors import GraphInterrupt
 from pydantic import BaseModel, field_validator
 
-from loopwright.calls.one_call import run_once
+from loopwright.calls.sending import run_once
 from loopwright.tools.catalog import CatalogTool
 from loopwright.tools.mcp.call import ServerUnavailable
 from loopwright.tools.python_tools import run_tool
