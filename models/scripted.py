@@ -49,12 +49,12 @@ class Asked:
     """One call of a scripted model."""
 
     role: str
-    """As the metadata of the call's config tells it; "" where it does not."""
+    """As the metadata of the call's config tells it; "" if it does not."""
     messages: list[BaseMessage]
     tools: list[str]
     schema: str | None
     may_call: bool = True
-    """False where the tools are only shown: its `tool_choice` is none."""
+    """False if the tools are only shown: its `tool_choice` is none."""
 
 
 Turn = Said | Slow
@@ -286,17 +286,17 @@ def read_script(path: str) -> ScriptedModel:
     raise SettingsError(msg)
 
 
-def _script_of(found: object) -> dict[str, list[Turn]]:
-    if not isinstance(found, dict):
+def _script_of(script: object) -> dict[str, list[Turn]]:
+    if not isinstance(script, dict):
         msg = "it is no JSON object of role to turns"
         raise TypeError(msg)
-    for role, turns in found.items():
+    for role, turns in script.items():
         if role not in ROLES or not isinstance(turns, list):
             msg = f"{role!r} is no role with a list of turns; the roles are {', '.join(ROLES)}"
             raise TypeError(msg)
     return {
         role: [_turn_of(turn, f"turn {n} of {role!r}") for n, turn in enumerate(turns, start=1)]
-        for role, turns in found.items()
+        for role, turns in script.items()
     }
 
 

@@ -20,7 +20,7 @@ from ...flow.execution_plan import ExecutionPlan, PlanStep
 from ...flow.references import MissingValue
 from ...flow.short import read_short, short_in
 from ...flow.when import needs_of
-from ...models.partial import Partial, draft_teller
+from ...models.drafts import Partial, draft_teller
 from ...models.reading import spoken
 from ...state.calls import Evidence, rounds_named
 from ...state.flow import FlowState, FlowStep

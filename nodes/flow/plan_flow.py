@@ -11,6 +11,7 @@ from ...flow.execution_plan import ExecutionPlan
 from ...flow.items import progress_of
 from ...flow.signatures import capabilities
 from ...models.ask import Answer, ask
+from ...models.drafts import WholeAnswer
 from ...prompts.instructions import READ_SKILL
 from ...state.context import Context
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, unfinished
@@ -53,7 +54,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     async with EarlyReads(scope, parts, catalog, state) as early:
         answer = await ask(
             scope, parts.models, "flow_planner", [*opening, *_repairs(state.drafts, catalog)],
-            contract=ExecutionPlan, most_asks=1, heard=early.hear,
+            contract=ExecutionPlan, most_asks=1, listeners=[WholeAnswer(early.hear)],
         )  # fmt: skip
     spend, warnings = add_spend(answer.spend, early.spend), [*catalog.warnings, *scope.notes]
     update = FlowUpdate(spend=scope.used(spend), warnings=warnings, evidence=early.evidence)
