@@ -62,7 +62,7 @@ class Draft:
             apart = self._block not in ("", block)
             self._block = block
             self._thoughts.read(storable("\n\n" + text if apart else text))
-        self._words.read(self._whole(self._said(chunk)))
+        self._words.read(self._whole(self._text_of(chunk)))
         self._quirks.thinks_first |= self._words.unopened
         if more := self._words.thoughts[self._thought :]:
             self._thoughts.read(more)
@@ -73,7 +73,7 @@ class Draft:
         if text or not self._field:
             self._shown.show(text, self._thoughts.shown[:_LONGEST])
 
-    def _said(self, chunk: AIMessageChunk) -> str:
+    def _text_of(self, chunk: AIMessageChunk) -> str:
         """The text of a piece; of an answer by a call also its arguments, or those alone."""
         if not self._call:
             return _words(chunk, with_calls=bool(self._field))

@@ -33,7 +33,7 @@ class ScriptExhausted(AssertionError):
     """The script has no turn left for a call that was made."""
 
 
-Said = AIMessage | str | dict[str, Any] | list[dict[str, Any]] | Exception
+ScriptedReply = AIMessage | str | dict[str, Any] | list[dict[str, Any]] | Exception
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Slow:
     """A turn that takes its time: seconds, then the turn."""
 
     seconds: float
-    turn: Said
+    turn: ScriptedReply
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Asked:
     """False if the tools are only shown: its `tool_choice` is none."""
 
 
-Turn = Said | Slow
+Turn = ScriptedReply | Slow
 Script = Callable[[list[BaseMessage], list[str]], Turn | Awaitable[Turn]]
 Turns = Sequence[Turn] | Script
 
@@ -145,23 +145,23 @@ class ScriptedModel(BaseChatModel):
             yield chunk
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
-        return _result(self._said(messages, kwargs))
+        return _result(self._reply(messages, kwargs))
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
-        return _result(await self._answer(messages, kwargs))
+        return _result(await self._areply(messages, kwargs))
 
     def _stream(
         self, messages: list[BaseMessage], *_: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        yield from _pieces(self._said(messages, kwargs))
+        yield from _pieces(self._reply(messages, kwargs))
 
     async def _astream(
         self, messages: list[BaseMessage], *_: Any, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _pieces(await self._answer(messages, kwargs)):
+        for chunk in _pieces(await self._areply(messages, kwargs)):
             yield chunk
 
-    def _said(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+    def _reply(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         turn = self._next(messages, kwargs)
         if isawaitable(turn):
             if iscoroutine(turn):
@@ -172,7 +172,7 @@ class ScriptedModel(BaseChatModel):
         time.sleep(seconds)
         return _message(turn, messages)
 
-    async def _answer(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+    async def _areply(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         turn = self._next(messages, kwargs)
         if isawaitable(turn):
             turn = await turn
