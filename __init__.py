@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .graphs.router import build_router
     from .graphs.task_agent import build_task_agent
     from .hooks.contract import Hook, hook
-    from .models.lean import LeanChatOpenAI as LeanChatOpenAI
+    from .models.openai_client import LeanChatOpenAI as LeanChatOpenAI
     from .models.reading import parse_executor, parse_planner, parse_verifier
     from .models.scripted import ScriptedModel
     from .policy.table import PolicyTable
@@ -56,7 +56,7 @@ _HOMES: Final = {
     "ExecutorResponse": "state.contracts",
     "Hook": "hooks.contract",
     "Journal": "store.journal.port",
-    "LeanChatOpenAI": "models.lean",
+    "LeanChatOpenAI": "models.openai_client",
     "LoopBuilder": "run.graph",
     "LoopwrightError": "state.errors",
     "ModelCallFailed": "state.errors",

@@ -48,7 +48,7 @@ _WAYS: Final[dict[bool, Finding]] = {
         "requests take its way and more CPU time.",
     ),
 }
-"""By whether the bypass of `models/lean.py` is used."""
+"""By whether the bypass of `LeanChatOpenAI` is used."""
 
 
 def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
@@ -135,7 +135,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
         if chosen.name != OFFLINE and _AGENT in asks and not window_of(chosen.model):
             yield _WARNING, _NO_WINDOW.format(chosen.name, UNKNOWN_WINDOW)
     yield from (_priced(chosen) for chosen, _ in found.values() if chosen.name != OFFLINE)
-    ways = {getattr(chosen.model, "lean", None) for chosen, _ in found.values()}
+    ways = {getattr(chosen.model, "is_fast", None) for chosen, _ in found.values()}
     yield from (_WAYS[way] for way in (True, False) if way in ways)
     if OFFLINE in found:
         yield _WARNING, NO_MODEL

@@ -25,8 +25,8 @@ from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, sessions
+from ..models.allowance import quote
 from ..models.choice import Models
-from ..models.quote import quote
 from ..models.typed_result import ResultSchema, ResultType
 from ..nodes.parts import Parts
 from ..prompts.instructions import read_instructions

@@ -1,31 +1,39 @@
 """What one model call may take: estimated before it, held back while it runs, counted after it.
 
-The estimate is an upper bound. Of the input a token is at least two bytes, and one where a provider
-has counted more; how much is written is told to the provider where it matters.
+The estimate is an upper bound. Of the input a token is at least two bytes, and one if a provider
+has counted more; the provider is told how much may be written, if that matters.
+
+`quote` says what a user turn may take at most: its limits, at the dearest prices. Every request is
+taken out of the run's budget before it is made, repeated and repairing ones too, and so is the
+most it can take: the limits are the bound.
 """
 
 import asyncio
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, inf
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 
 from ..state.attachments import blocks_in
+from ..state.context import RATES, Context
 from ..state.contracts import Contract
 from ..state.errors import SettingsError
-from ..state.outcome import Spend, model_spend
+from ..state.outcome import Quote, Spend, add_spend, model_spend
+from ..state.roles import TIERS
 from ..state.window import tokens_of
 from ..turn.budget import Budget, Limit, Most
 from ..turn.scope import RunScope
-from .choice import Chosen, window_of
+from .choice import Chosen, Models, window_of
 from .prices import Price, price_of, unpriced
+from .refusals import broken_answer
+from .request import Asker, Call, NotAsked, Reply, Request
 
 MONEY_OUTPUT: Final = 16_384
-"""Tokens a call may write under a limit in dollars, where nothing else is said."""
+"""Tokens a call may write under a limit in dollars, unless something else is set."""
 _LONGEST_OUTPUT: Final = 128_000
 """Of models that do not tell."""
 _LEAST_OUTPUT: Final = 256
@@ -33,7 +41,7 @@ _LEAST_OUTPUT: Final = 256
 LARGEST: Final = (2_200_000, 400_000)
 """Input and output of a call, whatever the model."""
 _PLENTY: Final = 10
-"""Where so many of the largest calls are left, nothing is estimated."""
+"""If so many of the largest calls are left, nothing is estimated."""
 _PER_MESSAGE, _PER_TOOLS, _PER_BLOCK = 16, 512, 50_000
 """Tokens beside the text: roles and marks, what providers add to tools, a picture."""
 _FEWEST: Final = 16
@@ -44,13 +52,37 @@ _SETTINGS: Final = ("max_tokens", "max_output_tokens", "max_completion_tokens", 
 """What chat models call the tokens they may write."""
 
 
-class NoRoom(Exception):
-    """No model may be asked: less is left of a limit than the call could take."""
+async def within_budget(asker: Asker, inner: Call, request: Request) -> Reply:
+    """Reserve the most that a call can take, and afterwards count what it took, however it ends.
 
-    def __init__(self, limit: Limit) -> None:
-        """Say which limit."""
-        super().__init__(limit)
-        self.limit = limit
+    Raises:
+        NotAsked: A limit is reached.
+    """
+    allowance = await allowed(asker.scope, request)
+    asker.sent, messages = allowance.model, request.messages
+    try:
+        reply = await inner(replace(request, model=allowance.model))
+    except Exception as error:
+        broken = broken_answer(error)  # one that nobody can read counts like any other
+        if broken is None:
+            _settle(asker, allowance, model_spend(asker.role, request.chosen.name, 0, 0))
+            raise
+        reply = Reply(broken, request)
+    except BaseException:
+        _settle(asker, allowance, allowance.spent(asker.role, None, messages))
+        raise
+    asker.answered, asker.asks = request.chosen.name, asker.asks + 1
+    if text := allowance.unbelievable(reply.message):
+        asker.scope.emit({"type": "warning", "text": text})
+    _settle(asker, allowance, allowance.spent(asker.role, reply.message, messages))
+    return reply
+
+
+def _settle(asker: Asker, allowance: "Allowance", spend: Spend) -> None:
+    asker.spend = add_spend(asker.spend, spend)
+    asker.scope.budget.settle(allowance.most, spend)
+    for warning in asker.scope.budget.near():
+        asker.scope.emit(warning)
 
 
 @dataclass(frozen=True)
@@ -59,7 +91,7 @@ class Allowance:
 
     chosen: Chosen
     model: BaseChatModel
-    """As it is asked: told how much it may write, where that matters."""
+    """As it is asked: with a limit on its output, if that matters."""
     input_tokens: int
     output_tokens: int
     price: Price | None
@@ -70,33 +102,33 @@ class Allowance:
         usd = self.price.most(self.input_tokens, self.output_tokens) if self.price else 0.0
         return Most(self.input_tokens + self.output_tokens, usd)
 
-    def spent(self, role: str, message: AIMessage | None, asked: Sequence[BaseMessage]) -> Spend:
+    def spent(self, role: str, message: AIMessage | None, messages: Sequence[BaseMessage]) -> Spend:
         """What the call took. Without an answer all it could: a provider may bill what is cut."""
-        told = self.input_tokens, self.output_tokens
+        tokens = self.input_tokens, self.output_tokens
         if message:
-            read, wrote = tokens_of(asked, message)
-            told = read, wrote
+            read, wrote = tokens_of(messages, message)
+            tokens = read, wrote
             if self.input_tokens < LARGEST[0]:  # else limits are far, and histories long
-                length = sum(map(_length, asked))
-                told = _likely(read, length), _likely(wrote, _length(message))
-        took = max(0, min(told[0], self.input_tokens)), max(0, min(told[1], self.output_tokens))
+                length = sum(map(_length, messages))
+                tokens = _likely(read, length), _likely(wrote, _length(message))
+        used = max(0, min(tokens[0], self.input_tokens)), max(0, min(tokens[1], self.output_tokens))
         usd = None
         if self.price is not None:
-            usd = self.price.of(message, *took) if message else self.most.usd
-        return model_spend(role, self.chosen.name, *took, usd)
+            usd = self.price.of(message, *used) if message else self.most.usd
+        return model_spend(role, self.chosen.name, *used, usd)
 
     def unbelievable(self, message: AIMessage) -> str:
-        """What to say where a provider counts more than the call could take."""
-        told = message.usage_metadata
-        if not told:
+        """The warning if a provider counts more than the call could take; else ""."""
+        usage = message.usage_metadata
+        if not usage:
             return ""
-        if told["input_tokens"] > self.input_tokens:
+        if usage["input_tokens"] > self.input_tokens:
             self.chosen.quirks.bytes_per_token = 1
-        elif told["output_tokens"] <= self.output_tokens:
+        elif usage["output_tokens"] <= self.output_tokens:
             return ""
         return (
-            f"The provider of {self.chosen.name} counted {told['input_tokens']:,} tokens of input"
-            f" and {told['output_tokens']:,} of output for a call that can take at most"
+            f"The provider of {self.chosen.name} counted {usage['input_tokens']:,} tokens of input"
+            f" and {usage['output_tokens']:,} of output for a call that can take at most"
             f" {self.input_tokens:,} and {self.output_tokens:,}: what is beyond is not counted."
         )
 
@@ -108,38 +140,28 @@ def _length(message: BaseMessage) -> int:
     return length + sum(len(str(call["args"])) for call in calls) if calls else length
 
 
-def _likely(told: int, length: int) -> int:
-    """A provider's count; the estimate where it is a fraction of what such a text has."""
-    return told if told * _FEWEST >= length else round(length / 4)
+def _likely(count: int, length: int) -> int:
+    """A provider's count; the estimate if it is a fraction of what such a text has."""
+    return count if count * _FEWEST >= length else round(length / 4)
 
 
-async def allowed(
-    scope: RunScope,
-    chosen: Chosen,
-    messages: Sequence[BaseMessage],
-    tools: Sequence[dict[str, Any]] = (),
-    contract: type[Contract] | None = None,
-) -> Allowance:
-    """Take one call out of the budget; waits for calls under way where these hold what is left.
+async def allowed(scope: RunScope, request: Request) -> Allowance:
+    """Take one call out of the budget; waits for calls under way if they hold what is left.
 
     Raises:
-        NoRoom: A limit is reached.
-        SettingsError: The model's price is not known, and there is a limit in dollars.
+        NotAsked: A limit is reached.
     """
     budget, most = scope.budget, scope.context.max_output_tokens
-    price = await price_of(chosen, scope.context)
-    money = budget.room("usd") < inf
-    if price is None and money:  # a hook wants another model
-        raise SettingsError(unpriced([chosen.name]))
+    chosen, price, money = request.chosen, request.price, budget.room("usd") < inf
     while True:
         short: Limit | None = None
         if plenty := not money and budget.room("tokens") >= _PLENTY * sum(LARGEST):
             size, output = LARGEST[0], most or LARGEST[1]
         else:
-            size = most_input(chosen, messages, tools, contract)
+            size = most_input(chosen, request.messages, request.tools, request.contract)
             output, short = _output(scope, chosen, price, size)
         if short is None:
-            model = chosen.model if plenty and most is None else _told(chosen, output)
+            model = chosen.model if plenty and most is None else _with_output_limit(chosen, output)
             allowance = Allowance(chosen, model, size, output, price)
             if budget.reserve_model_call(allowance.most):
                 await _noted(budget, allowance)
@@ -147,7 +169,7 @@ async def allowed(
             short = budget.exhausted or "model_calls"
         if not (short in ("tokens", "usd") and budget.under_way):
             budget.run_short(short)
-            raise NoRoom(short)
+            raise NotAsked(by=short)
         await asyncio.sleep(_PATIENCE)
 
 
@@ -196,8 +218,8 @@ def longest_output(model: BaseChatModel) -> int | None:
     return min((v for v in values if isinstance(v, int) and v > 0), default=None)
 
 
-def _told(chosen: Chosen, output: int) -> BaseChatModel:
-    """The model, told how much it may write; one that has no such setting is as it was."""
+def _with_output_limit(chosen: Chosen, output: int) -> BaseChatModel:
+    """The model with a limit on its output, if it has such a setting."""
     names = [n for n in _SETTINGS if n in type(chosen.model).model_fields]
     if not names or names[0] in chosen.quirks.dropped:
         return chosen.model
@@ -228,3 +250,84 @@ def _size(message: BaseMessage) -> int:
     if calls:
         text += str(calls)
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+# What a user turn may take at most, whatever its models do.
+
+_LAST: Final = 1
+"""The call beyond `max_model_calls` that a turn may end with."""
+_MILLION: Final = 1_000_000
+
+
+async def quote(models: Models, roles: Collection[str], context: Context) -> Quote:
+    """The bound of a turn under these settings.
+
+    Raises:
+        ModelUnavailable: A model cannot be built.
+        SettingsError: There is a limit in dollars, and the price of a model is not known.
+    """
+    possible = await asyncio.to_thread(_possible, models, roles, context)
+    prices = {model.name: await price_of(model, context) for model in possible}
+    calls = context.max_model_calls + _LAST
+    output = max(_most_output(model, context) for model in possible)
+    each = max(window_of(model.model) or inf for model in possible) + output
+    tokens = int(min(context.max_tokens, calls * each))
+    usd = _dollars(prices.values(), context, calls, tokens, min(tokens, calls * output))
+    unknown = [name for name, price in prices.items() if price is None]
+    if unknown and context.max_cost is not None:
+        raise SettingsError(unpriced(unknown))
+    notes = ["Resuming a finished turn starts with fresh limits."]
+    if unknown:
+        notes.append(f"No price is known of {', '.join(unknown)}.")
+    return Quote(
+        model_calls=calls,
+        tool_calls=context.max_tool_calls,
+        tokens=tokens,
+        usd=usd,
+        seconds=context.max_seconds,
+        models={name: _shown(price) for name, price in prices.items()},
+        notes=notes,
+    )
+
+
+def _possible(models: Models, roles: Collection[str], context: Context) -> list[Chosen]:
+    """Every model that may be asked: for each role in each tier, and the fallbacks; each once."""
+    by_name: dict[str, Chosen] = {}
+    lowest = context.model_copy(update={"tiers": dict.fromkeys(roles, TIERS[0])})
+    for role in roles:
+        for settings, bump in ((context, 0), *((lowest, bump) for bump in range(len(TIERS)))):
+            chosen = models.choose(role, settings, bump=bump)
+            by_name |= {other.name: other for other in (chosen, *chosen.fallbacks)}
+    return list(by_name.values())
+
+
+def _most_output(chosen: Chosen, context: Context) -> int:
+    """Tokens that a call may write."""
+    if context.max_output_tokens is not None:
+        return context.max_output_tokens
+    own = longest_output(chosen.model) or LARGEST[1]
+    return own if context.max_cost is None else min(own, MONEY_OUTPUT)
+
+
+def _dollars(
+    prices: Iterable[Price | None], context: Context, calls: int, tokens: int, output: int
+) -> float | None:
+    """What all calls can cost, all of them asked of the dearest model."""
+    limit = inf if context.max_cost is None else context.max_cost
+    most = 0.0
+    for price in prices:
+        if price is None:
+            return context.max_cost
+        rates = price.dearest
+        written = output if rates.output > rates.dearest_input else 0
+        paid = (tokens - written) * rates.dearest_input + written * rates.output
+        most = max(most, paid + calls * rates.call)
+    return min(limit, ceil(round(most * _MILLION, 3)) / _MILLION)
+
+
+def _shown(price: Price | None) -> dict[str, float] | None:
+    if price is None:
+        return None
+    rates = price.dearest
+    values = (rates.dearest_input, rates.output, rates.cached)
+    return {name: round(v * _MILLION, 6) for name, v in zip(RATES, values, strict=True)}

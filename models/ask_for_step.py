@@ -14,8 +14,8 @@ from ..tools.python_tools import unfenced
 from ..turn.scope import RunScope
 from .ask import Answer, ask
 from .choice import Models
+from .hidden_tags import read_words
 from .reading import Reading, extract, spoken
-from .thoughts import read_words
 
 Check = Callable[[Any], tuple[Any, str]]
 """From a value to the value as it is kept, and what is wrong with it; \"\" where nothing is."""

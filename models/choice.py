@@ -6,10 +6,11 @@ Clients are built when first needed, for importing a provider's package costs a 
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
+from pydantic.alias_generators import to_snake
 
 from ..state.context import Context
 from ..state.environment import variable
@@ -17,7 +18,7 @@ from ..state.errors import ModelUnavailable
 from ..state.roles import ROLES, TIERS, Tier
 from .refusals import Quirks
 
-# Used where OPENAI_API_KEY is all there is. LOOPWRIGHT_MODEL or the run's settings replace them.
+# Used if OPENAI_API_KEY is all there is. LOOPWRIGHT_MODEL or the run's settings replace them.
 OPENAI_TIERS: Final[dict[str, str]] = {
     "fast": "openai:gpt-5.4-nano",
     "balanced": "openai:gpt-5.4-mini",
@@ -27,10 +28,10 @@ OPENAI_TIERS: Final[dict[str, str]] = {
 OFFLINE: Final = "offline"
 
 # The client's connections are shared by all event loops of the process, and one that is kept from a
-# loop that is closed fails its next request. OpenAI's has a pool for each; see `connections`.
+# loop that is closed fails its next request. OpenAI's has a pool for each; see `PerLoop`.
 _NO_KEEP_ALIVE: Final = {"default_headers": {"Connection": "close"}}
 
-# How names of OpenAI's own models begin where no provider is named.
+# How names of OpenAI's own models begin if no provider is named.
 _OPENAI_NAMES: Final = ("gpt-", "o1", "o3", "chatgpt-")
 
 # The words that init_chat_model reads as a provider before the colon of a name.
@@ -84,7 +85,7 @@ class Models:
         Raises:
             ModelUnavailable: If `model` is nothing of that, or has a key that is no role or tier.
         """
-        self._given = _by_name(model)
+        self._models = _by_name(model)
         self._environ = os.environ if environ is None else environ
         self._built: dict[str | int, tuple[BaseChatModel, Quirks]] = {}
         self._lock = threading.Lock()
@@ -95,27 +96,27 @@ class Models:
         Args:
             role: Such as planner, executor or verifier.
             context: The run's settings.
-            bump: How many tiers stronger than usual, as far as there are stronger ones.
+            bump: How many tiers stronger than usual, if there are stronger ones.
 
         Returns:
-            The model with its fallbacks: those of `Context.fallback_models`; where none are
+            The model with its fallbacks: those of `Context.fallback_models`; if none are
             set, models of other tiers of the same place, for a verifier only stronger ones.
 
         Raises:
             ModelUnavailable: If the model or a fallback cannot be built; says why and what to do.
         """
         (model, tier), *spare = self._wanted(role, context, bump)
-        return self.ready(model, tier, tuple(self.ready(*one) for one in spare))
+        return self.ready(model, tier, tuple(self.ready(*model) for model in spare))
 
     def offered(self) -> frozenset[str]:
         """The models that a client of a server may name: those the operator has named.
 
         They are the ones given here by name, those of LOOPWRIGHT_MODELS (with commas between),
-        and what the environment chooses where nobody names one.
+        and what the environment chooses if nobody names one.
         """
         listed = self._environ.get("LOOPWRIGHT_MODELS", "").split(",")
         names = {name.strip() for name in listed if name.strip()}
-        names |= {model for model in self._given.values() if isinstance(model, str)}
+        names |= {model for model in self._models.values() if isinstance(model, str)}
         if name := self._environ.get("LOOPWRIGHT_MODEL"):
             names.add(name)
         elif self._environ.get("OPENAI_API_KEY") and not self._base_url():
@@ -123,7 +124,7 @@ class Models:
         return frozenset(names)
 
     def at_hand(self, role: str, context: Context, *, bump: int = 0) -> Chosen | None:
-        """What `choose` would give, where nothing has to be built for it; building may block."""
+        """What `choose` would give, if nothing has to be built for it; building may block."""
         wanted = self._wanted(role, context, bump)
         if any(isinstance(model, str) and model not in self._built for model, _ in wanted):
             return None
@@ -139,7 +140,8 @@ class Models:
         with self._lock:
             if key not in self._built:
                 built = self._build(model) if isinstance(model, str) else model
-                self._built[key] = built, Quirks()
+                # A script costs nothing that anybody could look up.
+                self._built[key] = built, Quirks(price=None if is_script(built) else ...)
             return Chosen(name, tier, self._built[key][0], fallbacks, self._built[key][1])
 
     def _wanted(self, role: str, context: Context, bump: int) -> list[tuple[Model, Tier]]:
@@ -149,13 +151,13 @@ class Models:
         # A raised tier goes before the role.
         keys = (role, tier, _ALL) if tier == usual else (tier, role, _ALL)
         for models in self._sources(context):
-            if found := [key for key in keys if key in models]:
-                others = models if found[0] == tier else {}
-                return [(models[found[0]], tier), *_spare(role, tier, others, context)]
+            if matching := [key for key in keys if key in models]:
+                others = models if matching[0] == tier else {}
+                return [(models[matching[0]], tier), *_spare(role, tier, others, context)]
         return [(OFFLINE, tier)]
 
     def _sources(self, context: Context) -> Iterator[Mapping[str, Model]]:
-        yield self._given
+        yield self._models
         yield {**context.models, **_by_name(context.model)}
         if name := variable(self._environ, "LOOPWRIGHT_MODEL"):
             yield {_ALL: name}
@@ -203,8 +205,7 @@ class Models:
 
     def _openai(self, name: str) -> BaseChatModel:
         """A client whose retries are ours alone; compatible servers report their usage too."""
-        from .connections import shared  # noqa: PLC0415 - heavy
-        from .lean import LeanChatOpenAI  # noqa: PLC0415 - heavy
+        from .openai_client import LeanChatOpenAI, shared  # noqa: PLC0415 - heavy
 
         options: dict[str, Any] = {"http_async_client": shared(), "http_socket_options": ()}
         if os.environ.get("OPENAI_PROXY"):  # which the client reads itself, and takes no other then
@@ -217,9 +218,28 @@ class Models:
         return LeanChatOpenAI(model=name, max_retries=0, stream_usage=True, **options)
 
 
+_OTHER_NAMES: Final = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}
+
+
+def as_configured(chosen: Chosen, settings: Mapping[str, Any]) -> Chosen:
+    """The model and its fallbacks with those of these settings that they know."""
+    named = {_OTHER_NAMES.get(to_snake(k), to_snake(k)): value for k, value in settings.items()}
+    known = {k: v for k, v in named.items() if k in type(chosen.model).model_fields}
+    return replace(
+        chosen,
+        model=chosen.model.model_copy(update=known),
+        fallbacks=tuple(as_configured(other, settings) for other in chosen.fallbacks),
+    )
+
+
 def window_of(model: BaseChatModel) -> int | None:
-    """How many tokens a model takes; None where its profile does not say."""
+    """How many tokens a model takes; None if its profile does not say."""
     return (model.profile or {}).get("max_input_tokens")
+
+
+def is_script(model: BaseChatModel) -> bool:
+    """Whether a model replays a script, so that no provider bills it."""
+    return model._llm_type == "scripted"
 
 
 def name_of(model: BaseChatModel) -> str:
@@ -246,11 +266,11 @@ def _by_name(model: Model | Mapping[str, Model] | None) -> Mapping[str, Model]:
     """Models by role and tier, as they are given."""
     if model is None:
         return {}
-    given = dict(model) if isinstance(model, Mapping) else {_ALL: model}
+    models = dict(model) if isinstance(model, Mapping) else {_ALL: model}
     if isinstance(model, Mapping) and (unknown := sorted({*model} - {*ROLES, *TIERS})):
         msg = f"model has unknown keys {unknown}; known are {sorted({*ROLES, *TIERS})}."
         raise ModelUnavailable(msg)
-    for key, value in given.items():
+    for key, value in models.items():
         if not isinstance(value, BaseChatModel) and not (isinstance(value, str) and value.strip()):
             msg = (
                 f"model{f'[{key!r}]' if key else ''} must be a provider:name string or a chat "
@@ -258,4 +278,4 @@ def _by_name(model: Model | Mapping[str, Model] | None) -> Mapping[str, Model]:
                 "give it a name such as 'openai:gpt-5.4-mini', or a LangChain chat model."
             )
             raise ModelUnavailable(msg)
-    return given
+    return models

@@ -1,24 +1,29 @@
 """The visible part of what a model writes, shown while it is written.
 
 Words are shown as they come, but for what may become a hidden tag; of a structured answer one
-field is. What a model thinks before it speaks stands beside its words, never among them.
+field is, and its finished fields are emitted as drafts. What a model thinks before it speaks
+stands beside its words, never among them.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
 from langchain_core.messages import AIMessage, AIMessageChunk
+from pydantic import BaseModel
+from pydantic.alias_generators import to_snake
 
 from ..run.message_stream import Shown, begin_draft
 from ..state.messages import REASONING, ROLE
 from ..text.canonical import storable
 from ..turn.scope import RunScope
+from .hidden_tags import VisibleText, VisibleThoughts
+from .reading import AROUND_JSON, spoken
 from .refusals import Quirks
-from .veil import Musings, Veil
+from .request import Listener
 
 _LONGEST: Final = 16_000
 """Characters of thoughts that are kept of one message."""
@@ -33,7 +38,7 @@ class _Reader(Protocol):
 
 
 class Draft:
-    """What one call of a model says, as far as it is written; a second try begins it anew."""
+    """What one call of a model says, as far as it is written; a second try starts again."""
 
     def __init__(self, shown: Shown, field: str = "", but: str = "", call: str = "") -> None:
         """Show the words, or a field of an object; nothing that may turn out to fit `but`.
@@ -46,9 +51,9 @@ class Draft:
 
     def begin(self, quirks: Quirks) -> None:
         """A model is asked, perhaps again; `quirks` is what is known of it."""
-        self._quirks, veil = quirks, Veil(thinks=quirks.thinks_first)
-        self._words: _Reader = _Field(self._field) if self._field else veil
-        self._thoughts, self._thought, self._block = Musings(), 0, ""
+        self._quirks, visible = quirks, VisibleText(thinks=quirks.thinks_first)
+        self._words: _Reader = _Field(self._field) if self._field else visible
+        self._thoughts, self._thought, self._block = VisibleThoughts(), 0, ""
         self._half, self._calls = "", dict[object, str]()
 
     def hear(self, chunk: AIMessageChunk) -> None:
@@ -57,7 +62,7 @@ class Draft:
             apart = self._block not in ("", block)
             self._block = block
             self._thoughts.read(storable("\n\n" + text if apart else text))
-        self._words.read(self._whole(self._said(chunk)))
+        self._words.read(self._whole(self._text_of(chunk)))
         self._quirks.thinks_first |= self._words.unopened
         if more := self._words.thoughts[self._thought :]:
             self._thoughts.read(more)
@@ -68,7 +73,7 @@ class Draft:
         if text or not self._field:
             self._shown.show(text, self._thoughts.shown[:_LONGEST])
 
-    def _said(self, chunk: AIMessageChunk) -> str:
+    def _text_of(self, chunk: AIMessageChunk) -> str:
         """The text of a piece; of an answer by a call also its arguments, or those alone."""
         if not self._call:
             return _words(chunk, with_calls=bool(self._field))
@@ -94,25 +99,25 @@ def drafted(
     field: str = "",
     but: str = "",
     call: str = "",
-) -> Draft | None:
-    """A draft of the message with this id, where somebody listens who may see it.
+) -> list[Listener]:
+    """A draft of the message with this id; none if nobody listens who may see it.
 
     Args:
-        scope: The run. Where hooks judge what models answered, nothing is shown before they have.
+        scope: The run. If hooks judge what models answer, nothing is shown before they have.
         name: The id that the message will have in the state.
         role: Who writes it.
-        field: The field with the words, where the answer is an object.
+        field: The field with the words, if the answer is an object.
         but: A regular expression for what the text may be that is for no reader.
         call: The tool whose arguments are that object.
     """
     if "AfterModel" in scope.hooks.events:
-        return None
+        return []
     shown = begin_draft(name, {ROLE: role})
-    return None if shown is None else Draft(shown, field, but, call)
+    return [] if shown is None else [Draft(shown, field, but, call)]
 
 
 def reasoning_of(message: AIMessage) -> str:
-    """What the model thought before it spoke; '' where it is not known."""
+    """What the model thought before it spoke; '' if it is not known."""
     blocks: list[str] = []
     before = ""
     for block, text in _reasoned(message):
@@ -120,10 +125,10 @@ def reasoning_of(message: AIMessage) -> str:
         before = block
     text = message.text
     if "</think" in text or "<think" in text:
-        veil = Veil()
-        veil.read(text)
-        blocks.append(veil.thoughts)
-    musings = Musings()
+        visible = VisibleText()
+        visible.read(text)
+        blocks.append(visible.thoughts)
+    musings = VisibleThoughts()
     musings.read("".join(blocks))
     return storable(musings.whole[:_LONGEST])
 
@@ -169,9 +174,6 @@ def _words(chunk: AIMessageChunk, *, with_calls: bool) -> str:
     return "".join([str(chunk.text), *args])
 
 
-_APART: Final = r"think|thinking|thought|reasoning|reflection"
-_THOUGHTS: Final = re.compile(rf"<(?:{_APART})>.*?(?:</(?:{_APART})>|\Z)", re.I | re.DOTALL)
-_UNTIL: Final = re.compile(rf"\A.*</(?:{_APART})>", re.I | re.DOTALL)
 _REFUSED: Final = re.compile(r'"(?:all_?completed|user_?needs_?satisfied)"\s*:\s*false', re.I)
 # Whole characters of a JSON text; two escapes that stand for one character are one.
 _HEX: Final = "[0-9a-fA-F]"
@@ -187,7 +189,7 @@ _MORE: Final = 50
 class _Field:
     """Reads a JSON object piece by piece for the text of a field, unless a flag speaks against it.
 
-    Whoever waits for the end of the answer reads it properly; this is for the eye alone.
+    The whole answer is read properly at its end; this is for the eye alone.
     """
 
     def __init__(self, name: str) -> None:
@@ -202,18 +204,182 @@ class _Field:
         self._rest += piece
         if not self._found and len(self._rest) >= self._next:
             self._next = len(self._rest) + max(0, len(self._rest) - _LONG) // _MORE
-            said = _UNTIL.sub("", _THOUGHTS.sub("", self._rest))
-            if found := self._name.search(said):
-                self._found, self._rest = True, said[found.end() :]
-                self._over = _REFUSED.search(said, 0, found.start()) is not None
+            answer = spoken(self._rest, AROUND_JSON)
+            if field := self._name.search(answer):
+                self._found, self._rest = True, answer[field.end() :]
+                self._over = _REFUSED.search(answer, 0, field.start()) is not None
         if self._found and not self._over:
             self._take()
 
     def _take(self) -> None:
         """Decode what is there of the value; half an escape waits for its other half."""
-        found = _CHARACTERS.match(self._rest)
-        whole = found[0] if found else ""
+        field = _CHARACTERS.match(self._rest)
+        whole = field[0] if field else ""
         self._over = self._rest[len(whole) : len(whole) + 1] == '"'
         with suppress(ValueError):
             self.shown += str(json.loads(f'"{whole}"', strict=False))
         self._rest = self._rest[len(whole) :]
+
+
+# Of a structured answer.
+
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*("|\\?$)|[{}\[\],]', re.DOTALL)
+_CLOSES: Final = {"{": "}", "[": "]"}
+
+
+class Partial:
+    """Reads an object as far as it is written, from where it stopped.
+
+    What counts are its finished fields, and of its lists the finished items. Of several objects
+    it is the last one: models rehearse what they will say.
+    """
+
+    def __init__(self, contract: type[BaseModel]) -> None:
+        """Look for an object whose first field is one of the contract's."""
+        fields = contract.model_fields
+        names = {*fields, *(str(f.alias) for f in fields.values() if f.alias)}
+        self._begins = re.compile(rf'\{{\s*"(?:{"|".join(sorted(names))})"\s*:')
+        self._forget()
+
+    def _forget(self, at: int = 0) -> None:
+        self._at, self._start, self._end = at, -1, -1
+        self._open = self._closing = ""
+        self._value: Any = {}
+
+    def fields(self, text: str) -> dict[str, Any] | None:
+        """What is finished; None if the text says no more of it than it did before."""
+        if len(text) < self._at:  # a retry begins from the front
+            self._forget()
+        if not self._open:
+            if (begins := self._begins.search(text, self._at)) is None:
+                return None
+            self._forget(begins.start())
+            self._start = begins.start()
+        before = self._end
+        self._read(text)
+        if self._end == before:
+            return None
+        try:
+            value = json.loads(text[self._start : self._end] + self._closing)
+        except ValueError:
+            return None
+        if value == self._value:
+            return None
+        self._value = value
+        return value if isinstance(value, dict) else None
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is an object."""
+        return self._start >= 0
+
+    def _read(self, text: str) -> None:
+        """Go on to the end of the text, or of the object."""
+        for sign in _TOKENS.finditer(text, self._at):
+            token, self._at = sign[0], sign.end()
+            if token in _CLOSES:
+                self._open += _CLOSES[token]
+            elif token == ",":
+                self._end_here(sign.start())
+            elif token in "}]":
+                self._open = self._open[:-1]
+                self._end_here(sign.end())
+                if not self._open:
+                    return
+            elif sign[1] != '"':  # a text that is not whole yet
+                self._at = sign.start()
+                return
+            elif self._open == "}]":
+                self._end_here(sign.end())
+
+    def _end_here(self, end: int) -> None:
+        """A field has ended, or an item of a list, or all of it."""
+        if self._open in ("", "}", "}]"):
+            self._end, self._closing = end, self._open[::-1]
+
+
+_SHORT: Final = 10_000
+_PART: Final = 50
+"""Of a text longer than `_SHORT` the listener hears when it has grown by one part in so many."""
+
+
+class WholeAnswer:
+    """Gives all that is written of an answer, text or arguments, to a function.
+
+    The function reads all of it: of a long text that is not done at every piece.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """Nothing is written yet."""
+        self._tell = tell
+        self.begin(Quirks())
+
+    def begin(self, _: Quirks) -> None:
+        """A model is asked, perhaps again."""
+        self._written, self._length, self._next = list[str](), 0, 0
+
+    def hear(self, chunk: AIMessageChunk) -> None:
+        """Take the next piece."""
+        pieces = [chunk.text, *(part["args"] or "" for part in chunk.tool_call_chunks)]
+        self._written += pieces
+        self._length += sum(map(len, pieces))
+        if self._length >= self._next:
+            self._next = self._length + max(0, self._length - _SHORT) // _PART
+            self._tell("".join(self._written))
+
+
+def drafting(
+    scope: RunScope, role: str, contract: type[BaseModel], *, text: str = "", **about: Any
+) -> list[Listener]:
+    """What hears a structured answer and emits as drafts how far it is.
+
+    Args:
+        scope: The run. If hooks judge what models answer, nothing is emitted before they have.
+        role: Who writes it.
+        contract: What is written.
+        text: Id of the message whose text the list of tasks will be, if it is one.
+        about: Goes into the event.
+    """
+    if "AfterModel" in scope.hooks.events:
+        return []
+    written, emit = Partial(contract), draft_teller(scope, role, **about)
+    shown = begin_draft(text, {ROLE: role}) if text else None
+
+    def hear(answer: str) -> None:
+        found = _snake(written.fields(answer) or {})
+        fields = {name: one for name, one in found.items() if not isinstance(one, bool)}
+        if emit(fields) and shown is not None:
+            shown.show(_lines(fields.get("todos")))
+
+    return [WholeAnswer(hear)]
+
+
+def draft_teller(scope: RunScope, role: str, **about: Any) -> Callable[[dict[str, Any]], bool]:
+    """What tells the fields that are written, and says whether that was news; see `drafting`."""
+    before = dict[str, Any]()
+
+    def tell(fields: dict[str, Any]) -> bool:
+        nonlocal before
+        news = fields not in ({}, before) and "AfterModel" not in scope.hooks.events
+        if news:
+            before = fields
+            scope.emit({"type": "draft", "role": role, **about, "fields": fields})
+        return news
+
+    return tell
+
+
+def _lines(todos: object) -> str:
+    """The tasks that are written, as `plan_in_words` will have them."""
+    tasks = [task for task in todos if isinstance(task, dict)] if isinstance(todos, list) else []
+    return "\n".join(
+        f"{task.get('id') or place}. {task.get('description', '')}"
+        for place, task in enumerate(tasks, 1)
+    )
+
+
+def _snake(value: Any) -> Any:
+    """The names of fields and of their items' fields as the state spells them."""
+    if isinstance(value, dict):
+        return {to_snake(name): _snake(item) for name, item in value.items()}
+    return [_snake(item) for item in value] if isinstance(value, list) else value

@@ -1,27 +1,43 @@
-"""What models cost: as the settings say, else by the package genai-prices, which asks nobody."""
+"""What models cost: as the settings say, else by the package genai-prices, which asks nobody.
+
+`priced` is on the path of a call if a price may be known or there is a limit in dollars.
+"""
 
 import asyncio
 import importlib.util
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
+from math import inf
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
 from ..state.context import Context
-from .choice import OFFLINE, PROVIDERS, Chosen
+from ..state.errors import SettingsError
+from .choice import OFFLINE, PROVIDERS, Chosen, is_script
+from .request import Asker, Call, Reply, Request
 
 _MILLION: Final = 1_000_000
-_OURS: Final = frozenset({"offline", "scripted"})
-"""Kinds of models that no provider bills."""
-# What genai-prices calls a provider, where it does not know LangChain's word for it.
+# What genai-prices calls a provider, if it does not know LangChain's word for it.
 _THEIRS: Final = {
     "azure_openai": "azure", "azure_ai": "azure", "bedrock_mantle_anthropic": "aws",
     "bedrock_mantle_openai": "aws", "together": "together-ai",
 }  # fmt: skip
+
+
+async def priced(asker: Asker, inner: Call, request: Request) -> Reply:
+    """Find the price of the model, by which its call is reserved and counted.
+
+    Raises:
+        SettingsError: It is not known, and there is a limit in dollars.
+    """
+    price = await price_of(request.chosen, asker.scope.context)
+    if price is None and asker.scope.budget.room("usd") < inf:
+        raise SettingsError(unpriced([request.chosen.name]))
+    return await inner(replace(request, price=price))
 
 
 @dataclass(frozen=True)
@@ -67,43 +83,43 @@ class Price:
         """What an answer cost, input from the provider's cache at its own rate."""
         rates = [rates for start, rates in self.tiers if start <= input_tokens][-1]
         usage: Mapping[str, Any] = message.usage_metadata or {}
-        told = usage.get("input_token_details") or {}
-        left, paid = input_tokens, output_tokens * rates.output + rates.call
+        details = usage.get("input_token_details") or {}
+        rest, paid = input_tokens, output_tokens * rates.output + rates.call
         for rate, names in (
             (rates.cached, ("cache_read",)),
             (rates.written, ("cache_creation", "ephemeral_5m_input_tokens")),
             (rates.kept, ("ephemeral_1h_input_tokens",)),
         ):
-            counts = [told.get(name) for name in names]
-            count = min(left, sum(c for c in counts if isinstance(c, int) and c > 0))
-            left, paid = left - count, paid + count * rate
-        return paid + left * rates.input
+            counts = [details.get(name) for name in names]
+            count = min(rest, sum(c for c in counts if isinstance(c, int) and c > 0))
+            rest, paid = rest - count, paid + count * rate
+        return paid + rest * rates.input
 
 
 def _dearest(rates: Iterable[Rates]) -> Rates:
-    one, *rest = rates
+    highest, *rest = rates
     for other in rest:
-        one = Rates(*(max(getattr(one, n), getattr(other, n)) for n in Rates.__annotations__))
-    return one
+        highest = Rates(
+            *(max(getattr(highest, n), getattr(other, n)) for n in Rates.__annotations__)
+        )
+    return highest
 
 
 async def price_of(chosen: Chosen, context: Context) -> Price | None:
-    """The price of a model; None where nobody knows it."""
+    """The price of a model; None if nobody knows it."""
     quirks = chosen.quirks
     price = given_price(chosen.name, context)
     if price is None and quirks.price is ...:
         # Once for a model: the package takes a third of a second to import.
-        ours = chosen.model._llm_type in _OURS
-        looking = partial(listed_price, chosen.name, chosen.model)
-        quirks.price = looking() if ours else await asyncio.to_thread(looking)
+        quirks.price = await asyncio.to_thread(listed_price, chosen.name, chosen.model)
     return price or quirks.price
 
 
 def given_price(name: str, context: Context) -> Price | None:
     """The price of a model as the settings say."""
     for key in (name, _bare(name)):
-        if given := context.prices.get(key):
-            return _given(tuple(sorted(given.items())))
+        if price := context.prices.get(key):
+            return _from_settings(tuple(sorted(price.items())))
     return None
 
 
@@ -114,9 +130,9 @@ def _bare(name: str) -> str:
 
 def listed_price(name: str, model: BaseChatModel) -> Price | None:
     """The price of a model by the package's list; the offline model costs nothing."""
-    if model._llm_type in _OURS:
-        return FREE if model._llm_type == OFFLINE else None
-    if not known_here():
+    if model._llm_type == OFFLINE:
+        return FREE
+    if is_script(model) or not known_here():
         return None
     url = str(getattr(model, "openai_api_base", None) or "")
     provider = name.partition(":")[0] if _bare(name) != name else _provider_of(model)
@@ -131,7 +147,7 @@ FREE: Final = Price(((0, Rates(0, 0, 0, 0, 0)),))
 
 
 @cache
-def _given(price: tuple[tuple[str, float], ...]) -> Price:
+def _from_settings(price: tuple[tuple[str, float], ...]) -> Price:
     rate = {name: value / _MILLION for name, value in price}
     plain = rate["input"]
     return Price(
@@ -152,28 +168,28 @@ def _looked_up(model: str, provider: str, url: str) -> Price | None:
 
     try:
         where = (None, url) if url else (provider or None, None)
-        _, found = get_snapshot().find_provider_model(model, None, *where)
+        _, entry = get_snapshot().find_provider_model(model, None, *where)
     except LookupError:
         return None
-    return _read(found)
+    return _read(entry)
 
 
-def _read(found: Any) -> Price | None:
-    """What the package says of a model; where the hour counts, the dearest."""
-    now = [found.get_prices(datetime.now(tz=UTC))]
-    if isinstance(found.prices, list):
-        now += [one.prices for one in found.prices if hasattr(one.constraint, "start_time")]
-    told = [{k: v for k, v in vars(one).items() if v is not None} for one in now]
-    told = [one for one in told if {"input_mtok", "output_mtok"} <= one.keys()]
-    if not told:
+def _read(entry: Any) -> Price | None:
+    """What the package says of a model; if prices depend on the hour, the dearest."""
+    prices = [entry.get_prices(datetime.now(tz=UTC))]
+    if isinstance(entry.prices, list):
+        prices += [row.prices for row in entry.prices if hasattr(row.constraint, "start_time")]
+    rows = [{k: v for k, v in vars(row).items() if v is not None} for row in prices]
+    rows = [row for row in rows if {"input_mtok", "output_mtok"} <= row.keys()]
+    if not rows:
         return None
-    starts = {0} | {t.start for one in told for v in one.values() for t in getattr(v, "tiers", ())}
-    return Price(tuple((at, _dearest(_rates(one, at) for one in told)) for at in sorted(starts)))
+    starts = {0} | {t.start for row in rows for v in row.values() for t in getattr(v, "tiers", ())}
+    return Price(tuple((at, _dearest(_rates(row, at) for row in rows)) for at in sorted(starts)))
 
 
-def _rates(told: Mapping[str, Any], start: int) -> Rates:
+def _rates(row: Mapping[str, Any], start: int) -> Rates:
     def rate(name: str, otherwise: float = 0.0) -> float:
-        value = told.get(name)
+        value = row.get(name)
         if value is None:
             return otherwise
         for tier in getattr(value, "tiers", ()):

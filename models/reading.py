@@ -46,11 +46,11 @@ class Reading(Generic[C]):
     message: AIMessage
     """Without calls of the contract itself, and of tools that were not offered."""
     parsed: C | None = None
-    """The contract; None with tool calls, without a contract, or where it cannot be read."""
+    """The contract; None with tool calls, without a contract, or if it cannot be read."""
     problems: list[str] = field(default_factory=list)
-    """Why the answer is of no use; empty where it is fine."""
+    """Why the answer is of no use; empty if it is fine."""
     complete: bool = True
-    """False where the message was cut or filtered: its tool calls must not run."""
+    """False if the message was cut or filtered: its tool calls must not run."""
     text: str = ""
     """What the model wrote as its answer; of a call of the contract, the arguments."""
     wanted: str = ""
@@ -68,7 +68,7 @@ def read_answer(
 
     Args:
         message: As the provider gave it.
-        contract: What it should hold; None where any text will do.
+        contract: What it should hold; None if any text will do.
         check: Names problems of a valid contract.
         with_tools: Tools were offered, so their calls are an answer and win over the contract.
 
@@ -124,13 +124,13 @@ def _without(message: AIMessage, calls: Sequence[Any]) -> AIMessage:
 
 
 def unusable(message: AIMessage) -> str:
-    """Why the message must not be trusted as a whole; empty where it may."""
+    """Why the message must not be trusted as a whole; empty if it may."""
     blocks = message.content if isinstance(message.content, list) else []
-    given = [message.additional_kwargs, *(block for block in blocks if isinstance(block, dict))]
-    if refusal := next((found for part in given if (found := part.get("refusal"))), None):
+    parts = [message.additional_kwargs, *(block for block in blocks if isinstance(block, dict))]
+    if refusal := next((refusal for part in parts if (refusal := part.get("refusal"))), None):
         return say("model_refused", why=f"{refusal!s:.300}")
-    told = (str(message.response_metadata.get(name)).lower() for name in _REASONS)
-    reasons = {reason.rsplit(".", 1)[-1] for reason in told}
+    values = (str(message.response_metadata.get(name)).lower() for name in _REASONS)
+    reasons = {reason.rsplit(".", 1)[-1] for reason in values}
     kind = next((kind for kind, known in _STOPPED.items() if reasons & known), None)
     return say(kind) if kind else ""
 
@@ -198,7 +198,7 @@ def field_names(contract: type[Contract]) -> frozenset[str]:
 
 
 def in_words(error: ValidationError) -> list[str]:
-    """What pydantic found wrong, as a model is told it."""
+    """What pydantic found wrong, in words for a model."""
     problems = []
     for item in error.errors(include_url=False)[:_SHOWN]:
         kind, where = item["type"], ".".join(str(part) for part in item["loc"])
@@ -206,8 +206,8 @@ def in_words(error: ValidationError) -> list[str]:
         if f"invalid_{kind}" in SENTENCES[ENGLISH]:
             what = say(f"invalid_{kind}", **item.get("ctx", {}))
         if kind not in ("missing", "value_error"):
-            given = f"{item['input']!r:.{_LONGEST_INPUT}}"
-            what = say("problem_not_this", problem=what, given=given)
+            value = f"{item['input']!r:.{_LONGEST_INPUT}}"
+            what = say("problem_not_this", problem=what, given=value)
         problems.append(say("problem_at", place=where, problem=what) if where else what)
     return problems
 
@@ -224,9 +224,9 @@ def _thoughts(names: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 _IN_WORDS: Final = _thoughts("think|thinking")
 # Words for a reader may be about the other tags; what stands around an object is never shown.
-_AROUND_JSON: Final = _thoughts("think|thinking|thought|reasoning|reflection")
+AROUND_JSON: Final = _thoughts("think|thinking|thought|reasoning|reflection")
 _SIGNS: Final = re.compile(r'\\.|["{}]', re.DOTALL)
-# Signs of a Chinese keyboard where JSON has its own; within quotes they are text.
+# Signs of a Chinese keyboard instead of those of JSON; within quotes they are text.
 _WIDE: Final = re.compile(r'((?<!\\)"(?:\\.|[^"\\])*")|“([^“”]*)”|[：，]', re.DOTALL)  # noqa: RUF001
 _PLAIN: Final = {"：": ":", "，": ","}  # noqa: RUF001
 # Longer answers are cut: a plan of a thousand steps has a third of it.
@@ -238,20 +238,19 @@ _MOST: Final = 20
 _MOST_UNCLOSED: Final = 4
 
 
-def spoken(text: str) -> str:
+def spoken(text: str, thoughts: tuple[re.Pattern[str], re.Pattern[str]] = _IN_WORDS) -> str:
     """The text without think blocks, in which models rehearse what they will say."""
-    blocks, until = _IN_WORDS
+    blocks, until = thoughts
     return until.sub("", blocks.sub("", text))
 
 
 def _around(text: str) -> tuple[str, str]:
     """Where to look for an object, and what was said aloud.
 
-    Some models answer without closing their thoughts: where nothing was said, these are searched.
+    Some models answer without closing their thoughts: if nothing else was said, these are searched.
     """
-    blocks, until = _AROUND_JSON
-    said = until.sub("", blocks.sub("", text))
-    return (said if said.strip() else until.sub("", text)), said
+    aloud = spoken(text, AROUND_JSON)
+    return (aloud if aloud.strip() else AROUND_JSON[1].sub("", text)), aloud
 
 
 def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | None, str]:
@@ -267,42 +266,42 @@ def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | Non
 
     Returns:
         The object or None, and in words for the model why it is missing or must not be trusted:
-        of a text that ends inside the object it is what could be read of it. '' where it is whole.
+        of a text that ends inside the object it is what could be read of it. '' if it is whole.
     """
-    text = said = text[:_LONGEST]
+    text = aloud = text[:_LONGEST]
     opened, whole = "", _loads(text)
-    found = [] if whole is None else [whole]
+    objects = [] if whole is None else [whole]
     if whole is None:
-        searched, said = _around(text)
+        searched, aloud = _around(text)
         slices, opened = _objects(searched)
-        found = [value for slice_ in slices if (value := _object_in(slice_)) is not None]
-    unwrapped = [_unwrap(value, keys) for value in reversed(found)]
+        objects = [value for slice_ in slices if (value := _object_in(slice_)) is not None]
+    unwrapped = [_unwrap(value, keys) for value in reversed(objects)]
     best = max(unwrapped, key=lambda value: _known(value, keys), default=None)
     if opened and (best is None or not _known(best, keys)):
         closed = _loads(opened + "}")  # forgetting the very last brace loses nothing
         return (closed, "") if closed else (_object_in(opened), say("cut_json"))
     if best is not None:
         return best, ""
-    if not said.strip():
+    if not aloud.strip():
         return None, say("only_thoughts" if text.strip() else "empty_json")
-    return None, say("a_list" if said.strip().startswith("[") else "no_json")
+    return None, say("a_list" if aloud.strip().startswith("[") else "no_json")
 
 
 def _objects(text: str) -> tuple[list[str], str]:
     """The outermost balanced `{…}` slices; and all from the first brace on, if it never closes."""
-    found: list[str] = []
+    slices: list[str] = []
     first = start = text.find("{")
     opened, unclosed = "", 0
-    while start >= 0 and len(found) < _MOST and unclosed < _MOST_UNCLOSED:
+    while start >= 0 and len(slices) < _MOST and unclosed < _MOST_UNCLOSED:
         end = _balanced_end(text, start)
         if end is not None:
-            found.append(text[start:end])
+            slices.append(text[start:end])
         else:
             unclosed += 1
             if start == first:
                 opened = text[start:].rstrip().removesuffix("```").rstrip()
         start = text.find("{", end or start + 1)
-    return found, opened
+    return slices, opened
 
 
 def _balanced_end(text: str, start: int) -> int | None:

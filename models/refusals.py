@@ -19,11 +19,9 @@ from langchain_core.exceptions import ContextOverflowError, ModelError, OutputPa
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.runnables import Runnable
 from pydantic import ValidationError
 
 from ..state.attachments import blocks_in
-from ..state.contracts import Contract
 from ..state.messages import calls_in
 from ..text.secrets import own
 from ..text.told import say
@@ -35,7 +33,45 @@ _LONGEST_RETRY_AFTER: Final = 120.0
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429, *range(500, 600)})
 # httpx's and its forks' transport errors have no common base that could be imported here.
 _TRANSPORT_ERRORS: Final = frozenset({"TransportError", "APIConnectionError", "ServiceUnavailable"})
-_OTHER_LOOP: Final = re.compile(r"event loop is closed|different (?:event )?loop", re.IGNORECASE)
+
+# How a model is told to call none of the tools it is shown: OpenAI's way, then Anthropic's.
+_NO_CALL: Final[tuple[Any, ...]] = ("none", {"type": "none"})
+
+_PHRASES: Final = {
+    name: re.compile("|".join(phrases), re.IGNORECASE)
+    for name, phrases in {
+        "another loop": [r"event loop is closed", r"different (?:event )?loop"],
+        "too long": [
+            r"context[_ ](?:length|window)", r"(?:prompt|input) token count",
+            r"(?:prompt|input|request|conversation) (?:is|was) too (?:long|large)",
+            r"too many (?:input |prompt )?tokens", r"maximum (?:prompt|input) length",
+            r"range of input length", r"exceed_context_size",
+        ],
+        "the contract": [
+            r"response_?format", r"json_?schema", r"structured[ _]outputs?",
+            r"output_(?:config|format)", r"tool_?choice", r"parallel_tool_calls", r"\bstrict\b",
+            r"\bschema\b",
+        ],
+        "tools": [r"\btools?\b", r"\bfunctions?\b", r"function[_ ]call"],
+        # A complaint about one tool, its schema or its result must not disarm the model.
+        "one tool": [r"tools?[.\[]\s*\d", r"schema", r"propert", r"role"],
+        "not taken": [
+            r"not (?:currently )?(?:support|permit|allow|avail|enabl|implement)", r"n't support",
+            r"unsupported", r"unknown", r"unrecogni[sz]ed", r"extra (?:fields|inputs)",
+            r"no endpoints found", r"enable-auto-tool-choice",
+        ],
+        # Anthropic's API and Bedrock's refuse a conversation with calls and results in it unless
+        # the request defines tools: a phase that may call none, and has none, is shown them in
+        # words.
+        "no tools defined": [
+            r"must define tools", r"toolConfig field must be defined",
+            r"expects the `?tools=?`? param",
+        ],
+        "the choice of tools": [r"tool[ _]?choice", r"\bnone\b"],
+    }.items()
+}  # fmt: skip
+"""What providers say in English: many of them give no code that says it. Read together with the
+error's code and the parameter it names."""
 
 
 class DeadlinePassed(TimeoutError):
@@ -51,8 +87,17 @@ def status_of(error: BaseException) -> int | None:
     return None
 
 
+def _is_about(kind: str, error: BaseException) -> bool:
+    return _PHRASES[kind].search(_text_of(error)) is not None
+
+
+def _text_of(error: BaseException) -> str:
+    fields = (getattr(error, "code", None), getattr(error, "param", None), error)
+    return " ".join(str(field) for field in fields if field)
+
+
 def delay_before(attempt: int, error: Exception) -> float | None:
-    """Seconds to wait before a further attempt; None where it is of no use."""
+    """Seconds to wait before a further attempt; None if it is of no use."""
     if not is_retryable(error):
         return None
     asked = retry_after(error)
@@ -77,13 +122,13 @@ def is_retryable(error: BaseException) -> bool:
 def retry_after(error: BaseException) -> float | None:
     """Seconds the provider asks to wait (`Retry-After` as number or date); None if it does not."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    given, unit = headers.get("retry-after-ms"), 0.001
-    if not given:
-        given, unit = headers.get("retry-after") or "", 1.0
+    value, unit = headers.get("retry-after-ms"), 0.001
+    if not value:
+        value, unit = headers.get("retry-after") or "", 1.0
     with contextlib.suppress(ValueError):
-        return max(0.0, float(given) * unit)
+        return max(0.0, float(value) * unit)
     with contextlib.suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     return None
 
 
@@ -92,23 +137,14 @@ def is_stale(error: Exception) -> bool:
 
     No answer can come over such a connection, and each failure takes one out of the pool.
     """
-    return isinstance(error, RuntimeError) and _OTHER_LOOP.search(str(error)) is not None
-
-
-_FULL: Final = re.compile(
-    r"context[_ ](?:length|window)|(?:prompt|input|request|conversation) (?:is|was) too (?:long|"
-    r"large)|too many (?:input |prompt )?tokens|input token count|maximum (?:prompt|input) length"
-    r"|range of input length|exceed_context_size",
-    re.IGNORECASE,
-)
+    return isinstance(error, RuntimeError) and _is_about("another loop", error)
 
 
 def is_too_long(error: BaseException) -> bool:
     """Whether a request was refused because it is longer than the model takes."""
     if isinstance(error, ContextOverflowError):
         return True
-    text = f"{getattr(error, 'code', None) or ''} {error}"
-    return status_of(error) in (400, 413, 422) and _FULL.search(text) is not None
+    return status_of(error) in (400, 413, 422) and _is_about("too long", error)
 
 
 def describe(error: BaseException) -> str:
@@ -123,7 +159,7 @@ _NOT_SENT: Final = (ValueError, TypeError, KeyError, NotImplementedError)
 
 
 def sentence(role: str, model: str, error: Exception, messages: Sequence[BaseMessage] = ()) -> str:
-    """What a user is told where no model answered; `messages` are what it was sent."""
+    """The sentence for a user if no model answered; `messages` are what it was sent."""
     advice = "resume the thread when it is reachable again"
     if status_of(error) in (400, 401, 403, 404, 413, 422):
         advice = "mend that, then resume the thread"
@@ -173,38 +209,10 @@ def broken_answer(error: Exception) -> AIMessage | None:
 Mode = Literal["native", "tool", "prompt"]
 _MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
-# What providers call the parts of a request that carry a contract or tools.
-_CONTRACT_WORDS: Final = re.compile(
-    r"response_?format|json_?schema|structured[ _]outputs?|output_(?:config|format)|"
-    r"tool_?choice|parallel_tool_calls|\bstrict\b|\bschema\b",
-    re.IGNORECASE,
-)
-_TOOL_WORDS: Final = re.compile(r"\btools?\b|\bfunctions?\b|function[_ ]call", re.IGNORECASE)
-# Complaints about one tool, its schema or its result must not disarm the model.
-_ONE_TOOL: Final = re.compile(r"tools?[.\[]\s*\d|schema|propert|role", re.IGNORECASE)
-_NOT_TAKEN: Final = re.compile(
-    r"not (?:currently )?(?:support|permit|allow|avail|enabl|implement)|n't support|unsupported|"
-    r"unknown|unrecogni[sz]ed|extra (?:fields|inputs)|no endpoints found|enable-auto-tool-choice",
-    re.IGNORECASE,
-)
-# Anthropic's API and Bedrock's refuse a conversation with calls and results in it unless the
-# request defines tools. A phase that must not call any offers none, so it is shown them in words:
-# "Requests which include `tool_use` or `tool_result` blocks must define tools",
-# "The toolConfig field must be defined when using toolUse and toolResult content blocks".
-_NO_TOOLS: Final = re.compile(
-    r"must define tools|toolConfig field must be defined|expects the `?tools=?`? param",
-    re.IGNORECASE,
-)
-
-
-# How a model is told to call none of the tools it is shown: OpenAI's way, then Anthropic's.
-_NO_CALL: Final[tuple[Any, ...]] = ("none", {"type": "none"})
-_CHOICE_WORDS: Final = re.compile(r"tool[ _]?choice|\bnone\b", re.IGNORECASE)
-
 
 @dataclass
 class Quirks:
-    """What is known about one model, learnt from its refusals; kept while the process lives."""
+    """What is known about one model, learned from its refusals; kept while the process lives."""
 
     mode: Mode = "native"
     """How it is asked for a contract: by its JSON schema, a tool like it, the prompt alone."""
@@ -212,29 +220,29 @@ class Quirks:
     no_call: tuple[Any, ...] = _NO_CALL
     """The ways that are left of telling it, by `tool_choice`, to call nothing."""
     calls_anyway: bool = False
-    """It called a tool where it must not, so it is told in words, too."""
+    """It called a tool though it must not, so the prompt forbids it, too."""
     spells_out: bool = False
-    """Tool traffic goes in words where no tools are offered."""
+    """Tool traffic goes in words if no tools are offered."""
     thinks_first: bool = False
     """It ends its thoughts with a tag that it never opens."""
     dropped: set[str] = field(default_factory=set)
     """Settings that are not sent."""
     price: Any = field(default=..., compare=False)
-    """By the list of prices; `...` where nobody has looked, None where it is not there."""
+    """By the list of prices; `...` if nobody has looked, None if it is not there."""
     bytes_per_token: int = field(default=2, compare=False)
     """Of what it reads, at least; 1 once its provider has counted more tokens than that allows."""
 
     def demote(self) -> bool:
-        """Ask for a contract in the next mode; False where there is none."""
+        """Ask for a contract in the next mode; False if there is none."""
         if self.mode == _MODES[-1]:
             return False
         self.mode = _MODES[_MODES.index(self.mode) + 1]
         return True
 
     def choose_otherwise(self) -> bool:
-        """Tell it in the next way to call nothing; False where it was told in none."""
-        told, self.no_call = bool(self.no_call), self.no_call[1:]
-        return told
+        """Tell it in the next way to call nothing; False if it was told in none."""
+        had_one, self.no_call = bool(self.no_call), self.no_call[1:]
+        return had_one
 
     def learn(
         self,
@@ -256,29 +264,27 @@ class Quirks:
             contract: Whether the answer must be a contract.
             may_call: Whether it might have called a tool.
         """
-        if not tools and _NO_TOOLS.search(str(error)) and any(map(_is_traffic, messages)):
+        says = {kind for kind in _PHRASES if _is_about(kind, error)}
+        if not tools and "no tools defined" in says and any(map(_is_traffic, messages)):
             self.spells_out = True
             return True
-        status, text = status_of(error), f"{getattr(error, 'param', None) or ''} {error}"
-        about_tools = bool(_TOOL_WORDS.search(text))
-        if status not in (400, 404, 422):
+        if (status := status_of(error)) not in (400, 404, 422):
             return False
-        if tools and not may_call and _CHOICE_WORDS.search(text) and self.choose_otherwise():
+        if tools and not may_call and "the choice of tools" in says and self.choose_otherwise():
             return True
-        if tools and about_tools and _NOT_TAKEN.search(text) and not _ONE_TOOL.search(text):
+        if tools and {"tools", "not taken"} <= says and "one tool" not in says:
             self.takes_tools = False
             return True
         if status == 404:  # nothing else about a request gives it
             return False
-        refused = _refused_settings(text, model) - self.dropped
-        self.dropped |= refused
-        if refused:
+        if refused := _refused_settings(_text_of(error), model) - self.dropped:
+            self.dropped |= refused
             return True
-        about_contract = about_tools or bool(_CONTRACT_WORDS.search(text))
+        about_contract = bool({"tools", "the contract"} & says)
         return contract and not tools and about_contract and self.demote()
 
 
-# What a request calls a field, where that is not the field's own name.
+# What a request calls a field, if that is not the field's own name.
 _WIRE_NAMES: Final = {
     "max_completion_tokens": "max_tokens",
     "stream_options": "stream_usage",
@@ -308,48 +314,8 @@ def _extras(model: BaseChatModel) -> dict[str, Any]:
     return extras if isinstance(extras, dict) else {}
 
 
-def prepared(
-    model: BaseChatModel,
-    quirks: Quirks,
-    tools: Sequence[dict[str, Any]],
-    contract: type[Contract] | None,
-    *,
-    may_call: bool = True,
-) -> Runnable[Any, Any]:
-    """The model with the tools or the contract, in the best way it is not known to refuse."""
-    plain = without(model, quirks.dropped) if quirks.dropped else model
-    if tools and quirks.takes_tools:
-        try:
-            return with_tools(plain, quirks, tools, may_call=may_call)
-        except NotImplementedError:
-            quirks.takes_tools = False
-    if tools or contract is None:
-        return plain
-    schema = contract.wire_schema()
-    try:
-        if quirks.mode == "native":
-            asked = plain.with_structured_output(schema, method="json_schema", include_raw=True)
-            return _unparsed(asked)
-        if quirks.mode == "tool":
-            # No tool_choice: it is the parameter refused most often, and the prompt asks already.
-            about = schema.get("description", "The answer.")
-            function = {"name": schema["title"], "description": about, "parameters": schema}
-            return plain.bind_tools([{"type": "function", "function": function}])
-    except (NotImplementedError, TypeError, ValueError):
-        quirks.demote()
-        return prepared(model, quirks, tools, contract)
-    return plain
-
-
-def _unparsed(asked: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """The model as it is bound to a schema, without the parser, whose reading nobody uses."""
-    first = getattr(asked, "first", asked)
-    model: Runnable[Any, Any] = getattr(first, "steps__", {}).get("raw", first)
-    return model if isinstance(getattr(model, "bound", None), BaseChatModel) else asked
-
-
 def without(model: BaseChatModel, dropped: set[str]) -> BaseChatModel:
-    """The model as it is where these settings are not given."""
+    """The model without these settings."""
     fields = type(model).model_fields
     changes: dict[str, Any] = {
         name: fields[name].get_default(call_default_factory=True)
@@ -359,23 +325,6 @@ def without(model: BaseChatModel, dropped: set[str]) -> BaseChatModel:
     if extras.keys() & dropped:
         changes["model_kwargs"] = {k: v for k, v in extras.items() if k not in dropped}
     return model.model_copy(update=changes)
-
-
-def with_tools(
-    model: BaseChatModel, quirks: Quirks, tools: Sequence[dict[str, Any]], *, may_call: bool
-) -> Runnable[Any, Any]:
-    """The model with the tools; where it may call none, told so in a way it takes, if there is one.
-
-    Raises:
-        NotImplementedError: It takes no tools.
-    """
-    ways = () if may_call else quirks.no_call
-    for way in ways:
-        try:
-            return model.bind_tools(list(tools), tool_choice=way)
-        except (TypeError, ValueError):
-            quirks.choose_otherwise()
-    return model.bind_tools(list(tools))
 
 
 def spelled_out(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -393,5 +342,5 @@ def _spelled(message: BaseMessage) -> BaseMessage:
         return HumanMessage(say(kind, tool=message.name, text=message.text), id=message.id)
     calls = [(c["name"], json.dumps(c["args"], ensure_ascii=False)) for c in message.tool_calls]
     calls += [(c["name"] or "", c["args"] or "") for c in message.invalid_tool_calls]
-    told = [say("call_of", tool=name, arguments=arguments) for name, arguments in calls]
-    return AIMessage("\n".join([*filter(None, [message.text]), *told]), id=message.id)
+    lines = [say("call_of", tool=name, arguments=arguments) for name, arguments in calls]
+    return AIMessage("\n".join([*filter(None, [message.text]), *lines]), id=message.id)

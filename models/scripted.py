@@ -33,7 +33,7 @@ class ScriptExhausted(AssertionError):
     """The script has no turn left for a call that was made."""
 
 
-Said = AIMessage | str | dict[str, Any] | list[dict[str, Any]] | Exception
+ScriptedReply = AIMessage | str | dict[str, Any] | list[dict[str, Any]] | Exception
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Slow:
     """A turn that takes its time: seconds, then the turn."""
 
     seconds: float
-    turn: Said
+    turn: ScriptedReply
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,15 @@ class Asked:
     """One call of a scripted model."""
 
     role: str
-    """As the metadata of the call's config tells it; "" where it does not."""
+    """As the metadata of the call's config tells it; "" if it does not."""
     messages: list[BaseMessage]
     tools: list[str]
     schema: str | None
     may_call: bool = True
-    """False where the tools are only shown: its `tool_choice` is none."""
+    """False if the tools are only shown: its `tool_choice` is none."""
 
 
-Turn = Said | Slow
+Turn = ScriptedReply | Slow
 Script = Callable[[list[BaseMessage], list[str]], Turn | Awaitable[Turn]]
 Turns = Sequence[Turn] | Script
 
@@ -145,23 +145,23 @@ class ScriptedModel(BaseChatModel):
             yield chunk
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
-        return _result(self._said(messages, kwargs))
+        return _result(self._reply(messages, kwargs))
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
-        return _result(await self._answer(messages, kwargs))
+        return _result(await self._areply(messages, kwargs))
 
     def _stream(
         self, messages: list[BaseMessage], *_: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        yield from _pieces(self._said(messages, kwargs))
+        yield from _pieces(self._reply(messages, kwargs))
 
     async def _astream(
         self, messages: list[BaseMessage], *_: Any, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _pieces(await self._answer(messages, kwargs)):
+        for chunk in _pieces(await self._areply(messages, kwargs)):
             yield chunk
 
-    def _said(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+    def _reply(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         turn = self._next(messages, kwargs)
         if isawaitable(turn):
             if iscoroutine(turn):
@@ -172,7 +172,7 @@ class ScriptedModel(BaseChatModel):
         time.sleep(seconds)
         return _message(turn, messages)
 
-    async def _answer(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+    async def _areply(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         turn = self._next(messages, kwargs)
         if isawaitable(turn):
             turn = await turn
@@ -286,17 +286,17 @@ def read_script(path: str) -> ScriptedModel:
     raise SettingsError(msg)
 
 
-def _script_of(found: object) -> dict[str, list[Turn]]:
-    if not isinstance(found, dict):
+def _script_of(script: object) -> dict[str, list[Turn]]:
+    if not isinstance(script, dict):
         msg = "it is no JSON object of role to turns"
         raise TypeError(msg)
-    for role, turns in found.items():
+    for role, turns in script.items():
         if role not in ROLES or not isinstance(turns, list):
             msg = f"{role!r} is no role with a list of turns; the roles are {', '.join(ROLES)}"
             raise TypeError(msg)
     return {
         role: [_turn_of(turn, f"turn {n} of {role!r}") for n, turn in enumerate(turns, start=1)]
-        for role, turns in found.items()
+        for role, turns in script.items()
     }
 
 

@@ -85,7 +85,7 @@ class ResultSchema:
             return None, f"{type(error).__name__}: {error!s:.300}"
 
     def spelled_in(self, text: str) -> Any:
-        """The result that an answer itself is, word for word; None where it is none."""
+        """The result that an answer itself is, word for word; None if it is none."""
         try:
             value, problem = self.read(json.loads(unfenced(text)))
         except (ValueError, RecursionError):
@@ -98,7 +98,7 @@ async def typed_result(
 ) -> tuple[Facts, Spend]:
     """The facts with the result, made of the answer and of what the calls brought.
 
-    A model is asked once, and again where its answer does not fit, unless the answer itself fits.
+    A model is asked once, and again if its answer does not fit, unless the answer itself fits.
     Who wrote the answer is asked, by `role`.
     """
     if (result := schema.spelled_in(facts.answer)) is not None:

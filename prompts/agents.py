@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_snake
 from ..state.definition import AgentDefinition
 from ..state.errors import SettingsError
 from ..state.roles import TIERS
-from .front_matter import read_front_matter
+from .instructions import read_front_matter
 
 _OWN: Final = frozenset({
     "name", "description", "display_name", "tier", "temperature", "output_name", "output", "input",

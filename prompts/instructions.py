@@ -4,14 +4,14 @@ They are read when a graph is built. What is changed later, perhaps by a tool, i
 it is said, and holds from the next time a graph is built.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ..state.errors import SettingsError
 from ..text.told import say
-from .front_matter import read_front_matter
 
 FILE: Final = "AGENTS.md"
 SKILL: Final = "SKILL.md"
@@ -25,9 +25,13 @@ MOST_SKILLS: Final = 50
 _PLACES: Final = ("", "*/", "skills/*/", ".agents/skills/*/", ".claude/skills/*/")
 _MOST_DESCRIPTION: Final = 1_024
 _MOST_NAME: Final = 64
+_FORM: Final = re.compile(
+    r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
+_SHOWN: Final = 200
 
 Stamp = tuple[int, int] | None
-"""When a file was written, and its size; None where there is none."""
+"""When a file was written, and its size; None if there is none."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Instructions:
         """Which instructions are others than those that are followed."""
         return [
             f"{path} has changed since it was read: what it said then is followed until the graph "
-            "is built anew."
+            "is built again."
             for path, stamp in self.stamps.items()
             if _stamp(path) != stamp
         ]
@@ -123,6 +127,29 @@ def read_instructions(folders: str | Path | Sequence[str | Path] | None) -> Inst
             raise SettingsError(msg)
     stamps = {folder / FILE: _stamp(folder / FILE) for folder in named}
     return Instructions(named, texts, stamps, skills, tuple(problems))
+
+
+def read_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """What a Markdown file says of itself as YAML between two lines `---`, and the text behind it.
+
+    Raises:
+        ValueError: There is none, or it cannot be read; says why, to follow the file's name.
+    """
+    from ..policy.parts import read_yaml  # noqa: PLC0415 - who has such files pays for it
+
+    found = _FORM.match(text)
+    if found is None:
+        msg = "has no front matter: begin it with a line ---, keys such as name: …, and --- again"
+        raise ValueError(msg)
+    try:
+        said = read_yaml(found[1])
+    except ValueError as error:
+        msg = f"has front matter that is no YAML that can be read ({str(error)[:_SHOWN]})"
+        raise ValueError(msg) from error
+    if not isinstance(said, dict):
+        msg = "has front matter without keys: write lines such as name: …"
+        raise ValueError(msg)  # noqa: TRY004 - what a file holds is a value
+    return {str(key): value for key, value in said.items()}, text[found.end() :]
 
 
 def _agents_in(folder: Path) -> dict[Path, str]:

@@ -124,7 +124,7 @@ class PromptManager:
             system_context: Added for this prompt only, after the one set for all roles.
             business_context: Added for this prompt only, after the one set for the role; or such
                 texts by role.
-            language: Of the core template, where it differs from the manager's.
+            language: Of the core template, if it differs from the manager's.
             slots: Texts for the template's other slots by name; one that is left out is empty.
 
         Raises:
@@ -150,7 +150,7 @@ class PromptManager:
     def _contexts_for(
         self, role: str, known: Mapping[str, str], given: Mapping[str, str]
     ) -> list[str]:
-        """The context of a role; where it has one prompt with others, of each of them by name."""
+        """The context of a role; if it has one prompt with others, of each of them by name."""
         name = _template_of(role, known)
         sharing = [one for one in ROLES if one not in known and shared_template(one) == name]
         texts = {
@@ -173,8 +173,8 @@ class PromptManager:
 
         Args:
             phase: thought, action or observation.
-            resource_id: What the user has open; '' where there is nothing.
-            task_id: The user's task in the application; '' where there is none.
+            resource_id: What the user has open; '' if there is nothing.
+            task_id: The user's task in the application; '' if there is none.
             tool_info: The tools, each with `name` and `description`, for a thought with a template
                 of its own; one that shares the action's prompt is sent their definitions with it.
             contexts: `system_context`, `business_context` and `language` as for `get_prompt`.
@@ -194,7 +194,7 @@ def read_language(folder: Path) -> str:
     """Learn a language from a folder of its name, which is given back.
 
     It holds what `prompts/core/en` does: a template a role, `sentences.md` and lists of words.
-    What it leaves out is told in English.
+    English is used for what it leaves out.
 
     Raises:
         SettingsError: It is no such folder, or what it holds does not fit what is filled in.
@@ -251,7 +251,7 @@ def known_language(language: str) -> str:
 
 
 def _template_of(role: str, known: Mapping[str, str]) -> str:
-    """The name of a role's template: its own where there is one, else the one it shares."""
+    """The name of a role's template: its own if there is one, else the one it shares."""
     name = role if role in known else shared_template(role)
     if name not in known:
         msg = (
@@ -319,13 +319,13 @@ def sections(values: Mapping[str, object]) -> str:
 
 
 def read_section(text: str, name: str) -> str | None:
-    """Read the last section of this name back as text; None where there is none."""
+    """Read the last section of this name back as text; None if there is none."""
     body = _body(text, name)
     return None if body is None else as_written(body)
 
 
 def read_json(text: str, name: str) -> Any:
-    """Read a section written from JSON data back; None where it is missing or no JSON."""
+    """Read a section written from JSON data back; None if it is missing or no JSON."""
     body = _body(text, name)
     try:
         return None if body is None else json.loads(body)

@@ -47,13 +47,15 @@ def is_traced() -> bool:
     return "opentelemetry.trace" in sys.modules
 
 
+def is_observed() -> bool:
+    """Whether the program has set up a tracer or a meter."""
+    return _tracer() is not None or ("opentelemetry.metrics" in sys.modules and metered())
+
+
 @contextmanager
 def of_model(scope: RunScope, role: str, model: Any, name: str) -> Iterator[Callable[..., None]]:
     """An OpenTelemetry span around a model call, and its numbers; it is told the answer."""
     tracer, counts = _tracer(), metered()
-    if tracer is None and not counts:
-        yield lambda _: None
-        return
     bare = name.partition(":")[2] or name
     provider = model._get_ls_params().get("ls_provider", "")
     asked = {"gen_ai.request.model": bare, "gen_ai.provider.name": provider}

@@ -11,7 +11,7 @@ from ...calls.call_records import PendingCall
 from ...calls.gate import open_calls
 from ...calls.of_message import settle_ids
 from ...models.ask import Answer, ask
-from ...models.thoughts import read_words
+from ...models.hidden_tags import read_words
 from ...state.agent import (
     COMPLETE_TASK,
     DELEGATE,
@@ -59,7 +59,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
             scope, agent.parts.models, "agent", request,
             tools=catalog.specs(_found(state, catalog)),
             read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
-            draft=drafts_of(scope, state, name), settings=agent.settings,
+            listeners=drafts_of(scope, state, name), settings=agent.settings,
         )  # fmt: skip
     except RequestTooLong as error:
         return _squeezed(state, tokens_in(request), error) | AgentUpdate(warnings=scope.notes)

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 
 from ...calls.of_message import calls_of, with_ids
 from ...models.ask import Answer, ask
-from ...models.thoughts import read_words
+from ...models.hidden_tags import read_words
 from ...state.agent import COMPLETE_TASK, MODEL_TURN, AgentState, AgentUpdate, Report
 from ...state.context import Context
 from ...state.messages import ENDS
@@ -34,7 +34,7 @@ async def final_warning(
     answer: Answer[Any] = await ask(
         scope, agent.parts.models, "agent", [*opening(scope, state, agent, listed), told],
         tools=[agent.complete.spec()], read=partial(read_words, with_tools=True),
-        most_asks=1, settings=agent.settings, draft=drafts_of(scope, state, name),
+        most_asks=1, settings=agent.settings, listeners=drafts_of(scope, state, name),
     )  # fmt: skip
     update = AgentUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
     message = with_ids(answer.message, scope, round_=state.round + 1)

@@ -11,7 +11,7 @@ from ...calls.gate import open_calls
 from ...calls.of_message import settle_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import drafted
-from ...models.thoughts import read_words
+from ...models.hidden_tags import read_words
 from ...prompts.prompt import section
 from ...state.agent import DELEGATE
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
@@ -50,7 +50,7 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
     answer: Answer[Any] = await ask(
         scope, desk.parts.models, "support", request, tools=tools,
         read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
-        draft=drafted(scope, answer_id(state), "support"),
+        listeners=drafted(scope, answer_id(state), "support"),
     )  # fmt: skip
     update = news | DeskUpdate(
         round=round_, spend=scope.used(answer.spend), warnings=[*catalog.warnings, *scope.notes]

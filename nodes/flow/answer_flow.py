@@ -12,8 +12,8 @@ from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
 from ...models.drafts import drafted, thinking
+from ...models.hidden_tags import read_words
 from ...models.reading import Reading
-from ...models.thoughts import read_words
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, finished
 from ...state.messages import signature
@@ -61,7 +61,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
         read=partial(
             read_cited, steps=state.todos, request=state.request, may_plan=may_plan
         ),
-        draft=drafted(scope, answer_id(state), "answerer", but=_NOT_ENOUGH.pattern),
+        listeners=drafted(scope, answer_id(state), "answerer", but=_NOT_ENOUGH.pattern),
         most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip
     lacking = "" if answer.refused else read_missing(answer.message.text, state.todos)

@@ -18,7 +18,7 @@ from ...flow.execution_plan import ExecutionPlan, PlanStep
 from ...flow.order import sources_of, steps_of
 from ...flow.references import MissingValue
 from ...flow.short import read_short, short_in
-from ...models.partial import Partial, draft_teller
+from ...models.drafts import Partial, draft_teller
 from ...models.reading import spoken
 from ...state.calls import rounds_named
 from ...state.flow import FlowState, FlowStep, FlowUpdate

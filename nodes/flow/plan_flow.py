@@ -11,6 +11,7 @@ from ...flow.execution_plan import ExecutionPlan
 from ...flow.items import progress_of
 from ...flow.signatures import capabilities
 from ...models.ask import Answer, ask
+from ...models.drafts import WholeAnswer
 from ...prompts.instructions import READ_SKILL
 from ...state.context import Context
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, unfinished
@@ -76,7 +77,7 @@ async def _ask_planner(
     try:
         answer = await ask(
             scope, parts.models, "flow_planner", messages,
-            contract=ExecutionPlan, most_asks=1, heard=hear,
+            contract=ExecutionPlan, most_asks=1, listeners=[WholeAnswer(hear)],
         )  # fmt: skip
     finally:
         if early:

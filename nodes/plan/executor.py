@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from ...calls.gate import open_calls
 from ...calls.of_message import settle_ids
 from ...models.ask import Answer, ask
-from ...models.partial import drafting
+from ...models.drafts import drafting
 from ...models.reading import extract
 from ...state.calls import STOPPED, stopped_by
 from ...state.context import Context
@@ -45,7 +45,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         scope, parts.models, "executor", _messages(scope, state, catalog, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
         tools=catalog.specs(_found(state, catalog)), may_call=not last,
-        heard=drafting(scope, "executor", ExecutorResponse, task=task),
+        listeners=drafting(scope, "executor", ExecutorResponse, task=task),
     )  # fmt: skip
     update = TaskUpdate(
         round=round_,

@@ -6,7 +6,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...models.ask import Answer, ask
-from ...models.partial import drafting
+from ...models.drafts import drafting
 from ...state.calls import rounds_named
 from ...state.context import Context
 from ...state.contracts import PlannerResponse, Todo
@@ -86,7 +86,7 @@ async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdat
         scope, parts.models, "planner", scope.opening("planner", data, state.attachments),
         contract=PlannerResponse,
         check=lambda plan: find_problems(name_todos(plan.todos), scope.context.max_tasks),
-        heard=drafting(scope, "planner", PlannerResponse, text=next_message(state)),
+        listeners=drafting(scope, "planner", PlannerResponse, text=next_message(state)),
     )  # fmt: skip
     update = _decide(scope, state, answer)
     if isinstance(plan := update.get("todos"), Overwrite):

@@ -6,8 +6,7 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
-from ...models.drafts import drafted, thinking
-from ...models.partial import drafting
+from ...models.drafts import drafted, drafting, thinking
 from ...state.context import Context
 from ...state.contracts import VerifierResponse
 from ...state.loop import PlanState, PlanUpdate
@@ -64,10 +63,12 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         check=lambda verdict: check_verdict(
             verdict, state.todos, state.evidence, state.earlier
         ),
-        draft=drafted(scope, answer_id(state), "verifier", field="summary"),
-        heard=drafting(
-            scope, "verifier", VerifierResponse, round=round_, message_id=answer_id(state)
-        ),
+        listeners=[
+            *drafted(scope, answer_id(state), "verifier", field="summary"),
+            *drafting(
+                scope, "verifier", VerifierResponse, round=round_, message_id=answer_id(state)
+            ),
+        ],
     )  # fmt: skip
     update = _judged(state, answer, scope.context)
     update |= PlanUpdate(spend=scope.used(answer.spend), warnings=scope.notes)

@@ -9,7 +9,7 @@ from ...calls.gate import open_calls
 from ...calls.of_message import settle_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import drafted
-from ...models.thoughts import read_words
+from ...models.hidden_tags import read_words
 from ...state.calls import stopped_by
 from ...state.context import Context
 from ...state.messages import ENDS, ROLE, is_words
@@ -37,7 +37,7 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
         read=partial(
             read_words, with_tools=bool(tools), must_call=demanded, answers=state.request
         ),
-        draft=drafted(scope, next_message(state), "action"), most_asks=MOST_ASKS,
+        listeners=drafted(scope, next_message(state), "action"), most_asks=MOST_ASKS,
     )  # fmt: skip
     message = answer.message
     update = ReactUpdate(phase="action", spend=scope.used(answer.spend), warnings=scope.notes)

@@ -6,7 +6,7 @@ from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
 from ...models.drafts import drafted
-from ...models.thoughts import read_words
+from ...models.hidden_tags import read_words
 from ...state.context import Context
 from ...state.react import ReactState, ReactUpdate
 from ...stream.shown import next_message
@@ -26,7 +26,7 @@ async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Pa
     name = next_message(state)
     answer: Answer[Any] = await ask(
         scope, parts.models, "observation", messages, tools=tools, may_call=False,
-        read=read_words, draft=drafted(scope, name, "observation"),
+        read=read_words, listeners=drafted(scope, name, "observation"),
         most_asks=MOST_ASKS,
     )  # fmt: skip
     update = ReactUpdate(phase="observation", spend=scope.used(answer.spend), warnings=scope.notes)

@@ -8,8 +8,8 @@ from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
 from ...models.drafts import drafted
+from ...models.hidden_tags import AgentMeta, read_thought
 from ...models.reading import Reading
-from ...models.thoughts import AgentMeta, read_thought
 from ...state.context import Context
 from ...state.messages import ENDS, REPEATS
 from ...state.outcome import Reason
@@ -43,7 +43,7 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     reader = _Reader(must_answer=halt is not None, request=state.request)
     answer = await ask(
         scope, parts.models, "thought", messages, tools=tools, may_call=False, read=reader.read,
-        draft=drafted(scope, name, "thought"),
+        listeners=drafted(scope, name, "thought"),
         most_asks=1 if halt and not by_itself else MOST_ASKS,
     )  # fmt: skip
     if by_itself and reader.all_done and not answer.problems:

@@ -7,8 +7,8 @@ from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
 from ...models.drafts import drafted
+from ...models.hidden_tags import AgentMeta, read_thought
 from ...models.reading import Reading
-from ...models.thoughts import AgentMeta, read_thought
 from ...state.context import Context
 from ...state.messages import ENDS, is_talk
 from ...state.route import RouterState, RouterUpdate, is_greeting
@@ -30,7 +30,7 @@ async def direct(state: RouterState, runtime: Runtime[Context], *, parts: Parts)
     catalog = await parts.toolbox.catalog(scope.user)
     answer = await ask(
         scope, parts.models, "responder", _request(scope, state, catalog), read=_read,
-        draft=drafted(scope, name, "responder"), most_asks=_MOST_ASKS,
+        listeners=drafted(scope, name, "responder"), most_asks=_MOST_ASKS,
     )  # fmt: skip
     facts = _facts(answer, bool(catalog.tools) and not is_greeting(state.request), name)
     used = scope.used(answer.spend)

@@ -14,7 +14,7 @@ from loopwright import (
     build_router,
     build_task_agent,
 )
-from loopwright.prompts.front_matter import read_front_matter
+from loopwright.prompts.instructions import read_front_matter
 from loopwright.tools.arguments import check_arguments
 from loopwright.tools.schemas import sanitise
 from support.flows import flow, step

@@ -10,9 +10,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import AgentDefinition, Context, ScriptedModel, build_react
 from loopwright.graphs.registry import REGISTRY
+from loopwright.models.allowance import quote
 from loopwright.models.ask import ask
 from loopwright.models.choice import Models
-from loopwright.models.quote import quote
 from loopwright.state.contracts import ExecutorResponse
 from loopwright.state.definition import AgentLimits
 from loopwright.state.errors import ModelCallFailed, SettingsError

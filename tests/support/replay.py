@@ -49,7 +49,7 @@ class Splitting(ScriptedModel):
     async def _astream(
         self, messages: list[BaseMessage], *_: Any, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        message = await self._answer(messages, kwargs)
+        message = await self._areply(messages, kwargs)
         told = [*self._thoughts(), *self._words(message)]
         whole = len(told)
         for about in told[: int(whole * 0.7) if isinstance(message, Broken) else whole]:
@@ -76,7 +76,7 @@ class Splitting(ScriptedModel):
             yield {"content": [block] if self._thinks == "blocks" else piece}
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
-        message = await self._answer(messages, kwargs)
+        message = await self._areply(messages, kwargs)
         if isinstance(message, Broken):
             raise Lost
         return ChatResult(generations=[ChatGeneration(message=message)])

@@ -7,12 +7,14 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 
-from loopwright.models.arguments import Heard
+from loopwright.models.call import Hearing
+from loopwright.models.drafts import WholeAnswer
+from loopwright.models.refusals import Quirks
 
 PIECES = 20_000
 
 
-def stream(heard: Heard, *chunks: AIMessageChunk) -> None:
+def stream(heard: Hearing, *chunks: AIMessageChunk) -> None:
     async def play() -> None:
         for chunk in chunks:
             await heard.on_llm_new_token("", chunk=ChatGenerationChunk(message=chunk))
@@ -23,7 +25,9 @@ def stream(heard: Heard, *chunks: AIMessageChunk) -> None:
 @pytest.mark.req("S2-18")
 def test_a_long_answer_is_not_read_again_at_each_of_its_pieces():
     told: list[str] = []
-    stream(Heard(told.append), *[AIMessageChunk(content=" then")] * PIECES)
+    stream(
+        Hearing([WholeAnswer(told.append)], Quirks()), *[AIMessageChunk(content=" then")] * PIECES
+    )
     whole = " then" * PIECES
     assert all(whole.startswith(text) for text in told)
     assert sum(map(len, told)) < 300 * len(whole)
@@ -33,7 +37,7 @@ def test_a_long_answer_is_not_read_again_at_each_of_its_pieces():
 
 @pytest.mark.req("W-04")
 def test_arguments_in_very_many_pieces_are_joined_as_they_were_sent():
-    heard = Heard()
+    heard = Hearing([], Quirks())
     begins = tool_call_chunk(name="put", args='{"what": "', id="c1", index=0)
     other = tool_call_chunk(name="put", args='{"what": "cut', id="c2", index=1)
     more = [tool_call_chunk(args="then ", index=0)] * PIECES
@@ -42,4 +46,4 @@ def test_arguments_in_very_many_pieces_are_joined_as_they_were_sent():
     whole = heard.whole(AIMessage(""))
     assert [c["args"] for c in whole.tool_calls] == [{"what": "then " * PIECES}]
     assert [c["args"] for c in whole.invalid_tool_calls] == ['{"what": "cut']
-    assert Heard().whole(AIMessage("said")).text == "said"
+    assert Hearing([], Quirks()).whole(AIMessage("said")).text == "said"

@@ -15,7 +15,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 
 from loopwright.models.choice import Models
-from loopwright.models.connections import shared
+from loopwright.models.openai_client import shared
 from loopwright.state.context import Context
 from support.fake_openai import serving
 

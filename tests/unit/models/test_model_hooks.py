@@ -6,8 +6,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from loopwright import Context, Hook, ModelUnavailable, ScriptedModel
 from loopwright.hooks.registry import Hooks
 from loopwright.models.ask import ask
-from loopwright.models.choice import Chosen, Models
-from loopwright.models.model_hooks import as_configured, as_shown
+from loopwright.models.choice import Chosen, Models, as_configured
+from loopwright.models.model_hooks import as_shown
 from loopwright.turn.budget import Budget
 from support.scope import scope_with
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.models.partial import Partial
+from loopwright.models.drafts import Partial
 from loopwright.state.contracts import PlannerResponse
 
 TEXTS = st.text(alphabet='ab"\\{}[], é\n', max_size=8)

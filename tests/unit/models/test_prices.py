@@ -5,12 +5,14 @@ from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from loopwright.models.allowance import allowed
+from loopwright.models.allowance import Allowance, allowed
 from loopwright.models.choice import Chosen
 from loopwright.models.offline.model import OfflineModel
-from loopwright.models.prices import given_price, listed_price
+from loopwright.models.prices import given_price, listed_price, price_of
+from loopwright.models.request import Request
 from loopwright.models.scripted import ScriptedModel
 from loopwright.state.context import Context
+from loopwright.turn.scope import RunScope
 from support.adversary import Adversary
 from support.scope import scope_with
 
@@ -81,6 +83,12 @@ def test_a_price_that_cannot_be_counted_with_is_refused(wrong: dict[str, float])
         Context(prices={"m": wrong})
 
 
+async def taken_by(scope: RunScope, chosen: Chosen) -> Allowance:
+    price = await price_of(chosen, scope.context)
+    messages = [AIMessage("x" * 1_000)]
+    return await allowed(scope, Request(chosen=chosen, messages=messages, price=price))
+
+
 @pytest.mark.req("S3-29")
 async def test_a_provider_is_told_how_much_may_be_written_only_where_it_matters() -> None:
     chosen = Chosen("worst", "balanced", Adversary())
@@ -91,17 +99,17 @@ async def test_a_provider_is_told_how_much_may_be_written_only_where_it_matters(
     ]  # fmt: skip
     for settings, told in cases:
         scope = scope_with(Context(prices=prices, **settings))
-        taken = await allowed(scope, chosen, [AIMessage("x" * 1_000)])
+        taken = await taken_by(scope, chosen)
         assert getattr(taken.model, "max_tokens") == told, settings  # noqa: B009 - of any model
 
 
 async def test_a_provider_that_counts_more_than_it_was_given_is_named_and_not_believed() -> None:
     chosen = Chosen("worst", "balanced", Adversary())
     scope = scope_with(Context(max_tokens=100_000))
-    taken = await allowed(scope, chosen, [AIMessage("x" * 1_000)])
+    taken = await taken_by(scope, chosen)
     lie = answered(10**9, 5)
     assert "counted 1,000,000,000 tokens of input" in taken.unbelievable(lie)
     assert taken.spent("executor", lie, [])["input_tokens"] == taken.input_tokens
-    again = await allowed(scope, chosen, [AIMessage("x" * 1_000)])
+    again = await taken_by(scope, chosen)
     assert again.input_tokens > 1_000, "from now on a byte may be a token"
     assert again.spent("executor", None, [])["output_tokens"] == again.output_tokens

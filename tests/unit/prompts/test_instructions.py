@@ -4,8 +4,12 @@ import os
 
 import pytest
 
-from loopwright.prompts.front_matter import read_front_matter
-from loopwright.prompts.instructions import MOST_BYTES, MOST_SKILLS, read_instructions
+from loopwright.prompts.instructions import (
+    MOST_BYTES,
+    MOST_SKILLS,
+    read_front_matter,
+    read_instructions,
+)
 from loopwright.state.errors import SettingsError
 
 HEAD = "---\nname: {}\ndescription: {}\n---\n"

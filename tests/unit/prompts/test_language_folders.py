@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from loopwright import Context, PromptManager, ScriptedModel, build_react
-from loopwright.models.thoughts import read_thought
+from loopwright.models.hidden_tags import read_thought
 from loopwright.prompts.prompt import CORE_TEMPLATES, read_language
 from loopwright.prompts.tags import NAMES
 from loopwright.state.errors import SettingsError

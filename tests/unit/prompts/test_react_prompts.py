@@ -5,7 +5,7 @@ import re
 import pytest
 from langchain_core.messages import AIMessage
 
-from loopwright.models.thoughts import read_thought
+from loopwright.models.hidden_tags import read_thought
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager, read_json
 from loopwright.state.errors import SettingsError
 from loopwright.text.told import say

@@ -15,8 +15,8 @@ from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
-from loopwright.models import lean
-from loopwright.models.lean import LeanChatOpenAI, same_bytes
+from loopwright.models import openai_client
+from loopwright.models.openai_client import LeanChatOpenAI, same_bytes
 from support.fake_openai import Reply, bad_request, call as asked_call, fake_openai, serving
 
 Sent = tuple[str, dict[str, str], bytes]
@@ -206,7 +206,7 @@ def test_a_history_that_grows_is_spelled_as_the_stock_client_spells_it(name: str
         assert same(history)
     del history, changed
     gc.collect()
-    assert len(model._known._spelled) < 2
+    assert len(model._payloads._made) < 2
 
 
 async def test_where_other_bytes_would_be_sent_it_is_the_stock_client(
@@ -230,7 +230,7 @@ async def test_where_other_bytes_would_be_sent_it_is_the_stock_client(
 
 
 def test_a_check_that_fails_itself_means_the_stock_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lean, "_Ear", None)
+    monkeypatch.setattr(openai_client, "_Ear", None)
     same_bytes.cache_clear()
     try:
         assert not same_bytes()

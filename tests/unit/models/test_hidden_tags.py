@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage
 
-from loopwright.models.thoughts import AgentMeta, read_thought, read_words, visible, without_tag
+from loopwright.models.hidden_tags import AgentMeta, read_thought, read_words, visible, without_tag
 
 GO_ON = '<agent_meta>{"shouldContinue": true, "reason": "why"}</agent_meta>'
 DONE = '<agent_meta>{"shouldContinue": false}</agent_meta>'

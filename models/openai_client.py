@@ -1,11 +1,16 @@
-"""ChatOpenAI at a fraction of its cost: the same bytes, without the walk over every message.
+"""The client of OpenAI-style servers: `ChatOpenAI` at a fraction of its cost, with the same bytes.
 
 Before the openai package sends a request it compares each part of it with all types it knows, once
 more for every message of the history: at 100 turns that takes longer than all the rest of a call.
+
+Connections are kept from call to call, by each event loop its own: a connection works in the event
+loop that opened it and in no other, but a client is shared by all that ask its model: by runs in
+several loops, and by one loop after another.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -23,36 +28,36 @@ from langchain_openai.chat_models import base
 from pydantic import PrivateAttr
 
 
-class _Known:
-    """Messages as they were spelled for the API of chats, each by itself: a history only grows.
+class _Payloads:
+    """Messages as the API of chats has them, made once for each: a history only grows.
 
-    What a message is spelled as depends on nothing but what `_told` takes of it, which is compared:
-    a program may change a message. System messages are spelled anew; models differ about them.
+    The payload of a message depends on its state alone (`_state_of`), which is compared, for a
+    program may change a message. Those of system messages are always made; models differ in them.
     """
 
     def __init__(self) -> None:
-        self._spelled: dict[int, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {}
+        self._made: dict[int, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {}
 
-    def spelled(self, messages: list[BaseMessage], make: Callable[[Any], Any]) -> dict[str, Any]:
-        """The payload that `make` makes of messages, which here makes it of new ones alone."""
-        told = [_told(message) for message in messages]
-        known = [self._spelled.get(id(message), _NOTHING) for message in messages]
-        old = [k[2] if k[1] == t else None for k, t in zip(known, told, strict=True)]
-        new = [place for place, one in enumerate(old) if one is None]
+    def of(self, messages: list[BaseMessage], make: Callable[[Any], Any]) -> dict[str, Any]:
+        """The payload that `make` makes of all messages; it is called with the new ones alone."""
+        states = [_state_of(message) for message in messages]
+        kept = [self._made.get(id(message), _NOTHING) for message in messages]
+        parts = [k[2] if k[1] == state else None for k, state in zip(kept, states, strict=True)]
+        new = [place for place, part in enumerate(parts) if part is None]
         payload: dict[str, Any] = make([messages[place] for place in new])
-        for place, spelled in zip(new, payload["messages"], strict=True):
-            old[place] = spelled
-            if (state := told[place]) is not None:
-                self._keep(messages[place], state, spelled)
-        return {**payload, "messages": old}
+        for place, part in zip(new, payload["messages"], strict=True):
+            parts[place] = part
+            if (state := states[place]) is not None:
+                self._keep(messages[place], state, part)
+        return {**payload, "messages": parts}
 
-    def _keep(self, message: BaseMessage, told: tuple[Any, ...], spelled: dict[str, Any]) -> None:
+    def _keep(self, message: BaseMessage, state: tuple[Any, ...], part: dict[str, Any]) -> None:
         key = id(message)
-        self._spelled[key] = ref(message, lambda _: self._spelled.pop(key, None)), told, spelled
+        self._made[key] = ref(message, lambda _: self._made.pop(key, None)), state, part
 
 
-def _told(message: BaseMessage) -> tuple[Any, ...] | None:
-    """All that a message is spelled from, where that is text; None where it is not."""
+def _state_of(message: BaseMessage) -> tuple[Any, ...] | None:
+    """All that the payload of a message depends on, if that is text; else None."""
     fields = message.__dict__  # read at every request, and a model's own way to it is slower
     if not isinstance(fields["content"], str) or not isinstance(message, _GROWING):
         return None
@@ -67,7 +72,7 @@ def _told(message: BaseMessage) -> tuple[Any, ...] | None:
 class LeanChatOpenAI(ChatOpenAI):
     """`ChatOpenAI` that sends the same bytes for less CPU time, the more so the longer the history.
 
-    It takes what `ChatOpenAI` takes and gives what that gives. Where the installed packages would
+    It takes what `ChatOpenAI` takes and gives what that gives. If the installed packages would
     send other bytes, it is `ChatOpenAI` and nothing more; `loopwright doctor` says so.
     """
 
@@ -77,16 +82,16 @@ class LeanChatOpenAI(ChatOpenAI):
         return ChatOpenAI.lc_id()
 
     @property
-    def lean(self) -> bool:
-        """Whether it is more than `ChatOpenAI` here, as far as its own API goes."""
+    def is_fast(self) -> bool:
+        """Whether it takes its own way here: it does if that sends the same bytes."""
         return same_bytes(responses=self._use_responses_api({}))
 
     def model_post_init(self, context: Any, /) -> None:
         """Find out what is sent before an event loop would have to wait for it."""
         super().model_post_init(context)
-        _ = self.lean
+        _ = self.is_fast
 
-    _known: _Known = PrivateAttr(default_factory=_Known)
+    _payloads: _Payloads = PrivateAttr(default_factory=_Payloads)
 
     def _get_request_payload(
         self, input_: LanguageModelInput, *, stop: list[str] | None = None, **kwargs: Any
@@ -101,7 +106,7 @@ class LeanChatOpenAI(ChatOpenAI):
             return _ready(self, make(input_))
         whole = isinstance(input_, list) and all(isinstance(m, BaseMessage) for m in input_)
         messages: Any = input_ if whole else self._convert_input(input_).to_messages()
-        return _ready(self, self._known.spelled(messages, make))
+        return _ready(self, self._payloads.of(messages, make))
 
     async def _agenerate(
         self,
@@ -110,7 +115,7 @@ class LeanChatOpenAI(ChatOpenAI):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        """As `ChatOpenAI` does it, but an answer in words or calls is read where it arrives.
+        """As `ChatOpenAI` does it, but an answer in words or calls is read in the event loop.
 
         There it is handed to a thread of asyncio's few, which costs more than to read it.
         """
@@ -141,12 +146,12 @@ class _Unchecked(ChatOpenAI):
 
 def _ready(client: ChatOpenAI, payload: dict[str, Any]) -> dict[str, Any]:
     """The payload with messages and tools as parts of the body that are sent as they are."""
-    lean = _beside(payload, "messages", "input", "tools")
-    # Where an answer is parsed the SDK reads the tools itself, and some choose the API.
+    slim = _beside(payload, "messages", "input", "tools")
+    # If an answer is parsed the SDK reads the tools itself, and some choose the API.
     parsed = {"response_format", "text_format"} & payload.keys()
-    if parsed or client._use_responses_api(lean) != client._use_responses_api(payload):
+    if parsed or client._use_responses_api(slim) != client._use_responses_api(payload):
         return _beside(payload, "messages", "input")
-    return lean
+    return slim
 
 
 def _beside(payload: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -164,8 +169,8 @@ def same_bytes(*, responses: bool = False) -> bool:
     """Whether both ways send the same to an API of OpenAI; found out once, without a network."""
     # In a thread of its own, for an event loop may be running in this one.
     with ThreadPoolExecutor(1) as pool:
-        told = pool.submit(asyncio.run, _compared(responses=responses))
-    return told.exception() is None and told.result()
+        comparison = pool.submit(asyncio.run, _compared(responses=responses))
+    return comparison.exception() is None and comparison.result()
 
 
 class _Ear(openai.DefaultAsyncHttpxClient):
@@ -188,10 +193,10 @@ async def _compared(*, responses: bool) -> bool:
         "model": "gpt", "api_key": _key, "max_retries": 0, "use_responses_api": responses,
         "http_async_client": ear,
     }  # fmt: skip
-    stock, lean = ChatOpenAI(**settings), _Unchecked(**settings)
+    stock, fast = ChatOpenAI(**settings), _Unchecked(**settings)
     for options in _ASKED:
         body = await _body(stock, ear, options)
-        if not body or body != await _body(lean, ear, options):
+        if not body or body != await _body(fast, ear, options):
             return False
     return True
 
@@ -207,7 +212,7 @@ async def _body(client: ChatOpenAI, ear: _Ear, options: Mapping[str, Any]) -> by
 
 
 _KNOWN: Final = {"_handle_openai_bad_request", "_handle_openai_api_error"} <= vars(base).keys()
-"""Whether errors can be told as the stock client tells them."""
+"""Whether errors can be reported as the stock client reports them."""
 _GROWING: Final = (HumanMessage, AIMessage, ToolMessage)
 _NOTHING: Final = (None, (), None)
 _PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -229,3 +234,61 @@ _ASKED: Final[tuple[dict[str, Any], ...]] = (
     {"tools": [{"type": "function", "function": _TOOL}], "tool_choice": "auto"},
     {"response_format": {"type": "json_schema", "json_schema": _FORM}},
 )
+
+
+# Connections.
+
+_IDLE: Final = 16
+"""Connections that wait for the next request: the pool asks each one's socket at every request."""
+
+
+def _few_idle() -> Any:
+    """The SDK's limits, but for how many connections may wait."""
+    usual = openai.DEFAULT_CONNECTION_LIMITS
+    return type(usual)(
+        max_connections=usual.max_connections,
+        max_keepalive_connections=_IDLE,
+        keepalive_expiry=usual.keepalive_expiry,
+    )
+
+
+class PerLoop(openai.DefaultAsyncHttpxClient):
+    """A client that any event loop may use. With a loop its connections end."""
+
+    def __init__(self) -> None:
+        """Read the certificates, once for all loops; nothing is connected yet."""
+        # httpx or httpx2, as the installed SDK has it.
+        package = openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]
+        self._certificates = sys.modules[package].create_ssl_context()
+        super().__init__(verify=self._certificates)
+        self._open: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncIterator[None]]] = {}
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        """Send a request over a connection of the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._open:
+            self._forget_closed()
+            own = openai.DefaultAsyncHttpxClient(verify=self._certificates, limits=_few_idle())
+            until_the_end = self._close_with(loop, own)
+            self._open[loop] = own, until_the_end
+            await anext(until_the_end)
+        return await self._open[loop][0].send(request, **options)
+
+    async def _close_with(self, loop: asyncio.AbstractEventLoop, own: Any) -> AsyncIterator[None]:
+        """Close a loop's connections when it ends, for it ends what was begun in it and waits."""
+        try:
+            yield
+        finally:
+            self._open.pop(loop, None)
+            await own.aclose()
+
+    def _forget_closed(self) -> None:
+        """Let go of loops that were closed without an end."""
+        for loop in [loop for loop in self._open.copy() if loop.is_closed()]:
+            self._open.pop(loop, None)
+
+
+@cache
+def shared() -> PerLoop:
+    """The client of all models of this process."""
+    return PerLoop()

@@ -5,8 +5,7 @@ import re
 import pytest
 from hypothesis import example, given, strategies as st
 
-from loopwright.models.thoughts import visible
-from loopwright.models.veil import Veil
+from loopwright.models.hidden_tags import VisibleText, visible
 
 PARTS = [
     "Hello ", "world. ", "<agent_meta>", "</agent_meta>", '{"shouldContinue": true, "reason": "x"}',
@@ -18,14 +17,14 @@ PARTS = [
 ]  # fmt: skip
 
 
-def read(text: str, sizes: list[int]) -> tuple[list[str], Veil]:
-    veil, shown, place = Veil(), list[str](), 0
+def read(text: str, sizes: list[int]) -> tuple[list[str], VisibleText]:
+    visible_text, shown, place = VisibleText(), list[str](), 0
     while place < len(text):
         size = sizes[len(shown) % len(sizes)]
-        veil.read(text[place : place + size])
-        shown.append(veil.shown)
+        visible_text.read(text[place : place + size])
+        shown.append(visible_text.shown)
         place += size
-    return shown, veil
+    return shown, visible_text
 
 
 @pytest.mark.req("S1-30", "S1-33")
@@ -33,12 +32,12 @@ def read(text: str, sizes: list[int]) -> tuple[list[str], Veil]:
 @example(["Hello ", "<agent_meta>", '{"shouldContinue": true, "reason": "x"}'], [1])
 def test_what_is_shown_is_the_beginning_of_what_will_be_visible(parts, sizes):
     text = "".join(parts)
-    shown, veil = read(text, sizes)
+    shown, visible_text = read(text, sizes)
     if "</think" not in text:  # one that nobody opened takes back what was shown
         assert all(visible(text).startswith(one) for one in shown)
         assert shown == sorted(shown, key=len)
     assert not any(re.search(r"<agent[_-]meta>|</?think>", one) for one in shown)
-    assert veil.thoughts == read(text, [len(text) or 1])[1].thoughts
+    assert visible_text.thoughts == read(text, [len(text) or 1])[1].thoughts
 
 
 @pytest.mark.parametrize(
@@ -56,25 +55,25 @@ def test_what_is_shown_is_the_beginning_of_what_will_be_visible(parts, sizes):
 )
 def test_words_are_shown_as_soon_as_they_can_be_nothing_else(text, shown, thoughts):
     for size in (1, 2, len(text)):
-        _, veil = read(text, [size])
-        assert (veil.shown, veil.thoughts) == (shown, thoughts)
+        _, visible_text = read(text, [size])
+        assert (visible_text.shown, visible_text.thoughts) == (shown, thoughts)
 
 
 def test_a_model_that_never_opens_its_thoughts_shows_none_of_them_the_second_time():
-    veil, shown = Veil(thinks=True), []
+    visible_text, shown = VisibleText(thinks=True), []
     for letter in "It may be so.</think>It is so.":
-        veil.read(letter)
-        shown.append(veil.shown)
-    assert (veil.shown, veil.thoughts) == ("It is so.", "It may be so.")
+        visible_text.read(letter)
+        shown.append(visible_text.shown)
+    assert (visible_text.shown, visible_text.thoughts) == ("It is so.", "It may be so.")
     assert all("It is so.".startswith(one) for one in shown)
 
 
 def test_long_text_that_is_held_back_is_shown_when_it_is_known_to_be_none():
-    veil = Veil()
+    visible_text = VisibleText()
     for piece in ["{", *["word "] * 20_000]:
-        veil.read(piece)
-    assert veil.shown == ""
-    veil.read("} {}")
+        visible_text.read(piece)
+    assert visible_text.shown == ""
+    visible_text.read("} {}")
     for piece in ["word "] * 500:
-        veil.read(piece)
-    assert len(veil.shown) > 100_000
+        visible_text.read(piece)
+    assert len(visible_text.shown) > 100_000

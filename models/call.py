@@ -1,0 +1,195 @@
+"""The end of the path: the request is bound to the model, sent, and its answer is collected.
+
+A contract is asked for by the provider's native JSON schema, else by a tool named like it, else by
+the prompt alone; with tools by the prompt, for tools and a forced schema exclude each other.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    InvalidToolCall,
+    ToolCall,
+    ToolCallChunk,
+)
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import ensure_config, merge_configs
+from langgraph.constants import TAG_NOSTREAM
+
+from ..text.canonical import storable
+from ..turn import spans
+from .refusals import Quirks, without
+from .request import Asker, Listener, Reply, Request
+
+
+async def call_model(asker: Asker, request: Request) -> Reply:
+    """Ask the provider once."""
+    hearing = Hearing(asker.listeners, request.chosen.quirks)
+    # Callbacks that are given replace those of tracers and streams.
+    config = merge_configs(
+        {"callbacks": ensure_config().get("callbacks")},
+        {
+            "run_name": spans.run_name(asker.scope, asker.role),
+            "tags": [TAG_NOSTREAM],
+            "metadata": spans.about(asker.scope, asker.role),
+            "callbacks": [hearing],
+        },
+    )
+    result = await bound(request).ainvoke(list(request.messages), config)
+    answer: AIMessage = result["raw"] if isinstance(result, dict) else result
+    return Reply(hearing.whole(answer), request)
+
+
+class Hearing(AsyncCallbackHandler):
+    """Listens to one model call, and keeps what is streamed of its tool calls."""
+
+    run_inline = True
+
+    def __init__(self, listeners: Iterable[Listener], quirks: Quirks) -> None:
+        """Begin a try; what an earlier one wrote counts no more."""
+        self._listeners, self._calls = [*listeners], list[AIMessageChunk]()
+        for listener in self._listeners:
+            listener.begin(quirks)
+
+    async def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+        """Nothing; without it LangChain makes one text of all messages, for listeners to texts."""
+
+    async def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:  # noqa: ARG002 - LangChain's signature
+        """Keep a piece of the stream."""
+        piece = getattr(chunk, "message", None)
+        if not isinstance(piece, AIMessageChunk):
+            return
+        for listener in self._listeners:
+            listener.hear(piece)
+        if piece.tool_call_chunks:
+            bare = AIMessageChunk(content="", tool_call_chunks=piece.tool_call_chunks)
+            self._calls.append(bare)
+
+    def whole(self, message: AIMessage) -> AIMessage:
+        """The message, which can be stored; calls that were streamed are read from their pieces."""
+        content = _storable(message.content)
+        if content != message.content:
+            message = message.model_copy(update={"content": content})
+        streamed = self._calls or isinstance(message, AIMessageChunk)
+        return _with_whole_calls(message, self._calls) if streamed else message
+
+
+def _storable(content: Any) -> Any:
+    """The content without halves of characters, which came in two pieces."""
+    match content:
+        case str():
+            return storable(content)
+        case list():
+            return [_storable(block) for block in content]
+        case {"type": "text", "text": str(text)}:
+            return {**content, "text": storable(text)}
+    return content
+
+
+def _with_whole_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> AIMessage:
+    """The message; those of its calls whose text is no whole JSON object are invalid.
+
+    LangChain joins the chunks of a stream to a message that no longer has the text of the
+    arguments, only what its parser made of it; that parser closes what was cut.
+    """
+    if isinstance(message, AIMessageChunk):
+        pieces = message.tool_call_chunks
+    else:  # joined all at once: each joining reads all of it
+        pieces = (AIMessageChunk(content="") + list(chunks)).tool_call_chunks
+    pieces = _beside(message, pieces)
+    if not pieces:
+        return message
+    calls: list[ToolCall] = []
+    broken: list[InvalidToolCall] = []
+    for piece in pieces:
+        name, id_, text = piece["name"] or "", piece["id"], piece["args"] or ""
+        args = _object(text)
+        if args is None:
+            broken.append(InvalidToolCall(
+                type="invalid_tool_call", name=name, args=text, id=id_, error=None
+            ))  # fmt: skip
+        else:
+            calls.append(ToolCall(type="tool_call", name=name, args=args, id=id_))
+    kept = {"tool_call_chunks": pieces} if isinstance(message, AIMessageChunk) else {}
+    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": broken, **kept})
+
+
+def _beside(message: AIMessage, pieces: list[ToolCallChunk]) -> list[ToolCallChunk]:
+    """The pieces with the text that the provider's own calls have beside the content.
+
+    Clients that stream these alone have a chunk of the first piece of a call, and of no other.
+    """
+    own = message.additional_kwargs.get("tool_calls")
+    functions = [one.get("function") for one in own or () if isinstance(one, Mapping)]
+    texts = [str(f.get("arguments") or "") for f in functions if isinstance(f, Mapping)]
+    pairs = zip(texts, pieces, strict=False)
+    if len(texts) != len(pieces) or any(not t.startswith(p["args"] or "") for t, p in pairs):
+        return pieces
+    return [{**piece, "args": text} for piece, text in zip(pieces, texts, strict=True)]
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """What a text says that is one JSON object; no text at all stands for no arguments."""
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def bound(request: Request) -> Runnable[Any, Any]:
+    """The model with the tools or the contract, in the best way it is not known to refuse."""
+    chosen, tools, contract = request.chosen, request.tools, request.contract
+    quirks, plain = chosen.quirks, request.model or chosen.model
+    if quirks.dropped:
+        plain = without(plain, quirks.dropped)
+    if tools and quirks.takes_tools:
+        try:
+            return _with_tools(plain, request)
+        except NotImplementedError:
+            quirks.takes_tools = False
+    if tools or contract is None:
+        return plain
+    schema = contract.wire_schema()
+    try:
+        if quirks.mode == "native":
+            asked = plain.with_structured_output(schema, method="json_schema", include_raw=True)
+            return _unparsed(asked)
+        if quirks.mode == "tool":
+            # No tool_choice: it is the parameter refused most often, and the prompt asks already.
+            about = schema.get("description", "The answer.")
+            function = {"name": schema["title"], "description": about, "parameters": schema}
+            return plain.bind_tools([{"type": "function", "function": function}])
+    except (NotImplementedError, TypeError, ValueError):
+        quirks.demote()
+        return bound(request)
+    return plain
+
+
+def _unparsed(asked: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """The model as it is bound to a schema, without the parser, whose reading nobody uses."""
+    first = getattr(asked, "first", asked)
+    model: Runnable[Any, Any] = getattr(first, "steps__", {}).get("raw", first)
+    return model if isinstance(getattr(model, "bound", None), BaseChatModel) else asked
+
+
+def _with_tools(model: BaseChatModel, request: Request) -> Runnable[Any, Any]:
+    """The model with the tools; if it may call none, told so in a way it accepts, if there is one.
+
+    Raises:
+        NotImplementedError: It takes no tools.
+    """
+    quirks, tools = request.chosen.quirks, list(request.tools)
+    for way in () if request.may_call else quirks.no_call:
+        try:
+            return model.bind_tools(tools, tool_choice=way)
+        except (TypeError, ValueError):
+            quirks.choose_otherwise()
+    return model.bind_tools(tools)
