@@ -20,8 +20,8 @@ from .config import ServerConfig
 from .seats import SEATS, VARIABLE
 
 if TYPE_CHECKING:
+    from .elicitation import Parked
     from .session import Connection
-    from .talk import Parked
 
 log = logging.getLogger(__name__)
 

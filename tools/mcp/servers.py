@@ -12,7 +12,7 @@ from .config import ServerConfig
 from .place import Listing, Place
 
 if TYPE_CHECKING:
-    from .talk import Parked
+    from .elicitation import Parked
 
 RETRY_AFTER: Final = 30.0
 """Seconds after which a server that failed is tried again behind the scenes."""

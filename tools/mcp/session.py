@@ -10,28 +10,37 @@ import contextvars
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final
 
-import httpx
+import anyio
 from langchain_core.messages import ToolMessage
 from langchain_mcp_adapters.interceptors import MCPToolCallRequest
 from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
-from mcp import types
-from mcp.client.sse import sse_client
-from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp import ClientSession, types
 from mcp.shared.exceptions import McpError
+from pydantic import BaseModel, ConfigDict
 
 from ...stream.meters import ERROR, SERVER, SESSION, WIRE, measure
 from ...text.told import say
-from .bodies import MOST_TOOLS, bounded
-from .call import Asked, Lost, ServerCall, ServerUnavailable, Why
+from .call import (
+    Asked,
+    Loss,
+    Lost,
+    Reply,
+    ServerCall,
+    ServerUnavailable,
+    Why,
+    as_message,
+    text_block,
+)
 from .config import ServerConfig
+from .elicitation import ActiveCalls, Parked
+from .http_client import explain, http_session
+from .response_limits import MOST_TOOLS
 from .seats import SEATS
 from .stdio import last_line, not_begun, process
-from .streamable_http import authentication, connected, explain
-from .talk import LOST, Failure, Parked, Session, Talks, as_message, is_closed, text_block
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +50,25 @@ _LAST_REFUSALS: Final = 10.0
 """Seconds for the calls under way when a server has forgotten the session: each is about to hear
 so for itself, which tells that it has not run."""
 
+_GONE: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+"""Raised when a request cannot be handed to a connection that has ended."""
+
 _RESERVED: Final = frozenset({"callbacks", "config", "run_manager", "runtime"})
 """Arguments that LangChain would take for its own; they reach the server all the same."""
+
+
+class _Answer(BaseModel):
+    """Whatever a server answered. One odd field must not cost the whole answer."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _Unanswered(Exception):
+    """A request got no answer from the server."""
+
+    def __init__(self, loss: Loss) -> None:
+        super().__init__()
+        self.loss = loss
 
 
 class Connection:
@@ -77,13 +103,15 @@ class Connection:
         self._changed, self._ended, self._holders = changed, ended, 0
         self.leaving = self.silent = self.greeted = False
         self._stderr = bytearray()
-        self._session: Session | None = None
+        self._session: ClientSession | None = None
         self._begun = asyncio.Event()
         self._over = asyncio.Event()
         self._forgotten = False
         self._doubted = False
         self._under_way: set[asyncio.Future[Any]] = set()
-        self._talks = Talks(config, parked)
+        self._losses: dict[str, Loss | None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls = ActiveCalls(config, parked)
         self.rested = time.monotonic()
         self._why: Why = partial(say, "server_closed")
         # In an empty context: the one of the first run, and what it holds, would live as long.
@@ -94,12 +122,12 @@ class Connection:
     @property
     def busy(self) -> bool:
         """Whether somebody holds it, or a question of its server is open."""
-        return bool(self._holders or self._talks.now or self.asks)
+        return bool(self._holders or self._calls.now or self.asks)
 
     @property
     def asks(self) -> bool:
         """Whether a call on it waits for a human."""
-        return bool(self._talks.waiting)
+        return bool(self._calls.waiting)
 
     @property
     def stays(self) -> bool:
@@ -162,15 +190,11 @@ class Connection:
         finally:
             about = {SERVER: self._config.name, ERROR: ended, WIRE: "pipe" if is_process else "tcp"}
             measure(SESSION, time.monotonic() - began, about)
-            self._gone()
-            self._talks.close()
+            self.cut_off()
+            self._calls.close()
+            for task in self._tasks:
+                task.cancel()
             self._begun.set()
-
-    def _gone(self) -> None:
-        """Note at once that its server has ended; to end what that has started takes longer."""
-        if self._session is not None and not self._over.is_set():
-            self._changed()
-        self._over.set()
 
     async def _rest(self) -> None:
         """Stay until the end, or until nobody has used it for as long as it may rest."""
@@ -187,51 +211,60 @@ class Connection:
                 await asyncio.wait_for(over, None if left == math.inf else left)
 
     @contextlib.asynccontextmanager
-    async def _connected(self, user_id: str | None) -> AsyncIterator[Session]:
+    async def _connected(self, user_id: str | None) -> AsyncIterator[ClientSession]:
         """Open a session that has not been initialised yet."""
-        config = self._config
-        async with contextlib.AsyncExitStack() as stack:
-            streams: Any
-            if config.transport == "stdio":
-                streams = process(config, self._stderr, self._gone)
-            elif config.transport == "sse":
-                about = authentication(config, user_id)
-                streams = sse_client(config.url, httpx_client_factory=self._client, **about)
-            else:
-                streams = connected(config, user_id, self._doubt)
-            read, write = await stack.enter_async_context(streams)
-            session = Session(
-                read, write, elicitation_callback=self._talks.elicited,
-                logging_callback=self._talks.logged, message_handler=self._hear,
-            )  # fmt: skip
-            yield await stack.enter_async_context(session)
-
-    def _client(
-        self,
-        headers: dict[str, str] | None = None,
-        timeout: httpx.Timeout | None = None,
-        auth: httpx.Auth | None = None,
-    ) -> httpx.AsyncClient:
-        """The client of an SSE session, whose answers all come on one stream."""
-
-        async def note(response: httpx.Response) -> None:
-            bounded(response, self._cut_off)
-
-        client = create_mcp_http_client(headers, timeout, auth)
-        client.event_hooks = {"response": [note]}
-        return client
-
-    def _cut_off(self, why: Why) -> None:
-        self._why = why
+        callbacks: dict[str, Any] = {
+            "elicitation_callback": _decline,
+            "logging_callback": self._calls.log,
+            "message_handler": self._hear,
+        }
+        if self._config.transport != "stdio":
+            async with http_session(self._config, user_id, self, callbacks) as session:
+                yield session
+            return
+        async with (
+            process(self._config, self._stderr, self) as (read, write),
+            ClientSession(read, write, **callbacks) as session,
+        ):
+            yield session
 
     async def _hear(self, message: object) -> None:
         root = message.root if isinstance(message, types.ServerNotification) else None
         if isinstance(root, types.ToolListChangedNotification):
             self._changed()
 
-    def _doubt(self) -> None:
+    def lose(self, number: object, loss: Loss) -> None:
+        """See `Listener.lose`; some servers answer 7 with "7"."""
+        if str(number) in self._losses:
+            self._losses[str(number)] = loss
+
+    def ask(self, params: Any, request: Mapping[str, Any], reply: Reply) -> None:
+        """See `Listener.ask`."""
+
+        async def answer() -> None:
+            result = await self._calls.elicit(params, request)
+            with contextlib.suppress(Exception):  # a server that has ended hears no answer
+                await reply(result)
+
+        self._start(answer())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside, until the session ends."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def doubt(self) -> None:
+        """See `Listener.doubt`: its tools may have changed, and it may have gone."""
         self._doubted = True
         self._changed()
+
+    def cut_off(self, why: Why | None = None) -> None:
+        """See `Listener.cut_off`."""
+        self._why = why or self._why
+        if self._session is not None and not self._over.is_set():
+            self._changed()
+        self._over.set()
 
     async def opened(self) -> None:
         """Wait for the handshake.
@@ -267,7 +300,7 @@ class Connection:
         while True:
             params = types.PaginatedRequestParams(cursor=pages[-1]) if pages[-1] else None
             try:
-                asked = self._live.ask(types.ListToolsRequest(params=params))
+                asked = self._send(types.ListToolsRequest(params=params))
                 found = await self._request(asked)
             except McpError as error:
                 raise ServerUnavailable(self._config.masked(error.error.message)) from error
@@ -296,8 +329,8 @@ class Connection:
 
         async def sent(request: MCPToolCallRequest, handler: object) -> ToolMessage:  # noqa: ARG001 - the adapter's signature
             try:
-                with self._talks.under_way(call, self._live) as talk:
-                    answer = await self._request(talk.request, talk.form)
+                with self._calls.begin(call, self._send) as active:
+                    answer = await self._request(active.request, active.form)
             except McpError as error:
                 answer = {"content": [text_block(error.error.message)], "isError": True}
             return as_message(answer, self._config)
@@ -320,7 +353,7 @@ class Connection:
             return True
         try:
             async with asyncio.timeout(_PING_DEADLINE):
-                await self._request(self._live.ask(types.PingRequest()))
+                await self._request(self._send(types.PingRequest()))
         except (TimeoutError, Lost):
             return False
         except McpError:
@@ -329,10 +362,29 @@ class Connection:
         return True
 
     @property
-    def _live(self) -> Session:
+    def _live(self) -> ClientSession:
         if self._session is None:
             raise Lost(self._reason(), sent=False)
         return self._session
+
+    async def _send(self, request: Any, progress: Any = None) -> dict[str, Any]:
+        """Send a request and wait for its answer; if cancelled, the server is told so."""
+        session = self._live
+        number = session._request_id  # nothing else tells which id the next one has
+        self._losses[str(number)] = None
+        try:
+            asked = types.ClientRequest(request)
+            answer = await session.send_request(asked, _Answer, progress_callback=progress)
+        except asyncio.CancelledError:
+            self._start(_withdraw(session, number))
+            raise
+        except McpError as error:
+            if loss := self._losses[str(number)]:
+                raise _Unanswered(loss) from error
+            raise
+        finally:
+            del self._losses[str(number)]
+        return answer.model_dump()
 
     async def _request(self, asked: Awaitable[Any], form: asyncio.Future[Any] | None = None) -> Any:
         """Wait for an answer of the server.
@@ -372,17 +424,36 @@ class Connection:
 
     def _loss(self, error: BaseException) -> Lost | None:
         """What an error says of the connection; None where the server has answered."""
-        failure = error.error if isinstance(error, McpError) else None
-        if isinstance(failure, Failure):
-            self._doubted = True
-            if failure.forgotten:  # it takes no new calls
+        if isinstance(error, _Unanswered):
+            loss, self._doubted = error.loss, True
+            if loss.forgotten:  # it takes no new calls
                 self._forgotten = True
                 self._changed()
-            return Lost(self._config.masked(failure.why()), sent=failure.sent)
-        if is_closed(error) or isinstance(error, LOST):
-            self._gone()
-            return Lost(self._reason(), sent=is_closed(error))
+            return Lost(self._config.masked(loss.why()), sent=loss.sent)
+        if _is_closed(error) or isinstance(error, _GONE):
+            self.cut_off()
+            return Lost(self._reason(), sent=_is_closed(error))
         return None
+
+
+async def _decline(*_: object) -> types.ElicitResult:
+    """Tells servers that a human can be asked; the transports hand their questions over."""
+    return types.ElicitResult(action="decline")
+
+
+async def _withdraw(session: ClientSession, request: int) -> None:
+    reason = "the caller no longer waits for the answer"
+    params = types.CancelledNotificationParams(requestId=request, reason=reason)
+    notice = types.ClientNotification(types.CancelledNotification(params=params))
+    with contextlib.suppress(*_GONE):
+        await session.send_notification(notice)
+
+
+def _is_closed(error: BaseException) -> bool:
+    """Whether an error is the one that the client makes up where a connection ends."""
+    if not isinstance(error, McpError):
+        return False
+    return (error.error.code, error.error.message) == (types.CONNECTION_CLOSED, "Connection closed")
 
 
 def _explain(error: BaseException, config: ServerConfig) -> Why:
@@ -391,7 +462,7 @@ def _explain(error: BaseException, config: ServerConfig) -> Why:
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError | PermissionError):
         return not_begun(error, config)
-    if is_closed(error):
+    if _is_closed(error):
         return partial(say, "server_closed")
     if isinstance(error, McpError):
         return partial(str, error.error.message)
