@@ -30,9 +30,8 @@ from ..tools.catalog import (
 )
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
-from ..tools.mcp.place import Listing
-from ..tools.mcp.seats import SEATS
-from ..tools.mcp.servers import Servers
+from ..tools.mcp.process_limit import PROCESS_LIMIT
+from ..tools.mcp.server import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import Missing
 from ..turn.scope import RunScope
@@ -91,7 +90,7 @@ class Toolbox:
         self.secrets = Secrets()
         self._configs = read_servers(mcp, secrets=self.secrets)
         if self._configs:
-            SEATS.read(os.environ)
+            PROCESS_LIMIT.read(os.environ)
         self._home = _Home(self._configs)
         self._named: dict[tuple[object, ...], tuple[Sequence[Listing], Catalog]] = {}
         self._own: OwnTools = lambda: [reader()]

@@ -1,16 +1,13 @@
 """One call of a server's tool, and what may come of it. Imports no MCP client."""
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp
 
 from ...state.context import Emit
-from .config import ServerConfig
 
 KEY: Final = "loopwright/idempotency_key"
 THREAD: Final = "loopwright/thread"
@@ -146,30 +143,3 @@ class Asked(GraphBubbleUp):
         """Take what the server asks."""
         super().__init__(form.get("message", ""))
         self.form = dict(form)
-
-
-def as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:
-    """An answer as a tool message, without secrets."""
-    fields = [answer.get("content") or [], answer.get("structuredContent")]
-    content, structured = config.secrets.in_json(fields)
-    blocks = content if isinstance(content, list) else [text_block(json.dumps(content))]
-    failed = answer.get("isError") is True
-    if failed:
-        blocks = [_masked(block, config) for block in blocks]
-    return ToolMessage(
-        blocks,
-        tool_call_id="",
-        artifact=None if structured is None else {"structured_content": structured},
-        status="error" if failed else "success",
-    )
-
-
-def _masked(block: Any, config: ServerConfig) -> Any:
-    if isinstance(block, dict) and isinstance(block.get("text"), str):
-        return {**block, "text": config.masked(block["text"])}
-    return block
-
-
-def text_block(words: str) -> dict[str, Any]:
-    """Words as a block of an answer."""
-    return {"type": "text", "text": words}

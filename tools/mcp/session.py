@@ -15,46 +15,27 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
-from langchain_core.messages import ToolMessage
-from langchain_mcp_adapters.interceptors import MCPToolCallRequest
-from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
 from mcp import ClientSession, types
 from mcp.shared.exceptions import McpError
 from pydantic import BaseModel, ConfigDict
 
 from ...stream.meters import ERROR, SERVER, SESSION, WIRE, measure
 from ...text.told import say
-from .call import (
-    Asked,
-    Loss,
-    Lost,
-    Reply,
-    ServerCall,
-    ServerUnavailable,
-    Why,
-    as_message,
-    text_block,
-)
+from .active_calls import ActiveCalls, Parked
+from .call import Asked, Loss, Lost, Reply, ServerCall, ServerUnavailable, Why
 from .config import ServerConfig
-from .elicitation import ActiveCalls, Parked
 from .http_client import explain, http_session
+from .process_limit import PROCESS_LIMIT
 from .response_limits import MOST_TOOLS
-from .seats import SEATS
 from .stdio import last_line, not_begun, process
 
 log = logging.getLogger(__name__)
 
 _PING_DEADLINE: Final = 5.0
 _LAST_WORDS: Final = 0.5
-_LAST_REFUSALS: Final = 10.0
-"""Seconds for the calls under way when a server has forgotten the session: each is about to hear
-so for itself, which tells that it has not run."""
 
 _GONE: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 """Raised when a request cannot be handed to a connection that has ended."""
-
-_RESERVED: Final = frozenset({"callbacks", "config", "run_manager", "runtime"})
-"""Arguments that LangChain would take for its own; they reach the server all the same."""
 
 
 class _Answer(BaseModel):
@@ -75,13 +56,13 @@ class Connection:
     """One live session and the task that owns it.
 
     Whoever uses it holds it meanwhile: one that nobody holds ends when it has rested for as long
-    as its entry allows, or when another server needs its seat.
+    as its entry allows, or when another server needs its place among the processes.
 
     Attributes:
+        owner: The task that opens and closes it.
         rested: When it was used last, by the monotonic clock.
         leaving: It takes no new calls.
         silent: It was given up because it did not answer.
-        greeted: Somebody has heard that it is open.
     """
 
     def __init__(
@@ -101,23 +82,26 @@ class Connection:
         """
         self._config = config
         self._changed, self._ended, self._holders = changed, ended, 0
-        self.leaving = self.silent = self.greeted = False
+        self.leaving = self.silent = False
         self._stderr = bytearray()
         self._session: ClientSession | None = None
         self._begun = asyncio.Event()
-        self._over = asyncio.Event()
-        self._forgotten = False
+        self._over: asyncio.Future[None] = asyncio.Future()
         self._doubted = False
-        self._under_way: set[asyncio.Future[Any]] = set()
         self._losses: dict[str, Loss | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls = ActiveCalls(config, parked)
         self.rested = time.monotonic()
         self._why: Why = partial(say, "server_closed")
         # In an empty context: the one of the first run, and what it holds, would live as long.
-        self._owner = asyncio.create_task(
+        self.owner = asyncio.create_task(
             self._own(user_id), name=f"mcp {config.name}", context=contextvars.Context()
         )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the handshake was made."""
+        return self._session is not None
 
     @property
     def busy(self) -> bool:
@@ -137,12 +121,7 @@ class Connection:
     @property
     def takes(self) -> bool:
         """Whether a new call may be made on it."""
-        return not (self.leaving or self._forgotten or self._over.is_set())
-
-    @property
-    def lined_up(self) -> bool:
-        """Whether its server has no seat yet, because those of others have calls under way."""
-        return SEATS.waits(self)
+        return not (self.leaving or self._over.done())
 
     def hold(self) -> None:
         """Keep it from ending for rest; whoever holds it lets it go."""
@@ -152,11 +131,11 @@ class Connection:
         """Have no more use for it."""
         self._holders -= 1
         self.rested = time.monotonic()
-        if self.leaving and self.asks:  # another one must leave: its answer goes to this one
-            self.leaving = False
+        if self.leaving and self.asks and self._config.transport == "stdio":
+            self.leaving = False  # another process must leave: the human's answer goes to this one
         elif self.leaving and not self.busy:
             self.stop()
-        SEATS.moved()
+        PROCESS_LIMIT.look_again()
 
     def retire(self) -> None:
         """Take no new calls, and end after those under way."""
@@ -167,20 +146,21 @@ class Connection:
     def stop(self) -> None:
         """End it, whoever holds it."""
         self.leaving = True
-        self._over.set()
+        self._end()
         if self._session is None:
-            self._owner.cancel()
+            self.owner.cancel()
 
     async def _own(self, user_id: str | None) -> None:
         began, ended = time.monotonic(), ""
         is_process = self._config.transport == "stdio"
         try:
             async with (
-                SEATS.seat(self) if is_process else contextlib.nullcontext(),
+                PROCESS_LIMIT.room_for(self) if is_process else contextlib.nullcontext(),
                 self._connected(user_id) as session,
             ):
                 await session.initialize()
                 self._session = session
+                self._changed()  # another process is perhaps of another version
                 self._begun.set()
                 await self._rest()
         except (Exception, BaseExceptionGroup) as error:
@@ -198,17 +178,16 @@ class Connection:
 
     async def _rest(self) -> None:
         """Stay until the end, or until nobody has used it for as long as it may rest."""
-        while not self._over.is_set():
+        while not self._over.done():
             left = self._config.idle
             if not self.busy:
                 left += self.rested - time.monotonic()
             if left <= 0:
+                if not self.leaving:
+                    self._ended()
                 self.stop()
-                self._ended()
                 return
-            over = self._over.wait()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(over, None if left == math.inf else left)
+            await asyncio.wait({self._over}, timeout=None if left == math.inf else left)
 
     @contextlib.asynccontextmanager
     async def _connected(self, user_id: str | None) -> AsyncIterator[ClientSession]:
@@ -248,12 +227,6 @@ class Connection:
 
         self._start(answer())
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside, until the session ends."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def doubt(self) -> None:
         """See `Listener.doubt`: its tools may have changed, and it may have gone."""
         self._doubted = True
@@ -262,9 +235,19 @@ class Connection:
     def cut_off(self, why: Why | None = None) -> None:
         """See `Listener.cut_off`."""
         self._why = why or self._why
-        if self._session is not None and not self._over.is_set():
+        if self.is_open and not self._over.done():
             self._changed()
-        self._over.set()
+        self._end()
+
+    def _end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside, until the session ends."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def opened(self) -> None:
         """Wait for the handshake.
@@ -277,17 +260,9 @@ class Connection:
             raise ServerUnavailable(self._reason())
 
     def _reason(self) -> str:
-        said = last_line(self._stderr)
+        words = last_line(self._stderr)
         why = self._why()
-        return self._config.masked(say("server_said", why=why, said=said) if said else why)
-
-    async def left(self) -> None:
-        """Wait until the process or connection is gone: at once, or after the calls under way."""
-        if self._forgotten and self._under_way:
-            await asyncio.wait(self._under_way, timeout=_LAST_REFUSALS)
-        if not self.leaving:
-            self.stop()
-        await asyncio.wait({self._owner})
+        return self._config.masked(say("server_said", why=why, said=words) if words else why)
 
     async def tools(self) -> tuple[dict[str, Any], ...]:
         """Ask for all tools, unvalidated: one odd tool must not cost all.
@@ -300,57 +275,36 @@ class Connection:
         while True:
             params = types.PaginatedRequestParams(cursor=pages[-1]) if pages[-1] else None
             try:
-                asked = self._send(types.ListToolsRequest(params=params))
-                found = await self._request(asked)
+                page = await self._request(self._send(types.ListToolsRequest(params=params)))
             except McpError as error:
                 raise ServerUnavailable(self._config.masked(error.error.message)) from error
-            offered = [tool for tool in found.get("tools") or () if isinstance(tool, dict)]
+            offered = [tool for tool in page.get("tools") or () if isinstance(tool, dict)]
             masked = self._config.secrets.in_json(offered)
             tools += [m | {"name": t.get("name")} for t, m in zip(offered, masked, strict=True)]
             if len(tools) > MOST_TOOLS:
                 raise ServerUnavailable(say("too_many_tools", most=MOST_TOOLS))
-            cursor = found.get("nextCursor")
+            cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or cursor in pages:
                 return tuple(tools)
             pages.append(cursor)
 
     async def call(self, call: ServerCall) -> Any:
-        """Call a tool, as a LangChain tool, so that whoever traces the run sees it as one.
+        """Call a tool.
 
-        The answer is passed on as the server gave it. The adapter's own conversion would drop the
-        names of links and resources, and raise on audio and on kinds it does not know, although
-        the tool has run. So would `session.call_tool`, where the structured part of an answer does
-        not fit the declared output schema.
+        Returns:
+            The answer as a `ToolMessage`.
 
         Raises:
             Asked: The server asks a human first.
             Lost: The connection ended before the answer.
         """
-
-        async def sent(request: MCPToolCallRequest, handler: object) -> ToolMessage:  # noqa: ARG001 - the adapter's signature
-            try:
-                with self._calls.begin(call, self._send) as active:
-                    answer = await self._request(active.request, active.form)
-            except McpError as error:
-                answer = {"content": [text_block(error.error.message)], "isError": True}
-            return as_message(answer, self._config)
-
-        tool = convert_mcp_tool_to_langchain_tool(
-            self._live,
-            types.Tool(name=call.name, inputSchema={"type": "object"}),
-            tool_interceptors=[sent],
-            server_name=self._config.name,
-        )
-        shown = {name: value for name, value in call.args.items() if name not in _RESERVED}
-        asked = {"type": "tool_call", "id": "", "name": call.name, "args": shown}
-        return await tool.ainvoke(asked, {"metadata": dict(call.traced)})
+        return await self._calls.make(call, self._session, self._send, self._request)
 
     async def usable(self) -> bool:
         """Whether the next call has a chance. After an unanswered one the server is asked first."""
-        if self._over.is_set() or self._forgotten:
-            return False
-        if not self._doubted or self._under_way:
-            return True
+        others = len(self._losses) > len(self._calls.waiting)  # a server may do one at a time
+        if not self.takes or not self._doubted or others:
+            return self.takes
         try:
             async with asyncio.timeout(_PING_DEADLINE):
                 await self._request(self._send(types.PingRequest()))
@@ -361,20 +315,16 @@ class Connection:
         self._doubted = False
         return True
 
-    @property
-    def _live(self) -> ClientSession:
-        if self._session is None:
-            raise Lost(self._reason(), sent=False)
-        return self._session
-
     async def _send(self, request: Any, progress: Any = None) -> dict[str, Any]:
         """Send a request and wait for its answer; if cancelled, the server is told so."""
-        session = self._live
+        if (session := self._session) is None:
+            raise Lost(self._reason(), sent=False)
         number = session._request_id  # nothing else tells which id the next one has
         self._losses[str(number)] = None
         try:
-            asked = types.ClientRequest(request)
-            answer = await session.send_request(asked, _Answer, progress_callback=progress)
+            answer = await session.send_request(
+                types.ClientRequest(request), _Answer, progress_callback=progress
+            )
         except asyncio.CancelledError:
             self._start(_withdraw(session, number))
             raise
@@ -395,10 +345,8 @@ class Connection:
             Lost: The connection ended before the answer.
         """
         request = asyncio.ensure_future(asked)
-        over = asyncio.ensure_future(self._over.wait())
-        self._under_way.add(request)
         try:
-            events = {request, over, *([form] if form is not None else [])}
+            events = {request, self._over, *([form] if form is not None else [])}
             await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
             if form is not None and form.done() and not request.done():
                 raise Asked(form.result())
@@ -408,28 +356,23 @@ class Connection:
             self._doubted = True
             raise
         finally:
-            over.cancel()
             if form is None or not form.done():
                 request.cancel()
-            self._under_way.discard(request)
-        return self._result(request)
-
-    def _result(self, request: asyncio.Future[Any]) -> Any:
         if not request.done() or request.cancelled():
             raise Lost(self._reason(), sent=True)
         error = request.exception()
-        if error is None:
-            return request.result()
-        raise self._loss(error) or error
+        if error is not None:
+            raise self._loss(error) or error
+        return request.result()
 
     def _loss(self, error: BaseException) -> Lost | None:
         """What an error says of the connection; None where the server has answered."""
         if isinstance(error, _Unanswered):
-            loss, self._doubted = error.loss, True
-            if loss.forgotten:  # it takes no new calls
-                self._forgotten = True
+            self._doubted = True
+            if error.loss.forgotten:  # each call under way is about to hear so for itself
+                self.leaving = True
                 self._changed()
-            return Lost(self._config.masked(loss.why()), sent=loss.sent)
+            return Lost(self._config.masked(error.loss.why()), sent=error.loss.sent)
         if _is_closed(error) or isinstance(error, _GONE):
             self.cut_off()
             return Lost(self._reason(), sent=_is_closed(error))

@@ -9,7 +9,7 @@ from loopwright.calls.toolbox import Toolbox
 from loopwright.run.background import hop
 from loopwright.tools.mcp.call import ServerUnavailable
 from loopwright.tools.mcp.config import read_servers
-from loopwright.tools.mcp.servers import Servers
+from loopwright.tools.mcp.server import Servers
 from support.mcp_servers import free_port, refusing, serving, soon
 from support.mcp_servers.calling import run as run_all
 from support.patience import PATIENCE

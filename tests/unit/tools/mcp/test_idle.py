@@ -16,7 +16,7 @@ from langgraph.types import Command
 from loopwright import ScriptedModel, SettingsError, build_react
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import STARTUP
-from loopwright.tools.mcp.seats import SEATS, VARIABLE, _borne
+from loopwright.tools.mcp.process_limit import PROCESS_LIMIT, VARIABLE, _fit_into
 from support.mcp_servers import children, gone, process, serving, soon
 from support.mcp_servers.calling import failure, run, text
 from support.patience import PATIENCE
@@ -96,7 +96,7 @@ async def test_a_session_over_http_that_rests_is_closed_and_a_users_place_forgot
         for user in ("ann", "bob"):
             (record,) = await run(box, ("each_whoami", {}), user=user)
             assert record["result"] == f"of {user}"
-        places = box._home.here._places
+        places = box._home.here._servers
         assert await soon(lambda: list(places) == [("all", None)])
         assert held(box, "ann") is None, "over HTTP tools may be others by now: listed anew"
         (record,) = await run(box, ("each_whoami", {}), user="ann")
@@ -197,13 +197,13 @@ async def test_who_waits_too_long_for_a_seat_is_told_so_and_served_later(monkeyp
 
 
 def test_how_many_processes_there_may_be(monkeypatch):
-    assert [_borne(size * 2**30) for size in (0, 4, 16, 1_024)] == [4, 12, 51, 128]
+    assert [_fit_into(size * 2**30) for size in (0, 4, 16, 1_024)] == [4, 12, 51, 128]
     monkeypatch.setenv(VARIABLE, "many")
     with pytest.raises(SettingsError, match=f"{VARIABLE} must be a whole number above 0"):
         boxed(one=process("faulty"))
     monkeypatch.delenv(VARIABLE)
     boxed(one=process("faulty"))
-    assert SEATS.most >= 4
+    assert PROCESS_LIMIT.most >= 4
 
 
 KILLED = """

@@ -16,9 +16,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from loopwright import build_react
 from loopwright.calls.toolbox import Toolbox
 from loopwright.run.background import hop
-from loopwright.tools.mcp import servers as servers_module
+from loopwright.tools.mcp import server as server_module
 from loopwright.tools.mcp.config import read_servers
-from loopwright.tools.mcp.servers import Servers
+from loopwright.tools.mcp.server import Servers
 from support.mcp_servers import children, gone, process, soon
 from support.mcp_servers.calling import run, text
 from support.openai_rules import problems
@@ -339,7 +339,7 @@ async def test_what_is_held_is_never_less_than_what_was_listed():
     held: list[Any] = []
 
     def look(frame, _event, _arg) -> Any:
-        if frame.f_code.co_filename != servers_module.__file__:
+        if frame.f_code.co_filename != server_module.__file__:
             return None
         frame.f_trace_opcodes = True
         held.append(servers.held(None))

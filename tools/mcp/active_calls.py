@@ -1,4 +1,4 @@
-"""The calls under way on a session: what their server tells and asks meanwhile."""
+"""The calls under way on a session, and what their server tells and asks meanwhile."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from mcp import types
+from langchain_core.messages import ToolMessage
+from langchain_mcp_adapters.interceptors import MCPToolCallRequest
+from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
+from mcp import ClientSession, types
+from mcp.shared.exceptions import McpError
 from pydantic import ValidationError
 
 from ...text.secrets import Secrets
@@ -20,6 +24,12 @@ log = logging.getLogger(__name__)
 
 Send = Callable[[types.CallToolRequest, Any], Awaitable[dict[str, Any]]]
 """Sends a call, with a function that takes its progress, and waits for the answer."""
+
+Wait = Callable[[Awaitable[Any], asyncio.Future[Any]], Awaitable[dict[str, Any]]]
+"""Waits for the answer to a request, or until the server asks."""
+
+_RESERVED: Final = frozenset({"callbacks", "config", "run_manager", "runtime"})
+"""Arguments that LangChain would take for its own; they reach the server all the same."""
 
 _DECLINED: Final = {"action": "decline"}
 _NOBODY: Final = "nobody can be asked, or it is not clear who: several runs use this server"
@@ -106,8 +116,38 @@ class ActiveCalls:
         """The keys of the calls on this session that wait for a human."""
         return [key for key, (home, _) in self._parked.items() if home is self]
 
+    async def make(
+        self, call: ServerCall, session: ClientSession | None, send: Send, wait: Wait
+    ) -> ToolMessage:
+        """Make a call as a LangChain tool, so that whoever traces the run sees it as one.
+
+        The answer is passed on as the server gave it. The adapter's own conversion would drop the
+        names of links and resources, and raise on audio and on kinds it does not know, although
+        the tool has run. So would `session.call_tool`, where the structured part of an answer does
+        not fit the declared output schema.
+        """
+
+        async def intercept(request: MCPToolCallRequest, handler: object) -> ToolMessage:  # noqa: ARG001 - the adapter's signature
+            try:
+                with self._begin(call, send) as active:
+                    answer = await wait(active.request, active.form)
+            except McpError as error:
+                answer = {"content": [_text_block(error.error.message)], "isError": True}
+            return _as_message(answer, self._config)
+
+        tool = convert_mcp_tool_to_langchain_tool(
+            session,
+            types.Tool(name=call.name, inputSchema={"type": "object"}),
+            tool_interceptors=[intercept],
+            server_name=self._config.name,
+        )
+        shown = {name: value for name, value in call.args.items() if name not in _RESERVED}
+        asked = {"type": "tool_call", "id": "", "name": call.name, "args": shown}
+        message: ToolMessage = await tool.ainvoke(asked, {"metadata": dict(call.traced)})
+        return message
+
     @contextlib.contextmanager
-    def begin(self, call: ServerCall, send: Send) -> Iterator[ActiveCall]:
+    def _begin(self, call: ServerCall, send: Send) -> Iterator[ActiveCall]:
         """Send a call, or take up the parked one of its key; it is parked if its server asks."""
         self._withdraw_old(call)
         home, active = self._parked.pop(call.key, (self, None))
@@ -177,6 +217,33 @@ class ActiveCalls:
         """
         calls = [c for c in self.now if not c.form.done() and key in (None, c.call.key)]
         return calls[0] if len({active.call.thread for active in calls}) == 1 else None
+
+
+def _as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:
+    """An answer as a tool message, without secrets."""
+    fields = [answer.get("content") or [], answer.get("structuredContent")]
+    content, structured = config.secrets.in_json(fields)
+    blocks = content if isinstance(content, list) else [_text_block(json.dumps(content))]
+    failed = answer.get("isError") is True
+    if failed:
+        blocks = [_masked(block, config) for block in blocks]
+    return ToolMessage(
+        blocks,
+        tool_call_id="",
+        artifact=None if structured is None else {"structured_content": structured},
+        status="error" if failed else "success",
+    )
+
+
+def _masked(block: Any, config: ServerConfig) -> Any:
+    if isinstance(block, dict) and isinstance(block.get("text"), str):
+        return {**block, "text": config.masked(block["text"])}
+    return block
+
+
+def _text_block(words: str) -> dict[str, Any]:
+    """Words as a block of an answer."""
+    return {"type": "text", "text": words}
 
 
 Parked = dict[str, tuple[ActiveCalls, ActiveCall]]
