@@ -110,7 +110,7 @@ class Toolbox:
         if not self._configs:
             return self._name(())
         here = self._home.here
-        listings = here.held(user_id) if here else None
+        listings = here.known_listings(user_id) if here else None
         if listings is None:
             listings = await self._home.visit(lambda servers: servers.listings(user_id))
         return self._name(listings)

@@ -112,7 +112,7 @@ class ActiveCalls:
         self._parked = parked
 
     @property
-    def waiting(self) -> list[str]:
+    def waiting_keys(self) -> list[str]:
         """The keys of the calls on this session that wait for a human."""
         return [key for key, (home, _) in self._parked.items() if home is self]
 
@@ -176,13 +176,13 @@ class ActiveCalls:
 
     def close(self) -> None:
         """Forget those that wait: the session has ended."""
-        for key in self.waiting:
+        for key in self.waiting_keys:
             del self._parked[key]
 
     async def log(self, params: types.LoggingMessageNotificationParams) -> None:
         """Tell a log message to the run it belongs to, as far as that can be known."""
         data = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
-        text, server = self._config.masked(data), self._config.name
+        text, server = self._config.mask(data), self._config.name
         log.debug("MCP server %s: %s", server, text)
         if active := self._find_speaker(None):
             active.call.tell("server_log", server=server, level=params.level, text=text)
@@ -237,7 +237,7 @@ def _as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:
 
 def _masked(block: Any, config: ServerConfig) -> Any:
     if isinstance(block, dict) and isinstance(block.get("text"), str):
-        return {**block, "text": config.masked(block["text"])}
+        return {**block, "text": config.mask(block["text"])}
     return block
 
 

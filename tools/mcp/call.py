@@ -40,6 +40,15 @@ class Loss:
     forgotten: bool = False
 
 
+class Unanswered(Exception):
+    """A request gets no answer; in place of words, which depend on the language of the run."""
+
+    def __init__(self, loss: Loss) -> None:
+        """Take the reason."""
+        super().__init__()
+        self.loss = loss
+
+
 class Listener(Protocol):
     """The session, as its transport reports to it what is no message of the protocol."""
 
@@ -124,7 +133,7 @@ class ServerUnavailable(Exception):
         self.sent = sent
 
 
-class Lost(ServerUnavailable):
+class ConnectionLost(ServerUnavailable):
     """The connection ended under a request; a call may open it again and be sent once more."""
 
 

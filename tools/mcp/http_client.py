@@ -71,7 +71,7 @@ class ServerClient(httpx.AsyncClient):
         """Send as the kind of message wants it; a body is given to the session within limits."""
         if request.method == "POST":
             self._post = request
-            message = json.loads(request.content)
+            message = json.loads(await request.aread())  # one that was redirected is not read yet
         else:
             last_event = request.headers.get("last-event-id", "")
             message = self._resumable.pop(last_event, {})

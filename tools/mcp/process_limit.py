@@ -85,12 +85,16 @@ class ProcessLimit:
         self._running, self._queue = {}, {}
 
     def _make_room(self) -> None:
-        if any(one.leaving and not one.busy for one in self._running):
+        if any(one.is_leaving and not one.is_busy for one in self._running):
             return  # one is about to be free
-        there = [one for one in self._running if not (one.stays or one.leaving or one.asks)]
-        if resting := [one for one in there if not one.busy]:
-            min(resting, key=lambda one: one.rested).retire()
-        elif there and not any(one.leaving for one in self._running):
+        there = [
+            one
+            for one in self._running
+            if not (one.is_permanent or one.is_leaving or one.has_question)
+        ]
+        if resting := [one for one in there if not one.is_busy]:
+            min(resting, key=lambda one: one.last_use).retire()
+        elif there and not any(one.is_leaving for one in self._running):
             there[0].retire()
 
 

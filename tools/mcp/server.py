@@ -1,6 +1,6 @@
 """The MCP servers of a toolbox as their callers see them: opened lazily, reopened once when dead.
 
-Everything here runs on the background loop, but for `Servers.held`.
+Everything here runs on the background loop, but for `Servers.known_listings`.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...state.context import STARTUP
 from ...text.told import say
-from .call import Lost, ServerCall, ServerUnavailable, ToolGone
+from .call import ConnectionLost, ServerCall, ServerUnavailable, ToolGone
 from .config import ServerConfig
 from .process_limit import PROCESS_LIMIT, VARIABLE
 
@@ -117,12 +117,14 @@ class Server:
         """Have the tools listed again at the next request for them."""
         self._changes += 1
 
-    async def load(self, seconds: float | None = None, held: "Connection | None" = None) -> None:
+    async def load(
+        self, seconds: float | None = None, connection: "Connection | None" = None
+    ) -> None:
         """List the tools; a server that was there keeps its tools: it may be back by the call.
 
         Args:
             seconds: How long it may take to start; without them as the run says.
-            held: The session to ask, if the caller holds one.
+            connection: The session to ask, if the caller holds one.
         """
         seen = self._changes
         try:
@@ -130,8 +132,8 @@ class Server:
                 raise ServerUnavailable(self.config.problem)  # noqa: TRY301 - told like the others
             async with self._in_time(seconds):
                 try:
-                    seen, now = await self._list(held)
-                except Lost:
+                    seen, now = await self._list(connection)
+                except ConnectionLost:
                     if self._connection is None:  # it was given up meanwhile
                         raise
                     seen, now = await self._list()
@@ -143,11 +145,11 @@ class Server:
         self._offered = seen, next((one for one in same if one == now), now)
         self._others[self.config.name] = self.listing
 
-    async def _list(self, held: "Connection | None" = None) -> tuple[int, Listing]:
-        if held is not None:
+    async def _list(self, connection: "Connection | None" = None) -> tuple[int, Listing]:
+        if connection is not None:
             seen = self._changes
-            return seen, Listing(self.config, await held.tools())
-        connection = await self._usable()
+            return seen, Listing(self.config, await connection.tools())
+        connection = await self._open_connection()
         try:
             return await self._list(connection)
         finally:
@@ -159,7 +161,7 @@ class Server:
         known = isinstance(error, ServerUnavailable)
         why = str(error) if known else f"{type(error).__name__}: {error}"[:300]
         words = _AWAY if self.listing.tools else _WARNINGS.get(type(error), _LEFT_OUT)
-        warning = words.format(name=self.config.name, why=self.config.masked(why))
+        warning = words.format(name=self.config.name, why=self.config.mask(why))
         return Listing(self.config, self.listing.tools, warning)
 
     def retry_due(self, wait: float) -> bool:
@@ -190,12 +192,12 @@ class Server:
                 contextvars.Context().run(limit.reschedule, until)
                 yield
         except TimeoutError as error:
-            held, waited = self._connection, f"{patience:g}"
+            connection, waited = self._connection, f"{patience:g}"
             if _QUEUED in getattr(error.__cause__, "__notes__", ()):
                 why = say("no_seat", most=PROCESS_LIMIT.most, seconds=waited, variable=VARIABLE)
                 raise _Crowded(why) from None
-            if held is not None:
-                held.silent = True
+            if connection is not None:
+                connection.is_silent = True
             self.discard()
             raise _Silent(say("server_silent", seconds=waited)) from None
 
@@ -213,7 +215,7 @@ class Server:
         """
         try:
             return await self._try(call)
-        except Lost as lost:
+        except ConnectionLost as lost:
             first = lost
         if first.sent and not call.resendable:
             raise first
@@ -224,67 +226,67 @@ class Server:
 
     async def _try(self, call: ServerCall) -> Any:
         async with self._in_time():
-            held = await self._usable()
+            connection = await self._open_connection()
         try:
             if self.fresh is None:
-                await self.load(held=held)
+                await self.load(connection=connection)
             offered = (tool.get("name") for tool in self.listing.tools)
             if not self.listing.warning and call.name not in offered:
                 raise ToolGone(call.name)
-            return await held.call(call)
+            return await connection.call(call)
         finally:
-            held.let_go()
+            connection.let_go()
 
-    async def _usable(self) -> "Connection":
+    async def _open_connection(self) -> "Connection":
         """The session if the next call has a chance on it, else a new one; the caller holds it.
 
         Whoever comes while one is opened holds it, too: it serves them all before it makes room.
         """
         while True:
-            held = self._connection
-            if held is None or not held.takes:
-                held = self._current(await asyncio.to_thread(_connection_class))
-            if await self._holds(held):
-                return held
+            connection = self._connection
+            if connection is None or not connection.takes_calls:
+                connection = self._current_connection(await asyncio.to_thread(_connection_class))
+            if await self._hold(connection):
+                return connection
 
-    async def _holds(self, held: "Connection") -> bool:
+    async def _hold(self, connection: "Connection") -> bool:
         """Hold a session, once it is open; False where another one is needed."""
-        held.hold()
+        connection.hold()
         try:
-            await held.opened()
+            await connection.wait_open()
             async with self._lock:
-                if await held.usable():
+                if await connection.is_usable():
                     return True
         except BaseException as error:
-            if PROCESS_LIMIT.is_queued(held):
+            if PROCESS_LIMIT.is_queued(connection):
                 error.add_note(_QUEUED)
-            self._let_go(held)
-            if isinstance(error, ServerUnavailable) and held.silent:
+            self._let_go(connection)
+            if isinstance(error, ServerUnavailable) and connection.is_silent:
                 return False  # another caller's patience has ended, not this one's
             raise
-        self._let_go(held)
-        if held is self._connection:
+        self._let_go(connection)
+        if connection is self._connection:
             self.discard()
         return False
 
-    def _current(self, kind: "type[Connection]") -> "Connection":
+    def _current_connection(self, kind: "type[Connection]") -> "Connection":
         """The session for new calls."""
-        held = self._connection
-        if held is None or not held.takes:
+        connection = self._connection
+        if connection is None or not connection.takes_calls:
             self.discard()
-            held = self._connection = kind(
-                self.config, self._user_id, changed=self._change, ended=self._rested,
+            connection = self._connection = kind(
+                self.config, self._user_id, on_change=self._change, on_rest=self._rest,
                 parked=self._parked,
             )  # fmt: skip
-        return held
+        return connection
 
-    def _let_go(self, held: "Connection") -> None:
+    def _let_go(self, connection: "Connection") -> None:
         """Let go of a session that came to nothing; one that nobody waits for is not opened."""
-        held.let_go()
-        if held is self._connection and not (held.is_open or held.busy):
+        connection.let_go()
+        if connection is self._connection and not (connection.is_open or connection.is_busy):
             self.discard()
 
-    def _rested(self) -> None:
+    def _rest(self) -> None:
         """What nobody uses costs nothing: of a user nothing is known, of a process its tools are.
 
         A server reached over HTTP may offer others by the time it is needed again.
@@ -296,24 +298,24 @@ class Server:
 
     def discard(self) -> None:
         """End the session without waiting; one that is leaving ends after the calls under way."""
-        held, self._connection = self._connection, None
-        if held is not None:
-            if not held.leaving:
-                held.stop()
-            self._ending[held.owner] = held
-            held.owner.add_done_callback(lambda done: self._ending.pop(done, None))
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            if not connection.is_leaving:
+                connection.stop()
+            self._ending[connection.owner] = connection
+            connection.owner.add_done_callback(lambda done: self._ending.pop(done, None))
 
     def give_up(self) -> None:
         """End everything without waiting, and forget what was listed."""
         if self._retry is not None:
             self._retry.cancel()
         self.discard()
-        for held in self._ending.values():
-            held.stop()
+        for connection in self._ending.values():
+            connection.stop()
         self._offered, self.failed = (0, Listing(self.config)), None
         self._change()
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until the processes of ended sessions are gone."""
         if self._ending:
             await asyncio.wait(self._ending)
@@ -334,7 +336,7 @@ class Servers:
         self._configs = {config.name: config for config in configs}
         self._servers: dict[tuple[str, str | None], Server] = {}
 
-    def held(self, user_id: str | None) -> tuple[Listing, ...] | None:
+    def known_listings(self, user_id: str | None) -> tuple[Listing, ...] | None:
         """What `listings` would answer at once, from any thread; None where it has work to do."""
         keys = (self._key(config, user_id) for config in self._configs.values())
         servers = [self._servers.get(key) for key in keys]
@@ -379,7 +381,7 @@ class Servers:
     async def close(self) -> None:
         """End everything and wait for it; the next request opens it again."""
         self.give_up()
-        await asyncio.gather(*(server.gone() for server in self._servers.values()))
+        await asyncio.gather(*(server.wait_closed() for server in self._servers.values()))
 
 
 def _connection_class() -> "type[Connection]":

@@ -10,7 +10,8 @@ import contextvars
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Final
 
@@ -22,12 +23,12 @@ from pydantic import BaseModel, ConfigDict
 from ...stream.meters import ERROR, SERVER, SESSION, WIRE, measure
 from ...text.told import say
 from .active_calls import ActiveCalls, Parked
-from .call import Asked, Loss, Lost, Reply, ServerCall, ServerUnavailable, Why
+from .call import Asked, ConnectionLost, Loss, Reply, ServerCall, ServerUnavailable, Unanswered, Why
 from .config import ServerConfig
 from .http_client import explain, http_session
 from .process_limit import PROCESS_LIMIT
 from .response_limits import MOST_TOOLS
-from .stdio import last_line, not_begun, process
+from .stdio import explain_start, last_line, stdio_session
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +45,6 @@ class _Answer(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class _Unanswered(Exception):
-    """A request got no answer from the server."""
-
-    def __init__(self, loss: Loss) -> None:
-        super().__init__()
-        self.loss = loss
-
-
 class Connection:
     """One live session and the task that owns it.
 
@@ -60,9 +53,10 @@ class Connection:
 
     Attributes:
         owner: The task that opens and closes it.
-        rested: When it was used last, by the monotonic clock.
-        leaving: It takes no new calls.
-        silent: It was given up because it did not answer.
+        last_use: When it was used last, by the monotonic clock.
+        is_leaving: It takes no new calls.
+        is_permanent: It never ends for others' sake.
+        is_silent: It was given up because it did not answer.
     """
 
     def __init__(
@@ -70,28 +64,29 @@ class Connection:
         config: ServerConfig,
         user_id: str | None,
         *,
-        changed: Callable[[], None],
-        ended: Callable[[], None],
+        on_change: Callable[[], None],
+        on_rest: Callable[[], None],
         parked: Parked,
     ) -> None:
-        """Start the owner task; `opened` waits for the handshake.
+        """Start the owner task; `wait_open` waits for the handshake.
 
-        `changed` is called when the server's tools are perhaps no longer those it has listed: it
-        has said so, or it has gone away; `ended` when it has rested for too long. Calls that wait
+        `on_change` is called when the server's tools are perhaps no longer those it has listed: it
+        has said so, or it has gone away; `on_rest` when it has rested for too long. Calls that wait
         for a human are kept in `parked`.
         """
         self._config = config
-        self._changed, self._ended, self._holders = changed, ended, 0
-        self.leaving = self.silent = False
+        self._on_change, self._on_rest, self._holders = on_change, on_rest, 0
+        self.is_leaving = self.is_silent = False
+        self.is_permanent = config.idle == math.inf
         self._stderr = bytearray()
         self._session: ClientSession | None = None
-        self._begun = asyncio.Event()
+        self._is_settled = asyncio.Event()
         self._over: asyncio.Future[None] = asyncio.Future()
         self._doubted = False
         self._losses: dict[str, Loss | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls = ActiveCalls(config, parked)
-        self.rested = time.monotonic()
+        self.last_use = time.monotonic()
         self._why: Why = partial(say, "server_closed")
         # In an empty context: the one of the first run, and what it holds, would live as long.
         self.owner = asyncio.create_task(
@@ -104,24 +99,19 @@ class Connection:
         return self._session is not None
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether somebody holds it, or a question of its server is open."""
-        return bool(self._holders or self._calls.now or self.asks)
+        return bool(self._holders or self._calls.now or self.has_question)
 
     @property
-    def asks(self) -> bool:
+    def has_question(self) -> bool:
         """Whether a call on it waits for a human."""
-        return bool(self._calls.waiting)
+        return bool(self._calls.waiting_keys)
 
     @property
-    def stays(self) -> bool:
-        """Whether it never ends for others' sake."""
-        return self._config.idle == math.inf
-
-    @property
-    def takes(self) -> bool:
+    def takes_calls(self) -> bool:
         """Whether a new call may be made on it."""
-        return not (self.leaving or self._over.done())
+        return not (self.is_leaving or self._over.done())
 
     def hold(self) -> None:
         """Keep it from ending for rest; whoever holds it lets it go."""
@@ -130,87 +120,86 @@ class Connection:
     def let_go(self) -> None:
         """Have no more use for it."""
         self._holders -= 1
-        self.rested = time.monotonic()
-        if self.leaving and self.asks and self._config.transport == "stdio":
-            self.leaving = False  # another process must leave: the human's answer goes to this one
-        elif self.leaving and not self.busy:
+        self.last_use = time.monotonic()
+        if self.is_leaving and self.has_question and self._config.transport == "stdio":
+            self.is_leaving = (
+                False  # another process must leave: the human's answer goes to this one
+            )
+        elif self.is_leaving and not self.is_busy:
             self.stop()
         PROCESS_LIMIT.look_again()
 
     def retire(self) -> None:
         """Take no new calls, and end after those under way."""
-        self.leaving = True
-        if not self.busy:
+        self.is_leaving = True
+        if not self.is_busy:
             self.stop()
 
     def stop(self) -> None:
         """End it, whoever holds it."""
-        self.leaving = True
+        self.is_leaving = True
         self._end()
         if self._session is None:
             self.owner.cancel()
 
     async def _own(self, user_id: str | None) -> None:
-        began, ended = time.monotonic(), ""
+        start, failure = time.monotonic(), ""
         is_process = self._config.transport == "stdio"
         try:
             async with (
                 PROCESS_LIMIT.room_for(self) if is_process else contextlib.nullcontext(),
-                self._connected(user_id) as session,
+                self._connect(user_id) as session,
             ):
                 await session.initialize()
                 self._session = session
-                self._changed()  # another process is perhaps of another version
-                self._begun.set()
+                self._on_change()  # another process is perhaps of another version
+                self._is_settled.set()
                 await self._rest()
         except (Exception, BaseExceptionGroup) as error:
-            ended = type(error).__name__
+            failure = type(error).__name__
             self._why = _explain(error, self._config)
             log.debug("MCP server %s: %s", self._config.name, self._why(), exc_info=error)
         finally:
-            about = {SERVER: self._config.name, ERROR: ended, WIRE: "pipe" if is_process else "tcp"}
-            measure(SESSION, time.monotonic() - began, about)
+            about = {
+                SERVER: self._config.name,
+                ERROR: failure,
+                WIRE: "pipe" if is_process else "tcp",
+            }
+            measure(SESSION, time.monotonic() - start, about)
             self.cut_off()
             self._calls.close()
             for task in self._tasks:
                 task.cancel()
-            self._begun.set()
+            self._is_settled.set()
 
     async def _rest(self) -> None:
         """Stay until the end, or until nobody has used it for as long as it may rest."""
         while not self._over.done():
             left = self._config.idle
-            if not self.busy:
-                left += self.rested - time.monotonic()
+            if not self.is_busy:
+                left += self.last_use - time.monotonic()
             if left <= 0:
-                if not self.leaving:
-                    self._ended()
+                if not self.is_leaving:
+                    self._on_rest()
                 self.stop()
                 return
             await asyncio.wait({self._over}, timeout=None if left == math.inf else left)
 
-    @contextlib.asynccontextmanager
-    async def _connected(self, user_id: str | None) -> AsyncIterator[ClientSession]:
+    def _connect(self, user_id: str | None) -> AbstractAsyncContextManager[ClientSession]:
         """Open a session that has not been initialised yet."""
         callbacks: dict[str, Any] = {
             "elicitation_callback": _decline,
             "logging_callback": self._calls.log,
             "message_handler": self._hear,
         }
-        if self._config.transport != "stdio":
-            async with http_session(self._config, user_id, self, callbacks) as session:
-                yield session
-            return
-        async with (
-            process(self._config, self._stderr, self) as (read, write),
-            ClientSession(read, write, **callbacks) as session,
-        ):
-            yield session
+        if self._config.transport == "stdio":
+            return stdio_session(self._config, self._stderr, self, callbacks)
+        return http_session(self._config, user_id, self, callbacks)
 
     async def _hear(self, message: object) -> None:
         root = message.root if isinstance(message, types.ServerNotification) else None
         if isinstance(root, types.ToolListChangedNotification):
-            self._changed()
+            self._on_change()
 
     def lose(self, number: object, loss: Loss) -> None:
         """See `Listener.lose`; some servers answer 7 with "7"."""
@@ -230,13 +219,13 @@ class Connection:
     def doubt(self) -> None:
         """See `Listener.doubt`: its tools may have changed, and it may have gone."""
         self._doubted = True
-        self._changed()
+        self._on_change()
 
     def cut_off(self, why: Why | None = None) -> None:
         """See `Listener.cut_off`."""
         self._why = why or self._why
         if self.is_open and not self._over.done():
-            self._changed()
+            self._on_change()
         self._end()
 
     def _end(self) -> None:
@@ -249,20 +238,20 @@ class Connection:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def opened(self) -> None:
+    async def wait_open(self) -> None:
         """Wait for the handshake.
 
         Raises:
             ServerUnavailable: there was none.
         """
-        await self._begun.wait()
+        await self._is_settled.wait()
         if self._session is None:
             raise ServerUnavailable(self._reason())
 
     def _reason(self) -> str:
         words = last_line(self._stderr)
         why = self._why()
-        return self._config.masked(say("server_said", why=why, said=words) if words else why)
+        return self._config.mask(say("server_said", why=why, said=words) if words else why)
 
     async def tools(self) -> tuple[dict[str, Any], ...]:
         """Ask for all tools, unvalidated: one odd tool must not cost all.
@@ -277,7 +266,7 @@ class Connection:
             try:
                 page = await self._request(self._send(types.ListToolsRequest(params=params)))
             except McpError as error:
-                raise ServerUnavailable(self._config.masked(error.error.message)) from error
+                raise ServerUnavailable(self._config.mask(error.error.message)) from error
             offered = [tool for tool in page.get("tools") or () if isinstance(tool, dict)]
             masked = self._config.secrets.in_json(offered)
             tools += [m | {"name": t.get("name")} for t, m in zip(offered, masked, strict=True)]
@@ -289,26 +278,23 @@ class Connection:
             pages.append(cursor)
 
     async def call(self, call: ServerCall) -> Any:
-        """Call a tool.
-
-        Returns:
-            The answer as a `ToolMessage`.
+        """Call a tool; the answer is a `ToolMessage`.
 
         Raises:
             Asked: The server asks a human first.
-            Lost: The connection ended before the answer.
+            ConnectionLost: The connection ended before the answer.
         """
         return await self._calls.make(call, self._session, self._send, self._request)
 
-    async def usable(self) -> bool:
+    async def is_usable(self) -> bool:
         """Whether the next call has a chance. After an unanswered one the server is asked first."""
-        others = len(self._losses) > len(self._calls.waiting)  # a server may do one at a time
-        if not self.takes or not self._doubted or others:
-            return self.takes
+        others = len(self._losses) > len(self._calls.waiting_keys)  # a server may do one at a time
+        if self._over.done() or not self._doubted or others:
+            return not self._over.done()
         try:
             async with asyncio.timeout(_PING_DEADLINE):
                 await self._request(self._send(types.PingRequest()))
-        except (TimeoutError, Lost):
+        except (TimeoutError, ConnectionLost):
             return False
         except McpError:
             pass  # a server that does not know the question is alive
@@ -318,7 +304,7 @@ class Connection:
     async def _send(self, request: Any, progress: Any = None) -> dict[str, Any]:
         """Send a request and wait for its answer; if cancelled, the server is told so."""
         if (session := self._session) is None:
-            raise Lost(self._reason(), sent=False)
+            raise ConnectionLost(self._reason(), sent=False)
         number = session._request_id  # nothing else tells which id the next one has
         self._losses[str(number)] = None
         try:
@@ -330,7 +316,7 @@ class Connection:
             raise
         except McpError as error:
             if loss := self._losses[str(number)]:
-                raise _Unanswered(loss) from error
+                raise Unanswered(loss) from error
             raise
         finally:
             del self._losses[str(number)]
@@ -342,7 +328,7 @@ class Connection:
         Raises:
             Asked: It asks a human first, by `form`; the request goes on.
             McpError: The server has answered with an error.
-            Lost: The connection ended before the answer.
+            ConnectionLost: The connection ended before the answer.
         """
         request = asyncio.ensure_future(asked)
         try:
@@ -359,23 +345,23 @@ class Connection:
             if form is None or not form.done():
                 request.cancel()
         if not request.done() or request.cancelled():
-            raise Lost(self._reason(), sent=True)
+            raise ConnectionLost(self._reason(), sent=True)
         error = request.exception()
         if error is not None:
             raise self._loss(error) or error
         return request.result()
 
-    def _loss(self, error: BaseException) -> Lost | None:
+    def _loss(self, error: BaseException) -> ConnectionLost | None:
         """What an error says of the connection; None where the server has answered."""
-        if isinstance(error, _Unanswered):
+        if isinstance(error, Unanswered):
             self._doubted = True
             if error.loss.forgotten:  # each call under way is about to hear so for itself
-                self.leaving = True
-                self._changed()
-            return Lost(self._config.masked(error.loss.why()), sent=error.loss.sent)
+                self.is_leaving = True
+                self._on_change()
+            return ConnectionLost(self._config.mask(error.loss.why()), sent=error.loss.sent)
         if _is_closed(error) or isinstance(error, _GONE):
             self.cut_off()
-            return Lost(self._reason(), sent=_is_closed(error))
+            return ConnectionLost(self._reason(), sent=_is_closed(error))
         return None
 
 
@@ -404,7 +390,7 @@ def _explain(error: BaseException, config: ServerConfig) -> Why:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError | PermissionError):
-        return not_begun(error, config)
+        return explain_start(error, config)
     if _is_closed(error):
         return partial(say, "server_closed")
     if isinstance(error, McpError):

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 
 import anyio
 from anyio.abc import ObjectSendStream
-from mcp import types
+from mcp import ClientSession, types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
@@ -50,7 +50,7 @@ _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _GARBLED: Final = partial(say, "answer_garbled")
 
 
-def not_begun(error: FileNotFoundError | PermissionError, config: ServerConfig) -> Why:
+def explain_start(error: FileNotFoundError | PermissionError, config: ServerConfig) -> Why:
     """Why a process cannot be started."""
     if isinstance(error, PermissionError):
         return partial(say, "command_not_executable", command=repr(config.command))
@@ -137,7 +137,7 @@ class _Process(asyncio.SubprocessProtocol):
             message = types.JSONRPCMessage.model_validate_json(line)
         except ValidationError:
             log.debug("not a message of an MCP server: %.200r", line)
-            if (number := _answered(line)) is not None:
+            if (number := _find_id(line)) is not None:
                 self._fail(number, _GARBLED)
             return
         root = message.root
@@ -161,7 +161,7 @@ class _Process(asyncio.SubprocessProtocol):
         await self.stdin.send(SessionMessage(types.JSONRPCMessage(answer)))
 
 
-def _answered(line: bytes) -> int | str | None:
+def _find_id(line: bytes) -> int | str | None:
     """The id of the request to which an unreadable line is the answer."""
     try:
         message = json.loads(line)
@@ -195,21 +195,21 @@ class _Stdin(ObjectSendStream[SessionMessage]):
 
 
 @contextlib.asynccontextmanager
-async def process(
-    config: ServerConfig, stderr: bytearray, listener: Listener
-) -> AsyncIterator[tuple[Any, Any]]:
+async def stdio_session(
+    config: ServerConfig, stderr: bytearray, listener: Listener, callbacks: dict[str, Any]
+) -> AsyncIterator[ClientSession]:
     """Run the server's process; nothing it has started is left when the context ends.
 
     `stderr` takes the last words of the process, kept for messages and never on the terminal;
     `listener` hears when it is gone or has closed its output.
 
     Yields:
-        The streams of a session: one to read from, one to write to.
+        A session that has not been initialised yet.
     """
     command = config.command
     if os.name == "nt":  # only a shell finds npx.cmd under the name npx
-        found: str | None = await asyncio.to_thread(lambda: shutil.which(config.command))
-        command = found or command
+        path: str | None = await asyncio.to_thread(lambda: shutil.which(config.command))
+        command = path or command
     # Unbounded: a server that asks more than it reads must not block our reading.
     into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     with into, messages:
@@ -217,7 +217,7 @@ async def process(
             lambda: _Process(into, stderr, listener),
             command,
             *config.args,
-            env={**get_default_environment(), **_nothing_from_here(config), **config.env},
+            env={**get_default_environment(), **_safe_path(config), **config.env},
             cwd=config.cwd,
             start_new_session=True,
         )
@@ -225,15 +225,19 @@ async def process(
         is_measured = measure(PROCESSES, 1, {SERVER: config.name})
         try:
             await asyncio.to_thread(adopt, group)
-            yield messages, protocol.stdin
+            async with ClientSession(messages, cast("Any", protocol.stdin), **callbacks) as session:
+                yield session
         finally:
             await _stop(transport, protocol)
-            release(group)
+            try:
+                await asyncio.to_thread(release, group)
+            except RuntimeError:  # the interpreter ends, and its threads take no more work
+                release(group)
             if is_measured:
                 measure(PROCESSES, -1, {SERVER: config.name})
 
 
-def _nothing_from_here(config: ServerConfig) -> dict[str, str]:
+def _safe_path(config: ServerConfig) -> dict[str, str]:
     """Keeps `python -m` and `python -c` from importing what lies in the folder we were started in.
 
     That folder may be anybody's. Where the entry names a `cwd`, or a script (which would then miss

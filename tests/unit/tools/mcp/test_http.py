@@ -178,6 +178,15 @@ async def test_a_server_that_refuses_the_token_says_so():
         await box.aclose()
 
 
+async def test_a_proxy_of_the_environment_is_used(monkeypatch):
+    with refusing() as url:
+        monkeypatch.setenv("http_proxy", url.removesuffix("/mcp"))
+        box = Toolbox(mcp={"mcpServers": {"far": {"url": "http://far.invalid/mcp"}}})
+        (warning,) = (await box.catalog()).warnings
+        assert "http://far.invalid/mcp answered 401" in warning
+        await box.aclose()
+
+
 async def test_a_refused_token_is_asked_for_once_more():
     asked = []
 
