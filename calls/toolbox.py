@@ -31,9 +31,8 @@ from ..tools.catalog import (
 )
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
-from ..tools.mcp.place import Listing
-from ..tools.mcp.seats import SEATS
-from ..tools.mcp.servers import Servers
+from ..tools.mcp.process_limit import PROCESS_LIMIT
+from ..tools.mcp.server import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import Missing
 from ..turn.scope import RunScope
@@ -92,7 +91,7 @@ class Toolbox:
         self.secrets = Secrets()
         self._configs = read_servers(mcp, secrets=self.secrets)
         if self._configs:
-            SEATS.read(os.environ)
+            PROCESS_LIMIT.read(os.environ)
         self._home = _Home(self._configs)
         self._named: dict[tuple[object, ...], tuple[Sequence[Listing], Catalog]] = {}
         self._own: OwnTools = lambda: [reader()]
@@ -112,7 +111,7 @@ class Toolbox:
         if not self._configs:
             return self._name(())
         here = self._home.here
-        listings = here.held(user_id) if here else None
+        listings = here.known_listings(user_id) if here else None
         if listings is None:
             listings = await self._home.visit(lambda servers: servers.listings(user_id))
         return self._name(listings)

@@ -20,7 +20,7 @@ from ..text.patterns import why_wrong
 from ..text.told import say
 from .arguments import allowed, fit
 from .mcp.config import ServerConfig
-from .mcp.place import Listing
+from .mcp.server import Listing
 from .schemas import Schema, json_of, names_types, one_line, sanitise
 from .shelf import Shelf
 

@@ -14,7 +14,7 @@ from loopwright import (
 )
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import STARTUP
-from loopwright.tools.mcp import servers as servers_module
+from loopwright.tools.mcp import server as server_module
 from support.flows import flow, step
 from support.mcp_servers import process
 from support.patience import PATIENCE
@@ -109,7 +109,7 @@ async def test_the_run_says_how_long_a_server_may_take_and_its_entry_says_it_bet
 
 @pytest.mark.req("W-26")
 async def test_a_later_turn_finds_the_server_without_waiting_for_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(servers_module.Servers.__init__, "__kwdefaults__", {"retry_after": 0.0})
+    monkeypatch.setattr(server_module.Servers.__init__, "__kwdefaults__", {"retry_after": 0.0})
     ready = tmp_path / "ready"
     box = Toolbox(
         mcp={"mcpServers": {"slow": process("slow", str(ready)), "here": process("faulty")}}

@@ -11,7 +11,7 @@ from loopwright.flow.order import steps_of
 from loopwright.state.flow import FlowStep
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
-from loopwright.tools.mcp.place import Listing
+from loopwright.tools.mcp.server import Listing
 from support.flows import step
 
 EVERY_FIELD: dict[str, Any] = {

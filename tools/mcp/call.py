@@ -1,9 +1,9 @@
-"""One call of a server's tool, and what may come of it besides an answer. Imports no MCP client."""
+"""One call of a server's tool, and what may come of it. Imports no MCP client."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from langgraph.errors import GraphBubbleUp
 
@@ -16,6 +16,59 @@ CALL: Final = "loopwright/call"
 Why = Callable[[], str]
 """Says why a server gives no answer, in the language of the run that asks: it is often found out
 by a task of the connection, which belongs to no run."""
+
+
+Reply = Callable[[dict[str, Any]], Awaitable[None]]
+"""Sends the answer to a question of the server: the `result` of its request."""
+
+ELICIT: Final = "elicitation/create"
+"""The method by which a server asks a human."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Why a request gets no answer.
+
+    Attributes:
+        why: The reason.
+        sent: Whether the server may have carried the request out.
+        forgotten: Whether the server seems to have forgotten the session.
+    """
+
+    why: Why
+    sent: bool
+    forgotten: bool = False
+
+
+class Unanswered(Exception):
+    """A request gets no answer; in place of words, which depend on the language of the run."""
+
+    def __init__(self, loss: Loss) -> None:
+        """Take the reason."""
+        super().__init__()
+        self.loss = loss
+
+
+class Listener(Protocol):
+    """The session, as its transport reports to it what is no message of the protocol."""
+
+    def lose(self, number: object, loss: Loss) -> None:
+        """Take note why the next answer to the request of this id is an error of our own."""
+
+    def ask(self, params: Any, request: Mapping[str, Any], reply: Reply) -> None:
+        """Take a question of the server to a human; `request`, if known, is what it belongs to."""
+
+    def doubt(self) -> None:
+        """Take note that the server's own messages may have been missed."""
+
+    def cut_off(self, why: Why | None = None) -> None:
+        """Take note that nothing comes any more, and why, if the transport knows."""
+
+
+def error_for(number: object, why: Why) -> dict[str, Any]:
+    """The answer of our own to a request, as a message of the protocol."""
+    error = {"code": -32_000, "message": why()}
+    return {"jsonrpc": "2.0", "id": number, "error": error}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +133,7 @@ class ServerUnavailable(Exception):
         self.sent = sent
 
 
-class Lost(ServerUnavailable):
+class ConnectionLost(ServerUnavailable):
     """The connection ended under a request; a call may open it again and be sent once more."""
 
 

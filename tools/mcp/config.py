@@ -31,9 +31,10 @@ IDLE: Final = 300.0
 """Seconds: longer than the pauses within a turn, shorter than those between users."""
 
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
+_HTTP_NAMES: Final = ("streamable_http", "streamable-http", "streamablehttp")
 _NO_VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
 
-_WANTED: Final = {
+_KINDS: Final = {
     "args": "a list of strings",
     "env": "an object of strings",
     "headers": "an object of strings, or a callable",
@@ -47,41 +48,39 @@ _WANTED: Final = {
 """What an entry may hold where a plain text will not do."""
 
 
-def _filled(value: object, info: ValidationInfo) -> object:
+def _fill_in(value: object, info: ValidationInfo) -> object:
     """Fill in `${NAME}`; a missing variable is said, never sent as it stands."""
     environ: Mapping[str, str] = info.context or {}
 
     def variable(match: re.Match[str]) -> str:
-        found = environ.get(match[1]) or match[2]
-        if found is None:
+        text = environ.get(match[1]) or match[2]
+        if text is None:
             msg = f"uses ${{{match[1]}}}, but the environment variable {match[1]} is not set"
             raise ValueError(msg)
-        return found
+        return text
 
     if not isinstance(value, str):
         return value
-    if wrong := _NO_VARIABLE.search(_VARIABLE.sub("", value)):
-        msg = f"holds {wrong[0]}; variables are written ${{NAME}} or ${{NAME:-default}}"
+    if unknown := _NO_VARIABLE.search(_VARIABLE.sub("", value)):
+        msg = f"holds {unknown[0]}; variables are written ${{NAME}} or ${{NAME:-default}}"
         raise ValueError(msg)
     return _VARIABLE.sub(variable, value)
 
 
-def _transport(value: object) -> object:
-    spelled = value.lower() if isinstance(value, str) else value
-    return (
-        "http" if spelled in ("streamable_http", "streamable-http", "streamablehttp") else spelled
-    )
+def _read_transport(value: object) -> object:
+    name = value.lower() if isinstance(value, str) else value
+    return "http" if name in _HTTP_NAMES else name
 
 
-def _rest(value: object) -> object:
+def _read_idle(value: object) -> object:
     return math.inf if value == "never" else value
 
 
-def _approved(value: object) -> object:
+def _read_approved(value: object) -> object:
     return ({"*"} if value else ()) if isinstance(value, bool) else value
 
 
-_Text = Annotated[str, BeforeValidator(_filled)]
+_Text = Annotated[str, BeforeValidator(_fill_in)]
 _Seconds = Annotated[float, Field(gt=0, le=3_600, strict=True)]
 
 
@@ -98,7 +97,7 @@ class ServerConfig(BaseModel):
     env: dict[str, _Text] = Field(default={}, repr=False)
     cwd: Annotated[_Text, AfterValidator(os.path.expanduser)] | None = None
     url: _Text = Field(default="", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
-    transport: Annotated[Literal["stdio", "http", "sse"], BeforeValidator(_transport)] = Field(
+    transport: Annotated[Literal["stdio", "http", "sse"], BeforeValidator(_read_transport)] = Field(
         default_factory=lambda known: "http" if known.get("url") else "stdio",
         validation_alias=AliasChoices("type", "transport"),
     )
@@ -109,18 +108,18 @@ class ServerConfig(BaseModel):
     # None: what the run's settings say.
     startup_timeout: _Seconds | None = Field(default=None, validation_alias="startupTimeout")
     # How long nobody may use a session before it ends; the next call begins another one.
-    idle: Annotated[float, Field(gt=0, strict=True), BeforeValidator(_rest)] = IDLE
-    auto_approve: Annotated[frozenset[str], BeforeValidator(_approved)] = Field(
+    idle: Annotated[float, Field(gt=0, strict=True), BeforeValidator(_read_idle)] = IDLE
+    auto_approve: Annotated[frozenset[str], BeforeValidator(_read_approved)] = Field(
         default=frozenset(), validation_alias=AliasChoices("autoApprove", "alwaysAllow")
     )
     problem: str = ""
     secrets: Secrets = Field(default_factory=Secrets, repr=False)
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """Words of the server without secrets: they may go into the state."""
         return self.secrets.in_words(text)
 
-    def given(self) -> Iterator[str]:
+    def list_secrets(self) -> Iterator[str]:
         """The secrets that the server is given."""
         yield from values_of([*self.env.items(), ("", self.url)])
         yield from values_of_headers(self.headers)
@@ -160,9 +159,9 @@ def read_servers(
         msg = 'The MCP configuration needs {"mcpServers": {"name": {"command": …} or {"url": …}}}.'
         raise ToolServerError(msg)
     values = os.environ if environ is None else environ
-    known = Secrets() if secrets is None else secrets
-    read = (_read_one(str(name), entry, values, known) for name, entry in servers.items())
-    return [config for config in read if config is not None]
+    shared = Secrets() if secrets is None else secrets
+    configs = (_read_one(str(name), entry, values, shared) for name, entry in servers.items())
+    return [config for config in configs if config is not None]
 
 
 def _load(path: Path) -> Mapping[str, Any]:
@@ -188,43 +187,45 @@ def _read_one(
         return ServerConfig(name=name, problem='it must be an object with "command" or "url"')
     if entry.get("enabled") is False or entry.get("disabled") is True:
         return None
-    given = {key: value for key, value in entry.items() if value is not None}
-    given |= {"name": name, "problem": "", "secrets": secrets}
-    if callable(given.get("headers")):
-        given["user_headers"] = given.pop("headers")
+    fields = {key: value for key, value in entry.items() if value is not None}
+    fields |= {"name": name, "problem": "", "secrets": secrets}
+    if callable(fields.get("headers")):
+        fields["user_headers"] = fields.pop("headers")
     try:
-        config = ServerConfig.model_validate(given, context=environ)
+        config = ServerConfig.model_validate(fields, context=environ)
     except ValidationError as error:
-        return ServerConfig(name=name, problem=_wrong(error))
-    secrets.learn([*config.given(), *values_of(_used(entry, environ))])
-    return config.model_copy(update={"problem": _missing(config), "command": _command(config)})
+        return ServerConfig(name=name, problem=_describe(error))
+    secrets.learn([*config.list_secrets(), *values_of(_variables_of(entry, environ))])
+    return config.model_copy(
+        update={"problem": _find_problem(config), "command": _resolve_command(config)}
+    )
 
 
-def _command(config: ServerConfig) -> str:
+def _resolve_command(config: ServerConfig) -> str:
     """The command; `python` of a server of ours is this interpreter, which has the package."""
     module = next((after for flag, after in pairwise(config.args) if flag == "-m"), "")
     ours = module.startswith("loopwright.servers.")
     return sys.executable if ours and config.command in ("python", "python3") else config.command
 
 
-def _wrong(error: ValidationError) -> str:
+def _describe(error: ValidationError) -> str:
     """The first thing that is wrong with an entry; never its value, which may be secret."""
     first = error.errors(include_url=False, include_input=False)[0]
     key, *inner = first["loc"]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
-    wanted = "a text" if inner else _WANTED.get(str(key), "a text")
-    said = first.get("ctx", {}).get("error") or f"must be {wanted}"
-    return f'"{key}{place}" {said}'
+    kind = "a text" if inner else _KINDS.get(str(key), "a text")
+    problem = first.get("ctx", {}).get("error") or f"must be {kind}"
+    return f'"{key}{place}" {problem}'
 
 
-def _missing(config: ServerConfig) -> str:
+def _find_problem(config: ServerConfig) -> str:
     if config.transport == "stdio":
         return "" if config.command.strip() else 'it has neither "command" nor "url"'
     good = config.url.startswith(("http://", "https://"))
     return "" if good else '"url" must be an http:// or https:// address'
 
 
-def _used(entry: object, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def _variables_of(entry: object, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """The variables that an entry uses anywhere, by name."""
     names = {match[1] for match in _VARIABLE.finditer(json.dumps(entry, default=str))}
     return [(name, environ[name]) for name in names if environ.get(name)]

@@ -45,7 +45,7 @@ class _Watch:
             for _ in range(2):
                 try:
                     if self._pipe is None:
-                        self._pipe = _started()
+                        self._pipe = _start_shell()
                     os.write(self._pipe, line.encode())
                 except OSError:
                     self.forget()
@@ -59,13 +59,13 @@ class _Watch:
                 os.close(self._pipe)
         self._pipe = None
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """In a forked child: the lock may be held by nobody."""
         self._lock = threading.Lock()
         self.forget()
 
 
-def _started() -> int:
+def _start_shell() -> int:
     """Start the shell, which is nobody's child from then on; gives the end to write to."""
     ours, theirs = (os.pipe())[::-1]
     try:
@@ -85,7 +85,7 @@ def _started() -> int:
 _watch: Final = _Watch()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_watch.forked)
+    os.register_at_fork(after_in_child=_watch.after_fork)
 
 
 def adopt(group: int) -> None:
@@ -95,6 +95,6 @@ def adopt(group: int) -> None:
 
 
 def release(group: int) -> None:
-    """Its processes are gone: the number may become another's."""
+    """Its processes are gone: the number may become another's. May block for a moment."""
     if os.name == "posix":
         _watch.tell(f"- {group}\n")

@@ -10,52 +10,53 @@ import contextvars
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Final
 
-import httpx
-from langchain_core.messages import ToolMessage
-from langchain_mcp_adapters.interceptors import MCPToolCallRequest
-from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
-from mcp import types
-from mcp.client.sse import sse_client
-from mcp.shared._httpx_utils import create_mcp_http_client
+import anyio
+from mcp import ClientSession, types
 from mcp.shared.exceptions import McpError
+from pydantic import BaseModel, ConfigDict
 
 from ...stream.meters import ERROR, SERVER, SESSION, WIRE, measure
 from ...text.told import say
-from .bodies import MOST_TOOLS, bounded
-from .call import Asked, Lost, ServerCall, ServerUnavailable, Why
+from .active_calls import ActiveCalls, Parked
+from .call import Asked, ConnectionLost, Loss, Reply, ServerCall, ServerUnavailable, Unanswered, Why
 from .config import ServerConfig
-from .seats import SEATS
-from .stdio import last_line, not_begun, process
-from .streamable_http import authentication, connected, explain
-from .talk import LOST, Failure, Parked, Session, Talks, as_message, is_closed, text_block
+from .http_client import explain, http_session
+from .process_limit import PROCESS_LIMIT
+from .response_limits import MOST_TOOLS
+from .stdio import explain_start, last_line, stdio_session
 
 log = logging.getLogger(__name__)
 
 _PING_DEADLINE: Final = 5.0
 _LAST_WORDS: Final = 0.5
-_LAST_REFUSALS: Final = 10.0
-"""Seconds for the calls under way when a server has forgotten the session: each is about to hear
-so for itself, which tells that it has not run."""
 
-_RESERVED: Final = frozenset({"callbacks", "config", "run_manager", "runtime"})
-"""Arguments that LangChain would take for its own; they reach the server all the same."""
+_GONE: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+"""Raised when a request cannot be handed to a connection that has ended."""
+
+
+class _Answer(BaseModel):
+    """Whatever a server answered. One odd field must not cost the whole answer."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 class Connection:
     """One live session and the task that owns it.
 
     Whoever uses it holds it meanwhile: one that nobody holds ends when it has rested for as long
-    as its entry allows, or when another server needs its seat.
+    as its entry allows, or when another server needs its place among the processes.
 
     Attributes:
-        rested: When it was used last, by the monotonic clock.
-        leaving: It takes no new calls.
-        silent: It was given up because it did not answer.
-        greeted: Somebody has heard that it is open.
+        owner: The task that opens and closes it.
+        last_use: When it was used last, by the monotonic clock.
+        is_leaving: It takes no new calls.
+        is_permanent: It never ends for others' sake.
+        is_silent: It was given up because it did not answer.
     """
 
     def __init__(
@@ -63,58 +64,54 @@ class Connection:
         config: ServerConfig,
         user_id: str | None,
         *,
-        changed: Callable[[], None],
-        ended: Callable[[], None],
+        on_change: Callable[[], None],
+        on_rest: Callable[[], None],
         parked: Parked,
     ) -> None:
-        """Start the owner task; `opened` waits for the handshake.
+        """Start the owner task; `wait_open` waits for the handshake.
 
-        `changed` is called when the server's tools are perhaps no longer those it has listed: it
-        has said so, or it has gone away; `ended` when it has rested for too long. Calls that wait
+        `on_change` is called when the server's tools are perhaps no longer those it has listed: it
+        has said so, or it has gone away; `on_rest` when it has rested for too long. Calls that wait
         for a human are kept in `parked`.
         """
         self._config = config
-        self._changed, self._ended, self._holders = changed, ended, 0
-        self.leaving = self.silent = self.greeted = False
+        self._on_change, self._on_rest, self._holders = on_change, on_rest, 0
+        self.is_leaving = self.is_silent = False
+        self.is_permanent = config.idle == math.inf
         self._stderr = bytearray()
-        self._session: Session | None = None
-        self._begun = asyncio.Event()
-        self._over = asyncio.Event()
-        self._forgotten = False
+        self._session: ClientSession | None = None
+        self._is_settled = asyncio.Event()
+        self._over: asyncio.Future[None] = asyncio.Future()
         self._doubted = False
-        self._under_way: set[asyncio.Future[Any]] = set()
-        self._talks = Talks(config, parked)
-        self.rested = time.monotonic()
+        self._losses: dict[str, Loss | None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls = ActiveCalls(config, parked)
+        self.last_use = time.monotonic()
         self._why: Why = partial(say, "server_closed")
         # In an empty context: the one of the first run, and what it holds, would live as long.
-        self._owner = asyncio.create_task(
+        self.owner = asyncio.create_task(
             self._own(user_id), name=f"mcp {config.name}", context=contextvars.Context()
         )
 
     @property
-    def busy(self) -> bool:
+    def is_open(self) -> bool:
+        """Whether the handshake was made."""
+        return self._session is not None
+
+    @property
+    def is_busy(self) -> bool:
         """Whether somebody holds it, or a question of its server is open."""
-        return bool(self._holders or self._talks.now or self.asks)
+        return bool(self._holders or self._calls.now or self.has_question)
 
     @property
-    def asks(self) -> bool:
+    def has_question(self) -> bool:
         """Whether a call on it waits for a human."""
-        return bool(self._talks.waiting)
+        return bool(self._calls.waiting_keys)
 
     @property
-    def stays(self) -> bool:
-        """Whether it never ends for others' sake."""
-        return self._config.idle == math.inf
-
-    @property
-    def takes(self) -> bool:
+    def takes_calls(self) -> bool:
         """Whether a new call may be made on it."""
-        return not (self.leaving or self._forgotten or self._over.is_set())
-
-    @property
-    def lined_up(self) -> bool:
-        """Whether its server has no seat yet, because those of others have calls under way."""
-        return SEATS.waits(self)
+        return not (self.is_leaving or self._over.done())
 
     def hold(self) -> None:
         """Keep it from ending for rest; whoever holds it lets it go."""
@@ -123,138 +120,138 @@ class Connection:
     def let_go(self) -> None:
         """Have no more use for it."""
         self._holders -= 1
-        self.rested = time.monotonic()
-        if self.leaving and self.asks:  # another one must leave: its answer goes to this one
-            self.leaving = False
-        elif self.leaving and not self.busy:
+        self.last_use = time.monotonic()
+        if self.is_leaving and self.has_question and self._config.transport == "stdio":
+            self.is_leaving = (
+                False  # another process must leave: the human's answer goes to this one
+            )
+        elif self.is_leaving and not self.is_busy:
             self.stop()
-        SEATS.moved()
+        PROCESS_LIMIT.look_again()
 
     def retire(self) -> None:
         """Take no new calls, and end after those under way."""
-        self.leaving = True
-        if not self.busy:
+        self.is_leaving = True
+        if not self.is_busy:
             self.stop()
 
     def stop(self) -> None:
         """End it, whoever holds it."""
-        self.leaving = True
-        self._over.set()
+        self.is_leaving = True
+        self._end()
         if self._session is None:
-            self._owner.cancel()
+            self.owner.cancel()
 
     async def _own(self, user_id: str | None) -> None:
-        began, ended = time.monotonic(), ""
+        start, failure = time.monotonic(), ""
         is_process = self._config.transport == "stdio"
         try:
             async with (
-                SEATS.seat(self) if is_process else contextlib.nullcontext(),
-                self._connected(user_id) as session,
+                PROCESS_LIMIT.room_for(self) if is_process else contextlib.nullcontext(),
+                self._connect(user_id) as session,
             ):
                 await session.initialize()
                 self._session = session
-                self._begun.set()
+                self._on_change()  # another process is perhaps of another version
+                self._is_settled.set()
                 await self._rest()
         except (Exception, BaseExceptionGroup) as error:
-            ended = type(error).__name__
+            failure = type(error).__name__
             self._why = _explain(error, self._config)
             log.debug("MCP server %s: %s", self._config.name, self._why(), exc_info=error)
         finally:
-            about = {SERVER: self._config.name, ERROR: ended, WIRE: "pipe" if is_process else "tcp"}
-            measure(SESSION, time.monotonic() - began, about)
-            self._gone()
-            self._talks.close()
-            self._begun.set()
-
-    def _gone(self) -> None:
-        """Note at once that its server has ended; to end what that has started takes longer."""
-        if self._session is not None and not self._over.is_set():
-            self._changed()
-        self._over.set()
+            about = {
+                SERVER: self._config.name,
+                ERROR: failure,
+                WIRE: "pipe" if is_process else "tcp",
+            }
+            measure(SESSION, time.monotonic() - start, about)
+            self.cut_off()
+            self._calls.close()
+            for task in self._tasks:
+                task.cancel()
+            self._is_settled.set()
 
     async def _rest(self) -> None:
         """Stay until the end, or until nobody has used it for as long as it may rest."""
-        while not self._over.is_set():
+        while not self._over.done():
             left = self._config.idle
-            if not self.busy:
-                left += self.rested - time.monotonic()
+            if not self.is_busy:
+                left += self.last_use - time.monotonic()
             if left <= 0:
+                if not self.is_leaving:
+                    self._on_rest()
                 self.stop()
-                self._ended()
                 return
-            over = self._over.wait()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(over, None if left == math.inf else left)
+            await asyncio.wait({self._over}, timeout=None if left == math.inf else left)
 
-    @contextlib.asynccontextmanager
-    async def _connected(self, user_id: str | None) -> AsyncIterator[Session]:
+    def _connect(self, user_id: str | None) -> AbstractAsyncContextManager[ClientSession]:
         """Open a session that has not been initialised yet."""
-        config = self._config
-        async with contextlib.AsyncExitStack() as stack:
-            streams: Any
-            if config.transport == "stdio":
-                streams = process(config, self._stderr, self._gone)
-            elif config.transport == "sse":
-                about = authentication(config, user_id)
-                streams = sse_client(config.url, httpx_client_factory=self._client, **about)
-            else:
-                streams = connected(config, user_id, self._doubt)
-            read, write = await stack.enter_async_context(streams)
-            session = Session(
-                read, write, elicitation_callback=self._talks.elicited,
-                logging_callback=self._talks.logged, message_handler=self._hear,
-            )  # fmt: skip
-            yield await stack.enter_async_context(session)
-
-    def _client(
-        self,
-        headers: dict[str, str] | None = None,
-        timeout: httpx.Timeout | None = None,
-        auth: httpx.Auth | None = None,
-    ) -> httpx.AsyncClient:
-        """The client of an SSE session, whose answers all come on one stream."""
-
-        async def note(response: httpx.Response) -> None:
-            bounded(response, self._cut_off)
-
-        client = create_mcp_http_client(headers, timeout, auth)
-        client.event_hooks = {"response": [note]}
-        return client
-
-    def _cut_off(self, why: Why) -> None:
-        self._why = why
+        callbacks: dict[str, Any] = {
+            "elicitation_callback": _decline,
+            "logging_callback": self._calls.log,
+            "message_handler": self._hear,
+        }
+        if self._config.transport == "stdio":
+            return stdio_session(self._config, self._stderr, self, callbacks)
+        return http_session(self._config, user_id, self, callbacks)
 
     async def _hear(self, message: object) -> None:
         root = message.root if isinstance(message, types.ServerNotification) else None
         if isinstance(root, types.ToolListChangedNotification):
-            self._changed()
+            self._on_change()
 
-    def _doubt(self) -> None:
+    def lose(self, number: object, loss: Loss) -> None:
+        """See `Listener.lose`; some servers answer 7 with "7"."""
+        if str(number) in self._losses:
+            self._losses[str(number)] = loss
+
+    def ask(self, params: Any, request: Mapping[str, Any], reply: Reply) -> None:
+        """See `Listener.ask`."""
+
+        async def answer() -> None:
+            result = await self._calls.elicit(params, request)
+            with contextlib.suppress(Exception):  # a server that has ended hears no answer
+                await reply(result)
+
+        self._start(answer())
+
+    def doubt(self) -> None:
+        """See `Listener.doubt`: its tools may have changed, and it may have gone."""
         self._doubted = True
-        self._changed()
+        self._on_change()
 
-    async def opened(self) -> None:
+    def cut_off(self, why: Why | None = None) -> None:
+        """See `Listener.cut_off`."""
+        self._why = why or self._why
+        if self.is_open and not self._over.done():
+            self._on_change()
+        self._end()
+
+    def _end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside, until the session ends."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def wait_open(self) -> None:
         """Wait for the handshake.
 
         Raises:
             ServerUnavailable: there was none.
         """
-        await self._begun.wait()
+        await self._is_settled.wait()
         if self._session is None:
             raise ServerUnavailable(self._reason())
 
     def _reason(self) -> str:
-        said = last_line(self._stderr)
+        words = last_line(self._stderr)
         why = self._why()
-        return self._config.masked(say("server_said", why=why, said=said) if said else why)
-
-    async def left(self) -> None:
-        """Wait until the process or connection is gone: at once, or after the calls under way."""
-        if self._forgotten and self._under_way:
-            await asyncio.wait(self._under_way, timeout=_LAST_REFUSALS)
-        if not self.leaving:
-            self.stop()
-        await asyncio.wait({self._owner})
+        return self._config.mask(say("server_said", why=why, said=words) if words else why)
 
     async def tools(self) -> tuple[dict[str, Any], ...]:
         """Ask for all tools, unvalidated: one odd tool must not cost all.
@@ -267,72 +264,63 @@ class Connection:
         while True:
             params = types.PaginatedRequestParams(cursor=pages[-1]) if pages[-1] else None
             try:
-                asked = self._live.ask(types.ListToolsRequest(params=params))
-                found = await self._request(asked)
+                page = await self._request(self._send(types.ListToolsRequest(params=params)))
             except McpError as error:
-                raise ServerUnavailable(self._config.masked(error.error.message)) from error
-            offered = [tool for tool in found.get("tools") or () if isinstance(tool, dict)]
+                raise ServerUnavailable(self._config.mask(error.error.message)) from error
+            offered = [tool for tool in page.get("tools") or () if isinstance(tool, dict)]
             masked = self._config.secrets.in_json(offered)
             tools += [m | {"name": t.get("name")} for t, m in zip(offered, masked, strict=True)]
             if len(tools) > MOST_TOOLS:
                 raise ServerUnavailable(say("too_many_tools", most=MOST_TOOLS))
-            cursor = found.get("nextCursor")
+            cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or cursor in pages:
                 return tuple(tools)
             pages.append(cursor)
 
     async def call(self, call: ServerCall) -> Any:
-        """Call a tool, as a LangChain tool, so that whoever traces the run sees it as one.
-
-        The answer is passed on as the server gave it. The adapter's own conversion would drop the
-        names of links and resources, and raise on audio and on kinds it does not know, although
-        the tool has run. So would `session.call_tool`, where the structured part of an answer does
-        not fit the declared output schema.
+        """Call a tool; the answer is a `ToolMessage`.
 
         Raises:
             Asked: The server asks a human first.
-            Lost: The connection ended before the answer.
+            ConnectionLost: The connection ended before the answer.
         """
+        return await self._calls.make(call, self._session, self._send, self._request)
 
-        async def sent(request: MCPToolCallRequest, handler: object) -> ToolMessage:  # noqa: ARG001 - the adapter's signature
-            try:
-                with self._talks.under_way(call, self._live) as talk:
-                    answer = await self._request(talk.request, talk.form)
-            except McpError as error:
-                answer = {"content": [text_block(error.error.message)], "isError": True}
-            return as_message(answer, self._config)
-
-        tool = convert_mcp_tool_to_langchain_tool(
-            self._live,
-            types.Tool(name=call.name, inputSchema={"type": "object"}),
-            tool_interceptors=[sent],
-            server_name=self._config.name,
-        )
-        shown = {name: value for name, value in call.args.items() if name not in _RESERVED}
-        asked = {"type": "tool_call", "id": "", "name": call.name, "args": shown}
-        return await tool.ainvoke(asked, {"metadata": dict(call.traced)})
-
-    async def usable(self) -> bool:
+    async def is_usable(self) -> bool:
         """Whether the next call has a chance. After an unanswered one the server is asked first."""
-        if self._over.is_set() or self._forgotten:
-            return False
-        if not self._doubted or self._under_way:
-            return True
+        others = len(self._losses) > len(self._calls.waiting_keys)  # a server may do one at a time
+        if self._over.done() or not self._doubted or others:
+            return not self._over.done()
         try:
             async with asyncio.timeout(_PING_DEADLINE):
-                await self._request(self._live.ask(types.PingRequest()))
-        except (TimeoutError, Lost):
+                await self._request(self._send(types.PingRequest()))
+        except (TimeoutError, ConnectionLost):
             return False
         except McpError:
             pass  # a server that does not know the question is alive
         self._doubted = False
         return True
 
-    @property
-    def _live(self) -> Session:
-        if self._session is None:
-            raise Lost(self._reason(), sent=False)
-        return self._session
+    async def _send(self, request: Any, progress: Any = None) -> dict[str, Any]:
+        """Send a request and wait for its answer; if cancelled, the server is told so."""
+        if (session := self._session) is None:
+            raise ConnectionLost(self._reason(), sent=False)
+        number = session._request_id  # nothing else tells which id the next one has
+        self._losses[str(number)] = None
+        try:
+            answer = await session.send_request(
+                types.ClientRequest(request), _Answer, progress_callback=progress
+            )
+        except asyncio.CancelledError:
+            self._start(_withdraw(session, number))
+            raise
+        except McpError as error:
+            if loss := self._losses[str(number)]:
+                raise Unanswered(loss) from error
+            raise
+        finally:
+            del self._losses[str(number)]
+        return answer.model_dump()
 
     async def _request(self, asked: Awaitable[Any], form: asyncio.Future[Any] | None = None) -> Any:
         """Wait for an answer of the server.
@@ -340,13 +328,11 @@ class Connection:
         Raises:
             Asked: It asks a human first, by `form`; the request goes on.
             McpError: The server has answered with an error.
-            Lost: The connection ended before the answer.
+            ConnectionLost: The connection ended before the answer.
         """
         request = asyncio.ensure_future(asked)
-        over = asyncio.ensure_future(self._over.wait())
-        self._under_way.add(request)
         try:
-            events = {request, over, *([form] if form is not None else [])}
+            events = {request, self._over, *([form] if form is not None else [])}
             await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
             if form is not None and form.done() and not request.done():
                 raise Asked(form.result())
@@ -356,33 +342,47 @@ class Connection:
             self._doubted = True
             raise
         finally:
-            over.cancel()
             if form is None or not form.done():
                 request.cancel()
-            self._under_way.discard(request)
-        return self._result(request)
-
-    def _result(self, request: asyncio.Future[Any]) -> Any:
         if not request.done() or request.cancelled():
-            raise Lost(self._reason(), sent=True)
+            raise ConnectionLost(self._reason(), sent=True)
         error = request.exception()
-        if error is None:
-            return request.result()
-        raise self._loss(error) or error
+        if error is not None:
+            raise self._loss(error) or error
+        return request.result()
 
-    def _loss(self, error: BaseException) -> Lost | None:
+    def _loss(self, error: BaseException) -> ConnectionLost | None:
         """What an error says of the connection; None where the server has answered."""
-        failure = error.error if isinstance(error, McpError) else None
-        if isinstance(failure, Failure):
+        if isinstance(error, Unanswered):
             self._doubted = True
-            if failure.forgotten:  # it takes no new calls
-                self._forgotten = True
-                self._changed()
-            return Lost(self._config.masked(failure.why()), sent=failure.sent)
-        if is_closed(error) or isinstance(error, LOST):
-            self._gone()
-            return Lost(self._reason(), sent=is_closed(error))
+            if error.loss.forgotten:  # each call under way is about to hear so for itself
+                self.is_leaving = True
+                self._on_change()
+            return ConnectionLost(self._config.mask(error.loss.why()), sent=error.loss.sent)
+        if _is_closed(error) or isinstance(error, _GONE):
+            self.cut_off()
+            return ConnectionLost(self._reason(), sent=_is_closed(error))
         return None
+
+
+async def _decline(*_: object) -> types.ElicitResult:
+    """Tells servers that a human can be asked; the transports hand their questions over."""
+    return types.ElicitResult(action="decline")
+
+
+async def _withdraw(session: ClientSession, request: int) -> None:
+    reason = "the caller no longer waits for the answer"
+    params = types.CancelledNotificationParams(requestId=request, reason=reason)
+    notice = types.ClientNotification(types.CancelledNotification(params=params))
+    with contextlib.suppress(*_GONE):
+        await session.send_notification(notice)
+
+
+def _is_closed(error: BaseException) -> bool:
+    """Whether an error is the one that the client makes up where a connection ends."""
+    if not isinstance(error, McpError):
+        return False
+    return (error.error.code, error.error.message) == (types.CONNECTION_CLOSED, "Connection closed")
 
 
 def _explain(error: BaseException, config: ServerConfig) -> Why:
@@ -390,8 +390,8 @@ def _explain(error: BaseException, config: ServerConfig) -> Why:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError | PermissionError):
-        return not_begun(error, config)
-    if is_closed(error):
+        return explain_start(error, config)
+    if _is_closed(error):
         return partial(say, "server_closed")
     if isinstance(error, McpError):
         return partial(str, error.error.message)

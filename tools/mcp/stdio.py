@@ -13,24 +13,23 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final, cast
 
 import anyio
 from anyio.abc import ObjectSendStream
-from mcp import types
+from mcp import ClientSession, types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from ...stream.meters import PROCESSES, SERVER, measure
 from ...text.told import say
-from .bodies import MOST, TOO_LONG, is_too_much
-from .call import Why
+from .call import ELICIT, Listener, Loss, Why, error_for
 from .config import ServerConfig
 from .orphans import adopt, release
-from .talk import failed
+from .response_limits import MOST, TOO_LONG, is_too_much
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +50,7 @@ _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _GARBLED: Final = partial(say, "answer_garbled")
 
 
-def not_begun(error: FileNotFoundError | PermissionError, config: ServerConfig) -> Why:
+def explain_start(error: FileNotFoundError | PermissionError, config: ServerConfig) -> Why:
     """Why a process cannot be started."""
     if isinstance(error, PermissionError):
         return partial(say, "command_not_executable", command=repr(config.command))
@@ -69,15 +68,21 @@ def last_line(stderr: bytearray) -> str:
 class _Process(asyncio.SubprocessProtocol):
     """Takes what the process writes, line by line, and notices its end."""
 
-    def __init__(self, into: Any, stderr: bytearray, ended: Callable[[], None]) -> None:
+    stdin: "_Stdin"
+
+    def __init__(self, into: Any, stderr: bytearray, listener: Listener) -> None:
         self.exited = asyncio.Event()
         self.closed = asyncio.Event()
         self._into = into
         self._stderr = stderr
-        self._ended = ended
+        self._listener = listener
         self._line = bytearray()
         self._head = b""
         """The beginning of a line that is too long, of which no more is kept than its ends."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        process = cast("asyncio.SubprocessTransport", transport)
+        self.stdin = _Stdin(cast("asyncio.WriteTransport", process.get_pipe_transport(0)))
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:
@@ -101,7 +106,7 @@ class _Process(asyncio.SubprocessProtocol):
     def end(self) -> None:
         """Tell the session that nothing comes any more."""
         self._into.close()
-        self._ended()
+        self._listener.cut_off()
 
     def _written(self, data: bytes) -> None:
         self._line += data
@@ -122,49 +127,66 @@ class _Process(asyncio.SubprocessProtocol):
         first, last = (end.decode(errors="replace") for end in (head, tail))
         found = _AT_HEAD.match(first) or _AT_TAIL.search(last)
         if found is not None:
-            with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                self._into.send_nowait(failed(json.loads(found[1]), TOO_LONG, sent=True))
+            self._fail(json.loads(found[1]), TOO_LONG)
         elif '"method"' not in first:
             self._stderr += b"\na line of its output was too long\n"
             self.end()
 
     def _read(self, line: bytes) -> None:
-        message: SessionMessage | None
         try:
-            message = SessionMessage(types.JSONRPCMessage.model_validate_json(line))
+            message = types.JSONRPCMessage.model_validate_json(line)
         except ValidationError:
             log.debug("not a message of an MCP server: %.200r", line)
-            message = _meant_as_answer(line)
-        if message is not None:
-            with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                self._into.send_nowait(message)
+            if (number := _find_id(line)) is not None:
+                self._fail(number, _GARBLED)
+            return
+        root = message.root
+        if isinstance(root, types.JSONRPCRequest) and root.method == ELICIT:
+            # The session would read nothing until the human has answered.
+            self._listener.ask(root.params, {}, partial(self._reply, root.id))
+        else:
+            self._give(message)
+
+    def _give(self, message: types.JSONRPCMessage) -> None:
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._into.send_nowait(SessionMessage(message))
+
+    def _fail(self, number: int | str, why: Why) -> None:
+        """Answer a request whose answer cannot be read, as it would be waited for."""
+        self._listener.lose(number, Loss(why=why, sent=True))
+        self._give(types.JSONRPCMessage.model_validate(error_for(number, why)))
+
+    async def _reply(self, number: int | str, result: dict[str, Any]) -> None:
+        answer = types.JSONRPCResponse(jsonrpc="2.0", id=number, result=result)
+        await self.stdin.send(SessionMessage(types.JSONRPCMessage(answer)))
 
 
-def _meant_as_answer(line: bytes) -> SessionMessage | None:
-    """What to answer in place of an unreadable answer, which would be waited for."""
+def _find_id(line: bytes) -> int | str | None:
+    """The id of the request to which an unreadable line is the answer."""
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if isinstance(said, dict) and isinstance(said.get("id"), int | str) and "method" not in said:
-        return failed(said["id"], _GARBLED, sent=True)
-    return None
+    if not isinstance(message, dict) or "method" in message:
+        return None
+    number = message.get("id")
+    return number if isinstance(number, int | str) else None
 
 
 class _Stdin(ObjectSendStream[SessionMessage]):
     """Where the session puts its messages; it looks like the stream that a session expects."""
 
     def __init__(self, pipe: asyncio.WriteTransport) -> None:
-        self._pipe = pipe
+        self.pipe = pipe
         self._closed = False
 
     async def send(self, item: SessionMessage) -> None:
         """Write a message; an error means that the server has read nothing of it."""
         line = item.message.model_dump_json(by_alias=True, exclude_none=True)
-        if self._closed or self._pipe.is_closing():
+        if self._closed or self.pipe.is_closing():
             raise anyio.ClosedResourceError
-        self._pipe.write(line.encode() + b"\n")
-        if self._pipe.is_closing():  # the write is tried at once, so a broken pipe shows here
+        self.pipe.write(line.encode() + b"\n")
+        if self.pipe.is_closing():  # the write is tried at once, so a broken pipe shows here
             raise anyio.BrokenResourceError
 
     async def aclose(self) -> None:
@@ -173,48 +195,49 @@ class _Stdin(ObjectSendStream[SessionMessage]):
 
 
 @contextlib.asynccontextmanager
-async def process(
-    config: ServerConfig, stderr: bytearray, ended: Callable[[], None]
-) -> AsyncIterator[tuple[Any, Any]]:
+async def stdio_session(
+    config: ServerConfig, stderr: bytearray, listener: Listener, callbacks: dict[str, Any]
+) -> AsyncIterator[ClientSession]:
     """Run the server's process; nothing it has started is left when the context ends.
 
     `stderr` takes the last words of the process, kept for messages and never on the terminal;
-    `ended` is called when it is gone or has closed its output.
+    `listener` hears when it is gone or has closed its output.
 
     Yields:
-        The streams of a session: one to read from, one to write to.
+        A session that has not been initialised yet.
     """
     command = config.command
     if os.name == "nt":  # only a shell finds npx.cmd under the name npx
-        found: str | None = await asyncio.to_thread(lambda: shutil.which(config.command))
-        command = found or command
+        path: str | None = await asyncio.to_thread(lambda: shutil.which(config.command))
+        command = path or command
     # Unbounded: a server that asks more than it reads must not block our reading.
     into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     with into, messages:
         transport, protocol = await asyncio.get_running_loop().subprocess_exec(
-            lambda: _Process(into, stderr, ended),
+            lambda: _Process(into, stderr, listener),
             command,
             *config.args,
-            env={**get_default_environment(), **_nothing_from_here(config), **config.env},
+            env={**get_default_environment(), **_safe_path(config), **config.env},
             cwd=config.cwd,
             start_new_session=True,
         )
-        stdin, group = (
-            cast("asyncio.WriteTransport", transport.get_pipe_transport(0)),
-            transport.get_pid(),
-        )
-        told = measure(PROCESSES, 1, {SERVER: config.name})
+        group = transport.get_pid()
+        is_measured = measure(PROCESSES, 1, {SERVER: config.name})
         try:
             await asyncio.to_thread(adopt, group)
-            yield messages, _Stdin(stdin)
+            async with ClientSession(messages, cast("Any", protocol.stdin), **callbacks) as session:
+                yield session
         finally:
-            await _stop(transport, protocol, stdin)
-            release(group)
-            if told:
+            await _stop(transport, protocol)
+            try:
+                await asyncio.to_thread(release, group)
+            except RuntimeError:  # the interpreter ends, and its threads take no more work
+                release(group)
+            if is_measured:
                 measure(PROCESSES, -1, {SERVER: config.name})
 
 
-def _nothing_from_here(config: ServerConfig) -> dict[str, str]:
+def _safe_path(config: ServerConfig) -> dict[str, str]:
     """Keeps `python -m` and `python -c` from importing what lies in the folder we were started in.
 
     That folder may be anybody's. Where the entry names a `cwd`, or a script (which would then miss
@@ -224,13 +247,11 @@ def _nothing_from_here(config: ServerConfig) -> dict[str, str]:
     return {"PYTHONSAFEPATH": "1"} if first.startswith("-") and config.cwd is None else {}
 
 
-async def _stop(
-    transport: asyncio.SubprocessTransport, protocol: _Process, stdin: asyncio.WriteTransport
-) -> None:
+async def _stop(transport: asyncio.SubprocessTransport, protocol: _Process) -> None:
     """End the server as the specification asks (close stdin, SIGTERM, SIGKILL), with its group."""
     group = transport.get_pid()
     try:
-        stdin.close()
+        protocol.stdin.pipe.close()
         with anyio.move_on_after(_PATIENCE):
             await protocol.exited.wait()
         patience = _ORPHANS_PATIENCE if protocol.exited.is_set() else _PATIENCE

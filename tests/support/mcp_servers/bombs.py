@@ -10,13 +10,13 @@ import zlib
 from typing import Any
 
 SIZE = 100 * 1024 * 1024
-WAYS = ("gzip", "deflate", "raw_deflate", "twice", "br", "events", "nested", "plain", "endless")
+WAYS = ("gzip", "deflate", "twice", "br", "events", "nested", "plain", "endless")
 
 
 def packed(way, data: Any) -> Any:
     """Content encoding and bytes; data is an iterable of pieces."""
-    if way in ("deflate", "raw_deflate"):
-        worker = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS if way == "deflate" else -15)
+    if way == "deflate":
+        worker = zlib.compressobj(1)
         return "deflate", b"".join(map(worker.compress, data)) + worker.flush()
     worker = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     once = b"".join(map(worker.compress, data)) + worker.flush()

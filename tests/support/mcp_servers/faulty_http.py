@@ -18,6 +18,7 @@ NAMES = (
     "silent",
     "note",
     "lose",
+    "unresumed",
 )
 
 
@@ -60,6 +61,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path.startswith("/moved"):
+            self._say(307, headers={"location": "/mcp"})
+        else:
+            self._take(message)
+
+    def _take(self, message) -> None:
         method, params = message.get("method"), message.get("params") or {}
         if self.world.frozen:
             self.world.over.wait()
@@ -81,11 +88,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer(message, {})
 
     def do_GET(self) -> None:
-        if self.headers.get("last-event-id"):
+        if self.headers.get("last-event-id") == "1":
             event = {"jsonrpc": "2.0", "id": self.world.asked, "result": _text("resumed")}
             self._stream(f"id: 2\ndata: {json.dumps(event)}\n\n")
         else:
-            self._say(405)
+            self._say(404 if self.headers.get("last-event-id") else 405)
 
     def do_DELETE(self) -> None:
         if self.world.frozen:
@@ -109,6 +116,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             "cut": lambda: self._stream(": hello\n\n"),
             "lose": lambda: self._stream(": hello\n\n"),
             "resumed": lambda: self._stream("id: 1\nretry: 50\ndata:\n\n"),
+            "unresumed": lambda: self._stream("id: gone\nretry: 50\ndata:\n\n"),
             "junk": lambda: self._say(200, b"junk", json_type),
             "page": lambda: self._say(200, b"<html>", {"content-type": "text/html"}),
             "hang": lambda: self._stream(": hello\n\n", until_over=True),
@@ -165,7 +173,7 @@ def _tool(name) -> Any:
     return {
         "name": name,
         "inputSchema": schema,
-        "annotations": {} if name in ("note", "lose") else reads,
+        "annotations": {} if name in ("note", "lose", "unresumed") else reads,
     }
 
 

@@ -12,7 +12,7 @@ from loopwright.calls.of_message import settle_ids
 from loopwright.calls.policy import Policy
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
-from loopwright.tools.mcp.place import Listing
+from loopwright.tools.mcp.server import Listing
 from loopwright.tools.python_tools import read_tools
 from support.scope import scope_with
 

@@ -10,7 +10,7 @@ from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool, build_catalog
 from loopwright.tools.mcp.config import read_servers
-from loopwright.tools.mcp.place import Listing
+from loopwright.tools.mcp.server import Listing
 from loopwright.tools.python_tools import read_tools
 from support.scope import call_of
 

@@ -10,7 +10,7 @@ from loopwright.flow.checks import plan_flaws
 from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
-from loopwright.tools.mcp.place import Listing
+from loopwright.tools.mcp.server import Listing
 from loopwright.tools.python_tools import read_tools
 
 ROW = {

@@ -12,7 +12,7 @@ from loopwright.flow.signatures import capabilities, open_problems
 from loopwright.tools.arguments import check_arguments
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
-from loopwright.tools.mcp.place import Listing
+from loopwright.tools.mcp.server import Listing
 from loopwright.tools.python_tools import read_tools
 from loopwright.tools.schemas import sanitise
 from support.mcp_servers import stdio

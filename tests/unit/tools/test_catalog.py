@@ -6,7 +6,7 @@ from langchain_core.tools import StructuredTool
 from loopwright.state.errors import SettingsError
 from loopwright.tools.catalog import READ_RESULT, build_catalog, flags
 from loopwright.tools.mcp.config import ServerConfig
-from loopwright.tools.mcp.place import Listing
+from loopwright.tools.mcp.server import Listing
 from loopwright.tools.python_tools import read_tools
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
-from loopwright.tools.mcp.place import Listing
+from loopwright.tools.mcp.server import Listing
 from loopwright.tools.schemas import sanitise
 from support.mcp_servers.odd_schemas import SCHEMAS, TOOLS
 from support.openai_rules import problems

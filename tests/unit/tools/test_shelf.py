@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.catalog import Catalog, build_catalog
 from loopwright.tools.mcp.config import ServerConfig
-from loopwright.tools.mcp.place import Listing
+from loopwright.tools.mcp.server import Listing
 from support.public_tools import QUESTIONS, many
 
 

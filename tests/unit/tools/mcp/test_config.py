@@ -146,10 +146,8 @@ def test_what_a_server_says_is_shown_without_the_secrets_it_was_given():
         "b": {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer abcdefgh"}},
     }
     first, second = read_servers({"mcpServers": servers})
-    assert (
-        first.masked("401 for sk-12345678 in production ab") == f"401 for {MASK} in production ab"
-    )
-    assert second.masked("Bearer abcdefgh was refused") == f"Bearer {MASK} was refused"
+    assert first.mask("401 for sk-12345678 in production ab") == f"401 for {MASK} in production ab"
+    assert second.mask("Bearer abcdefgh was refused") == f"Bearer {MASK} was refused"
 
 
 def test_secret_variables_are_masked_wherever_they_were_filled_in():
@@ -161,7 +159,7 @@ def test_secret_variables_are_masked_wherever_they_were_filled_in():
     (server,) = read_servers({"mcpServers": {"a": entry}}, environ={"MY_API_KEY": "abcdefgh"})
     assert server.args[1] == "abcdefgh"
     assert server.env["URL"] == "pg://u:abcdefgh@h"
-    assert "abcdefgh" not in server.masked("no such key abcdefgh\n") + repr(server.args[:1])
+    assert "abcdefgh" not in server.mask("no such key abcdefgh\n") + repr(server.args[:1])
     (wrong,) = read_servers({"mcpServers": {"a": {"command": "x", "args": ["${K-x}"]}}}, environ={})
     assert "${K-x}" in wrong.problem
 

@@ -9,7 +9,7 @@ from loopwright.calls.toolbox import Toolbox
 from loopwright.run.background import hop
 from loopwright.tools.mcp.call import ServerUnavailable
 from loopwright.tools.mcp.config import read_servers
-from loopwright.tools.mcp.servers import Servers
+from loopwright.tools.mcp.server import Servers
 from support.mcp_servers import free_port, refusing, serving, soon
 from support.mcp_servers.calling import run as run_all
 from support.patience import PATIENCE
@@ -175,6 +175,15 @@ async def test_a_server_that_refuses_the_token_says_so():
         (warning,) = (await box.catalog()).warnings
         assert "answered 401" in warning
         assert "s3cret" not in warning
+        await box.aclose()
+
+
+async def test_a_proxy_of_the_environment_is_used(monkeypatch):
+    with refusing() as url:
+        monkeypatch.setenv("http_proxy", url.removesuffix("/mcp"))
+        box = Toolbox(mcp={"mcpServers": {"far": {"url": "http://far.invalid/mcp"}}})
+        (warning,) = (await box.catalog()).warnings
+        assert "http://far.invalid/mcp answered 401" in warning
         await box.aclose()
 
 

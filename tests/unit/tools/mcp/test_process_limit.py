@@ -16,7 +16,7 @@ from langgraph.types import Command
 from loopwright import ScriptedModel, SettingsError, build_react
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import STARTUP
-from loopwright.tools.mcp.seats import SEATS, VARIABLE, _borne
+from loopwright.tools.mcp.process_limit import PROCESS_LIMIT, VARIABLE, _fit_into
 from support.mcp_servers import children, gone, process, serving, soon
 from support.mcp_servers.calling import failure, run, text
 from support.patience import PATIENCE
@@ -32,7 +32,7 @@ def boxed(**servers: Any) -> Toolbox:
 
 def held(box: Toolbox, user: str | None = None) -> Any:
     here = box._home.here
-    return here and here.held(user)
+    return here and here.known_listings(user)
 
 
 async def test_a_process_that_rests_ends_and_the_next_call_starts_another():
@@ -83,11 +83,11 @@ async def test_neither_a_call_nor_an_open_question_is_ended_for_rest_or_for_othe
         if "echo" in (await other.catalog()).tools:  # tried again behind the scenes
             break
         await asyncio.sleep(0.05)
-    assert await text(other, "echo", n=1) == "1", "the seat of who rests is free"
+    assert await text(other, "echo", n=1) == "1", "there is room behind who rests"
     await other.aclose()
 
 
-async def test_a_session_over_http_that_rests_is_closed_and_a_users_place_forgotten():
+async def test_a_session_over_http_that_rests_is_closed_and_a_users_server_forgotten():
     with serving() as (_, url):
         box = boxed(
             each={"url": url, "idle": 0.2, "headers": lambda user: {"Authorization": f"of {user}"}},
@@ -96,8 +96,8 @@ async def test_a_session_over_http_that_rests_is_closed_and_a_users_place_forgot
         for user in ("ann", "bob"):
             (record,) = await run(box, ("each_whoami", {}), user=user)
             assert record["result"] == f"of {user}"
-        places = box._home.here._places
-        assert await soon(lambda: list(places) == [("all", None)])
+        servers = box._home.here._servers
+        assert await soon(lambda: list(servers) == [("all", None)])
         assert held(box, "ann") is None, "over HTTP tools may be others by now: listed anew"
         (record,) = await run(box, ("each_whoami", {}), user="ann")
         assert record["result"] == "of ann"
@@ -173,14 +173,14 @@ async def test_fifty_threads_that_need_all_servers_at_once_get_on_with_fewer_pro
     assert 0 < seen[0] <= most
 
 
-async def test_who_waits_too_long_for_a_seat_is_told_so_and_served_later(monkeypatch, tmp_path):
+async def test_who_waits_too_long_for_a_process_is_told_so_and_served_later(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, "1")
     before = children()
     box = boxed(busy=process("faulty"), late=process("faulty"))
     await box.catalog()
     path = tmp_path / "notes"
     long = asyncio.create_task(run(box, ("busy_hold", {"path": str(path)})))
-    assert await soon(path.exists), "it holds the only seat until it is cancelled"
+    assert await soon(path.exists), "it holds the only process until it is cancelled"
     known = STARTUP.set(0.3)
     told = await failure(box, "late_echo", n=1)
     STARTUP.reset(known)
@@ -197,13 +197,13 @@ async def test_who_waits_too_long_for_a_seat_is_told_so_and_served_later(monkeyp
 
 
 def test_how_many_processes_there_may_be(monkeypatch):
-    assert [_borne(size * 2**30) for size in (0, 4, 16, 1_024)] == [4, 12, 51, 128]
+    assert [_fit_into(size * 2**30) for size in (0, 4, 16, 1_024)] == [4, 12, 51, 128]
     monkeypatch.setenv(VARIABLE, "many")
     with pytest.raises(SettingsError, match=f"{VARIABLE} must be a whole number above 0"):
         boxed(one=process("faulty"))
     monkeypatch.delenv(VARIABLE)
     boxed(one=process("faulty"))
-    assert SEATS.most >= 4
+    assert PROCESS_LIMIT.most >= 4
 
 
 KILLED = """

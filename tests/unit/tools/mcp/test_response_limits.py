@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.calls.toolbox import Toolbox
-from loopwright.tools.mcp.bodies import TooLong, Values, bounded
+from loopwright.tools.mcp.response_limits import Refused, count_values, read_events
 from support.mcp_servers import HERE, free_port, process, soon
 from support.mcp_servers.bombs import WAYS, serving_bombs
 from support.mcp_servers.calling import run, text
@@ -49,7 +48,8 @@ asyncio.run(main(sys.argv[1], sys.argv[2:]))
 def test_a_packed_answer_costs_no_more_memory_than_the_limit_allows():
     """The client alone in a process: 400 MB an answer would show."""
     server = [sys.executable, "-m", "support.mcp_servers.bombs"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": path}
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:
             assert process.stdout is not None
@@ -65,8 +65,8 @@ def test_a_packed_answer_costs_no_more_memory_than_the_limit_allows():
     for name, (status, result) in said["told"].items():
         assert status == "error", name
         wanted = (
-            "packed as br"
-            if name == "br"
+            f"packed as {'br' if name == 'br' else 'gzip, gzip'}"
+            if name in ("br", "twice")
             else "longer than 32 MB, or of more than 500,000 values, and was not read"
         )
         assert wanted in result, (name, result)
@@ -93,23 +93,14 @@ async def test_a_write_whose_answer_is_too_long_is_in_doubt_and_a_listing_costs_
 @pytest.mark.req("W-75")
 @given(
     st.recursive(
-        st.none() | st.integers() | st.text(alphabet='a"\\\\,[{\\n'),
+        st.none() | st.integers() | st.text(alphabet='a"\\,[{\n'),
         lambda inner: st.lists(inner) | st.dictionaries(st.text(alphabet='",[x'), inner),
-    ),
-    st.lists(st.integers(1, 9), min_size=1),
+    )
 )
-def test_values_are_counted_the_same_in_any_pieces(value, sizes):
-    text = json.dumps(value).encode()
-    whole, pieces, at = Values(), Values(), 0
-    whole.add(text)
-    for size in itertools.cycle(sizes):
-        pieces.add(text[at : at + size])
-        at += size
-        if at >= len(text):
-            break
-    assert whole.count == pieces.count
-    outside = re.sub(r'"(\\.|[^"\\])*"', "", text.decode())
-    assert whole.count == sum(map(outside.count, ",[{"))
+def test_only_what_stands_outside_of_texts_counts_as_a_value(value):
+    text = json.dumps(value)
+    outside = re.sub(r'"(\\.|[^"\\])*"', "", text)
+    assert count_values(text.encode()) == sum(map(outside.count, ",[{"))
 
 
 @pytest.mark.req("W-75")
@@ -151,7 +142,7 @@ def listens(port):
 
 
 @pytest.mark.req("W-75")
-@pytest.mark.parametrize("layers", [6, 1_000])
+@pytest.mark.parametrize("layers", [2, 1_000])
 def test_a_body_that_is_packed_again_and_again_is_not_unpacked(layers):
     class Packed(httpx.AsyncByteStream):
         async def __aiter__(self):
@@ -160,8 +151,28 @@ def test_a_body_that_is_packed_again_and_again_is_not_unpacked(layers):
 
     headers = {"content-encoding": ", ".join(["gzip"] * layers)}
     response = httpx.Response(200, headers=headers, stream=Packed())
-    told = []
-    bounded(response, told.append)
-    with pytest.raises(TooLong, match="was packed as gzip, gzip"):
-        asyncio.run(response.aread())
-    assert len(told) == 1
+    with pytest.raises(Refused, match="was packed as gzip, gzip"):
+        asyncio.run(anext(read_events(response)))
+
+
+@pytest.mark.req("W-75")
+@given(
+    st.lists(st.text(alphabet="a[\u2028", min_size=1), min_size=1),
+    st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    st.integers(1, 9),
+)
+def test_events_are_read_whole_in_any_pieces(texts, end, size):
+    body = b"".join(b"data: " + text.encode() + end + end for text in texts)
+
+    class Pieces(httpx.AsyncByteStream):
+        async def __aiter__(self):
+            for at in range(0, len(body), size):
+                yield body[at : at + size]
+
+    async def read():
+        response = httpx.Response(
+            200, headers={"content-type": "text/event-stream"}, stream=Pieces()
+        )
+        return [event async for event in read_events(response)]
+
+    assert asyncio.run(read()) == [b"data: " + text.encode() + b"\n\n" for text in texts]

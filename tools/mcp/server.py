@@ -1,6 +1,6 @@
-"""One MCP server as its callers see it: opened lazily, reopened once when dead, closed for certain.
+"""The MCP servers of a toolbox as their callers see them: opened lazily, reopened once when dead.
 
-Everything here runs on the background loop.
+Everything here runs on the background loop, but for `Servers.known_listings`.
 """
 
 import asyncio
@@ -10,20 +10,24 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from ...state.context import STARTUP
 from ...text.told import say
-from .call import Lost, ServerCall, ServerUnavailable, ToolGone
+from .call import ConnectionLost, ServerCall, ServerUnavailable, ToolGone
 from .config import ServerConfig
-from .seats import SEATS, VARIABLE
+from .process_limit import PROCESS_LIMIT, VARIABLE
 
 if TYPE_CHECKING:
+    from .active_calls import Parked
     from .session import Connection
-    from .talk import Parked
 
 log = logging.getLogger(__name__)
+
+RETRY_AFTER: Final = 30.0
+"""Seconds after which a server that failed is tried again behind the scenes."""
 
 _AWAY: Final = (
     "MCP server {name!r} has gone away: {why}. Calls of its tools fail until it is back; start it "
@@ -38,8 +42,6 @@ _SLOW: Final = (
     "the scenes; if it needs longer (a first npx or uvx downloads it), raise startupTimeout in its "
     "entry or startup_timeout of the run, or switch it off with enabled: false."
 )
-
-
 _CROWDED: Final = (
     "MCP server {name!r} is left out: {why}. Its tools are missing. It is started again soon."
 )
@@ -53,8 +55,8 @@ class _Crowded(ServerUnavailable):
     """It could not be started, because calls of others were under way on all there may be."""
 
 
-_SAID: Final[dict[type[Exception], str]] = {_Silent: _SLOW, _Crowded: _CROWDED}
-_LINED_UP: Final = "its server had no seat yet"
+_WARNINGS: Final[dict[type[Exception], str]] = {_Silent: _SLOW, _Crowded: _CROWDED}
+_QUEUED: Final = "there was no room for its process yet"
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Listing:
     warning: str = ""
 
 
-class Place:
+class Server:
     """One server, for everybody or, where headers are callable, for one user.
 
     Attributes:
@@ -93,10 +95,9 @@ class Place:
         self._parked = parked
         self._changes = 1
         self._connection: Connection | None = None
-        self._opened_before = False
         self._lock = asyncio.Lock()
         self._retry: asyncio.Task[None] | None = None
-        self._leaving: dict[asyncio.Task[None], Connection] = {}
+        self._ending: dict[asyncio.Task[None], Connection] = {}
 
     @property
     def listing(self) -> Listing:
@@ -116,12 +117,14 @@ class Place:
         """Have the tools listed again at the next request for them."""
         self._changes += 1
 
-    async def load(self, seconds: float | None = None, held: "Connection | None" = None) -> None:
+    async def load(
+        self, seconds: float | None = None, connection: "Connection | None" = None
+    ) -> None:
         """List the tools; a server that was there keeps its tools: it may be back by the call.
 
         Args:
             seconds: How long it may take to start; without them as the run says.
-            held: The session to ask, if the caller holds one.
+            connection: The session to ask, if the caller holds one.
         """
         seen = self._changes
         try:
@@ -129,37 +132,37 @@ class Place:
                 raise ServerUnavailable(self.config.problem)  # noqa: TRY301 - told like the others
             async with self._in_time(seconds):
                 try:
-                    seen, found = await self._asked(held)
-                except Lost:
+                    seen, now = await self._list(connection)
+                except ConnectionLost:
                     if self._connection is None:  # it was given up meanwhile
                         raise
-                    seen, found = await self._asked()
+                    seen, now = await self._list()
             self.failed = None
         except Exception as error:
             log.debug("MCP server %s", self.config.name, exc_info=error)
-            found = self._without(error)
+            now = self._warn(error)
         same = (self.listing, self._others.get(self.config.name))
-        self._offered = seen, next((one for one in same if one == found), found)
+        self._offered = seen, next((one for one in same if one == now), now)
         self._others[self.config.name] = self.listing
 
-    async def _asked(self, held: "Connection | None" = None) -> tuple[int, Listing]:
-        if held is not None:
+    async def _list(self, connection: "Connection | None" = None) -> tuple[int, Listing]:
+        if connection is not None:
             seen = self._changes
-            return seen, Listing(self.config, await held.tools())
-        connection = await self._usable()
+            return seen, Listing(self.config, await connection.tools())
+        connection = await self._open_connection()
         try:
-            return await self._asked(connection)
+            return await self._list(connection)
         finally:
             connection.let_go()
 
-    def _without(self, error: Exception) -> Listing:
+    def _warn(self, error: Exception) -> Listing:
         crowded = isinstance(error, _Crowded)  # only that: tried again with the next request
         self.failed = -inf if crowded else time.monotonic()
         known = isinstance(error, ServerUnavailable)
         why = str(error) if known else f"{type(error).__name__}: {error}"[:300]
-        words = _AWAY if self.listing.tools else _SAID.get(type(error), _LEFT_OUT)
-        said = words.format(name=self.config.name, why=self.config.masked(why))
-        return Listing(self.config, self.listing.tools, said)
+        words = _AWAY if self.listing.tools else _WARNINGS.get(type(error), _LEFT_OUT)
+        warning = words.format(name=self.config.name, why=self.config.mask(why))
+        return Listing(self.config, self.listing.tools, warning)
 
     def retry_due(self, wait: float) -> bool:
         """Whether a failed server is worth another try; never where its entry is wrong."""
@@ -189,14 +192,14 @@ class Place:
                 contextvars.Context().run(limit.reschedule, until)
                 yield
         except TimeoutError as error:
-            held, told = self._connection, f"{patience:g}"
-            if _LINED_UP in getattr(error.__cause__, "__notes__", ()):
-                said = say("no_seat", most=SEATS.most, seconds=told, variable=VARIABLE)
-                raise _Crowded(said) from None
-            if held is not None:
-                held.silent = True
+            connection, waited = self._connection, f"{patience:g}"
+            if _QUEUED in getattr(error.__cause__, "__notes__", ()):
+                why = say("no_seat", most=PROCESS_LIMIT.most, seconds=waited, variable=VARIABLE)
+                raise _Crowded(why) from None
+            if connection is not None:
+                connection.is_silent = True
             self.discard()
-            raise _Silent(say("server_silent", seconds=told)) from None
+            raise _Silent(say("server_silent", seconds=waited)) from None
 
     async def call(self, call: ServerCall) -> Any:
         """Call a tool; a dead session is reopened once.
@@ -212,7 +215,7 @@ class Place:
         """
         try:
             return await self._try(call)
-        except Lost as lost:
+        except ConnectionLost as lost:
             first = lost
         if first.sent and not call.resendable:
             raise first
@@ -223,76 +226,67 @@ class Place:
 
     async def _try(self, call: ServerCall) -> Any:
         async with self._in_time():
-            held = await self._usable()
+            connection = await self._open_connection()
         try:
             if self.fresh is None:
-                await self.load(held=held)
+                await self.load(connection=connection)
             offered = (tool.get("name") for tool in self.listing.tools)
             if not self.listing.warning and call.name not in offered:
                 raise ToolGone(call.name)
-            return await held.call(call)
+            return await connection.call(call)
         finally:
-            held.let_go()
+            connection.let_go()
 
-    async def _usable(self) -> "Connection":
+    async def _open_connection(self) -> "Connection":
         """The session if the next call has a chance on it, else a new one; the caller holds it.
 
         Whoever comes while one is opened holds it, too: it serves them all before it makes room.
         """
         while True:
-            held = self._connection
-            if held is None or not held.takes:
-                held = self._current(await asyncio.to_thread(_connection_class))
-            if await self._holds(held):
-                return held
+            connection = self._connection
+            if connection is None or not connection.takes_calls:
+                connection = self._current_connection(await asyncio.to_thread(_connection_class))
+            if await self._hold(connection):
+                return connection
 
-    async def _holds(self, held: "Connection") -> bool:
+    async def _hold(self, connection: "Connection") -> bool:
         """Hold a session, once it is open; False where another one is needed."""
-        held.hold()
+        connection.hold()
         try:
-            await held.opened()
-            self._greet(held)
+            await connection.wait_open()
             async with self._lock:
-                if await held.usable():
+                if await connection.is_usable():
                     return True
         except BaseException as error:
-            if held.lined_up:
-                error.add_note(_LINED_UP)
-            self._let_go(held)
-            if isinstance(error, ServerUnavailable) and held.silent:
+            if PROCESS_LIMIT.is_queued(connection):
+                error.add_note(_QUEUED)
+            self._let_go(connection)
+            if isinstance(error, ServerUnavailable) and connection.is_silent:
                 return False  # another caller's patience has ended, not this one's
             raise
-        self._let_go(held)
-        if held is self._connection:
+        self._let_go(connection)
+        if connection is self._connection:
             self.discard()
         return False
 
-    def _current(self, kind: "type[Connection]") -> "Connection":
+    def _current_connection(self, kind: "type[Connection]") -> "Connection":
         """The session for new calls."""
-        held = self._connection
-        if held is None or not held.takes:
+        connection = self._connection
+        if connection is None or not connection.takes_calls:
             self.discard()
-            held = self._connection = kind(
-                self.config, self._user_id, changed=self._change, ended=self._rested,
+            connection = self._connection = kind(
+                self.config, self._user_id, on_change=self._change, on_rest=self._rest,
                 parked=self._parked,
             )  # fmt: skip
-        return held
+        return connection
 
-    def _greet(self, held: "Connection") -> None:
-        """Take note of a new session: another process is perhaps of another version."""
-        if not held.greeted:
-            held.greeted = True
-            if self._opened_before:
-                self._change()
-            self._opened_before = True
-
-    def _let_go(self, held: "Connection") -> None:
+    def _let_go(self, connection: "Connection") -> None:
         """Let go of a session that came to nothing; one that nobody waits for is not opened."""
-        held.let_go()
-        if held is self._connection and not (held.greeted or held.busy):
+        connection.let_go()
+        if connection is self._connection and not (connection.is_open or connection.is_busy):
             self.discard()
 
-    def _rested(self) -> None:
+    def _rest(self) -> None:
         """What nobody uses costs nothing: of a user nothing is known, of a process its tools are.
 
         A server reached over HTTP may offer others by the time it is needed again.
@@ -303,28 +297,91 @@ class Place:
             self._change()
 
     def discard(self) -> None:
-        """End the session without waiting."""
-        held, self._connection = self._connection, None
-        if held is not None:
-            leaving = asyncio.create_task(held.left())
-            self._leaving[leaving] = held
-            leaving.add_done_callback(lambda done: self._leaving.pop(done, None))
+        """End the session without waiting; one that is leaving ends after the calls under way."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            if not connection.is_leaving:
+                connection.stop()
+            self._ending[connection.owner] = connection
+            connection.owner.add_done_callback(lambda done: self._ending.pop(done, None))
 
     def give_up(self) -> None:
         """End everything without waiting, and forget what was listed."""
         if self._retry is not None:
             self._retry.cancel()
         self.discard()
-        for held in self._leaving.values():
-            if held.leaving:  # it would wait for the calls under way
-                held.stop()
+        for connection in self._ending.values():
+            connection.stop()
         self._offered, self.failed = (0, Listing(self.config)), None
         self._change()
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until the processes of ended sessions are gone."""
-        if self._leaving:
-            await asyncio.wait(self._leaving)
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+
+class Servers:
+    """All configured servers, each loaded on its own: a dead one costs a warning, not the rest.
+
+    Attributes:
+        parked: The keys of the calls that wait for a human's answer to their server.
+    """
+
+    def __init__(self, configs: list[ServerConfig], *, retry_after: float = RETRY_AFTER) -> None:
+        """Start nothing yet: servers are opened by the first request for their tools."""
+        self.parked: Parked = {}
+        self._listed: dict[str, Listing] = {}
+        self._retry_after = retry_after
+        self._configs = {config.name: config for config in configs}
+        self._servers: dict[tuple[str, str | None], Server] = {}
+
+    def known_listings(self, user_id: str | None) -> tuple[Listing, ...] | None:
+        """What `listings` would answer at once, from any thread; None where it has work to do."""
+        keys = (self._key(config, user_id) for config in self._configs.values())
+        servers = [self._servers.get(key) for key in keys]
+        due = self._retry_after
+        known = [now for p in servers if p and (now := p.fresh) and not p.retry_due(due)]
+        return tuple(known) if len(known) == len(servers) else None
+
+    async def listings(self, user_id: str | None) -> tuple[Listing, ...]:
+        """What every server offers this user; none may take longer than its time to start.
+
+        A server that failed is tried again behind the scenes, so that a later request finds it;
+        one that has restarted or changed its tools is asked again at once.
+        """
+        servers = [self._server(name, user_id) for name in self._configs]
+        await asyncio.gather(*(server.load() for server in servers if server.fresh is None))
+        for server in servers:
+            if server.retry_due(self._retry_after):
+                server.retry()
+        return tuple(server.listing for server in servers)
+
+    async def call(self, name: str, call: ServerCall) -> Any:
+        """Call a tool of one server, see `Server.call`."""
+        return await self._server(name, call.user_id).call(call)
+
+    def _key(self, config: ServerConfig, user_id: str | None) -> tuple[str, str | None]:
+        by_user = config.user_headers and config.transport != "stdio"
+        return config.name, user_id if by_user else None
+
+    def _server(self, name: str, user_id: str | None) -> Server:
+        config = self._configs[name]
+        key = self._key(config, user_id)
+        if key not in self._servers:
+            forget = partial(self._servers.pop, key, None)
+            self._servers[key] = Server(config, key[1], self.parked, self._listed, forget)
+        return self._servers[key]
+
+    def give_up(self) -> None:
+        """End everything without waiting."""
+        for server in self._servers.values():
+            server.give_up()
+
+    async def close(self) -> None:
+        """End everything and wait for it; the next request opens it again."""
+        self.give_up()
+        await asyncio.gather(*(server.wait_closed() for server in self._servers.values()))
 
 
 def _connection_class() -> "type[Connection]":

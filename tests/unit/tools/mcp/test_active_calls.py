@@ -182,7 +182,7 @@ async def test_a_step_of_a_plan_asks_too(tmp_path):
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
-from unit.tools.mcp.test_talk import open_durability, process, said, signing, THREAD
+from unit.tools.mcp.test_active_calls import open_durability, process, said, signing, THREAD
 with open_durability({url!r}) as durability:
     graph = signing({path!r}, process("desk"), durability=durability)
     assert graph.invoke(said(), THREAD)["__interrupt__"]
@@ -210,7 +210,7 @@ def test_a_process_that_dies_while_a_question_is_open_leaves_the_call_in_doubt(t
 KEYED = """
 import sys
 sys.path.insert(0, {tests!r})
-from unit.tools.mcp.test_talk import keyed, open_durability, said, THREAD
+from unit.tools.mcp.test_active_calls import keyed, open_durability, said, THREAD
 with open_durability({url!r}) as durability:
     keyed({path!r}, durability=durability).invoke(said(), THREAD)
 """

@@ -39,11 +39,22 @@ async def test_an_answer_that_breaks_off_is_not_waited_for(served, name):
     assert world.sessions == 1
 
 
-async def test_a_broken_answer_to_a_write_is_in_doubt_and_not_sent_again(served):
+@pytest.mark.parametrize("name", ["lose", "unresumed"])
+async def test_a_broken_answer_to_a_write_is_in_doubt_and_not_sent_again(served, name):
+    """Also where its stream could be resumed, and the server says that it knows nothing of it."""
     box, world = served
-    lost = await loss(box, "lose")
+    lost = await asyncio.wait_for(loss(box, name), PATIENCE)
     assert lost.sent
-    assert world.calls == ["lose"]
+    assert world.calls == [name]
+
+
+async def test_a_redirect_within_the_server_is_followed():
+    with serving_faults() as (url, world):
+        moved = url.replace("/mcp", "/moved")
+        box = Toolbox(mcp={"mcpServers": {"faulty": {"url": moved}}})
+        assert await text(box, "echo", n=1) == "1"
+        assert world.sessions == 1
+        await box.aclose()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,121 @@
+"""How many processes of MCP servers a worker runs at once, and who is next where all have a call.
+
+Who finds no room has a process end that rests; where none rests, the one that has run longest takes
+no new calls and ends after those it has. A call never keeps one process while it waits for another,
+so whoever waits is waited for by nobody.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...state.environment import variable
+from ...state.errors import SettingsError
+
+if TYPE_CHECKING:
+    from .session import Connection
+
+VARIABLE: Final = "LOOPWRIGHT_MCP_PROCESSES"
+_EACH: Final = 80 * 1024**2
+"""Bytes of a server's process; those written in Python or for Node take 50 to 90 MB."""
+_SHARE: Final = 4
+"""The part of the memory that servers may take: one of so many."""
+_FEWEST, _MOST = 4, 128
+
+
+class ProcessLimit:
+    """The server processes of this program; used on the background loop alone.
+
+    Attributes:
+        most: How many there may be.
+    """
+
+    def __init__(self) -> None:
+        """There is none yet."""
+        self.most = _FEWEST
+        self._running: dict[Connection, None] = {}
+        self._queue: dict[Connection, asyncio.Event] = {}
+
+    def read(self, environ: Mapping[str, str]) -> None:
+        """Have as many as the operator says, else as the machine bears.
+
+        Raises:
+            SettingsError: What the operator says is no number above 0.
+        """
+        limit = variable(environ, "LOOPWRIGHT_MCP_PROCESSES")
+        if limit is not None and not (limit.isdecimal() and int(limit)):
+            msg = f"{VARIABLE} must be a whole number above 0, not {limit!r}."
+            raise SettingsError(msg)
+        self.most = int(limit) if limit else _fit_into(_memory())
+
+    @asynccontextmanager
+    async def room_for(self, session: "Connection") -> AsyncIterator[None]:
+        """Have room for a process for the length of the block; who came first is first."""
+        turn = self._queue[session] = asyncio.Event()
+        try:
+            while len(self._running) >= self.most or next(iter(self._queue)) is not session:
+                self._make_room()
+                turn.clear()
+                await turn.wait()
+            self._running[session] = None
+        finally:
+            del self._queue[session]
+            self.look_again()
+        try:
+            yield
+        finally:
+            self._running.pop(session, None)
+            self.look_again()
+
+    def is_queued(self, session: "Connection") -> bool:
+        """Whether there is no room for it yet."""
+        return session in self._queue
+
+    def look_again(self) -> None:
+        """Let the first in the queue look again: a process may have ended, or rest."""
+        for turn in self._queue.values():
+            turn.set()
+            return
+
+    def clear(self) -> None:
+        """In a forked child: the processes are its parent's."""
+        self._running, self._queue = {}, {}
+
+    def _make_room(self) -> None:
+        if any(one.is_leaving and not one.is_busy for one in self._running):
+            return  # one is about to be free
+        there = [
+            one
+            for one in self._running
+            if not (one.is_permanent or one.is_leaving or one.has_question)
+        ]
+        if resting := [one for one in there if not one.is_busy]:
+            min(resting, key=lambda one: one.last_use).retire()
+        elif there and not any(one.is_leaving for one in self._running):
+            there[0].retire()
+
+
+def _fit_into(memory: int) -> int:
+    return min(max(memory // _SHARE // _EACH, _FEWEST), _MOST)
+
+
+def _memory() -> int:
+    """Bytes of memory this process may use: those of its container, or of the machine."""
+    sizes: list[int] = []
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            sizes.append(int(Path(path).read_text(encoding="ascii")))
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+    if hasattr(os, "sysconf"):
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(sizes, default=0)
+
+
+PROCESS_LIMIT: Final = ProcessLimit()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=PROCESS_LIMIT.clear)
