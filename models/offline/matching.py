@@ -15,7 +15,7 @@ from ...text.words import words_in
 READ: Final = 40_000  # characters of a text that are read: matching must stay fast on any input
 
 
-def _any_of(name: str) -> str:
+def _build_pattern(name: str) -> str:
     """A pattern for the phrases of a list, which stand one on a line."""
     return "|".join(map(re.escape, sorted(OFFLINE_WORDS[name].splitlines(), key=len, reverse=True)))
 
@@ -27,22 +27,22 @@ _FIRST: Final = {word: group[0] for group in _GROUPS for word in group}
 _EMPTY: Final = frozenset(words_in(OFFLINE_WORDS["empty"], asked=False))
 
 
-def _stems(text: str) -> list[str]:
+def _stem_words(text: str) -> list[str]:
     """The stems of all words; of those that mean alike the first stands for the others."""
     return [_FIRST.get(word, word) for word in words_in(text[:READ], asked=False)]
 
 
 _TURNING, _LEADS, _PATHS, _CHANGES, _LOOKS = (
-    frozenset(_stems(OFFLINE_WORDS[name]))
+    frozenset(_stem_words(OFFLINE_WORDS[name]))
     for name in ("turning", "leads", "paths", "changes", "looks")
 )
-_QUESTION: Final = re.compile(rf"(?i)(?:{_any_of('questions')})\b")
-_POLITE: Final = rf"(?:{_any_of('courtesy')}|(?P<can>{_any_of('requests')}))\b"
+_QUESTION: Final = re.compile(rf"(?i)(?:{_build_pattern('questions')})\b")
+_POLITE: Final = rf"(?:{_build_pattern('courtesy')}|(?P<can>{_build_pattern('requests')}))\b"
 _COURTESY: Final = re.compile(rf"(?i)(?:[-*•\s,]|\d+[.)](?=\s|$)|{_POLITE})*")
-POINTS_BACK: Final = re.compile(rf"(?i)\b(?:{_any_of('points_back')})\b")
-ERROR: Final = re.compile(rf"(?i)\s*(?:{_any_of('errors')})\b")
+POINTS_BACK: Final = re.compile(rf"(?i)\b(?:{_build_pattern('points_back')})\b")
+ERROR: Final = re.compile(rf"(?i)\s*(?:{_build_pattern('errors')})\b")
 _QUOTED: Final = r"`[^`\n]+`|\"[^\"]*\"|“[^“”]*”|(?<!\w)'[^'\n]+'(?!\w)"
-_CUT: Final = rf"\n|(?<=[.!?;])\s+|;|,?(?<!\s)\s+(?:{_any_of('cuts')})\s+|,\s+"
+_CUT: Final = rf"\n|(?<=[.!?;])\s+|;|,?(?<!\s)\s+(?:{_build_pattern('cuts')})\s+|,\s+"
 _PIECE: Final = re.compile(rf"(?i)(?:{_QUOTED}|(?!{_CUT}).)+")
 _NAME: Final = r"(?<=\s)[A-Z][\w-]*(?:\s+[A-Z][\w-]*)+"
 _TOKEN: Final = re.compile(rf"{_QUOTED}|{_NAME}|[^\s\"`“]+")
@@ -109,14 +109,14 @@ def read_values(clause: str) -> list[Value]:
             capital = bool(before) and (bare.istitle() or bare.isupper())
             named = capital or before in _LEADS or before.isdecimal()
             found.append(Value([*kinds, "name" if named else "word"][0], bare, before))
-        before = (_stems(token) or [""])[-1]
+        before = (_stem_words(token) or [""])[-1]
     return found
 
 
-def unsaid(values: Iterable[Value], text: str) -> list[Value]:
+def find_unsaid(values: Iterable[Value], text: str) -> list[Value]:
     """The values and words that a text does not hold; what turns a meaning is held by none."""
-    told = {*_stems(text)} - _TURNING
-    return [value for value in values if not told.issuperset(_stems(value.text) or [""])]
+    told = {*_stem_words(text)} - _TURNING
+    return [value for value in values if not told.issuperset(_stem_words(value.text) or [""])]
 
 
 class Parameter(NamedTuple):
@@ -152,7 +152,7 @@ def _read_tool(spec: Mapping[str, Any]) -> Tool:
     for name, one in schema.get("properties", {}).items():
         branches = [one, *one.get("anyOf", ())]  # mostly a type, or null
         kind = next((b["type"] for b in branches if b.get("type", "null") != "null"), "string")
-        kind = "path" if kind == "string" and _PATHS.intersection(_stems(name)) else kind
+        kind = "path" if kind == "string" and _PATHS.intersection(_stem_words(name)) else kind
         required = name in schema.get("required", ()) and "default" not in one
         parameters.append(Parameter(name, kind, required, one.get("enum") or ()))
     return Tool(spec["name"], parameters, about, changes)
@@ -177,26 +177,28 @@ def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Ma
 def _match(clause: str, tool: Tool, results: Sequence[str]) -> Match | None:
     """The calls of one tool, or what they lack; None where it does no such work."""
     values, told = read_values(clause), {*words(f"{tool.name} {tool.about}")}
-    known = [v for v in values if v.kind in _WORDS and not unsaid([v], f"{tool.name} {tool.about}")]
+    known = [
+        v for v in values if v.kind in _WORDS and not find_unsaid([v], f"{tool.name} {tool.about}")
+    ]
     rest = [value for value in values if value not in known]
-    spoken = [word for value in known for word in words(value.text)]
-    calls, left, lacks = _fill(clause, rest, tool, results)
+    shared = [word for value in known for word in words(value.text)]
+    calls, unplaced, problem = _fill(clause, rest, tool, results)
     if clause.endswith("?") and tool.changes:
         return None
     if is_question(clause):
         # What is asked of a file or an address, its text may say.
         opens = _LOOKS.intersection([*words(tool.name)[:1], *words(tool.about)[:1]])
         looks = opens and any(value.kind == "path" for value in values)
-        if tool.changes or not (looks or len(left) <= len(spoken) > 0):
+        if tool.changes or not (looks or len(unplaced) <= len(shared) > 0):
             return None
-        left = [value for value in left if value.kind not in _WORDS]
+        unplaced = [value for value in unplaced if value.kind not in _WORDS]
     elif told.isdisjoint(words(clause.partition(" ")[0])[:1]):
         return None  # the verb is first: "do not write it" is no wish to write it
-    lacks = f"it has no place for {left[0].text!r}" if left else lacks
+    problem = f"it has no place for {unplaced[0].text!r}" if unplaced else problem
     named = words(tool.name)
     needs = sum(parameter.required for parameter in tool.parameters or ())
-    overlap = (len(spoken) + len({*spoken} & {*named}), needs, -len(named))
-    why = f"{tool.name} matches, but {lacks}." if lacks else ""
+    overlap = (len(shared) + len({*shared} & {*named}), needs, -len(named))
+    why = f"{tool.name} matches, but {problem}." if problem else ""
     return Match(tool.name, () if why else calls, why, tool, overlap)
 
 
@@ -218,31 +220,36 @@ def _fill(
         return [{}], [value for value in values if value.kind == "word"], ""
     asked = {word for value in values for word in words(value.text)}
     arguments = {p.name: o for p in tool.parameters for o in p.options if asked & {*words(str(o))}}
-    taken = list[Value]()
+    placed = list[Value]()
     for value in sorted(values, key=lambda value: value.kind != "path"):
-        open_ = [p for p in tool.parameters if p.name not in arguments and _rank(p, value, tool)]
-        if open_:
-            name, kind, *_ = max(open_, key=lambda p: _rank(p, value, tool))
-            arguments[name] = _typed(value, kind, results)
-            taken.append(value)
+        takers = [
+            p for p in tool.parameters if p.name not in arguments and _rank_value(p, value, tool)
+        ]
+        if takers:
+            name, kind, *_ = max(takers, key=lambda p: _rank_value(p, value, tool))
+            arguments[name] = _convert(value, kind, results)
+            placed.append(value)
     missing = [p.name for p in tool.parameters if p.required and p.name not in arguments]
     if missing and results and POINTS_BACK.search(clause):
         arguments[missing.pop(0)] = results[-1]
     said = " ".join(f"{name} {value}" for name, value in arguments.items())
-    left, calls = unsaid((value for value in values if value not in taken), said), [arguments]
-    if len(taken) == len(arguments) == 1:  # one more call for each of a kind: 'read a.md and b.md'
-        more = [value for value in left if value.kind == taken[0].kind != "name"][:10]
-        calls += [{name: _typed(value, kind, results)} for value in more]
-        left = [value for value in left if value not in more]
-    return calls, left, f"nothing gives a value for {missing[0]!r}" if missing else ""
+    unplaced, calls = (
+        find_unsaid((value for value in values if value not in placed), said),
+        [arguments],
+    )
+    if len(placed) == len(arguments) == 1:  # one more call for each of a kind: 'read a.md and b.md'
+        more = [value for value in unplaced if value.kind == placed[0].kind != "name"][:10]
+        calls += [{name: _convert(value, kind, results)} for value in more]
+        unplaced = [value for value in unplaced if value not in more]
+    return calls, unplaced, f"nothing gives a value for {missing[0]!r}" if missing else ""
 
 
-def _rank(parameter: Parameter, value: Value, tool: Tool) -> tuple[int, ...]:
+def _rank_value(parameter: Parameter, value: Value, tool: Tool) -> tuple[int, ...]:
     """How well a value suits an argument; () where it does not. What changes takes no guess."""
     takers = _TAKERS[value.kind]
     if value.kind == "path" and any(one.kind == "path" for one in tool.parameters or ()):
         takers = ("path",)
-    named = value.before in _stems(parameter.name)
+    named = value.before in _stem_words(parameter.name)
     sure = named or parameter.required or (parameter.kind == "path" and value.kind != "text")
     guess = tool.changes and value.kind == "name"
     if parameter.kind not in takers or parameter.options or guess or not sure:
@@ -250,7 +257,7 @@ def _rank(parameter: Parameter, value: Value, tool: Tool) -> tuple[int, ...]:
     return (named, -takers.index(parameter.kind), parameter.required)
 
 
-def _typed(value: Value, kind: str, results: Sequence[str]) -> Any:
+def _convert(value: Value, kind: str, results: Sequence[str]) -> Any:
     """A value as its argument takes it; a file's name as the path an earlier result knows."""
     if value.kind == "number":
         return int(number) if (number := float(value.text.strip("$€£%"))).is_integer() else number

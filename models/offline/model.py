@@ -21,7 +21,7 @@ from ...tools.python_tools import LLM_CALL
 from . import tasks
 from .desk import bare, listened, supported
 from .matching import Match, Tool, clauses, is_question, read_tools
-from .react import act, calls_of, observe, read_talk, think, work
+from .react import act, observe, read_calls, read_talk, think, work
 from .tasks import NO_MODEL, Part
 
 _OURS: Final = frozenset({
@@ -96,7 +96,7 @@ def _answer(role: str, request: _Request) -> AIMessage:
     if isinstance(answer, AIMessage):
         return answer
     if refusal and role == "agent":
-        return _ended(summary=refusal, status="blocked")
+        return _end_task(summary=refusal, status="blocked")
     if text := json.dumps(answer, ensure_ascii=False) if isinstance(answer, dict) else answer:
         return AIMessage(text)
     why = refusal or tasks.NO_ANSWER
@@ -124,7 +124,7 @@ def _execute(request: _Request) -> AIMessage | dict[str, Any]:
     task = request.read("task", {"description": request.request})
     clause = f"{task['description']} {task.get('inputs', '')}".strip()
     earlier = [str(item.get("result") or "") for item in request.read("results_so_far")]
-    own = calls_of(request.messages, *request.messages)
+    own = read_calls(request.messages, *request.messages)
     part = tasks.next_part(clause, own, request.tools, earlier)
     if part.match.calls:
         return _calling("", part.match)
@@ -142,10 +142,10 @@ def _work(request: _Request) -> AIMessage:
     text, match, undone = work(request.messages, request.tools)
     if match.calls:
         return _calling(text, match)
-    return _ended(summary=text, status="partial" if undone else "success", unmet=undone)
+    return _end_task(summary=text, status="partial" if undone else "success", unmet=undone)
 
 
-def _ended(**report: Any) -> AIMessage:
+def _end_task(**report: Any) -> AIMessage:
     return _calling("", Match(COMPLETE_TASK, [report]))
 
 

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from ...state.attachments import blocks_in
 from ...state.messages import ROLE
 from .matching import Match, Tool, clauses
-from .tasks import Call, answer, failed, next_part
+from .tasks import Call, answer, has_failed, next_part
 
 _SHOWN = 200
 
@@ -41,17 +41,17 @@ def read_talk(messages: Sequence[BaseMessage]) -> Talk:
         return Talk()
     newest, since = messages[kept[-1]], messages[kept[-1] :]
     named = [(re.match(r"Step (\d+) of \d+: ", message.text), message) for message in since]
-    calls = [(int(n[1]) if n else 1, call) for n, m in named for call in calls_of(messages, m)]
+    calls = [(int(n[1]) if n else 1, call) for n, m in named for call in read_calls(messages, m)]
     must_answer = kept[-1] < said[-1] == len(messages) - 1
     return Talk(newest.text, clauses(newest.text), calls, must_answer, bool(blocks_in(newest)))
 
 
-def calls_of(messages: Sequence[BaseMessage], *whose: BaseMessage) -> list[Call]:
+def read_calls(messages: Sequence[BaseMessage], *whose: BaseMessage) -> list[Call]:
     """The calls of some messages that have their results among all of them."""
     results = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
     made = [call for m in whose if isinstance(m, AIMessage) for call in m.tool_calls]
     pairs = [(call, results[call["id"] or ""]) for call in made if call["id"] in results]
-    return [Call(c["name"], c["args"], failed(r.status, r.text), r.text) for c, r in pairs]
+    return [Call(c["name"], c["args"], has_failed(r.status, r.text), r.text) for c, r in pairs]
 
 
 def work(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> tuple[str, Match, list[str]]:

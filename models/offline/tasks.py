@@ -17,11 +17,11 @@ from .matching import (
     Match,
     Tool,
     clauses,
+    find_unsaid,
     is_question,
     match,
     read_tools,
     read_values,
-    unsaid,
     words,
 )
 
@@ -58,7 +58,7 @@ class Part(NamedTuple):
     proofs: Sequence[str] = ()
 
 
-def failed(status: object, result: str) -> bool:
+def has_failed(status: object, result: str) -> bool:
     """Whether a call brought nothing, be it that only its text says so."""
     return status != "success" or bool(ERROR.match(result))
 
@@ -69,15 +69,15 @@ def next_part(
     """What to do for a clause, by its own calls, none of which is repeated, and earlier results."""
     if bad := [call for call in own if call.failed]:
         return Part(clause, f"The call of {bad[0].tool} failed: {beginning_of(bad[0].text, _KEPT)}")
-    brought = ["\n\n".join(call.text or "It gave nothing." for call in own)] if own else results
+    texts = ["\n\n".join(call.text or "It gave nothing." for call in own)] if own else results
     if own and not is_question(clause):
-        return Part(clause, beginning_of(brought[0], _KEPT), done=True)
+        return Part(clause, beginning_of(texts[0], _KEPT), done=True)
     found = Match() if own else match(clause, tools, results)
     said = " ".join(describe_call(call.tool, call.arguments, tools) for call in own)
-    if is_question(clause) and not found.calls and (told := pick(clause, brought, said)):
+    if is_question(clause) and not found.calls and (told := pick(clause, texts, said)):
         return Part(clause, told, done=True)
     if own:
-        return Part(clause, f"The result of {own[-1].tool} does not say: {brought[0][:300]}")
+        return Part(clause, f"The result of {own[-1].tool} does not say: {texts[0][:300]}")
     why = "It was not reached within the allowed iterations." if found.calls else found.why
     return Part(clause, f"{why} {ONLY_ENGLISH}", match=found)
 
@@ -87,13 +87,13 @@ def pick(question: str, texts: Sequence[str], said: str = "") -> str:
 
     A question for nothing more, such as 'what it says', is answered by the newest text.
     """
-    asked = unsaid(read_values(question), said)
+    asked = find_unsaid(read_values(question), said)
     if not asked:
         return beginning_of(texts[-1], _KEPT) if texts else ""
     if any(value.kind == "path" for value in asked):
         return ""  # it asks about another text
     lines = [line.strip() for text in texts for line in re.split(r"\n|(?<=[.!?])\s+", text[:READ])]
-    return "\n".join([line[:600] for line in lines if not unsaid(asked, line)][:3])
+    return "\n".join([line[:600] for line in lines if not find_unsaid(asked, line)][:3])
 
 
 def describe_call(name: str, arguments: Record, tools: Sequence[Tool]) -> str:
@@ -108,15 +108,19 @@ def answer(parts: Sequence[Part], unmet: Sequence[str] = ()) -> str:
     # A question may be answered by the whole of what another part brought: once is enough.
     shown = [p for at, p in enumerate(done) if p.text not in [before.text for before in done[:at]]]
     told = [
-        f"**{p.asked[:300]}**{''.join(f' [{proof}]' for proof in p.proofs)}\n\n{_block(p.text)}"
-        for p in shown
+        f"**{part.asked[:300]}**{_cite(part.proofs)}\n\n{_quote_result(part.text)}"
+        for part in shown
     ]
     undone = [*(f'"{part.asked[:300]}": {part.text}' for part in parts if not part.done), *unmet]
     told += ["\n- ".join(["Not done:", *(text[:700] for text in undone)])] if undone else []
     return "\n\n".join([*told, f"_{NO_MODEL}; results are shown as the tools gave them._"])
 
 
-def _block(result: str) -> str:
+def _cite(proofs: Sequence[str]) -> str:
+    return "".join(f" [{proof}]" for proof in proofs)
+
+
+def _quote_result(result: str) -> str:
     """Several lines, and a line with brackets, as code: nothing in it is a list or a citation."""
     text = beginning_of(result.strip() or "Done.", 2_000)
     fence = "~~~~" if "```" in text else "```"
@@ -154,7 +158,7 @@ def plan(request: str, most: int) -> dict[str, Any]:
 
 def judge(request: str, tasks: Records, evidence: Records) -> dict[str, Any]:
     """Answer as VerifierResponse: every completed task cites the ids that prove it."""
-    judged = [_judged(task, evidence) for task in tasks]
+    judged = [_judge_task(task, evidence) for task in tasks]
     planned = {word for part in judged for word in words(part.asked)}
     missing = [part for part in clauses(request) if not planned.issuperset(words(part))]
     parts = [*judged, *(Part(part, "no task is planned for it") for part in missing)]
@@ -169,9 +173,9 @@ def judge(request: str, tasks: Records, evidence: Records) -> dict[str, Any]:
     return {**flags, "tasks": verdicts, "summary": answer(parts), "improvements": undone}
 
 
-def _judged(task: Record, evidence: Records) -> Part:
+def _judge_task(task: Record, evidence: Records) -> Part:
     """A task is proven by its own calls, else by its report and the results that this is from."""
-    good = [e for e in evidence if not failed(e["status"], e["result"])]
+    good = [e for e in evidence if not has_failed(e["status"], e["result"])]
     own = [e for e in good if e["task"] == task["id"] and task["status"] == "completed"]
     proofs = [e["id"] for e in own if e["tool"]]
     if own and not proofs:
@@ -200,15 +204,15 @@ def plan_steps(request: str, specs: Records, before: Records, most: int) -> dict
         newest = [f"{{{{{step['id']}}}}}\n" for step in steps[-1:]]
         found = match(clause, usual, [*results, *newest])
         said = describe_call(found.tool, found.calls[0], usual) if found.calls else ""
-        asks = is_question(clause) and (unsaid(read_values(clause), said) or not found.calls)
+        asks = is_question(clause) and (find_unsaid(read_values(clause), said) or not found.calls)
         if not (found.calls or (asks and steps)) or len(steps) + len(found.calls) >= most:
             left.append(f'"{clause[:300]}": {found.why or "the plan has no room for more steps"}')
             continue
         for call in found.calls:
             add(clause, found.tool, {k: v if v in newest else _spell(v) for k, v in call.items()})
         if asks:
-            brought = [f"{{{{{step['id']}}}}}" for step in steps]
-            prompt = "\n\n".join([_spell(clause), _spell(said), *brought])
+            references = [f"{{{{{step['id']}}}}}" for step in steps]
+            prompt = "\n\n".join([_spell(clause), _spell(said), *references])
             add(clause, LLM_CALL, {"prompt": prompt})
     goal = f"{NO_MODEL}: a step for each part of the goal that a tool's words match."
     return {"goal": goal, "steps": steps, "leftOut": left}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from loopwright import Context, PromptManager
 from loopwright.flow.execution_plan import ExecutionPlan
@@ -365,6 +366,34 @@ def test_what_is_missing_or_has_no_place_is_named() -> None:
     assert "no offered tool" in match("sing a song", tools).why
 
 
+@pytest.mark.req("W-132")
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "Read the last line of docs/notes.md",
+        "Read docs/notes.md without its title",
+        'Write "x" for fun',
+        'Write "x" to docs/a.txt or docs/b.txt',
+        'Write "x" to docs/a.txt tomorrow',
+        "Pay 5 dollars",
+        "Pay 5 EUR if Juno is in stock",
+        "He will pay 5 EUR",
+    ],
+)
+def test_a_word_that_is_neither_the_tools_nor_a_value_keeps_a_call_from_being_made(
+    clause: str,
+) -> None:
+    tools = read_tools(map(convert_to_openai_tool, Desk().tools))
+    assert not match(clause, tools).calls
+
+
+@pytest.mark.parametrize("text", ["it", "text", "???"])
+def test_a_quoted_text_is_a_value_whatever_it_says(text: str) -> None:
+    tools = read_tools(map(convert_to_openai_tool, Desk().tools))
+    found = match(f'Write "{text}" to docs/a.txt', tools, ["an earlier result"])
+    assert found.calls == [{"path": "docs/a.txt", "content": text}]
+
+
 def test_a_question_changes_nothing() -> None:
     tools = read_tools([{"name": "delete_orders", "description": "Delete the orders."}])
     assert match("delete the orders", tools).tool == "delete_orders"
@@ -412,9 +441,11 @@ def test_a_task_is_proven_by_its_own_call_or_by_the_result_its_report_is_from(
     assert verdict.passed == bool(proof)
 
 
-def test_a_passage_must_speak_of_most_that_is_asked() -> None:
+def test_a_passage_must_hold_all_that_is_asked() -> None:
     assert pick("who owns the returns policy?", [NOTES]).startswith("The returns policy is owned")
     assert pick("who owns the shipping policy of France?", [NOTES]) == ""
+    assert pick("who owns the French returns policy?", [NOTES]) == ""
+    assert pick("who does not own the returns policy?", [f"{NOTES}\nIt does not rain."]) == ""
 
 
 # ---- the phases that share their messages
