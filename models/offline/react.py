@@ -54,7 +54,9 @@ def read_calls(messages: Sequence[BaseMessage], *whose: BaseMessage) -> list[Cal
     return [Call(c["name"], c["args"], has_failed(r.status, r.text), r.text) for c, r in pairs]
 
 
-def work(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> tuple[str, Match, list[str]]:
+def work(
+    messages: Sequence[BaseMessage], tools: Sequence[Tool], *, last: bool = False
+) -> tuple[str, Match, list[str]]:
     """What is said, the calls beside it, and what is not done yet; without calls it is the end."""
     talk = read_talk(messages)
     results = [call.text for _, call in talk.calls if not call.failed]
@@ -62,15 +64,16 @@ def work(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> tuple[str, M
     parts = [next_part(*one, tools, results) for one in zip(talk.asked, own, strict=True)]
     undone = [part.asked for part in parts if not part.done]
     for number, part in enumerate(parts, start=1):
-        if part.match.calls and not talk.must_answer:
+        if part.match.calls and not last:
             return f"Step {number} of {len(parts)}: {part.asked[:_SHOWN]}", part.match, undone
     return answer(parts), Match(), undone
 
 
 def think(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> str:
     """The thought: the next step, or the answer; only where that is whole does it end the loop."""
-    text, _, undone = work(messages, tools)
-    more = bool(undone) and not read_talk(messages).must_answer
+    last = read_talk(messages).must_answer
+    text, _, undone = work(messages, tools, last=last)
+    more = bool(undone) and not last
     # A result that speaks of such a tag must not be read as one.
     told = re.sub(r"(?i)agent(?=[\s_-]?meta\b)", "agent.", text)
     return f"{told}\n\n<agent_meta>{json.dumps({'shouldContinue': more})}</agent_meta>"
