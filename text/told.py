@@ -16,7 +16,8 @@ from . import empty_phrases, synonyms
 
 ENGLISH: Final = "en"
 FILE: Final = "sentences.md"
-FILES: Final = frozenset({FILE, empty_phrases.FILE, synonyms.FILE})
+OFFLINE: Final = "offline_words.md"
+FILES: Final = frozenset({FILE, empty_phrases.FILE, synonyms.FILE, OFFLINE})
 """What stands in the folder of a language beside its templates."""
 LANGUAGE: Final[ContextVar[str]] = ContextVar("loopwright_language", default=ENGLISH)
 
@@ -51,14 +52,18 @@ def learn(language: str, folder: Traversable | Path) -> None:
         synonyms.learn_synonyms(others.read_text(encoding="utf-8"))
 
 
+_CORE: Final = files(str(__package__).rpartition(".")[0]).joinpath("prompts", "core")
+
+
 def _learn_all() -> None:
-    package = str(__package__).rpartition(".")[0]
-    for folder in files(package).joinpath("prompts", "core").iterdir():
+    for folder in _CORE.iterdir():
         if folder.is_dir():
             learn(folder.name, folder)
 
 
 _learn_all()  # at import: a file read inside a node would block the event loop
+OFFLINE_WORDS: Final = read_sentences(_CORE.joinpath(ENGLISH, OFFLINE).read_text(encoding="utf-8"))
+"""Lists of English words by name, for the offline model."""
 
 
 def known_as(language: str, known: Collection[str]) -> str:

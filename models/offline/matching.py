@@ -1,64 +1,62 @@
-"""What a goal says, and which tool does what it asks, by words, with which arguments. Pure."""
+"""What a goal says, and which tool does it, with which arguments. Pure.
+
+There is one rule: each word of a clause is a word of the tool, or the value of an argument. A call
+would leave undone what is neither, so such a tool does not match. Only words of a question may be
+neither: then the result must hold them.
+"""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import chain
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ...text.told import OFFLINE_WORDS
+from ...text.words import words_in
 
 READ: Final = 40_000  # characters of a text that are read: matching must stay fast on any input
 
 
-@lru_cache(maxsize=20_000)
-def stem(word: str) -> str:
-    """Cut the commonest English endings; rough, but the same for the same word."""
-    word = word.lower()
-    for ending in () if word.endswith("ss") else ("ies", "ing", "ed", "es", "s", "e"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)] + ("y" if ending == "ies" else "")
-    return word
+def _build_pattern(name: str) -> str:
+    """A pattern for the phrases of a list, which stand one on a line."""
+    return "|".join(map(re.escape, sorted(OFFLINE_WORDS[name].splitlines(), key=len, reverse=True)))
 
 
-def stems(text: str) -> frozenset[str]:
-    """The stems of a list of words."""
-    return frozenset(map(stem, text.split()))
+_GROUPS: Final = [
+    list(words_in(group, asked=False)) for group in OFFLINE_WORDS["alike"].splitlines()
+]
+_FIRST: Final = {word: group[0] for group in _GROUPS for word in group}
+_EMPTY: Final = frozenset(words_in(OFFLINE_WORDS["empty"], asked=False))
 
 
-_MEANINGLESS: Final = stems(
-    "a an the and or but then also please of in on at to from for by with as into under inside is "
-    "are was were be am do does did has have had it its this that these those there here i me my "
-    "we us our you your he she his her they them their what which who whose when where why how "
-    "will would can could should shall may must yes so just only any some all every each "
-    "both many much tell say know want need like one about up out well current contain contents "
-    "everything"
+def _stem_words(text: str) -> list[str]:
+    """The stems of all words; of those that mean alike the first stands for the others."""
+    return [_FIRST.get(word, word) for word in words_in(text[:READ], asked=False)]
+
+
+_TURNING, _LEADS, _PATHS, _CHANGES, _LOOKS = (
+    frozenset(_stem_words(OFFLINE_WORDS[name]))
+    for name in ("turning", "leads", "paths", "changes", "looks")
 )
-_QUOTED: Final = re.compile(r"`[^`\n]+`|\"[^\"]*\"|“[^“”]*”|(?<!\w)'[^'\n]+'(?!\w)")
-_CUT: Final = re.compile(r"(?i)\n|(?<=[.!?;])\s+|;\s*|,?(?<!\s)\s+(?:and then|and|then)\s+|,\s+")
-_COURTESY: Final = re.compile(
-    r"(?i)(?:[-*•\s]|\d+[.)](?=\s|$)|(?:please|and|then|also|first|next|finally|now|hello|hi|thanks|"
-    r"i(?: want|'d like| would like)(?: you)? to|(?P<can>can|could|would|will) you)\b)+[\s,]*"
-)
-_QUESTION: Final = re.compile(
-    r"(?i)(?:who|whose|what|which|when|where|why|how|is|are|was|were|does|did|has|tell (?:me|us))\b"
-)
-_NUMBER: Final = re.compile(r"[$€£]?(-?\d+(?:\.\d+)?)[%$€£]?")
-_PATH: Final = re.compile(r"[\w~.*-]*/[\w/.*~-]*|[\w*-][\w.*-]*\.[a-z]\w{0,7}|https?://.+", re.I)
-_CODE: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z:_-])[\w.:+-]+|[\w.+-]+@[\w.-]+")
-_LEADS_TO_NAME: Final = ("in", "inside", "into", "under", "for", "at", "of")
+_QUESTION: Final = re.compile(rf"(?i)(?:{_build_pattern('questions')})\b")
+_POLITE: Final = rf"(?:{_build_pattern('courtesy')}|(?P<can>{_build_pattern('requests')}))\b"
+_COURTESY: Final = re.compile(rf"(?i)(?:[-*•\s,]|\d+[.)](?=\s|$)|{_POLITE})*")
+POINTS_BACK: Final = re.compile(rf"(?i)\b(?:{_build_pattern('points_back')})\b")
+ERROR: Final = re.compile(rf"(?i)\s*(?:{_build_pattern('errors')})\b")
+_QUOTED: Final = r"`[^`\n]+`|\"[^\"]*\"|“[^“”]*”|(?<!\w)'[^'\n]+'(?!\w)"
+_CUT: Final = rf"\n|(?<=[.!?;])\s+|;|,?(?<!\s)\s+(?:{_build_pattern('cuts')})\s+|,\s+"
+_PIECE: Final = re.compile(rf"(?i)(?:{_QUOTED}|(?!{_CUT}).)+")
+_NAME: Final = r"(?<=\s)[A-Z][\w-]*(?:\s+[A-Z][\w-]*)+"
+_TOKEN: Final = re.compile(rf"{_QUOTED}|{_NAME}|[^\s\"`“]+")
+_KINDS: Final = {
+    "number": re.compile(r"[$€£]?-?\d+(?:\.\d+)?[%$€£]?"),
+    "path": re.compile(r"(?i)[\w~.*-]*/[\w/.*~-]*|[\w*-][\w.*-]*\.[a-z]\w{0,7}|https?://.+"),
+    "text": re.compile(r"(?=.*\d)(?=.*[A-Za-z:_-])[\w.:+-]+|[\w.+-]+@[\w.-]+"),
+}
 
 
-@dataclass(frozen=True)
-class Value:
-    """A value in a clause: a `text` in quotes or like A-100, a `path`, a `number`, or a `name`.
-
-    A name is a guess: it has a capital or follows 'in', 'for' and the like. `before` is the stem
-    of the word in front: 'the title "Tea"'.
-    """
-
-    kind: str
-    text: str
-    before: str
+def words(text: str) -> list[str]:
+    """The stems of the words that mean something, each once, in their order."""
+    found = (word for word in words_in(text[:READ], asked=False) if word not in _EMPTY)
+    return list(dict.fromkeys(_FIRST.get(word, word) for word in found))
 
 
 def clauses(goal: str) -> list[str]:
@@ -66,26 +64,18 @@ def clauses(goal: str) -> list[str]:
 
     A piece of one word asks for nothing by itself and stays with its neighbour.
     """
-    text = re.sub("[\ue000\ue001]", "", goal[:READ])
-    quoted = _QUOTED.findall(text)
-    numbers = iter(range(len(quoted)))
-    masked = _QUOTED.sub(lambda _: f"\ue000{next(numbers)}\ue001", text)
     found: list[str] = []
-    for piece in map(_tidied, _CUT.split(masked)):
-        if found and piece and (len(piece.split()) < 2 or len(found[-1].split(None, 1)) < 2):
-            found[-1] = f"{found[-1]} and {piece}"
-        elif re.search(r"[^\W_]|\ue000", piece):
-            found.append(piece)
+    for piece in _PIECE.findall(goal[:READ]):
+        courtesy = _COURTESY.match(piece)
+        ends = " .!,;?" if courtesy and courtesy["can"] else " .!,;"
+        clause = piece[courtesy.end() if courtesy else 0 :].strip().rstrip(ends)
+        if found and clause and min(len(_TOKEN.findall(one)) for one in (clause, found[-1])) < 2:
+            found[-1] = f"{found[-1]} and {clause}"
+        elif re.search(r"[^\W_]", clause):
+            found.append(clause)
     if len(goal) > READ:
         found.append(f"… {len(goal) - READ:,} more characters, which were not read")
-    whole = [re.sub("\ue000(\\d+)\ue001", lambda m: quoted[int(m[1])], p) for p in found]
-    return whole or ([goal] if goal else [])
-
-
-def _tidied(piece: str) -> str:
-    courtesy = _COURTESY.match(piece.strip())
-    bare = piece.strip()[courtesy.end() :] if courtesy else piece.strip()
-    return bare.rstrip(" .!,;?" if courtesy and courtesy["can"] else " .!,;")
+    return found or ([goal] if goal else [])
 
 
 def is_question(clause: str) -> bool:
@@ -93,239 +83,186 @@ def is_question(clause: str) -> bool:
     return _QUESTION.match(clause) is not None
 
 
-def values(clause: str) -> list[Value]:
-    """The values written in a clause, in its order; guessed names come last."""
-    found, before = [], ""
-    for token in re.findall(rf"{_QUOTED.pattern}|[^\s\"`“]+", clause[:READ]):
-        found.append(_value(token, before))
-        before = token.strip(".,;:!?()").lower()
-    return sorted((v for v in found if v is not None), key=lambda value: value.kind == "name")
+class Value(NamedTuple):
+    """A `text` in quotes or like A-100, a `path`, a `number`, or a `name` or a mere `word`.
+
+    A name is a guess: it has a capital, or follows 'in', 'for' and the like, or a number.
+    """
+
+    kind: str
+    text: str
+    before: str  # the stem of the word in front
 
 
-def _value(token: str, before: str) -> Value | None:
-    if _QUOTED.fullmatch(token):
-        return Value("text", token[1:-1], stem(before))
-    bare = token.strip(",;:!?()'").rstrip(".").removesuffix("'s")
-    if number := _NUMBER.fullmatch(bare):
-        return Value("number", number[1], stem(before))
-    for kind, pattern in (("path", _PATH), ("text", _CODE)):
-        if pattern.fullmatch(bare):
-            return Value(kind, bare, stem(before))
-    named = before and (bare.istitle() or bare.isupper() or before in _LEADS_TO_NAME)
-    return Value("name", bare, stem(before)) if named and words(bare) else None
+_WORDS: Final = ("name", "word")
 
 
-def words(text: str) -> list[str]:
-    """The stems of the words that mean something, each once, in their order."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text[:READ])
-    found = (word.lower() for word in re.findall(r"[^\W_]+", apart))
-    kept = (stem(word) for word in found if len(word) > 1 or not word.isascii())
-    return [word for word in dict.fromkeys(kept) if word not in _MEANINGLESS]
+def read_values(clause: str) -> list[Value]:
+    """The values and words of a clause, but those that mean nothing; names side by side are one."""
+    found, before = list[Value](), ""
+    for token in _TOKEN.findall(clause[:READ]):
+        bare = token.strip(",;:!?()'").rstrip(".").removesuffix("'s")
+        kinds = [kind for kind, pattern in _KINDS.items() if pattern.fullmatch(bare)]
+        if re.fullmatch(_QUOTED, token):
+            found.append(Value("text", token[1:-1], before))
+        elif kinds or words(bare):
+            capital = bool(before) and (bare.istitle() or bare.isupper())
+            named = capital or before in _LEADS or before.isdecimal()
+            found.append(Value([*kinds, "name" if named else "word"][0], bare, before))
+        before = (_stem_words(token) or [""])[-1]
+    return found
 
 
-def wanted(clause: str) -> list[str]:
-    """The stems of what is asked, first the verb, without the values written in it."""
-    bare = (token for token in _QUOTED.sub(" ", clause).split() if _value(token, "") is None)
-    return words(" ".join(bare))
+def find_unsaid(values: Iterable[Value], text: str) -> list[Value]:
+    """The values and words that a text does not hold; what turns a meaning is held by none."""
+    told = {*_stem_words(text)} - _TURNING
+    return [value for value in values if not told.issuperset(_stem_words(value.text) or [""])]
 
 
-# Which tool does what a clause asks, and with which arguments.
-
-# Everyday words of which each may stand for the others of its group; no tool is named here.
-_ALIKE: Final = [*map(stems, (
-    "read open show print view cat", "list show enumerate display", "get fetch look retrieve check",
-    "find search look lookup grep locate", "write create save store put", "create make add new",
-    "add append insert attach", "delete remove erase", "update edit change modify replace",
-    "send mail email message notify post", "folder directory dir", "file document",
-))]  # fmt: skip
-# What opens the name or the description of a tool that leaves something changed behind.
-_CHANGES: Final = stems(
-    "write create save store put make add insert append attach delete remove erase update edit "
-    "change modify replace set send mail email post notify pay book buy order cancel approve move "
-    "rename copy commit push reset deploy install upload start stop close assign"
-)
-_MOST_CALLS: Final = 10
-_PATHS: Final = stems("path file filename folder directory dir uri url link")
-_INSIDE: Final = stems("in inside into under")
-# The kinds of values that an argument may take, best first.
-_KINDS: Final[Mapping[str, Sequence[str]]] = {
-    "path": ("path", "name", "text"),
-    "string": ("text", "path", "name"),
-    "integer": ("number",),
-    "number": ("number",),
-}
-POINTS_BACK: Final = re.compile(
-    r"\b(?:it|its|them|their|this|that|these|those|results?)\b", re.IGNORECASE
-)
-
-
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One argument of a tool; of a string that names a file or an address the kind is 'path'."""
 
     name: str
-    schema: Mapping[str, Any]
-    required: bool
     kind: str
+    required: bool
+    options: Sequence[Any] = ()
 
 
-@dataclass(frozen=True)
-class Tool:
-    """A tool: what it takes, as far as that is told, what it says first, and its words' stems."""
+class Tool(NamedTuple):
+    """A tool: what it takes, None where nobody tells, and what it says first of itself."""
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: Sequence[Parameter] | None
     about: str
-    named: list[str]
-    does: list[str]
     changes: bool
-    told: frozenset[str] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Match:
-    """The calls that a clause wants and the tool they are of, or why there are none."""
-
-    tool: str = ""
-    calls: Sequence[dict[str, Any]] = ()
-    why: str = ""
-    by: Tool | None = None
 
 
 def read_tools(specs: Iterable[Mapping[str, Any]]) -> list[Tool]:
     """Read tools as a request offers or lists them."""
-    return [_tool(spec.get("function", spec)) for spec in specs]
+    return [_read_tool(spec.get("function", spec)) for spec in specs]
 
 
-def _tool(spec: Mapping[str, Any]) -> Tool:
-    name, description = str(spec["name"]), str(spec.get("description") or "")
-    schema = spec.get("parameters") or spec.get("arguments") or {}
-    given, required = schema.get("properties", {}), schema.get("required", ())
-    parameters = tuple(_parameter(name, one, name in required) for name, one in given.items())
-    about = re.split(r"[.;](?:\s|$)|\n", description, maxsplit=1)[0]
-    said = ((p.name, *map(p.schema.get, ("description", "enum"))) for p in parameters)
-    takes = " ".join(map(str, chain.from_iterable(said)))
-    told = frozenset(words(f"{name} {description} {takes}"))
-    named, does = words(name), words(about)
-    changes = not _CHANGES.isdisjoint([*named[:1], *does[:1]])
-    return Tool(name, parameters, about, named, does, changes, told)
+def _read_tool(spec: Mapping[str, Any]) -> Tool:
+    about = re.split(r"[.;](?:\s|$)|\n", str(spec.get("description") or ""), maxsplit=1)[0]
+    changes = not _CHANGES.isdisjoint([*words(spec["name"])[:1], *words(about)[:1]])
+    schema = spec.get("parameters", spec.get("arguments"))
+    if schema is None:
+        return Tool(spec["name"], None, about, changes)
+    parameters = []
+    for name, one in schema.get("properties", {}).items():
+        branches = [one, *one.get("anyOf", ())]  # mostly a type, or null
+        kind = next((b["type"] for b in branches if b.get("type", "null") != "null"), "string")
+        kind = "path" if kind == "string" and _PATHS.intersection(_stem_words(name)) else kind
+        required = name in schema.get("required", ()) and "default" not in one
+        parameters.append(Parameter(name, kind, required, one.get("enum") or ()))
+    return Tool(spec["name"], parameters, about, changes)
+
+
+class Match(NamedTuple):
+    """The calls that a clause wants and the tool they are of, or why there are none."""
+
+    tool: str = ""
+    calls: Sequence[dict[str, Any]] = ()
+    why: str = "no offered tool does what it asks."
+    by: Tool | None = None
+    overlap: Sequence[float] = ()
 
 
 def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Match:
     """Choose the tool for a clause and fill its arguments, also from earlier results."""
-    asks, given = is_question(clause), values(clause)
-    # A question about a file or an address is first of all to read it.
-    about_path = asks and any(value.kind == "path" for value in given)
-    asked = ["read"] if about_path else wanted(clause)
-    known = frozenset(words(" ".join(value.text for value in given)))
-    asks = asks or clause.endswith("?")
-    # "Do not write it" is no wish to write it, nor is "Should I write it?".
-    opens = asked and (asks or words(clause.partition(" ")[0])[:1] == asked[:1])
-    if not (able := [tool for tool in tools if opens and _may_do(asked, tool, known, asks)]):
-        return Match(why="no offered tool matches all of its words")
-    best = max(able, key=lambda tool: _score(asked, given, tool))
-    calls, lacks = fill(clause, best.parameters, best.told, results)
-    if lacks:
-        return Match(why=f"{best.name} matches, but {lacks}", by=best)
-    return Match(best.name, calls, by=best)
+    found = [one for tool in tools if (one := _match(clause, tool, results))]
+    return max(found, key=lambda one: (bool(one.calls), one.overlap), default=Match())
 
 
-def _may_do(asked: Sequence[str], tool: Tool, known: frozenset[str], question: bool) -> bool:
-    """Whether the tool does this kind of work; of a question it speaks of half the words.
-
-    Else it does what is asked first, and speaks of the rest: a call would leave that undone.
-    """
-    unspoken = [word for word in asked if not _related(word, tool.told)]
-    if question:
-        return 2 * len(unspoken) <= len(asked) and not tool.changes
-    return known.issuperset(unspoken) and _related(asked[0], [*tool.named, *tool.does])
-
-
-def _score(asked: Sequence[str], given: Sequence[Value], tool: Tool) -> tuple[float, bool]:
-    """The overlap of words, first of name and verb; of equal tools the one that needs a value."""
-    weights = [2 * _related(word, tool.named) or _related(word, tool.does) for word in asked]
-    others = sum(not _related(word, asked) for word in tool.named)
-    needed = any(p.required and _best(p, given) for p in tool.parameters)
-    return sum(weights) + 0.5 * weights[0] - 0.25 * others, needed
-
-
-def _related(word: str, others: Iterable[str]) -> bool:
-    alike = set().union({word}, *(group for group in _ALIKE if word in group))
-    return not alike.isdisjoint(others)
-
-
-def _parameter(name: str, schema: Any, required: bool) -> Parameter:
-    schema = schema if isinstance(schema, Mapping) else {}
-    for branch in schema.get("anyOf", ()):  # mostly a type, or null
-        schema = {**schema, **branch} if branch.get("type") != "null" else schema
-    kind = str(schema.get("type", "string"))
-    if kind == "string" and not _PATHS.isdisjoint(words(name)):
-        kind = "path"
-    return Parameter(name, schema, required and "default" not in schema, kind)
+def _match(clause: str, tool: Tool, results: Sequence[str]) -> Match | None:
+    """The calls of one tool, or what they lack; None where it does no such work."""
+    values, told = read_values(clause), {*words(f"{tool.name} {tool.about}")}
+    known = [
+        v for v in values if v.kind in _WORDS and not find_unsaid([v], f"{tool.name} {tool.about}")
+    ]
+    rest = [value for value in values if value not in known]
+    shared = [word for value in known for word in words(value.text)]
+    calls, unplaced, problem = _fill(clause, rest, tool, results)
+    if clause.endswith("?") and tool.changes:
+        return None
+    if is_question(clause):
+        # What is asked of a file or an address, its text may say.
+        opens = _LOOKS.intersection([*words(tool.name)[:1], *words(tool.about)[:1]])
+        looks = opens and any(value.kind == "path" for value in values)
+        if tool.changes or not (looks or len(unplaced) <= len(shared) > 0):
+            return None
+        unplaced = [value for value in unplaced if value.kind not in _WORDS]
+    elif told.isdisjoint(words(clause.partition(" ")[0])[:1]):
+        return None  # the verb is first: "do not write it" is no wish to write it
+    problem = f"it has no place for {unplaced[0].text!r}" if unplaced else problem
+    named = words(tool.name)
+    needs = sum(parameter.required for parameter in tool.parameters or ())
+    overlap = (len(shared) + len({*shared} & {*named}), needs, -len(named))
+    why = f"{tool.name} matches, but {problem}." if problem else ""
+    return Match(tool.name, () if why else calls, why, tool, overlap)
 
 
-def fill(
-    clause: str, parameters: Sequence[Parameter], told: Set[str], results: Sequence[str]
-) -> tuple[list[dict[str, Any]], str]:
-    """The argument sets for the calls of a tool, and what is wrong with them, '' if nothing is."""
-    # What the tool speaks of is no name of a thing.
-    left = [v for v in values(clause) if v.kind != "name" or stem(v.text) not in told]
-    arguments: dict[str, Any] = {}
-    used: dict[str, Value] = {}
-    takes_path = any(parameter.kind == "path" for parameter in parameters)
-    # Paths first: whatever takes any text would take them, too.
-    for parameter in sorted(parameters, key=lambda p: (p.kind != "path", not p.required)):
-        fit = [v for v in left if v.kind != "path" or parameter.kind == "path" or not takes_path]
-        if (value := _best(parameter, fit)) is not None:
-            left.remove(value)
-            used[parameter.name] = value
-            arguments[parameter.name] = _typed(value, parameter, results)
-        elif (said := _said(parameter, clause, results)) is not None:
-            arguments[parameter.name] = said
-        elif parameter.required:
-            return [], f"nothing gives a value for {parameter.name!r}"
-    calls = [arguments]  # and one more for each further value of a sort: 'read a.md and b.md'
-    for name, value in used.items():
-        more = [v for v in left if v.kind == value.kind != "name"][: _MOST_CALLS - len(calls)]
-        left = [v for v in left if v not in more]
-        calls += [{**arguments, name: _resolved(v.text, results)} for v in more]
-    # A name is a guess, and a question may be asked around it.
-    unused = [repr(v.text) for v in left if v.kind != "name" or not is_question(clause)]
-    return calls, f"it has no place for {', '.join(unused)}" if unused else ""
+# The kinds of arguments that take a value, the likeliest first.
+_TAKERS: Final[Mapping[str, Sequence[str]]] = {
+    "path": ("path", "string"),
+    "text": ("string", "path"),
+    "name": ("string", "path"),
+    "number": ("integer", "number"),
+    "word": (),
+}
 
 
-def _best(parameter: Parameter, left: Sequence[Value]) -> Value | None:
-    """The value for an argument; where nothing demands one, behind its name or as a place."""
-    kinds = () if "enum" in parameter.schema else _KINDS.get(parameter.kind, ())
-    fits = [value for kind in kinds for value in left if value.kind == kind]
-    named = [value for value in fits if value.before in words(parameter.name)]
-    places = [v for v in fits if v.kind == "path" or v.before in _INSIDE]
-    clear = fits if parameter.required else places if parameter.kind == "path" else []
-    return next(iter([*named, *clear]), None)
+def _fill(
+    clause: str, values: Sequence[Value], tool: Tool, results: Sequence[str]
+) -> tuple[list[dict[str, Any]], list[Value], str]:
+    """The arguments of the calls, the values that have no place, and what is missing."""
+    if tool.parameters is None:
+        return [{}], [value for value in values if value.kind == "word"], ""
+    asked = {word for value in values for word in words(value.text)}
+    arguments = {p.name: o for p in tool.parameters for o in p.options if asked & {*words(str(o))}}
+    placed = list[Value]()
+    for value in sorted(values, key=lambda value: value.kind != "path"):
+        takers = [
+            p for p in tool.parameters if p.name not in arguments and _rank_value(p, value, tool)
+        ]
+        if takers:
+            name, kind, *_ = max(takers, key=lambda p: _rank_value(p, value, tool))
+            arguments[name] = _convert(value, kind, results)
+            placed.append(value)
+    missing = [p.name for p in tool.parameters if p.required and p.name not in arguments]
+    if missing and results and POINTS_BACK.search(clause):
+        arguments[missing.pop(0)] = results[-1]
+    said = " ".join(f"{name} {value}" for name, value in arguments.items())
+    unplaced, calls = (
+        find_unsaid((value for value in values if value not in placed), said),
+        [arguments],
+    )
+    if len(placed) == len(arguments) == 1:  # one more call for each of a kind: 'read a.md and b.md'
+        more = [value for value in unplaced if value.kind == placed[0].kind != "name"][:10]
+        calls += [{name: _convert(value, kind, results)} for value in more]
+        unplaced = [value for value in unplaced if value not in more]
+    return calls, unplaced, f"nothing gives a value for {missing[0]!r}" if missing else ""
 
 
-def _typed(value: Value, parameter: Parameter, results: Sequence[str]) -> Any:
+def _rank_value(parameter: Parameter, value: Value, tool: Tool) -> tuple[int, ...]:
+    """How well a value suits an argument; () where it does not. What changes takes no guess."""
+    takers = _TAKERS[value.kind]
+    if value.kind == "path" and any(one.kind == "path" for one in tool.parameters or ()):
+        takers = ("path",)
+    named = value.before in _stem_words(parameter.name)
+    sure = named or parameter.required or (parameter.kind == "path" and value.kind != "text")
+    guess = tool.changes and value.kind == "name"
+    if parameter.kind not in takers or parameter.options or guess or not sure:
+        return ()
+    return (named, -takers.index(parameter.kind), parameter.required)
+
+
+def _convert(value: Value, kind: str, results: Sequence[str]) -> Any:
+    """A value as its argument takes it; a file's name as the path an earlier result knows."""
     if value.kind == "number":
-        number = float(value.text)
-        return int(number) if number.is_integer() else number
-    return _resolved(value.text, results) if parameter.kind == "path" else value.text
-
-
-def _said(parameter: Parameter, clause: str, results: Sequence[str]) -> Any:
-    """What the words of a clause say of an argument: an option, a switch, or 'it'."""
-    asked, options = set(wanted(clause)), parameter.schema.get("enum")
-    if isinstance(options, list):
-        return next((option for option in options if asked & set(words(str(option)))), None)
-    if parameter.kind == "boolean":
-        return True if asked and asked.issuperset(words(parameter.name)) else None
-    points_back = parameter.required and parameter.kind == "string" and POINTS_BACK.search(clause)
-    return results[-1] if points_back and results else None
-
-
-def _resolved(path: str, results: Sequence[str]) -> str:
-    """The path under which an earlier result knows a file of this name; else as it is."""
-    if "/" in path or "*" in path:
-        return path
-    known = re.compile(rf"(?<![\w~./-])[\w~.-]*(?:/[\w~.-]+)*/{re.escape(path)}(?![\w/-])")
+        return int(number) if (number := float(value.text.strip("$€£%"))).is_integer() else number
+    if kind != "path" or "/" in value.text or "*" in value.text:
+        return value.text
+    known = re.compile(rf"(?<![\w~./-])[\w~.-]*(?:/[\w~.-]+)*/{re.escape(value.text)}(?![\w/-])")
     found = (known.search(result) for result in reversed(results))
-    return next((match[0] for match in found if match), path)
+    return next((match[0] for match in found if match), value.text)

@@ -19,8 +19,9 @@ from ...state.roles import ROLE_METADATA
 from ...tools.catalog import READ_RESULT
 from ...tools.python_tools import LLM_CALL
 from . import tasks
-from .matching import Match, Tool, read_tools
-from .react import act, calls_of, observe, read_talk, think, work
+from .matching import Match, Tool, clauses, is_question, read_tools
+from .react import act, observe, read_calls, read_talk, think, work
+from .tasks import NO_MODEL, Part
 
 _OURS: Final = frozenset({
     READ_RESULT, COMPLETE_TASK, "write_todos", "summarize_and_continue", "recall", "note",
@@ -55,78 +56,79 @@ class OfflineModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         role = str((run_manager.metadata if run_manager else {}).get(ROLE_METADATA, ""))
-        answer = _answer(role, _Asked(messages, kwargs.get("tools") or ()))
+        answer = _answer(role, _Request(messages, kwargs.get("tools") or ()))
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-class _Asked:
-    """A request: its messages, the tools it offers, and the sections of its data."""
+class _Request:
+    """A request: its messages, the tools it offers or lists, and the sections of its data."""
 
     def __init__(self, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]) -> None:
         self.messages = messages
-        # It never shortens what it is shown, so it has no use for reading on.
-        self.tools = [tool for tool in read_tools(specs) if tool.name not in _OURS]
         self.system = next((str(m.text) for m in messages if m.type == "system"), "")
         self.shown = next((str(m.text) for m in messages if m.type == "human"), "")
-        self.request = read_section(self.shown, "request") or ""
-        self.goal = "\n".join([self.request, *(said["answer"] for said in self.read("answers"))])
-
-    @property
-    def known(self) -> list[Tool] | None:
-        """All the tools there are; None where of some only the beginning is told."""
-        told = f"{self.system}\n{self.shown}"
-        more = read_section(told, "more_tools") or ""
-        named = re.findall(r"^- (\S+): (.*)$", more, re.MULTILINE)
-        if "…" in more or (more and not named):
-            return None
-        others = [{"name": name, "description": about} for name, about in named]
-        listed = read_tools([*(read_json(told, "tools") or ()), *others])
-        # What plans is offered no tool, but perhaps its contract as one.
-        offered = [] if self.request else self.tools
-        return [tool for tool in listed if tool.name not in _OURS] or offered
+        request = read_section(self.shown, "request") or ""
+        self.request = "\n".join([request, *(told["answer"] for told in self.read("answers"))])
+        self.tools = [tool for tool in read_tools(specs) if tool.name not in _OURS]
 
     def read(self, name: str, default: Any = ()) -> Any:
         """A section of the data."""
         return read_json(self.shown, name) or default
 
+    @property
+    def known(self) -> list[Tool] | None:
+        """All the tools there are; None where of some only the beginning is told."""
+        more = read_section(f"{self.system}\n{self.shown}", "more_tools") or ""
+        named = re.findall(r"^- (\S+): (.*)$", more, re.MULTILINE)
+        if "…" in more or (more and not named):
+            return None
+        listed = [*self.read("tools"), *(read_json(self.system, "tools") or ())]
+        listed += [{"name": name, "description": about} for name, about in named]
+        # What plans is offered no tool, but perhaps its contract as one.
+        known = [tool for tool in read_tools(listed) if tool.name not in _OURS]
+        return known if listed or self.request else self.tools
 
-def _answer(role: str, asked: _Asked) -> AIMessage:
-    why = _declined(role, asked)
-    answer = _ANSWERS[role](asked) if role in _ANSWERS and not why else ""
+
+def _answer(role: str, request: _Request) -> AIMessage:
+    refusal = _refusal(role, request)
+    answer = _ANSWERS[role](request) if role in _ANSWERS and not refusal else ""
     if isinstance(answer, AIMessage):
         return answer
-    if why and role == "agent":
-        return _ended(summary=why, status="blocked")
+    if refusal and role == "agent":
+        return _end_task(summary=refusal, status="blocked")
     if text := json.dumps(answer, ensure_ascii=False) if isinstance(answer, dict) else answer:
         return AIMessage(text)
-    why = why or tasks.NO_ANSWER
+    why = refusal or tasks.NO_ANSWER
     return AIMessage(why, additional_kwargs={"refusal": why, FINAL: True})
 
 
-def _declined(role: str, asked: _Asked) -> str:
+def _refusal(role: str, request: _Request) -> str:
     """Why whoever is asked first begins nothing; "" where something may be done."""
     if role not in ("planner", "flow_planner", "dispatcher", "responder", "agent", "thought"):
         return ""
-    talk, known = read_talk(asked.messages), asked.known
-    begun = talk.calls or talk.must_answer or asked.read("steps")
+    talk, known = read_talk(request.messages), request.known
     # What stands in a template of one's own may not be read.
+    begun = talk.calls or talk.must_answer or request.read("steps")
     if begun or known is None or (role == "thought" and not known):
         return ""
-    planned = tasks.untried(asked.goal, asked.read("previous_plan"), asked.read("improvements"))
-    return tasks.declined(planned if asked.request else talk.asked, known, attached=talk.attached)
+    if talk.attached:
+        return f"{NO_MODEL}, so what you attached cannot be read: say in words what is wanted."
+    if request.read("improvements"):  # what was not done would end so again
+        return f"{tasks.NO_OTHER_WAY}."
+    return tasks.explain_refusal(clauses(request.request) or talk.asked, known)
 
 
-def _executed(asked: _Asked) -> AIMessage | dict[str, Any]:
+def _execute(request: _Request) -> AIMessage | dict[str, Any]:
     """Calls for the task, or the report on it."""
-    task = asked.read("task", {})
-    clause = f"{task.get('description', '')} {task.get('inputs', '')}".strip()
-    earlier = [str(item.get("result") or "") for item in asked.read("results_so_far")]
-    own = calls_of(asked.messages, *asked.messages)
-    step = tasks.next_step(clause or asked.request, asked.tools, earlier, own)
-    if step.match:
-        return _calling("", step.match)
-    told = step.text if step.done else f"{tasks.NOT_DONE}{step.text}"
-    return {"summary": told, "taskCompleted": step.done, "shouldContinue": False}
+    task = request.read("task", {"description": request.request})
+    clause = f"{task['description']} {task.get('inputs', '')}".strip()
+    earlier = [str(item.get("result") or "") for item in request.read("results_so_far")]
+    own = read_calls(request.messages, *request.messages)
+    part = tasks.next_part(clause, own, request.tools, earlier)
+    if part.match.calls:
+        return _calling("", part.match)
+    told = part.text if part.done else f"{tasks.NOT_DONE}{part.text}"
+    return {"summary": told, "taskCompleted": part.done, "shouldContinue": False}
 
 
 def _calling(text: str, match: Match) -> AIMessage:
@@ -134,46 +136,54 @@ def _calling(text: str, match: Match) -> AIMessage:
     return AIMessage(text, tool_calls=made)
 
 
-def _worked(asked: _Asked) -> AIMessage:
+def _work(request: _Request) -> AIMessage:
     """Calls for the next step, or the report."""
-    text, match, undone = work(asked.messages, asked.tools)
+    text, match, undone = work(request.messages, request.tools)
     if match.calls:
         return _calling(text, match)
-    return _ended(summary=text, status="partial" if undone else "success", unmet=undone)
+    return _end_task(summary=text, status="partial" if undone else "success", unmet=undone)
 
 
-def _ended(**report: Any) -> AIMessage:
-    call = {"name": COMPLETE_TASK, "args": report, "id": None}
-    return AIMessage("", tool_calls=[call])
+def _end_task(**report: Any) -> AIMessage:
+    return _calling("", Match(COMPLETE_TASK, [report]))
 
 
-def _planned(asked: _Asked) -> dict[str, Any]:
-    most = asked.read("limits", {}).get("tasks", 20)
-    return tasks.plan(asked.goal, asked.read("previous_plan"), asked.read("improvements"), most)
+def _answer_flow(request: _Request) -> str:
+    done = [s for s in request.read("steps") if s["status"] == "completed" and "result" in s]
+    parts = [Part(s.get("description", ""), s["result"], True, proofs=[s["id"]]) for s in done]
+    return tasks.answer(parts, request.read("failures"))
 
 
-def _flow(asked: _Asked) -> dict[str, Any] | str:
-    before = asked.read("steps"), asked.read("failures"), asked.read("improvements")
-    most = asked.read("limits", {}).get("steps", 50)
-    drawn = tasks.plan_steps(asked.request, asked.read("tools"), *before, most)
+def _plan_flow(request: _Request) -> dict[str, Any] | str:
+    most = request.read("limits", {}).get("steps", 50)
+    told = request.read("tools"), request.read("steps")
+    drawn = tasks.plan_steps(request.request, *told, most)
     return drawn if drawn["steps"] else ""
 
 
-_ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage | str | dict[str, Any]]]] = {
-    "executor": _executed,
-    "agent": _worked,
-    # It cannot judge how hard a request is: the loop that calls tools one by one.
-    "dispatcher": lambda _: {"graph": "react", "why": tasks.NO_MODEL},
-    "responder": lambda _: tasks.PASSED_ON,
-    "thought": lambda a: think(a.messages, a.known or a.tools),
-    "action": lambda a: _calling(*act(a.messages, a.tools)),
-    "observation": lambda a: observe(a.messages),
-    "answerer": lambda a: tasks.answered(a.read("steps"), a.read("failures")),
-    "llm_call": lambda a: tasks.read_from(a.shown),
-    "planner": _planned,
-    "verifier": lambda a: tasks.judge(a.request, a.read("tasks"), a.read("evidence")),
-    "flow_planner": _flow,
-    "recovery": lambda a: tasks.recover(
-        a.read("failures"), a.read("strategies", {}), a.read("steps")
+def _pick(request: _Request) -> str:
+    """The answer to a question that stands before a call and results."""
+    question, said, *results = f"{request.shown}\n\n".split("\n\n", 2)
+    return tasks.pick(question, results, said) if is_question(question) else ""
+
+
+_PASSED_ON: Final = f'<agent_meta>{{"shouldContinue": true, "reason": "{NO_MODEL}"}}</agent_meta>'
+_ANSWERS: Final[Mapping[str, Callable[[_Request], AIMessage | str | dict[str, Any]]]] = {
+    "planner": lambda r: tasks.plan(r.request, r.read("limits", {}).get("tasks", 20)),
+    "executor": _execute,
+    "verifier": lambda r: tasks.judge(r.request, r.read("tasks"), r.read("evidence")),
+    "thought": lambda r: think(r.messages, r.known or r.tools),
+    "action": lambda r: _calling(*act(r.messages, r.tools)),
+    "observation": lambda r: observe(r.messages),
+    "agent": _work,
+    "flow_planner": _plan_flow,
+    "recovery": lambda r: tasks.recover(
+        r.read("failures"), r.read("strategies", {}), r.read("steps")
     ),
+    "llm_call": _pick,
+    "answerer": _answer_flow,
+    # It cannot judge how hard a request is: the loop that calls tools one by one.
+    "dispatcher": lambda _: {"graph": "react", "why": NO_MODEL},
+    # It answers nothing by words alone: who has tools may.
+    "responder": lambda _: _PASSED_ON,
 }

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from loopwright import Context, PromptManager
 from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.graphs.registry import REGISTRY, builder_of
-from loopwright.models.offline.matching import clauses, fill, match, read_tools, values
+from loopwright.models.offline.matching import clauses, match, read_tools, read_values
 from loopwright.models.offline.model import OfflineModel
 from loopwright.models.offline.react import act, observe, think
-from loopwright.models.offline.tasks import NO_MODEL, judge, picked, plan, plan_steps
+from loopwright.models.offline.tasks import NO_MODEL, judge, pick, plan, plan_steps
 from loopwright.prompts.prompt import slots_of
 from loopwright.state.contracts import PlannerResponse, VerifierResponse
 from loopwright.state.roles import ROLE_METADATA, ROLES
@@ -325,13 +326,13 @@ def test_what_is_not_read_of_a_long_goal_is_a_part_that_no_tool_does() -> None:
     ("clause", "found"),
     [
         ('name "Tea cup" for 5.50 EUR', [("text", "Tea cup"), ("number", "5.50"), ("name", "EUR")]),
-        ("copy ~/a.md to https://b.c/d", [("path", "~/a.md"), ("path", "https://b.c/d")]),
-        ("check A-100 in Paris", [("text", "A-100"), ("name", "Paris")]),
-        ("Read it, and so on", []),
+        ("~/a.md to https://b.c/d", [("path", "~/a.md"), ("path", "https://b.c/d")]),
+        ("A-100 in docs of New York", [("text", "A-100"), ("name", "docs"), ("name", "New York")]),
+        ("It is so on", []),
     ],
 )
 def test_values_are_told_by_their_shape(clause: str, found: list[tuple[str, str]]) -> None:
-    assert [(value.kind, value.text) for value in values(clause)] == found
+    assert [(value.kind, value.text) for value in read_values(clause)] == found
 
 
 READ: dict[str, Any] = {"name": "read_file", "description": "Read a text file.", "parameters": {
@@ -346,7 +347,6 @@ def spec(*specs: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("clause", "properties", "arguments"),
     [
-        ("read the full a.md", READ["parameters"]["properties"], {"path": "a.md", "full": True}),
         ('add title "Tea" text "Hot"', {"text": {}, "title": {}}, {"title": "Tea", "text": "Hot"}),
         ("show it in celsius", {"unit": {"enum": ["celsius", "kelvin"]}}, {"unit": "celsius"}),
         ("add 2 for 3.5", {"count": {"anyOf": [{"type": "null"}, {"type": "integer"}]},
@@ -355,8 +355,8 @@ def spec(*specs: dict[str, Any]) -> list[dict[str, Any]]:
 )  # fmt: skip
 def test_arguments_follow_their_schemas(clause: str, properties: Any, arguments: Any) -> None:
     takes = {"properties": properties, "required": list(arguments)}
-    [one] = read_tools([{"name": "x", "parameters": takes}])
-    assert fill(clause, one.parameters, one.told, ()) == ([arguments], "")
+    tools = read_tools([{"name": "x", "description": "Read, add or show", "parameters": takes}])
+    assert match(clause, tools).calls == [arguments]
 
 
 def test_what_is_missing_or_has_no_place_is_named() -> None:
@@ -366,27 +366,43 @@ def test_what_is_missing_or_has_no_place_is_named() -> None:
     assert "no offered tool" in match("sing a song", tools).why
 
 
+@pytest.mark.req("W-132")
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "Read the last line of docs/notes.md",
+        "Read docs/notes.md without its title",
+        'Write "x" for fun',
+        'Write "x" to docs/a.txt or docs/b.txt',
+        'Write "x" to docs/a.txt tomorrow',
+        "Pay 5 dollars",
+        "Pay 5 EUR if Juno is in stock",
+        "He will pay 5 EUR",
+    ],
+)
+def test_a_word_that_is_neither_the_tools_nor_a_value_keeps_a_call_from_being_made(
+    clause: str,
+) -> None:
+    tools = read_tools(map(convert_to_openai_tool, Desk().tools))
+    assert not match(clause, tools).calls
+
+
+@pytest.mark.parametrize("text", ["it", "text", "???"])
+def test_a_quoted_text_is_a_value_whatever_it_says(text: str) -> None:
+    tools = read_tools(map(convert_to_openai_tool, Desk().tools))
+    found = match(f'Write "{text}" to docs/a.txt', tools, ["an earlier result"])
+    assert found.calls == [{"path": "docs/a.txt", "content": text}]
+
+
 def test_a_question_changes_nothing() -> None:
     tools = read_tools([{"name": "delete_orders", "description": "Delete the orders."}])
     assert match("delete the orders", tools).tool == "delete_orders"
     assert match("Who may delete the orders?", tools).why
 
 
-def test_a_second_plan_keeps_what_was_planned_and_adds_what_the_user_wants() -> None:
-    before = [
-        {"id": "1", "description": "list the tables", "status": "completed"},
-        {"id": "2", "description": "delete them", "status": "failed"},
-    ]
-    wishes = ['"delete them": no offered tool', "The user says: read a.md as well"]
-    todos = plan("list the tables, delete them", before, wishes, 20)["todos"]
-    assert [(todo["id"], todo["description"]) for todo in todos] == [
-        ("1", "list the tables"), ("2", "delete them"), ("3", "read a.md as well"),
-    ]  # fmt: skip
-
-
 def test_a_plan_has_at_most_what_is_allowed_and_the_verdict_names_the_rest() -> None:
     goal = "\n".join(f"read file{number}.md" for number in range(5))
-    planned = PlannerResponse.model_validate(plan(goal, [], [], 3))
+    planned = PlannerResponse.model_validate(plan(goal, 3))
     assert len(planned.todos) == 3
     assert "3 of 5" in planned.summary
     tasks = [
@@ -425,9 +441,11 @@ def test_a_task_is_proven_by_its_own_call_or_by_the_result_its_report_is_from(
     assert verdict.passed == bool(proof)
 
 
-def test_a_passage_must_speak_of_most_that_is_asked() -> None:
-    assert picked("who owns the returns policy?", [NOTES]).startswith("The returns policy is owned")
-    assert picked("who owns the shipping policy of France?", [NOTES]) == ""
+def test_a_passage_must_hold_all_that_is_asked() -> None:
+    assert pick("who owns the returns policy?", [NOTES]).startswith("The returns policy is owned")
+    assert pick("who owns the shipping policy of France?", [NOTES]) == ""
+    assert pick("who owns the French returns policy?", [NOTES]) == ""
+    assert pick("who does not own the returns policy?", [f"{NOTES}\nIt does not rain."]) == ""
 
 
 # ---- the phases that share their messages
@@ -510,7 +528,7 @@ def test_any_goal_gives_a_sound_plan_of_calls(goal: str) -> None:
         for t in Desk().tools
     ]
     tools: Sequence[Any] = [*described, {"name": "llm_call", "description": "", "changes": False}]
-    planned = ExecutionPlan.model_validate(plan_steps(goal, tools, (), (), (), 40))
+    planned = ExecutionPlan.model_validate(plan_steps(goal, tools, (), 40))
     assert not planned.steps or flaws(planned, kept=(), limit=40) == []
 
 
@@ -535,7 +553,7 @@ def test_no_goal_and_no_result_makes_it_raise_or_run_on(goal: str, result: str) 
 )
 def test_a_goal_of_a_megabyte_is_no_burden(unit: str) -> None:
     goal = (unit * (1_000_000 // len(unit)))[:999_999]
-    assert plan(goal, [], [], 20)["todos"]
+    assert plan(goal, 20)["todos"]
     assert act([HumanMessage(goal, id="m")], TOOLS)
 
 
