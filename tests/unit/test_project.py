@@ -168,3 +168,23 @@ def test_no_goal_is_one_sentence(goal, run):
     assert (done.returncode, done.stdout) == (2, "")
     assert 'GOAL is empty: make run GOAL="what you want done"' in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+RULES_OF_THEIR_OWN = {
+    "policy/desk/grounding.py", "policy/desk/mandates.py", "policy/desk/phrases.py",
+    "policy/desk/quantities.py", "state/desk/claims.py", "state/route.py",
+}  # fmt: skip
+"""The desk's and the router's rules still are lists of words."""
+LOOK_ALIKES = "prompts/tags.py"
+"""Letters that look like Latin ones, so that a forged tag is seen."""
+
+
+def test_no_module_holds_words_of_another_language():
+    """They are data, in prompts/core/<language>/."""
+    other = re.compile(r"[\u0370-\u1fff\u3040-\ud7ff]{2}")
+    modules = {
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+        for room in ROOMS for path in (ROOT / room).rglob("*.py")
+    }  # fmt: skip
+    holding = {name for name, text in modules.items() if other.search(text)}
+    assert holding - {LOOK_ALIKES} == RULES_OF_THEIR_OWN
