@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from ..state.calls import CallState, Evidence
 from ..tools.catalog import Catalog
@@ -34,7 +34,8 @@ async def answer_by_handler(work: PassScope, call: Call, _: Then) -> None:
     tool = call.known_tool
     own = Own(work.scope, work.results, work.gate.catalog, work.state, [*work.beside])
     call.begin()
-    began, handler = time.monotonic(), cast("Any", tool.own)
+    handler: Any = tool.own
+    began = time.monotonic()
     deadline = deadline_of(call.pending, tool, work.scope.context)
     call.result, call.reason = await run_once(tool, handler(call.args, own), deadline)
     call.ran, call.seconds = True, time.monotonic() - began

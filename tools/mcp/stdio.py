@@ -225,7 +225,8 @@ async def stdio_session(
         is_measured = measure(PROCESSES, 1, {SERVER: config.name})
         try:
             await asyncio.to_thread(adopt, group)
-            async with ClientSession(messages, cast("Any", protocol.stdin), **callbacks) as session:
+            requests: Any = protocol.stdin
+            async with ClientSession(messages, requests, **callbacks) as session:
                 yield session
         finally:
             await _stop(transport, protocol)
