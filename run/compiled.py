@@ -67,6 +67,7 @@ READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "route_asks": ("choose",),
     "route_tools": ("choose",),
     "route_share": ("react", "prompt_flow", "task_agent"),
+    "loop_repeats": ("work", "thought", "check_loop"),
     "loop_phrases": ("work", "thought", "check_loop"),
     "loop_check_after": ("check_loop",),
     "loop_confidence": ("check_loop",),

@@ -21,7 +21,7 @@ from ...turn.begin import (
 )
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .flow_pass import by_tools, fold_ends, wishes_of
+from .shared.flow_pass import by_tools, fold_ends, wishes_of
 
 
 async def flow_intake(

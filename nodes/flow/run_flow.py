@@ -36,7 +36,8 @@ from ...turn.scope import RunScope, scope_of
 from ...turn.telling import show_questions
 from ..parts import Parts
 from .every_item import EachRun
-from .flow_pass import (
+from .one_step import StepRun
+from .shared.flow_pass import (
     FlowPass,
     StepEnd,
     StepResults,
@@ -46,7 +47,6 @@ from .flow_pass import (
     hold_back,
     wishes_of,
 )
-from .one_step import StepRun
 
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:

@@ -17,7 +17,7 @@ from ..checkpoints.packing import is_own
 from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..journal.tables import VERSION, Execute, SqliteTables, is_sqlite_race
 from ..threads.listing import Found, Wanted
-from ..threads.pruning import Keeps, LeftError, ThreadPruning
+from ..threads.pruning import JOURNAL, STORE, Keeps, LeftError, ThreadPruning
 from .file import SCHEMA, DatabaseFile
 from .locks import SqliteLocks
 from .saver import LeanSqliteSaver
@@ -25,7 +25,7 @@ from .saver import LeanSqliteSaver
 _MEMORY: Final = ":memory:"
 _PAGE_BYTES: Final = 8192
 
-_JOURNAL: Final = "SELECT 1 FROM sqlite_master WHERE name = 'loopwright_journal'"
+_BESIDE: Final = f"SELECT name FROM sqlite_master WHERE name IN ('{JOURNAL}', '{STORE}')"
 _SIZES: Final = (
     "SELECT thread_id, sum(size) FROM ("
     "SELECT thread_id, length(checkpoint) AS size FROM checkpoints"
@@ -124,7 +124,8 @@ class SqliteDatabase:
             Whether anything was removed, or why the thread was left as it is.
         """
         with self._apart() as saver, _transaction(saver.conn) as execute:
-            pruning = ThreadPruning(execute, saver, journaled=bool(execute(_JOURNAL, ())))
+            beside = [row["name"] for row in execute(_BESIDE, ())]
+            pruning = ThreadPruning(execute, saver, beside)
             try:
                 return pruning.prune(thread, keeps)
             except LeftError as left:

@@ -126,6 +126,9 @@ _UNUSED: Final = (
 )
 """Values that no checkpoint names any more."""
 
+JOURNAL, STORE = "loopwright_journal", "store"
+"""Tables beside those of the checkpoints."""
+
 _AT_ONCE: Final = 500
 """Rows that one statement names."""
 
@@ -148,13 +151,13 @@ class ThreadPruning:
     Attributes:
         execute: Runs a statement of the transaction; see `journal.Tables.block`.
         saver: Reads in it.
-        journaled: Whether there is a journal.
+        beside: Which of the tables of the journal and of the store can be reached.
         tables: Of checkpoints, of values beside them, if it has one, and of what tasks wrote.
     """
 
     execute: Execute
     saver: BaseCheckpointSaver[Any]
-    journaled: bool = True
+    beside: Collection[str] = (JOURNAL, STORE)
     tables: Sequence[str] = ("checkpoints", "writes")
 
     def prune(self, thread: str, keeps: Keeps) -> bool:
@@ -193,7 +196,7 @@ class ThreadPruning:
             raise LeftError(_ASKS)
         if head.waiting():
             raise LeftError(_UNFINISHED)
-        if self.journaled and self._run(_DOUBT, storable(thread)):
+        if JOURNAL in self.beside and self._run(_DOUBT, storable(thread)):
             raise LeftError(_IN_DOUBT)
         return head
 
@@ -274,7 +277,7 @@ class ThreadPruning:
 
     def _forget_calls(self, thread: str, kept: set[str]) -> int:
         """Remove from the journal what was recorded of turns of which nothing stays."""
-        if not self.journaled:
+        if JOURNAL not in self.beside:
             return 0
         values = (self._tuple(thread, name).checkpoint["channel_values"] for name in kept)
         turns = {str(unpacked(value).get("turn_id", "")) for value in values}
@@ -289,11 +292,13 @@ class ThreadPruning:
 
     def _forget_results(self, thread: str) -> int:
         """Remove long results that nothing of the thread names any more."""
+        if STORE not in self.beside:
+            return 0
         place = ".".join(results_of(thread))
         rows = self._run("SELECT key FROM store WHERE prefix = ?", place)
         if not rows:
             return 0
-        recorded = bodies_of(self.execute, thread) if self.journaled else ()
+        recorded = bodies_of(self.execute, thread) if JOURNAL in self.beside else ()
         told = "\n".join(texts_of(self.saver, thread, recorded))
         lost = [row["key"] for row in rows if row["key"] not in told]
         self._delete("store WHERE prefix = ?", [place], "key", lost)

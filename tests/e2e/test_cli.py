@@ -143,8 +143,9 @@ def test_json_is_one_object_and_nothing_else(graph, notes):
     run = installed if graph == "prompt_flow" else cli  # once on the pipes that a shell makes
     done = run("run", "--graph", graph, "--json", "--thread", "mine", "Read notes.md")
     told = json.loads(done.stdout)
-    assert done.returncode == 0
-    assert (told["status"], told["thread"]) == ("complete", "mine")
+    # A desk needs a language model: without one it says so.
+    ends = (3, "blocked") if graph == "customer_service" else (0, "complete")
+    assert (done.returncode, told["status"], told["thread"]) == (*ends, "mine")
     assert set(told) == {
         "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
         "warnings", "resume", "result", "thread", *(["tried"] if graph == "router" else []),

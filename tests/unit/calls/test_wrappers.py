@@ -17,7 +17,7 @@ from support.flows import declared
 from support.scope import call_of, scope_with
 
 ROOT = Path(__file__).parents[3]
-POLICY = ROOT / "examples" / "shops" / "lumen" / "policy.yaml"
+POLICY = ROOT / "examples" / "shop" / "lumen" / "policy.yaml"
 HOOKS = Hooks([Hook(event="AfterTool", run=lambda _: None)])
 BEFORE = [{"id": "1.1.0", "tool": "put", "arguments": {}, "result": "", "status": "success"}]
 PLAIN = ["pay_for_call", "execute", "cap_size", "send_call"]

@@ -107,6 +107,8 @@ async def test_a_server_that_saves_the_threads_locks_them_where_the_builder_says
         await other.ainvoke({"messages": "hello"}, on)
 
 
-def test_a_saver_given_on_its_own_brings_its_own_locks(tmp_path):
+def test_a_database_locks_the_threads_that_another_saver_keeps(tmp_path):
     with open_durability(f"sqlite:///{tmp_path}/locks.db") as kept:
-        assert assemble(durability=kept, checkpointer=InMemorySaver()).locked_by is None
+        locked_by = assemble(durability=kept, checkpointer=InMemorySaver()).locked_by
+        assert locked_by is not None
+        assert locked_by() is kept.locks

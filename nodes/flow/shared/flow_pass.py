@@ -8,14 +8,14 @@ from typing import Any, Final, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from ...calls.call_records import CallRecord, PendingCall
-from ...calls.commands import messages_of, values_of
-from ...calls.result_store import MISSING, ResultStore
-from ...calls.results import spelled
-from ...flow.expectations import find_unmet
-from ...flow.references import MissingValue
-from ...state.calls import Evidence, index_of, step_of
-from ...state.flow import (
+from ....calls.call_records import CallRecord, PendingCall
+from ....calls.commands import messages_of, values_of
+from ....calls.result_store import MISSING, ResultStore
+from ....calls.results import spelled
+from ....flow.expectations import find_unmet
+from ....flow.references import MissingValue
+from ....state.calls import Evidence, index_of, step_of
+from ....state.flow import (
     Failure,
     FlowState,
     FlowStep,
@@ -25,12 +25,12 @@ from ...state.flow import (
     is_done,
     value_of,
 )
-from ...state.outcome import Spend
-from ...text.canonical import shortened
-from ...text.told import say
-from ...tools.catalog import Catalog
-from ...turn.scope import RunScope
-from ..parts import Parts
+from ....state.outcome import Spend
+from ....text.canonical import shortened
+from ....text.told import say
+from ....tools.catalog import Catalog
+from ....turn.scope import RunScope
+from ...parts import Parts
 
 _SHOWN: Final = 2_000
 _LEAST_SHOWN: Final = 300

@@ -1,0 +1,1 @@
+"""What the phases of prompt_flow share: one pass over a plan."""
