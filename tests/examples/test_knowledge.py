@@ -25,13 +25,6 @@ SEEDED = [sys.executable, str(DESK), "--seed"]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("made") / "shop.db"
-    make_shop(LUMEN, path)
-    return path
-
-
-@pytest.fixture(scope="module")
 def desk(made: Path) -> Iterator[Desk]:
     with opened(Shop(made)) as opened_desk:
         yield opened_desk

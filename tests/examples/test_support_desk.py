@@ -18,7 +18,7 @@ from support import forked
 from support.desk_client import Desk, copied, opened
 from support.docs_text import ROOT, table
 from support.patience import PATIENCE
-from support.shops import LOCKED_SECONDS, LUMEN, MOST_FAILURES, SHOP, Shop, knowledge, make_shop
+from support.shops import LOCKED_SECONDS, MOST_FAILURES, SHOP, Shop, knowledge
 
 READS = {
     "search_knowledge_base", "match_faq", "get_customer", "verify_identity", "get_order",
@@ -28,13 +28,6 @@ ONCE = {"create_ticket", "transfer_to_human"}
 CHANGES = {"update_ticket", "request_refund"}
 ADA = {"postcode": "10115", "phone_last4": "1842"}
 TICKET = {"subject": "Broken lamp", "body": "Glass is broken.", "issue": "lamp A-1042"}
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("made") / "shop.db"
-    make_shop(LUMEN, path)
-    return path
 
 
 @pytest.fixture(scope="module")
