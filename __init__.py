@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from .store.durability import Durability, open_durability
     from .store.journal.port import Journal
     from .store.work.turns import Turn
+    from .stream.chat_events import stream_event
     from .stream.replay import Replay
-    from .stream.streamed import stream_event
 
 # Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
 _HOMES: Final = {
@@ -94,7 +94,7 @@ _HOMES: Final = {
     "parse_executor": "models.reading",
     "parse_planner": "models.reading",
     "parse_verifier": "models.reading",
-    "stream_event": "stream.streamed",
+    "stream_event": "stream.chat_events",
 }
 
 # Spelled out for type checkers; a test compares it with _HOMES. It lacks LeanChatOpenAI, so that

@@ -323,8 +323,8 @@ def ours(name: str, graph: str, **options: Any) -> Callable[[Wanted], Any]:
         import loopwright  # noqa: PLC0415
         from loopwright.graphs import build  # noqa: PLC0415
 
-        telling = build.telling
-        build.telling = telling if wanted.alive else lambda _, node: node
+        telling = build.with_events
+        build.with_events = telling if wanted.alive else lambda _, node: node
         async with AsyncExitStack() as stack:
             kept = None
             if wanted.place:
@@ -334,7 +334,7 @@ def ours(name: str, graph: str, **options: Any) -> Callable[[Wanted], Any]:
                 model=f"openai:{graph}", tools=[tool_of(wanted.tool)],
                 durability=kept, **options,
             )  # fmt: skip
-            build.telling = telling
+            build.with_events = telling
             context = loopwright.Context(
                 max_iterations=1_000, max_executor_rounds=1_000, max_steps=1_000, max_turns=1_000,
                 dedupe="off",

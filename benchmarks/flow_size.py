@@ -25,7 +25,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import build_prompt_flow, open_durability
 from loopwright.calls.toolbox import Toolbox
-from loopwright.flow.checks import plan_flaws
+from loopwright.flow.checks import find_plan_flaws
 from loopwright.flow.execution_plan import ExecutionPlan
 
 SIZES = (1, 10, 100, 1_000)
@@ -67,7 +67,7 @@ async def check(steps: int) -> float:
     plan = ExecutionPlan.model_validate(plan_of(steps))
     catalog = await Toolbox([look]).catalog()
     began = time.process_time()
-    found = plan_flaws(plan, catalog, limit=steps)
+    found = find_plan_flaws(plan, catalog, limit=steps)
     taken = time.process_time() - began
     assert found == []
     return taken

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from loopwright.policy.desk.grounding import Grounds, Text, unproven
+from loopwright.policy.desk.grounding import ComparedText, Grounds, find_unproven
 from loopwright.state.desk.claims import is_polite
 from support.shops import SHOP, Article, Shop, knowledge, make_shop
 
@@ -39,7 +39,7 @@ def found_for(shop: Shop, question: str) -> list[Article]:
 
 def answers(article: Article, others: list[Article]) -> Iterator[Answer]:
     """Answers of the first two sentences of an article that are more than a word or an apology."""
-    said = [one for one in Text(article.text).sentences if len(one.words) > 1]
+    said = [one for one in ComparedText(article.text).sentences if len(one.words) > 1]
     sentences = [one.text for one in said if not is_polite(one.text)]
     stop = "。" if article.language == "zh" else "."
     for sentence in sentences[:2]:
@@ -74,7 +74,7 @@ def spoils(text: str) -> Iterator[tuple[str, str]]:
     yield "another number", re.sub(r"\d+", lambda one: str(int(one[0]) + 17), text, count=1)
     other = re.sub(r"(?<=\d )(?:working )?\bdays\b", "months", text)
     yield "another unit", re.sub(r"(?<=[\d一二三四五六七八九十])(?:个工作日|天)", "个月", other)
-    if not Text(text).says_no:
+    if not ComparedText(text).is_denial:
         yield "the opposite", re.sub(r"\b(is|are|can|must)\b", r"\1 not", text, count=1)
 
 
@@ -84,7 +84,7 @@ def judged() -> Iterator[tuple[str, bool, bool]]:
         with tempfile.TemporaryDirectory() as folder:
             shop = make_shop(SHOP / name, Path(folder) / "shop.db")
             for kind, right, answer, grounds in cases(shop, written=name == "lumen"):
-                given = not unproven(answer, grounds)
+                given = not find_unproven(answer, grounds)
                 if given != right:
                     sys.stderr.write(f"{kind}: {answer}\n")
                 yield kind, right, given

@@ -55,21 +55,22 @@ async def main() -> None:
     """Print what was measured."""
     write = sys.stdout.write
     catalog = await offered(sys.argv[1] if len(sys.argv) > 1 else None)
-    shelf, whole = catalog.shelf, size([tool.spec() for tool in catalog.tools.values()])
+    shelf, whole = catalog.deferred_tools, size([tool.spec() for tool in catalog.tools.values()])
     first = [
-        size(catalog.specs(shelf.likely(one))) + len(shelf.listed().encode()) for one in QUESTIONS
+        size(catalog.specs(shelf.find_likely(one))) + len(shelf.render_listing().encode())
+        for one in QUESTIONS
     ]
     write(f"{len(catalog.tools)} tools, {whole:,} bytes of definitions\n")
     write(f"tools in a first request: {max(first):,} bytes at most, {max(first) / whole:.1%}\n")
     known = {q: name for q, name in QUESTIONS.items() if name in catalog.tools}
     found = [name in shelf.find(q) for q, name in known.items()]
-    at_once = [name in shelf.likely(q) for q, name in known.items()]
+    at_once = [name in shelf.find_likely(q) for q, name in known.items()]
     write(f"found by find_tools: {sum(found)} of {len(known)} questions, first five answers\n")
     write(f"defined at once, without a search: {sum(at_once)} of {len(known)}\n")
     some, steps = list(known.values()), []
     for turn in range(TURNS):
         shown = 5 * sum(turn >= at for at in SEARCHED_AT)
-        steps.append(size(catalog.specs(some[:shown])) + len(shelf.listed().encode()))
+        steps.append(size(catalog.specs(some[:shown])) + len(shelf.render_listing().encode()))
     ways = {"all definitions": [whole] * TURNS, "names and find_tools": steps}
     write(f"{TURNS} requests, {len(SEARCHED_AT)} searches: bytes new to a cache, bytes in all\n")
     for way, lists in ways.items():

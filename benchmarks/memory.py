@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 from langchain_core.messages import AIMessage, BaseMessage
 
 from loopwright import Context, ScriptedModel, build_task_agent, open_durability
-from loopwright.state.window import tokens_in, tokens_of
+from loopwright.state.window import count_call_tokens, estimate_message_tokens
 from support.compressing import TARGET, compressed
 from support.strict_messages import problems
 
@@ -86,7 +86,7 @@ def main() -> None:
             graph = build_task_agent(model=model, tools=[page], durability=kept)
             result = graph.invoke(GIVEN, THREAD, context=LATIN)
     asked = [one.messages for one in model.asked if one.role == "agent"]
-    sizes = [tokens_of(messages, AIMessage(""))[0] for messages in asked]
+    sizes = [count_call_tokens(messages, AIMessage(""))[0] for messages in asked]
     steps = [later - earlier for earlier, later in pairwise(clock)]
     early, late = statistics.median(steps[20:60]), statistics.median(steps[TURNS - 40 : TURNS])
     found = [m.text for m in result["messages"] if m.type == "tool" and m.name == "recall"]
@@ -114,8 +114,11 @@ def fine(number: int) -> bool:
     """Whether a random history is compressed well."""
     asked, whole, request = compressed(number)
     kept = request in str([m.content for m in asked]) and not problems(asked)
-    long = tokens_in(whole) > TARGET
-    return kept and (not long or tokens_in(asked[1:]) < min(tokens_in(whole), 1.2 * TARGET))
+    long = estimate_message_tokens(whole) > TARGET
+    return kept and (
+        not long
+        or estimate_message_tokens(asked[1:]) < min(estimate_message_tokens(whole), 1.2 * TARGET)
+    )
 
 
 if __name__ == "__main__":

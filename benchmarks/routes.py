@@ -26,7 +26,7 @@ from loopwright.graphs.registry import REGISTRY
 from loopwright.models.offline.model import OfflineModel
 from loopwright.run.background import run_blocking
 from loopwright.state.roles import TIERS
-from loopwright.state.route import Features, by_rule, telling
+from loopwright.state.route import Features, choose_by_rule, strip_generic_words
 from support.routed import TRIVIAL
 from support.scripts import passed, plan, report, thought, todo
 
@@ -164,17 +164,24 @@ def thresholds() -> None:
     """Print how many requests rules route, and how many wrongly, by the settings."""
     catalog = run_blocking(Toolbox(Desk().tools).catalog())
     seen = [
-        (goal, Features.of(goal.words, attached=False, tools=len(catalog.tools),
-                           likely=len(catalog.shelf.find(telling(goal.words), 50))))
+        (
+            goal,
+            Features.of(
+                goal.words,
+                attached=False,
+                tools=len(catalog.tools),
+                likely=len(catalog.deferred_tools.find(strip_generic_words(goal.words), 50)),
+            ),
+        )
         for goal in GOALS
-    ]  # fmt: skip
+    ]
     sys.stdout.write("route_asks route_tools route_length: by rule, of these wrong\n")
     for asks, tools, length in (
         (0, 3, 240), (1, 1, 240), (1, 2, 240), (1, 3, 240), (1, 5, 240), (2, 3, 240), (3, 3, 240),
         (1, 3, 20), (1, 3, 60), (1, 3, 1_000),
     ):  # fmt: skip
         context = Context(route_asks=asks, route_tools=tools, route_length=length)
-        ruled = [(goal, by_rule(one, context)) for goal, one in seen]
+        ruled = [(goal, choose_by_rule(one, context)) for goal, one in seen]
         told = [(goal, rule[0]) for goal, rule in ruled if rule is not None]
         wrong = sum(RIGHT.get(goal.kind) != way for goal, way in told)
         sys.stdout.write(f"{asks:10} {tools:11} {length:12}: {len(told)} of {len(seen)}, {wrong}\n")

@@ -40,7 +40,7 @@ from psycopg.rows import dict_row
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.cli.settings import Settings
 from loopwright.cli.terminal import Output
-from loopwright.cli.worker import Wanted, work
+from loopwright.cli.worker import WorkerOptions, run_worker
 
 FORKS = multiprocessing.get_context("forkserver")
 PATIENCE = 3600.0
@@ -81,8 +81,8 @@ def worker(url: str, ledger: str, lease: float, log: str) -> None:
     with Path(log).open("a") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
-    wanted = Wanted(modules=["workers:build"], concurrency=8, lease=lease)
-    os._exit(work(Settings(database=url), Output(json=True), wanted))
+    wanted = WorkerOptions(modules=["workers:build"], concurrency=8, lease=lease)
+    os._exit(run_worker(Settings(database=url), Output(json=True), wanted))
 
 
 @dataclass

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from ..hooks.contract import Verdict
 from ..state.calls import HOOK_STOP
-from ..text.told import say
+from ..text.sentences import say
 from .approval import settle_tail
-from .call_records import Call, PendingCall, changed, hook_fields, record_end
-from .commands import joined, without_messages
-from .guard import allowed_by_tables
-from .results import ToolResult, failure
+from .call_records import Call, PendingCall, build_hook_fields, record_end, update_call
+from .commands import drop_messages, merge_updates
+from .guard import passes_tables
+from .results import ToolResult, make_failure
 from .wrapper import PassScope, Then
 
 _RESPONSE_KEYS: Final = frozenset(
@@ -27,22 +27,24 @@ async def show_to_hooks(work: PassScope, call: Call, then: Then) -> None:
     """
     await then(call)
     tail_of, result = call.pending.get("tail_of", ""), call.outcome
-    fields = hook_fields(call.known_tool, call.args) | {"tool_response": _response(result)}
+    fields = build_hook_fields(call.known_tool, call.args) | {
+        "tool_response": _build_tool_response(result)
+    }
     if tail_of:
         fields["original_request_name"] = tail_of
     verdict = await work.scope.fire("AfterTool", **fields)
-    shown, wanted = _replaced(result, verdict), verdict.tail_call
-    if wanted and not verdict.blocked:
+    shown, wanted = _apply_hook_output(result, verdict), verdict.tail_call
+    if wanted and not verdict.is_blocked:
         if tail_of:
             note = say("no_tail_here", tool=wanted.name)
             shown = replace(shown, text=f"{shown.text}\n\n{note}")
         else:
             follows = await _run_tail(work, call.pending, wanted.name, wanted.args)
-            shown = replace(follows, update=joined(shown.update, follows.update))
+            shown = replace(follows, update=merge_updates(shown.update, follows.update))
     if verdict.context:
         shown = replace(shown, text=f"{shown.text}\n\n{verdict.context}")
-    if verdict.stop is not None:
-        shown = replace(shown, artifact={**shown.artifact, HOOK_STOP: verdict.stop})
+    if verdict.halt_reason is not None:
+        shown = replace(shown, artifact={**shown.artifact, HOOK_STOP: verdict.halt_reason})
     call.result = shown
 
 
@@ -51,43 +53,43 @@ async def _run_tail(
 ) -> ToolResult:
     """The call a hook wants right after another one, if policy allows it without a question."""
     tool = work.gate.catalog.find(name)
-    pending = changed(
+    pending = update_call(
         before, id=f"{before['id']}.tail", name=name, args=args, action="allow",
         server=tool.server if tool else None, doubt=None, tail_of=before["name"],
         intent=f"{before.get('intent')}.tail", before=[],
     )  # fmt: skip
-    call = Call.of(pending, work.scope.emit, tool, "scheduled")
+    call = Call.from_pending(pending, work.scope.emit, tool, "scheduled")
     await settle_tail(work.gate, call)
-    if call.result is not None or not await allowed_by_tables(work, call):
+    if call.result is not None or not await passes_tables(work, call):
         why = call.doubt.why if call.doubt else call.outcome.text
-        return failure(say("tail_refused", tool=name, why=why))
+        return make_failure(say("tail_refused", tool=name, why=why))
     if work.memory is not None and not call.known_tool.read_only:
-        work.memory.written(call.known_tool.server)
+        work.memory.invalidate_server(call.known_tool.server)
     await work.run_along(work, call)
     if call.doubt is not None:
-        return failure(say("tail_in_doubt", tool=name, why=call.doubt.why))
+        return make_failure(say("tail_in_doubt", tool=name, why=call.doubt.why))
     record_end(call)
     return call.outcome
 
 
-def _response(result: ToolResult) -> dict[str, Any]:
+def _build_tool_response(result: ToolResult) -> dict[str, Any]:
     error = {"message": result.text} if result.is_error else None
     data = result.text if result.data is None else result.data
     return {"llmContent": result.text, "returnDisplay": data, "error": error}
 
 
-def _replaced(result: ToolResult, verdict: Verdict) -> ToolResult:
+def _apply_hook_output(result: ToolResult, verdict: Verdict) -> ToolResult:
     """The text a hook put in the place of a result.
 
     Its data, files and links are gone then, and the messages that its tool adds.
     """
     given = verdict.tool_response
-    if verdict.blocked:
-        return failure(say("result_withheld", why=verdict.reason))
+    if verdict.is_blocked:
+        return make_failure(say("result_withheld", why=verdict.reason))
     if isinstance(given, Mapping):
         if set(given) - _RESPONSE_KEYS:  # a misspelt key must not show what it meant to hide
-            return failure(say("result_unreadable"))
+            return make_failure(say("result_unreadable"))
         given = next((str(given[k]) for k in ("llmContent", "llm_content") if k in given), None)
     if given is None:
         return result
-    return ToolResult(given, is_error=result.is_error, update=without_messages(result.update))
+    return ToolResult(given, is_error=result.is_error, update=drop_messages(result.update))

@@ -1,6 +1,6 @@
 """The run's allowance of tool calls: one is taken before a call is made."""
 
-from ..text.told import say
+from ..text.sentences import say
 from .call_records import Call
 from .wrapper import PassScope, Then
 
@@ -13,4 +13,4 @@ async def pay_for_call(work: PassScope, call: Call, then: Then) -> None:
         return
     call.answer(say("calls_spent", advice=say("answer_with_it")), "error")
     if not call.known_tool.read_only:
-        await work.book.answer_barred(call, call.outcome.text)
+        await work.book.answer_blocked(call, call.outcome.text)

@@ -10,15 +10,15 @@ from langgraph.types import Overwrite
 
 from ..state import questions
 from ..state.calls import GAVE_UP, CallState, CallsUpdate
-from ..state.questions import ANSWERED_BY, Answer, Decision, DecisionKind, Said
+from ..state.questions import ANSWERED_BY, Answer, Decision, DecisionKind, TextAnswer
 from ..text.canonical import hash_of
-from ..text.told import say
+from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from .call_records import Call, PendingCall
-from .forms import SHOWN, fields_of, filled, form_question, reply_to, where_of
+from .forms import SHOWN, build_form_question, build_reply, describe_server, fill_form, list_fields
 from .gate import Gate, check_edit, split_refresh
 from .policy import NOT_INTERACTIVE
-from .toolbox import unknown_tool
+from .toolbox import explain_unknown_tool
 
 Calls = Sequence[Mapping[str, Any]]
 Decisions = Mapping[str, Decision]
@@ -41,19 +41,19 @@ def decision_key(call: Mapping[str, Any]) -> str:
     return str(call["id"]) + "?" * int(call.get("doubts", 0))
 
 
-def decision_on(call: Mapping[str, Any], decisions: Decisions) -> Decision | None:
+def find_decision(call: Mapping[str, Any], decisions: Decisions) -> Decision | None:
     """The human's answer on a call, if there is one and it was given for these arguments."""
     decision = decisions.get(decision_key(call))
     given_for = decision.get("arguments") if decision else None
     return None if given_for and given_for != hash_of(call.get("args")) else decision
 
 
-def undecided(calls: Calls, decisions: Decisions) -> list[PendingCall]:
+def list_undecided(calls: Calls, decisions: Decisions) -> list[PendingCall]:
     """The calls a human must still decide on, in the order of the message."""
-    return [cast("PendingCall", call) for call in calls if _waits(call, decisions)]
+    return [cast("PendingCall", call) for call in calls if _is_waiting(call, decisions)]
 
 
-def still_open(state: CallState, waiting: Calls) -> Any:
+def keep_waiting(state: CallState, waiting: Calls) -> Any:
     """The calls that wait, and the answers to them: an approval is good for one call only."""
     keys, update = {decision_key(call) for call in waiting}, CallsUpdate(calls=[*waiting])
     if state.decisions or state.objections:  # every key written is a row in the database
@@ -62,7 +62,7 @@ def still_open(state: CallState, waiting: Calls) -> Any:
     return update
 
 
-def runnable(calls: Calls, decisions: Decisions) -> list[PendingCall]:
+def list_runnable(calls: Calls, decisions: Decisions) -> list[PendingCall]:
     """The calls that may run or be answered now, in the order of the message.
 
     One that waits for a human holds back every write behind it, not the reads.
@@ -70,38 +70,38 @@ def runnable(calls: Calls, decisions: Decisions) -> list[PendingCall]:
     now: list[PendingCall] = []
     held = False
     for call in calls:
-        if _waits(call, decisions):
+        if _is_waiting(call, decisions):
             held = True
-        elif not (held and _would_write(call, decisions)):
+        elif not (held and _may_write(call, decisions)):
             now.append(cast("PendingCall", call))
     return now
 
 
-def in_one_pass(calls: Calls, decisions: Decisions) -> list[PendingCall]:
+def select_for_pass(calls: Calls, decisions: Decisions) -> list[PendingCall]:
     """Those of `runnable` that may run side by side: one whose tool asks for itself runs alone."""
-    now = runnable(calls, decisions)
+    now = list_runnable(calls, decisions)
     return next(([call] for call in now if call.get("alone")), now)
 
 
-def next_step(calls: Calls, decisions: Decisions) -> Literal["call_tools", "approve", "done"]:
+def route_calls(calls: Calls, decisions: Decisions) -> Literal["call_tools", "approve", "done"]:
     """Where a graph goes with these calls: what can go on comes before the next question."""
-    if runnable(calls, decisions):
+    if list_runnable(calls, decisions):
         return "call_tools"
-    return "approve" if undecided(calls, decisions) else "done"
+    return "approve" if list_undecided(calls, decisions) else "done"
 
 
-def _waits(call: Mapping[str, Any], decisions: Decisions) -> bool:
-    return bool(call["action"] == "ask" and decision_on(call, decisions) is None)
+def _is_waiting(call: Mapping[str, Any], decisions: Decisions) -> bool:
+    return bool(call["action"] == "ask" and find_decision(call, decisions) is None)
 
 
-def _would_write(call: Mapping[str, Any], decisions: Decisions) -> bool:
+def _may_write(call: Mapping[str, Any], decisions: Decisions) -> bool:
     if call.get("read_only") or call["action"] not in ("allow", "ask"):
         return False
-    decision = decision_on(call, decisions)
-    return decision is None or _runs(decision["type"])
+    decision = find_decision(call, decisions)
+    return decision is None or _is_permission(decision["type"])
 
 
-def _runs(kind: DecisionKind) -> bool:
+def _is_permission(kind: DecisionKind) -> bool:
     match kind:
         case "approve" | "edit":
             return True
@@ -113,16 +113,16 @@ def _runs(kind: DecisionKind) -> bool:
             return False
 
 
-def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
+def build_call_question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
     """What to interrupt with for a call that is asked about, in the shape of all questions.
 
     It begins with the objection: why the last answer could not be taken.
     """
     more = {key: call[key] for key in ("expires_at", ANSWERED_BY) if call.get(key)}
     if call.get("form"):
-        return form_question(call, objection) | more
+        return build_form_question(call, objection) | more
     call_id, uncertain = call["call_id"], bool(call.get("doubt"))
-    described = _in_doubt(call) if uncertain else _proposed(call)
+    described = _render_doubt(call) if uncertain else _render_proposal(call)
     description = "\n\n".join(filter(None, [objection, described]))
     return {
         "type": "uncertain_call" if uncertain else "tool_approval",
@@ -131,7 +131,7 @@ def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
         "task": call["task"],
         "reason": call["reason"],
         **more,
-        **questions.question(
+        **questions.make_question(
             call["name"], call["args"], description,
             answers="settle" if uncertain else "decide", tool_call_id=call_id,
         ),
@@ -140,11 +140,11 @@ def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
 
 def answer_schema(call: Mapping[str, Any]) -> type[Answer]:
     """What the question about a call can be answered with; a form's one field takes plain text."""
-    kinds = [field.get("type") for field in fields_of(call.get("form") or {}).values()]
-    return Said if kinds in (["string"], ["number"], ["integer"]) else Answer
+    kinds = [field.get("type") for field in list_fields(call.get("form") or {}).values()]
+    return TextAnswer if kinds in (["string"], ["number"], ["integer"]) else Answer
 
 
-def misplaced(call: Mapping[str, Any], answer: Answer) -> str:
+def check_answer(call: Mapping[str, Any], answer: Answer) -> str:
     """Why an answer cannot belong to the question about this call; "" where it does."""
     if answer.tool_call_id not in ("", call["call_id"]):
         return (
@@ -152,24 +152,24 @@ def misplaced(call: Mapping[str, Any], answer: Answer) -> str:
             f"{call['call_id']!r}."
         )
     if call.get("form"):
-        return filled(call["form"], answer.type, answer.args, answer.message)[1]
+        return fill_form(call["form"], answer.type, answer.args, answer.message)[1]
     if answer.type == "edit" and call.get("doubt"):
         return "A call that may have run cannot be edited: approve, respond or reject."
     return ""
 
 
-def objection_to(call: Mapping[str, Any], name: str, args: object, gate: Gate) -> str:
+def check_human_edit(call: Mapping[str, Any], name: str, args: object, gate: Gate) -> str:
     """Why a human's edit of a call is no answer; "" where it is one, be it one policy denies."""
     if name not in ("", call["name"]):
         return f"An edit may change the arguments of {call['name']}, not the tool."
     tool = gate.catalog.find(call["name"], call["server"])
     if tool is None:
-        return unknown_tool(call["name"], gate.catalog)
+        return explain_unknown_tool(call["name"], gate.catalog)
     _, action, reason = gate.judge(tool, args)
     return f"The edit cannot run. {reason}" if action == "error" else ""
 
 
-def decided(call: Mapping[str, Any], answer: Answer, now: datetime) -> Decision:
+def make_decision(call: Mapping[str, Any], answer: Answer, now: datetime) -> Decision:
     """The decision to keep: the answer, bound to the arguments it was given for.
 
     An answer that comes too late decides nothing but that time is up; a rejection is never late.
@@ -184,27 +184,27 @@ def decided(call: Mapping[str, Any], answer: Answer, now: datetime) -> Decision:
     )  # fmt: skip
 
 
-def _proposed(call: Mapping[str, Any]) -> str:
-    asked = f"Run {call['name']}{where_of(call)}? ({call['reason']})"
-    lines = [asked, call["about"], _arguments(call)]
+def _render_proposal(call: Mapping[str, Any]) -> str:
+    asked = f"Run {call['name']}{describe_server(call)}? ({call['reason']})"
+    lines = [asked, call["about"], _render_arguments(call)]
     return "\n\n".join(filter(None, lines))
 
 
-def _in_doubt(call: Mapping[str, Any]) -> str:
+def _render_doubt(call: Mapping[str, Any]) -> str:
     doubt = call["doubt"]
     text = _OTHER if doubt["other"] else _UNCERTAIN
-    words = text.format(name=call["name"], where=where_of(call), why=doubt["why"])
-    return f"{words}\n\n{_arguments(call)}"
+    words = text.format(name=call["name"], where=describe_server(call), why=doubt["why"])
+    return f"{words}\n\n{_render_arguments(call)}"
 
 
-def _arguments(call: Mapping[str, Any]) -> str:
+def _render_arguments(call: Mapping[str, Any]) -> str:
     shown = json.dumps(call["args"], ensure_ascii=False, indent=2)
     if len(shown) > SHOWN:
         shown = shown[:SHOWN] + "…"
     return f"Arguments:\n{shown}"
 
 
-async def settle(gate: Gate, call: Call, decision: Decision | None) -> None:
+async def apply_decision(gate: Gate, call: Call, decision: Decision | None) -> None:
     """Say whether a call runs: one that does not is answered, one that does has its arguments.
 
     Catalog and policy may have changed since it was planned.
@@ -217,12 +217,12 @@ async def settle(gate: Gate, call: Call, decision: Decision | None) -> None:
     elif pending["action"] == "ask":
         await _settle_asked(gate, call, decision)
     elif call.tool is None:
-        call.answer(unknown_tool(pending["name"], gate.catalog), "error")
+        call.answer(explain_unknown_tool(pending["name"], gate.catalog), "error")
     else:
         if gate.judge(call.tool, pending["args"])[1] in ("ask", "deny"):
             # Perhaps it went without a question because the human had allowed it for the thread.
             gate = replace(gate, grants=await gate.scope.journal.grants(gate.scope.thread))
-        if (args := _judged(gate, call, pending["args"], asked=False)) is not None:
+        if (args := _judge_arguments(gate, call, pending["args"], asked=False)) is not None:
             call.args, call.again = args, bool(pending.get("again"))
 
 
@@ -233,17 +233,17 @@ async def _settle_asked(gate: Gate, call: Call, said: Decision | None) -> None:
     elif not pending.get("form") and _answer_by_word(call, said):
         return
     elif call.tool is None:
-        call.answer(unknown_tool(pending["name"], gate.catalog), "error")
+        call.answer(explain_unknown_tool(pending["name"], gate.catalog), "error")
     elif said["type"] == "edit" and not pending.get("form"):
         await _settle_edited(gate, call, call.tool, said)
-    elif (args := _judged(gate, call, pending["args"], asked=True)) is not None:
+    elif (args := _judge_arguments(gate, call, pending["args"], asked=True)) is not None:
         call.args, call.again = args, bool(pending.get("again"))
-        call.reply = reply_to(pending, said)
+        call.reply = build_reply(pending, said)
 
 
 async def settle_tail(gate: Gate, call: Call) -> None:
     """Say whether a call runs that one hook asks for: all the others may still block it."""
-    await settle(gate, call, None)
+    await apply_decision(gate, call, None)
     if call.result is None and call.tool is not None:
         blocked = await check_edit(gate.scope, call.tool, call.args)
         if blocked:
@@ -255,7 +255,7 @@ async def _settle_edited(gate: Gate, call: Call, tool: CatalogTool, said: Decisi
         call.deny(say("edit_of_the_tool"))
         return
     edited, again = split_refresh(tool.schema, said.get("args"))
-    args = _judged(gate, call, edited, asked=True)
+    args = _judge_arguments(gate, call, edited, asked=True)
     if args is None:
         return
     if blocked := await check_edit(gate.scope, tool, args):
@@ -264,7 +264,7 @@ async def _settle_edited(gate: Gate, call: Call, tool: CatalogTool, said: Decisi
     call.args, call.again = args, again
 
 
-def _judged(gate: Gate, call: Call, args: object, *, asked: bool) -> dict[str, Any] | None:
+def _judge_arguments(gate: Gate, call: Call, args: object, *, asked: bool) -> dict[str, Any] | None:
     """The final arguments of a call; None where it is answered instead.
 
     The policy may be stricter by now than when the call was planned.

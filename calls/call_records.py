@@ -17,9 +17,9 @@ from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
 from ..state.questions import By
 from ..store.journal.port import Row
-from ..stream.events import components_shown
+from ..stream.events import make_component_events
 from ..stream.meters import DOUBTS, KIND, TOOL, measure
-from ..text.told import say
+from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .policy import NOT_INTERACTIVE
@@ -98,14 +98,16 @@ class PendingCall(TypedDict):
     answered_by: NotRequired[By]
 
 
-def changed(call: PendingCall, **changes: object) -> PendingCall:
+def update_call(call: PendingCall, **changes: object) -> PendingCall:
     """The call with some of its keys changed."""
     return cast("PendingCall", {**call, **changes})
 
 
-def waiting(call: PendingCall, args: Mapping[str, Any], reason: str, **why: object) -> PendingCall:
+def mark_waiting(
+    call: PendingCall, args: Mapping[str, Any], reason: str, **why: object
+) -> PendingCall:
     """A call as it is left to a human once more; each question has a key of its own."""
-    return changed(
+    return update_call(
         call, args=dict(args), reason=reason, action="ask", doubts=call.get("doubts", 0) + 1,
         expires_at=None, status="awaiting_approval", **{"doubt": None, "form": None, **why},
     )  # fmt: skip
@@ -120,12 +122,12 @@ class Doubt:
     other: bool = False
     """Another write of the tool is in doubt and blocks this call, which has not run."""
 
-    def told(self) -> InDoubt:
+    def to_in_doubt(self) -> InDoubt:
         """What a pending call says of it, which a human is asked about."""
-        self.count()
+        self.count_doubt()
         return InDoubt(why=self.why, key=self.row.key, sends=self.row.sends, other=self.other)
 
-    def count(self) -> None:
+    def count_doubt(self) -> None:
         """Tell the meter of a call that a crash cut off; the others were counted as they ended."""
         if not (self.other or self.row.result):
             measure(DOUBTS, 1, {TOOL: self.row.tool, KIND: "cut_off"})
@@ -192,7 +194,7 @@ class Call:
     """The arguments its events show: those it was planned with, until it runs."""
 
     @classmethod
-    def of(
+    def from_pending(
         cls,
         pending: PendingCall,
         emit: Emit,
@@ -220,7 +222,7 @@ class Call:
         return cast("ToolResult", self.result)
 
     @property
-    def end(self) -> ToolStatus:
+    def final_status(self) -> ToolStatus:
         """The status it ends in."""
         return self.end_status or ("error" if self.outcome.is_error else "success")
 
@@ -237,7 +239,7 @@ class Call:
         text = say("refused_call", why=why.rstrip("."), advice=say("report_it"))
         self.answer(text, "cancelled", NOT_INTERACTIVE if nobody else "denied")
 
-    def tell(self, **more: object) -> None:
+    def emit_status(self, **more: object) -> None:
         """Tell where the call stands."""
         event: dict[str, object] = {
             "type": "tool_call",
@@ -248,7 +250,7 @@ class Call:
         asked = {"asked": True} if self.was_asked else {}
         self.emit({**event, **asked, "status": self.status, **more})
 
-    def to(self, status: ToolStatus, **more: object) -> None:
+    def change_status(self, status: ToolStatus, **more: object) -> None:
         """Go to another status, and tell it.
 
         Raises:
@@ -256,12 +258,12 @@ class Call:
         """
         self.was_asked |= "awaiting_approval" in (self.status, status)
         self.status = advance(self.status, status)
-        self.tell(**more)
+        self.emit_status(**more)
 
     def begin(self) -> None:
         """Begin to execute, with the arguments that are final now."""
         self.shown_args = dict(self.args)
-        self.to("executing")
+        self.change_status("executing")
 
 
 class CallRecord(Evidence, total=False):
@@ -281,7 +283,7 @@ class CallRecord(Evidence, total=False):
 
 
 @dataclass(frozen=True)
-class Pass:
+class PassResult:
     """What one pass over the calls of a message came to.
 
     Attributes:
@@ -293,7 +295,7 @@ class Pass:
     waiting: list[PendingCall]
 
 
-async def tell_waiting(scope: RunScope, call: Call) -> None:
+async def emit_waiting(scope: RunScope, call: Call) -> None:
     """Tell that a call waits for a human, by its event and to `Notification` hooks."""
     pending = call.pending
     doubt, reason, asked = pending.get("doubt"), "", "needs an approval"
@@ -302,7 +304,7 @@ async def tell_waiting(scope: RunScope, call: Call) -> None:
         asked = "waits" if doubt["other"] else "may have run already"
     elif pending.get("form"):
         reason = pending["reason"]
-    call.to("awaiting_approval", **({"reason": reason} if reason else {}))
+    call.change_status("awaiting_approval", **({"reason": reason} if reason else {}))
     await scope.fire(
         "Notification", thread=scope.thread, notification_type="ToolPermission",
         message=f"The call of {pending['name']} {asked}: {pending['reason']}",
@@ -317,9 +319,11 @@ def record_end(call: Call) -> CallRecord:
     links = {name: value for name, value in links.items() if value}
     why = {"reason": call.reason} if call.reason else {}
     components = result.artifact.get(SHOWN, [])
-    call.to(call.end, result=result.text[:_EVENT_TEXT], seconds=seconds, **why, **links)
+    call.change_status(
+        call.final_status, result=result.text[:_EVENT_TEXT], seconds=seconds, **why, **links
+    )
     if components:
-        for event in components_shown(call.id, components):
+        for event in make_component_events(call.id, components):
             call.emit(event)
     changes = {} if call.reused_from else result.update
     more: dict[str, object] = {
@@ -335,19 +339,19 @@ def record_end(call: Call) -> CallRecord:
         "tool": pending["name"],
         "server": pending["server"],
         "arguments": call.args,
-        "status": call.end,
+        "status": call.final_status,
         "reason": call.reason,
         "result": result.text,
         "seconds": seconds,
         "ran": call.ran,
         "counts": call.counts,
-        "message": _message(call),
+        "message": _build_message(call),
         **{key: value for key, value in more.items() if value},
     }
     return cast("CallRecord", record)
 
 
-def _message(call: Call) -> ToolMessage:
+def _build_message(call: Call) -> ToolMessage:
     """The answer to a call as the model and the state get it."""
     pending, result = call.pending, call.outcome
     about = {"evidence": call.id, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -360,13 +364,13 @@ def _message(call: Call) -> ToolMessage:
         id=str(uuid.uuid4()),
         name=pending["name"],
         tool_call_id=pending["call_id"],
-        status="success" if call.end == "success" else "error",
+        status="success" if call.final_status == "success" else "error",
         artifact=artifact or None,
         additional_kwargs=about,
     )
 
 
-def as_evidence(record: CallRecord) -> Evidence:
+def to_evidence(record: CallRecord) -> Evidence:
     """A call that was answered, as the state keeps it."""
     kept: dict[str, Any] = {k: v for k, v in record.items() if k not in _NOT_KEPT}
     if record["reason"] == UNCERTAIN and record["server"]:
@@ -374,7 +378,7 @@ def as_evidence(record: CallRecord) -> Evidence:
     return cast("Evidence", kept)
 
 
-def hook_fields(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
+def build_hook_fields(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
     """What hooks are told of a call."""
     about: dict[str, Any] = {"tool_name": tool.name, "tool_input": dict(args)}
     if tool.server is not None:

@@ -14,10 +14,10 @@ from langchain_core.messages import (
 )
 from langgraph.types import Command, Overwrite
 
-from ..state.messages import signature
-from ..text.told import say
+from ..state.messages import make_signature
+from ..text.sentences import say
 from .call_records import CallRecord
-from .results import ToolResult, normalise, to_json
+from .results import ToolResult, normalize_result, to_plain_json
 
 _KINDS: Final[Mapping[str, type[HumanMessage | AIMessage]]] = {
     "human": HumanMessage, "ai": AIMessage
@@ -27,7 +27,7 @@ _KINDS: Final[Mapping[str, type[HumanMessage | AIMessage]]] = {
 _KEPT: Final = ("id", "name", "additional_kwargs")
 
 
-def commands_in(given: object) -> list[Any]:
+def find_commands(given: object) -> list[Any]:
     """What a tool gave, as a list, if there is a graph command in it; else nothing."""
     items = given if isinstance(given, list) else [given]
     return items if any(isinstance(item, Command) for item in items) else []
@@ -50,12 +50,12 @@ def read_commands(
     Returns:
         The result. Its `update` has what is to be changed, its text names what is not applied.
     """
-    wishes = _Wishes(takes, {str(m.id): m for m in known if m.id})
+    wishes = _CommandReader(takes, {str(m.id): m for m in known if m.id})
     for item in items:
         wishes.read(item)
     own = [message for message in wishes.answers if message.tool_call_id == call_id]
     wishes.left += ["ToolMessage"] * (len(wishes.answers) - len(own) if own else 0)
-    said = [normalise(message) for message in own or wishes.answers]
+    said = [normalize_result(message) for message in own or wishes.answers]
     result = said[0] if said else ToolResult(say("no_output"))
     texts = [one.text for one in said] or [result.text]
     if wishes.left:
@@ -64,7 +64,7 @@ def read_commands(
 
 
 @dataclass
-class _Wishes:
+class _CommandReader:
     """What commands want, in their order: a later value of a key wins, messages add up."""
 
     takes: Collection[str]
@@ -79,36 +79,36 @@ class _Wishes:
             self._add_messages(item, self.takes)
             return
         elsewhere = item.graph is not None
-        for key, value in _pairs(item):
+        for key, value in _list_updates(item):
             if key == "messages":
                 self._add_messages(value, () if elsewhere else self.takes)
-            elif elsewhere or key not in self.takes or not _fits(key, _bare(value)):
+            elif elsewhere or key not in self.takes or not _fits(key, _unwrap_value(value)):
                 self.left.append(key)
             else:
-                self.update[key] = to_json(_bare(value))
+                self.update[key] = to_plain_json(_unwrap_value(value))
         self.left += [key for key in ("goto", "resume", "graph") if getattr(item, key)]
 
     def _add_messages(self, value: object, takes: Collection[str]) -> None:
-        for message in _messages(value):
+        for message in _convert_messages(value):
             if (there := self.known.get(str(getattr(message, "id", None)))) is not None:
                 if there.content != message.content:  # nothing that was said is said otherwise
                     self.left.append(f"{type(message).__name__} {message.id}")
             elif isinstance(message, ToolMessage):
                 self.answers.append(message)
             elif "messages" in takes and _may_be_added(message):
-                self.update.setdefault("messages", []).append(_as_json(message))
+                self.update.setdefault("messages", []).append(_message_to_json(message))
             else:
                 self.left.append(type(message).__name__)
 
 
-def _pairs(command: Command[Any]) -> list[tuple[str, Any]]:
+def _list_updates(command: Command[Any]) -> list[tuple[str, Any]]:
     """The keys and values of an update; what is none is one key that no graph has."""
     if not command.update:
         return []
     return [(str(key), value) for key, value in command._update_as_tuples()]
 
 
-def _messages(value: object) -> list[Any]:
+def _convert_messages(value: object) -> list[Any]:
     """Messages in any spelling LangGraph reads; what is none stays as it is."""
     items: list[Any] = value if isinstance(value, list) else [value]
     try:
@@ -122,12 +122,12 @@ def _may_be_added(message: object) -> bool:
     return isinstance(message, BaseMessage) and message.type in _KINDS and not calls
 
 
-def _as_json(message: BaseMessage) -> dict[str, Any]:
+def _message_to_json(message: BaseMessage) -> dict[str, Any]:
     about = {key: value for key in _KEPT if (value := getattr(message, key, None))}
-    return {"type": message.type, **to_json({"content": message.content, **about})}
+    return {"type": message.type, **to_plain_json({"content": message.content, **about})}
 
 
-def _bare(value: object) -> object:
+def _unwrap_value(value: object) -> object:
     return value.value if isinstance(value, Overwrite) else value
 
 
@@ -138,7 +138,7 @@ def _fits(key: str, value: object) -> bool:
     return isinstance(value, bool)
 
 
-def joined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
+def merge_updates(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
     """Two updates as one: later values win, messages add up."""
     both = {**first, **then}
     if messages := [*first.get("messages", []), *then.get("messages", [])]:
@@ -146,24 +146,24 @@ def joined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
     return both
 
 
-def without_messages(update: Mapping[str, Any]) -> dict[str, Any]:
+def drop_messages(update: Mapping[str, Any]) -> dict[str, Any]:
     """The values of an update."""
     return {key: value for key, value in update.items() if key != "messages"}
 
 
-def wanted(records: Sequence[CallRecord]) -> list[dict[str, Any]]:
+def collect_updates(records: Sequence[CallRecord]) -> list[dict[str, Any]]:
     """What the tools of these calls want changed, in the order of the calls, as JSON."""
     return [{**r["update"], "call": r["id"]} for r in records if r.get("update")]
 
 
-def values_of(wishes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_values(wishes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The keys that tools want changed, besides messages; the later call wins."""
-    changed = {key: value for wish in wishes for key, value in without_messages(wish).items()}
+    changed = {key: value for wish in wishes for key, value in drop_messages(wish).items()}
     changed.pop("call", None)
     return changed
 
 
-def messages_of(
+def build_messages(
     wishes: Sequence[Mapping[str, Any]], turn: str, known: Sequence[AnyMessage]
 ) -> list[AnyMessage]:
     """The messages that tools add. Each has an id that no known message has: none is replaced."""
@@ -178,7 +178,7 @@ def messages_of(
             about["id"] = own if about.get("id", own) in taken else about.get("id", own)
             taken.add(about["id"])
             # Signed: a human message that a tool adds is no request of the user.
-            signed = about.get("additional_kwargs", {}) | signature("tool")
+            signed = about.get("additional_kwargs", {}) | make_signature("tool")
             about["additional_kwargs"] = signed
             added.append(_KINDS[plain["type"]](**about))
     return added

@@ -8,29 +8,29 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # s
 
 from ..state import questions
 from ..state.questions import Decision, DecisionKind
-from .results import parsed
+from .results import parse_json
 
 SHOWN: Final = 2_000
 """Characters of arguments, or of a form, that a question shows."""
 
 
-def form_question(call: Mapping[str, Any], objection: str) -> dict[str, Any]:
+def build_form_question(call: Mapping[str, Any], objection: str) -> dict[str, Any]:
     """The question that a server asks while it runs a call, with the fields of its form."""
     form = call["form"]
-    fields = {name: field.get("default", "") for name, field in fields_of(form).items()}
-    about = f"Go to {form['url']}, then answer." if form.get("url") else _described(form)
-    asked = f"{call['name']}{where_of(call)} asks before it goes on: {form['message']}"
+    fields = {name: field.get("default", "") for name, field in list_fields(form).items()}
+    about = f"Go to {form['url']}, then answer." if form.get("url") else _describe_form(form)
+    asked = f"{call['name']}{describe_server(call)} asks before it goes on: {form['message']}"
     description = "\n\n".join(filter(None, [objection, asked, about]))
     return {
         "type": "elicitation",
         "id": call["id"],
         "task": call["task"],
         "form": form,
-        **questions.question("ask_user", fields, description, answers="respond"),
+        **questions.make_question("ask_user", fields, description, answers="respond"),
     }
 
 
-def reply_to(call: Mapping[str, Any], decision: Decision) -> dict[str, Any] | None:
+def build_reply(call: Mapping[str, Any], decision: Decision) -> dict[str, Any] | None:
     """What the server that asked is told, by a decision that `misplaced` had nothing against."""
     if not call.get("form"):
         return None
@@ -40,21 +40,21 @@ def reply_to(call: Mapping[str, Any], decision: Decision) -> dict[str, Any] | No
             return {"action": "decline"}
         case "approve" | "edit" | "respond" | "expired":
             args, message = decision.get("args"), str(decision.get("message") or "")
-            content, _ = filled(call["form"], kind, args, message)
+            content, _ = fill_form(call["form"], kind, args, message)
             return {"action": "accept", "content": content}
         case _:
             assert_never(kind)
 
 
-def filled(
+def fill_form(
     form: Mapping[str, Any], kind: DecisionKind, args: object, message: str
 ) -> tuple[dict[str, Any] | None, str]:
     """The form as an answer fills it in, and what is wrong with it."""
-    fields = fields_of(form)
+    fields = list_fields(form)
     if kind == "reject" or not fields:
         return None, ""
     wanted = f"The form wants a JSON object with {', '.join(fields)}."
-    given = _given(fields, args, message)
+    given = _read_fields(fields, args, message)
     if given is None:
         return None, wanted
     defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
@@ -63,7 +63,7 @@ def filled(
     return content, f"The answer does not fit: {error.message[:300]}. {wanted}" if error else ""
 
 
-def _given(
+def _read_fields(
     fields: Mapping[str, Mapping[str, Any]], args: object, message: str
 ) -> dict[str, Any] | None:
     """Edited fields, a JSON object in words, or the words for a form that has one field."""
@@ -71,7 +71,7 @@ def _given(
     words = message or ("" if "answer" in fields else str(edited.pop("answer", "") or ""))
     if not words or any(value != "" for value in edited.values()):
         return edited
-    said = parsed(words)
+    said = parse_json(words)
     if isinstance(said, dict):
         return said
     if len(fields) != 1:
@@ -80,18 +80,18 @@ def _given(
     return {name: words if said is None or field.get("type") == "string" else said}
 
 
-def fields_of(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def list_fields(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The fields of a form, by name."""
     properties = (form.get("schema") or {}).get("properties")
     found = properties.items() if isinstance(properties, dict) else ()
     return {name: field if isinstance(field, dict) else {} for name, field in found}
 
 
-def _described(form: Mapping[str, Any]) -> str:
+def _describe_form(form: Mapping[str, Any]) -> str:
     shown = json.dumps(form.get("schema") or {}, ensure_ascii=False, indent=2)
-    return f"The form:\n{shown[:SHOWN]}" if fields_of(form) else ""
+    return f"The form:\n{shown[:SHOWN]}" if list_fields(form) else ""
 
 
-def where_of(call: Mapping[str, Any]) -> str:
+def describe_server(call: Mapping[str, Any]) -> str:
     """Whose tool it calls, in words."""
     return f" of the MCP server {call['server']!r}" if call["server"] else ""

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage
 
-from ..state.calls import HOOK_STOP, call_id, stopped_by
+from ..state.calls import HOOK_STOP, call_id, find_stop_in_calls
 from ..store.journal.port import Verdict
-from ..text.canonical import shortened, storable_json
+from ..text.canonical import make_storable_json, shorten_text
 from ..text.secrets import MASK, Secrets, is_masked
-from ..text.told import say
+from ..text.sentences import say
 from ..tools.arguments import check_arguments
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN
@@ -21,16 +21,16 @@ from .call_records import (
     Action,
     Call,
     PendingCall,
-    changed,
-    hook_fields,
-    tell_waiting,
-    waiting,
+    build_hook_fields,
+    emit_waiting,
+    mark_waiting,
+    update_call,
 )
 from .guard import Guard
-from .journal import Book, doubt_of
-from .of_message import calls_of, unique_ids
+from .journal import CallJournal, find_doubt
+from .message_calls import make_unique_ids, read_calls
 from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, is_granted
-from .toolbox import Toolbox, unknown_tool
+from .toolbox import Toolbox, explain_unknown_tool
 
 REFRESH: Final = "refresh"
 RETRY_REASON: Final = "retry_reason"
@@ -59,7 +59,7 @@ class Gate:
     guard: Guard | None = None
 
     @classmethod
-    async def of(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
+    async def for_run(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
         """What judges the calls of a run."""
         catalog = await toolbox.catalog(scope.user)
         table = toolbox.policy.table
@@ -67,7 +67,7 @@ class Gate:
         guard = None if table is None else Guard(table, scope, toolbox.whole)
         return cls(catalog, toolbox.policy, scope, secrets=toolbox.secrets, guard=guard)
 
-    def tool_of(self, call: PendingCall) -> CatalogTool | None:
+    def find_tool(self, call: PendingCall) -> CatalogTool | None:
         """The tool of a call, if it is still there."""
         return self.catalog.find(call["name"], call["server"])
 
@@ -77,7 +77,7 @@ class Gate:
         Returns:
             The arguments to run with, what happens to the call, and why.
         """
-        fitted, problem = check_arguments(tool.schema, self.secrets.in_json(args))
+        fitted, problem = check_arguments(tool.schema, self.secrets.mask_json(args))
         if is_masked(fitted) and tool.tool is not BUILT_IN:
             problem = say("arguments_masked", mask=MASK)
         if problem:
@@ -120,34 +120,36 @@ async def open_calls(
             without it they have new ones, and must be saved before they are run.
         before: Names under which earlier plans may have made the call.
     """
-    gate = await Gate.of(toolbox, scope)
+    gate = await Gate.for_run(toolbox, scope)
     planned = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
     if "BeforeTool" in scope.hooks.events:
         planned = await run_before_tool_hooks(planned, gate)
     for call in planned:
         call["intent"] = f"{names}.{call['id']}" if names else call["intent"]
         call["before"] = list(before)
-    planned = await _looked_up(gate, planned)
+    planned = await _check_journal(gate, planned)
     if gate.guard is not None:
-        planned = await gate.guard.planned(planned, [gate.tool_of(call) for call in planned])
+        planned = await gate.guard.judge_planned(
+            planned, [gate.find_tool(call) for call in planned]
+        )
     asked = any(_wants_approval(call) for call in planned)
     grants = await scope.journal.grants(scope.thread) if asked else []
-    return [await _opened(gate, released(call, gate, grants)) for call in planned]
+    return [await _announce_call(gate, apply_grants(call, gate, grants)) for call in planned]
 
 
-async def _opened(gate: Gate, call: PendingCall) -> PendingCall:
+async def _announce_call(gate: Gate, call: PendingCall) -> PendingCall:
     """Tell where a call stands, and begin to wait for a human where it must."""
-    on_its_way = Call.of(call, gate.scope.emit, status="validating")
-    on_its_way.tell()
+    on_its_way = Call.from_pending(call, gate.scope.emit, status="validating")
+    on_its_way.emit_status()
     if call["action"] == "allow":
-        on_its_way.to("scheduled")
+        on_its_way.change_status("scheduled")
     elif call["action"] == "ask":
-        call["expires_at"] = None if call.get("doubt") else _end_of_question(call, gate)
-        await tell_waiting(gate.scope, on_its_way)
-    return changed(call, status=on_its_way.status)
+        call["expires_at"] = None if call.get("doubt") else _compute_expiry(call, gate)
+        await emit_waiting(gate.scope, on_its_way)
+    return update_call(call, status=on_its_way.status)
 
 
-async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCall]:
+async def _check_journal(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCall]:
     """The calls, those without an approval of their own of which the journal knows something.
 
     What was made asks nobody. What may have been made is one question, for the approval as well;
@@ -157,39 +159,45 @@ async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCa
     writes = [call for call in asked if not (call["read_only"] or call.get("own"))]
     if not writes:
         return list(calls)
-    book = Book(gate.scope)
+    book = CallJournal(gate.scope)
     emit = gate.scope.emit
-    intents = [book.intent(Call.of(call, emit, gate.tool_of(call))) for call in writes]
+    intents = [
+        book.build_intent(Call.from_pending(call, emit, gate.find_tool(call))) for call in writes
+    ]
     verdicts: dict[str, Verdict] = {}
     doubted: set[str] = set()
-    for call, verdict in zip(writes, await book.look(intents), strict=True):
+    for call, verdict in zip(writes, await book.look_up(intents), strict=True):
         if verdict.say in ("doubt", "other"):
             if verdict.row.key in doubted:
                 continue
             doubted.add(verdict.row.key)
         verdicts[call["id"]] = verdict
-    return [_known(gate, call, verdicts.get(call["id"])) for call in calls]
+    return [_apply_verdict(gate, call, verdicts.get(call["id"])) for call in calls]
 
 
-def _known(gate: Gate, call: PendingCall, verdict: Verdict | None) -> PendingCall:
+def _apply_verdict(gate: Gate, call: PendingCall, verdict: Verdict | None) -> PendingCall:
     if verdict is None or verdict.say == "send":
         return call
     if verdict.say == "known":
-        return changed(call, action="allow", reason="it was made before", known=True)
-    doubt = doubt_of(verdict)
+        return update_call(call, action="allow", reason="it was made before", known=True)
+    doubt = find_doubt(verdict)
     if doubt is None or not gate.scope.can_ask:
         return call
-    return waiting(call, doubt.arguments(call["args"]), doubt.reason, doubt=doubt.told())
+    return mark_waiting(
+        call, doubt.arguments(call["args"]), doubt.reason, doubt=doubt.to_in_doubt()
+    )
 
 
-def released(call: PendingCall, gate: Gate, grants: Collection[Mapping[str, Any]]) -> PendingCall:
+def apply_grants(
+    call: PendingCall, gate: Gate, grants: Collection[Mapping[str, Any]]
+) -> PendingCall:
     """The call, without its question if the human has allowed calls like it for the thread."""
-    tool = gate.tool_of(call)
+    tool = gate.find_tool(call)
     if tool is None or not _wants_approval(call) or call.get("doubt") or gate.guard:
         return call  # by a table each yes is given to one call
     if not any(is_granted(one, tool, call["args"]) for one in grants):
         return call
-    return changed(call, action="allow", reason=GRANTED)
+    return update_call(call, action="allow", reason=GRANTED)
 
 
 def _wants_approval(call: PendingCall) -> bool:
@@ -199,9 +207,9 @@ def _wants_approval(call: PendingCall) -> bool:
     return call["action"] == "deny" and call["reason"] == NOT_INTERACTIVE
 
 
-def _end_of_question(call: PendingCall, gate: Gate) -> str | None:
+def _compute_expiry(call: PendingCall, gate: Gate) -> str | None:
     """When the question about a call ends, as ISO 8601; None where it never does."""
-    tool = gate.tool_of(call)
+    tool = gate.find_tool(call)
     if tool is None:
         return None
     # A hook may ask about a call that policy allows.
@@ -225,29 +233,29 @@ def plan_calls(
     Missing and repeated call ids are made unique; `settle_ids` does the same to the message.
     """
     planned: list[PendingCall] = []
-    ids = unique_ids(message, gate.scope, task=task, round_=round_)
-    for index, (call, problem) in enumerate(calls_of(message)):
+    ids = make_unique_ids(message, gate.scope, task=task, round_=round_)
+    for index, (call, problem) in enumerate(read_calls(message)):
         name = call_id(task, round_, index)
         problem = problem or ("" if complete else say("call_cut_off"))
         planned.append(
-            _planned(gate, call, problem)
+            _plan_call(gate, call, problem)
             | {"id": name, "task": task, "call_id": ids[index]}
             | {"intent": uuid.uuid4().hex}
         )
     return planned
 
 
-def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
+def _plan_call(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     """A planned call without its ids."""
     name = str(call.get("name") or "")
     tool = gate.catalog.find(name)
-    given = gate.secrets.in_json(call.get("args"))
+    given = gate.secrets.mask_json(call.get("args"))
     args, again = split_refresh(tool.schema if tool else {}, given)
     base = {
         "name": name,
         "server": tool.server if tool else None,
-        "about": shortened(tool.description, _SHOWN_DESCRIPTION) if tool else "",
-        "args": storable_json(args) if isinstance(args, dict) else {},
+        "about": shorten_text(tool.description, _SHOWN_DESCRIPTION) if tool else "",
+        "args": make_storable_json(args) if isinstance(args, dict) else {},
         "action": "error",
         "reason": problem,
         "read_only": tool is None or tool.read_only,  # what is not there changes nothing
@@ -257,7 +265,7 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     if tool is not None and tool.own is not None and not tool.read_only:
         base["own"] = True
     if tool is None:
-        return base | {"reason": unknown_tool(name, gate.catalog)}
+        return base | {"reason": explain_unknown_tool(name, gate.catalog)}
     if problem:
         return base | {"args": {}}
     fitted, action, reason = gate.judge(tool, args)
@@ -290,35 +298,35 @@ async def run_before_tool_hooks(planned: Sequence[PendingCall], gate: Gate) -> l
     changed its arguments. If a hook ended the run, no call of the message may run, and each says
     why under `HOOK_STOP`.
     """
-    calls = [await _before_tool(call, gate) for call in planned]
-    if not (stop := stopped_by(calls)):
+    calls = [await _fire_before_tool(call, gate) for call in planned]
+    if not (stop := find_stop_in_calls(calls)):
         return calls
     denied: dict[str, Any] = {"action": "deny", "reason": stop, HOOK_STOP: stop}
-    return [call if call["action"] == "error" else changed(call, **denied) for call in calls]
+    return [call if call["action"] == "error" else update_call(call, **denied) for call in calls]
 
 
-async def _before_tool(call: PendingCall, gate: Gate) -> PendingCall:
-    tool = gate.tool_of(call)
+async def _fire_before_tool(call: PendingCall, gate: Gate) -> PendingCall:
+    tool = gate.find_tool(call)
     if call["action"] == "error" or tool is None:
         return call
-    verdict = await gate.scope.fire("BeforeTool", **hook_fields(tool, call["args"]))
-    if verdict.stop is not None:
-        return changed(call, **{HOOK_STOP: verdict.stop})
+    verdict = await gate.scope.fire("BeforeTool", **build_hook_fields(tool, call["args"]))
+    if verdict.halt_reason is not None:
+        return update_call(call, **{HOOK_STOP: verdict.halt_reason})
     if verdict.tool_input is not None and verdict.tool_input != call["args"]:
         fitted, action, reason = gate.judge(tool, verdict.tool_input)
         reason = say("hook_changed_arguments", why=reason) if action == "error" else reason
-        call = changed(call, args=fitted, action=action, reason=reason)
+        call = update_call(call, args=fitted, action=action, reason=reason)
     if call["action"] in ("error", "deny"):
         return call
-    if verdict.blocked:
-        return changed(call, action="deny", reason=verdict.reason)
-    if not verdict.ask:
+    if verdict.is_blocked:
+        return update_call(call, action="deny", reason=verdict.reason)
+    if not verdict.asks_human:
         return call
     if not gate.scope.can_ask:
-        return changed(call, action="deny", reason=NOT_INTERACTIVE)
+        return update_call(call, action="deny", reason=NOT_INTERACTIVE)
     before = call["reason"] if call["action"] == "ask" else ""
     reason = "; ".join(filter(None, [before, verdict.reason or _ASKED]))
-    return changed(call, action="ask", reason=reason)
+    return update_call(call, action="ask", reason=reason)
 
 
 async def check_edit(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]) -> str:
@@ -327,7 +335,7 @@ async def check_edit(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]
     The call is decided on, so hooks can only block here. One that wants other arguments blocks
     too: what runs is what was decided on, or nothing.
     """
-    verdict = await scope.fire("BeforeTool", **hook_fields(tool, args))
-    if not verdict.refused and verdict.tool_input not in (None, dict(args)):
+    verdict = await scope.fire("BeforeTool", **build_hook_fields(tool, args))
+    if not verdict.refusal and verdict.tool_input not in (None, dict(args)):
         return say("another_hook_would_change")
-    return verdict.refused
+    return verdict.refusal

@@ -14,8 +14,8 @@ from ..state.calls import GAVE_UP, UNCERTAIN
 from ..store.journal.port import End, Intent, Row, Verdict, Word
 from ..stream.meters import DOUBTS, KIND, TOOL, measure
 from ..text.canonical import hash_of
-from ..text.told import say
-from ..tools.mcp.call import Asked
+from ..text.sentences import say
+from ..tools.mcp.call import ElicitationPending
 from ..turn.scope import RunScope
 from .call_records import Call, Doubt
 from .policy import NOT_INTERACTIVE
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Book:
+class CallJournal:
     """The journal, as the calls of one run use it."""
 
     scope: RunScope
@@ -36,9 +36,9 @@ class Book:
     @property
     def thread(self) -> str:
         """Whose rows these are."""
-        return self.scope.journaled
+        return self.scope.journal_thread
 
-    def intent(self, call: Call) -> Intent:
+    def build_intent(self, call: Call) -> Intent:
         """What a call is about to do. Its tool may be gone; then only its name knows its row."""
         pending, tool = call.pending, call.tool
         name = pending.get("intent") or call.id
@@ -59,26 +59,26 @@ class Book:
 
     async def begin(self, call: Call, intent: Intent) -> Verdict:
         """Claim a write; a human's word on a call in doubt is good for one send."""
-        journal, word = self.scope.journal, word_of(call)
+        journal, word = self.scope.journal, find_word(call)
         return await journal.begin(self.thread, intent, word, self.scope.run.fence)
 
-    async def look(self, intents: Sequence[Intent]) -> list[Verdict]:
+    async def look_up(self, intents: Sequence[Intent]) -> list[Verdict]:
         """What `begin` would say of each call."""
-        return [*await self.scope.journal.look(self.thread, intents)]
+        return [*await self.scope.journal.preview_verdicts(self.thread, intents)]
 
-    async def answer_barred(self, call: Call, why: str) -> bool:
+    async def answer_blocked(self, call: Call, why: str) -> bool:
         """Whether the journal says something of a call that cannot run now, and so answers it.
 
         A crash may have come after it was begun.
         """
-        intent = self.intent(call)
+        intent = self.build_intent(call)
         if not call.pending.get("known"):  # nor does what stands for other calls count
             intent = replace(intent, content="")
-        (verdict,) = await self.look([intent])
+        (verdict,) = await self.look_up([intent])
         if verdict.say == "known":
-            recall(call, verdict.row, plain=self.plain)
+            answer_from_row(call, verdict.row, plain=self.plain)
             return True
-        doubt = doubt_of(verdict)
+        doubt = find_doubt(verdict)
         if doubt is None or doubt.other:
             return False
         if not call.pending.get("doubt"):
@@ -89,61 +89,61 @@ class Book:
         call.answer(told, "cancelled", UNCERTAIN)
         return True
 
-    async def close(self, call: Call) -> None:
+    async def record_decision(self, call: Call) -> None:
         """Record what a human said of a call in doubt; of others that do not run, look back."""
         pending = call.pending
-        if call.end == "success":
+        if call.final_status == "success":
             await self._note_success(call)
-        elif (word := word_of(call)) and call.reason in (GAVE_UP, "rejected"):
+        elif (word := find_word(call)) and call.reason in (GAVE_UP, "rejected"):
             await self.scope.journal.give_up(self.thread, word)
         elif pending["action"] in ("allow", "ask") and not pending["read_only"]:
-            await self.answer_barred(call, call.outcome.text)
+            await self.answer_blocked(call, call.outcome.text)
 
     async def _note_success(self, call: Call) -> None:
         """Record that a call in doubt ran, as a human says."""
-        if word := word_of(call):
-            word = word._replace(result=_as_json(call))
+        if word := find_word(call):
+            word = word._replace(result=_result_to_json(call))
             await self.scope.journal.begin(
-                self.thread, self.intent(call), word, self.scope.run.fence
+                self.thread, self.build_intent(call), word, self.scope.run.fence
             )
 
-    async def own(self, intent: Intent) -> Row | None:
+    async def find_row(self, intent: Intent) -> Row | None:
         """The row of this very call."""
         rows = await self.scope.journal.rows(self.thread, [intent.name])
         return next((row for row in rows if row.name == intent.name), None)
 
-    async def end(self, row: Row, call: Call) -> None:
+    async def record_result(self, row: Row, call: Call) -> None:
         """Record what a write gave, or that it may have taken effect after all."""
-        ending = End("failed" if call.outcome.is_error else "finished", _as_json(call))
+        ending = End("failed" if call.outcome.is_error else "finished", _result_to_json(call))
         if call.reason == UNCERTAIN:
             ending = ending._replace(how="unknown")
             measure(DOUBTS, 1, {TOOL: row.tool, KIND: "unanswered"})
         await self.scope.journal.end(self.thread, row, ending)
 
-    async def pause(self, row: Row) -> None:
+    async def record_pause(self, row: Row) -> None:
         """Record that the tool itself asked a question: it begins anew with the answer."""
         await self.scope.journal.end(self.thread, row, End("paused"))
 
 
-def word_of(call: Call) -> Word | None:
+def find_word(call: Call) -> Word | None:
     """What a human was asked about, if this call was in doubt."""
     doubt = call.pending.get("doubt")
     return Word(doubt["key"], doubt["sends"]) if doubt else None
 
 
-def doubt_of(verdict: Verdict) -> Doubt | None:
+def find_doubt(verdict: Verdict) -> Doubt | None:
     """Why a call may have run already; None where the journal does not doubt it."""
     found, row = verdict
     if found in ("send", "known"):
         return None
-    why = _why(row)
+    why = _explain_row(row)
     if found == "doubt":
         return Doubt(why, row)
     told = say("another_in_doubt", tool=row.tool, arguments=dict(row.arguments), why=why)
     return Doubt(told, row, other=True)
 
 
-def _why(row: Row) -> str:
+def _explain_row(row: Row) -> str:
     since = f"{row.since[:19].replace('T', ' ')} UTC"
     if not row.result:
         return say("begun_and_cut_off", since=since)
@@ -151,7 +151,7 @@ def _why(row: Row) -> str:
     return say("begun_and_not_answered", since=since, result=said)
 
 
-def recall(call: Call, row: Row, *, plain: bool = False) -> None:
+def answer_from_row(call: Call, row: Row, *, plain: bool = False) -> None:
     """Answer a call that was made before, in a run that is gone or by another call, its source."""
     known = row.result or {}
     result = ToolResult(
@@ -170,7 +170,7 @@ def recall(call: Call, row: Row, *, plain: bool = False) -> None:
     call.reused_from, call.args = row.source, dict(row.arguments)
 
 
-def _as_json(call: Call) -> dict[str, Any]:
+def _result_to_json(call: Call) -> dict[str, Any]:
     """What a row keeps of a result."""
     result = call.outcome
     return {
@@ -189,36 +189,36 @@ def answer_unasked(call: Call, doubt: Doubt) -> None:
         told = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
         call.answer(told, "cancelled", NOT_INTERACTIVE)
         return
-    doubt.count()
+    doubt.count_doubt()
     told = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
     call.answer(told, "cancelled", UNCERTAIN)
 
 
 async def journal_write(work: "PassScope", call: Call, then: "Then") -> None:
     """Make a write between its two lines in the journal, or answer it with what stands there."""
-    book, intent = work.book, work.book.intent(call)
-    with work.scope.journal.under_way(book.thread, intent):
-        row = await book.own(intent) if call.pending.get("form") else None
+    book, intent = work.book, work.book.build_intent(call)
+    with work.scope.journal.mark_under_way(book.thread, intent):
+        row = await book.find_row(intent) if call.pending.get("form") else None
         if row is None or not work.toolbox.is_parked(row.key):  # else it goes on with the answer
             verdict = await book.begin(call, intent)
             row = verdict.row
             if verdict.say == "known":
                 work.closed |= row.sends > 1
-                return recall(call, row, plain=book.plain)
+                return answer_from_row(call, row, plain=book.plain)
             if verdict.say != "send":
-                call.doubt = doubt_of(verdict)
+                call.doubt = find_doubt(verdict)
                 return None
         work.wrote = True
-        asked_at = word_of(call)  # a human had it run again, after so many sends
+        asked_at = find_word(call)  # a human had it run again, after so many sends
         work.closed |= row.sends > 1 + (asked_at.sends if asked_at else 0)
         call.key, call.args = row.key, dict(row.arguments)  # what is sent again is sent as it was
         try:
             await then(call)
-        except Asked:
+        except ElicitationPending:
             raise  # the row stays claimed: after a crash the call is in doubt
         except GraphBubbleUp:
             # A pause by a hook comes after the tool has done its work: not begun anew.
             if call.returned is None:
-                await book.pause(row)
+                await book.record_pause(row)
             raise  # whatever else cuts it off, the call may have taken effect: it stays claimed
-        return await book.end(row, call)
+        return await book.record_result(row, call)

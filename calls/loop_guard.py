@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..text.canonical import canonical
-from ..text.told import say
-from ..turn.repetition import Repeat, repeats
+from ..text.sentences import say
+from ..turn.repetition import Repeat, find_repeat
 from .call_records import Call
 from .wrapper import PassScope, Then
 
@@ -18,7 +18,7 @@ async def guard_against_loops(work: PassScope, call: Call, then: Then) -> None:
         tool = work.gate.catalog.find(name)
         return tool.content(arguments) if tool else canonical(arguments)
 
-    circle = repeats(
+    circle = find_repeat(
         work.history, call.pending["name"], call.args, again=call.again, content=content,
         stuck_at=work.scope.context.loop_repeats,
     )  # fmt: skip
@@ -37,6 +37,6 @@ def _warn(call: Call, circle: Repeat) -> None:
     """Warn of a write that was made once more; it counts only if it brought nothing new."""
     result = call.outcome
     again = result.text == circle.result
-    call.result = replace(result, text=f"{result.text}\n\n{circle.warning(again=again)}")
+    call.result = replace(result, text=f"{result.text}\n\n{circle.build_warning(again=again)}")
     if again and not call.reason:
         call.reason, call.same_as = circle.reason, circle.same_as

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..prompts.instructions import READ_SKILL, Instructions
-from ..text.told import say
-from ..tools.catalog import FIND_TOOLS, CatalogTool, own_tool
-from ..tools.shelf import first_line
-from .results import ToolResult, failure
+from ..text.sentences import say
+from ..tools.catalog import FIND_TOOLS, CatalogTool, make_own_tool
+from ..tools.deferred_tools import first_line
+from .results import ToolResult, make_failure
 
 _LINE: Final = 200
 
 
-async def _find(args: Mapping[str, Any], own: Any) -> ToolResult:
+async def _find_tools(args: Mapping[str, Any], own: Any) -> ToolResult:
     """Find what fits; from now on the list of tools has its definitions."""
     tools, query = own.catalog.tools, str(args["query"])
     names = own.catalog.shelf.find(query)
@@ -23,22 +23,22 @@ async def _find(args: Mapping[str, Any], own: Any) -> ToolResult:
     return ToolResult(say("tools_found", tools="\n".join(lines)), update={"found": names})
 
 
-def finder() -> CatalogTool:
+def build_tool_finder() -> CatalogTool:
     """The tool; offered where the others are too many to be shown whole."""
     query = {"type": "string", "minLength": 1, "description": say("find_tools_query")}
     told = say("find_tools_tool")
-    return own_tool(FIND_TOOLS, told, {"query": query}, _find, required=["query"])
+    return make_own_tool(FIND_TOOLS, told, {"query": query}, _find_tools, required=["query"])
 
 
-def skill_reader(instructions: Instructions) -> CatalogTool:
+def build_skill_reader(instructions: Instructions) -> CatalogTool:
     """The tool for the skills of these instructions."""
 
     async def read(args: Mapping[str, Any], own: Any) -> ToolResult:
         name, file = str(args["name"]), str(args.get("file") or "")
         try:
-            text = await asyncio.to_thread(instructions.read, name, file)
+            text = await asyncio.to_thread(instructions.read_skill, name, file)
         except ValueError as error:
-            return failure(str(error))
+            return make_failure(str(error))
         shown: ToolResult
         shown, _ = await own.results.shorten(ToolResult(text), own.scope.context.result_cap)
         return shown
@@ -48,4 +48,4 @@ def skill_reader(instructions: Instructions) -> CatalogTool:
         "file": {"type": "string", "description": say("read_skill_file")},
     }
     told = say("read_skill_tool")
-    return own_tool(READ_SKILL, told, about, read, required=["name"], read_only=True)
+    return make_own_tool(READ_SKILL, told, about, read, required=["name"], read_only=True)

@@ -13,31 +13,31 @@ from typing import Any, Final, TypeVar, cast
 from langgraph.errors import GraphInterrupt
 
 from ..state.calls import SERVER_ASKS, CallState, Evidence
-from ..tools.mcp.call import Asked
+from ..tools.mcp.call import ElicitationPending
 from ..turn.scope import RunScope
 from ..turn.spans import is_traced
 from .after_tool import show_to_hooks
 from .allowance import pay_for_call
-from .approval import Decisions, decision_on, in_one_pass, settle
+from .approval import Decisions, apply_decision, find_decision, select_for_pass
 from .call_records import (
     Call,
     CallRecord,
-    Pass,
+    PassResult,
     PendingCall,
-    as_evidence,
-    changed,
+    emit_waiting,
+    mark_waiting,
     record_end,
-    tell_waiting,
-    waiting,
+    to_evidence,
+    update_call,
 )
 from .gate import Gate
 from .guard import guard_by_tables, note_verification
-from .journal import Book, answer_unasked, journal_write
+from .handlers import answer_by_handler
+from .journal import CallJournal, answer_unasked, journal_write
 from .loop_guard import guard_against_loops
-from .own import answer_by_handler
 from .result_store import cap_size
 from .reuse import reuse_result
-from .sending import execute, send_call, trace_call
+from .sending import mark_executing, send_call, trace_call
 from .toolbox import Toolbox
 from .wrapper import PassScope, Wrapper
 
@@ -50,7 +50,7 @@ NOT_RECORDED: Final = (
 )
 
 
-def wrappers_of(work: PassScope, call: Call) -> list[Wrapper]:
+def list_wrappers(work: PassScope, call: Call) -> list[Wrapper]:
     """The wrappers of a call, outermost first; what is not configured is not among them."""
     tool, pending, has_tables = call.known_tool, call.pending, work.gate.guard is not None
     of_hook = bool(pending.get("tail_of"))  # the call before it has passed the outer ones
@@ -62,7 +62,7 @@ def wrappers_of(work: PassScope, call: Call) -> list[Wrapper]:
         reuse_result: work.memory is not None and not of_hook,
         pay_for_call: True,
         journal_write: not tool.read_only,
-        execute: True,
+        mark_executing: True,
         cap_size: True,
         note_verification: has_tables,
         show_to_hooks: "AfterTool" in work.scope.hooks.events,
@@ -72,13 +72,13 @@ def wrappers_of(work: PassScope, call: Call) -> list[Wrapper]:
     return [wrapper for wrapper, is_configured in chosen.items() if is_configured]
 
 
-async def _run_along(work: PassScope, call: Call) -> None:
+async def _run_wrappers(work: PassScope, call: Call) -> None:
     """Take a call through its wrappers."""
-    await _hand_on(work, wrappers_of(work, call), call)
+    await _run_next(work, list_wrappers(work, call), call)
 
 
-async def _hand_on(work: PassScope, wrappers: Sequence[Wrapper], call: Call) -> None:
-    await wrappers[0](work, call, partial(_hand_on, work, wrappers[1:]))
+async def _run_next(work: PassScope, wrappers: Sequence[Wrapper], call: Call) -> None:
+    await wrappers[0](work, call, partial(_run_next, work, wrappers[1:]))
 
 
 async def run_calls(
@@ -90,7 +90,7 @@ async def run_calls(
     history: Sequence[Evidence] = (),
     plain: bool = False,
     state: CallState | None = None,
-) -> Pass:
+) -> PassResult:
     """Run those calls of a message that may run now, and answer those that can be answered.
 
     Reads run side by side; a write waits for what stands before it, and what stands behind it
@@ -117,37 +117,41 @@ async def run_calls(
     """
     planned = [cast("PendingCall", call) for call in calls]
     decided = decisions or {}
-    now = in_one_pass(planned, decided)
+    now = select_for_pass(planned, decided)
     # What policy asks about by now was approved, or is refused as such: see `settle`.
-    gate = await Gate.of(toolbox, replace(scope, can_ask=True))
+    gate = await Gate.for_run(toolbox, replace(scope, can_ask=True))
     work = PassScope(
         scope=scope,
         gate=gate,
-        book=Book(scope, plain=plain),
+        book=CallJournal(scope, plain=plain),
         toolbox=toolbox,
-        memory=toolbox.memory(scope.thread, scope.turn) if toolbox.reuses(scope.context) else None,
-        results=toolbox.results(scope),
-        history=(before := _earlier(history, planned)),
+        memory=toolbox.get_read_cache(scope.thread, scope.turn)
+        if toolbox.may_reuse(scope.context)
+        else None,
+        results=toolbox.open_results(scope),
+        history=(before := _list_earlier(history, planned)),
         beside=[*history[len(before) :]],
         plain=plain,
         state=state,
         shared=len(now) > 1,
-        run_along=_run_along,
+        run_along=_run_wrappers,
     )
-    ready = [Call.of(call, scope.emit, gate.tool_of(call)) for call in now]
+    ready = [Call.from_pending(call, scope.emit, gate.find_tool(call)) for call in now]
     for call in ready:
-        await settle(gate, call, decision_on(call.pending, decided))
-    ends = await in_order([(_is_write(call), partial(_take, work, call)) for call in ready])
+        await apply_decision(gate, call, find_decision(call.pending, decided))
+    ends = await run_in_order(
+        [(_is_write(call), partial(_finish_call, work, call)) for call in ready]
+    )
     if work.wrote and scope.run.durable and not scope.journal.durable:
         scope.notes.append(NOT_RECORDED)
     records = {record["id"]: record for record in ends if record is not None}
-    return Pass(
+    return PassResult(
         [records[call["id"]] for call in planned if call["id"] in records],
         [work.asked.get(c["id"], c) for c in planned if c["id"] not in records],
     )
 
 
-def _earlier(history: Sequence[Evidence], calls: Sequence[PendingCall]) -> list[Evidence]:
+def _list_earlier(history: Sequence[Evidence], calls: Sequence[PendingCall]) -> list[Evidence]:
     """The calls before this message, of which earlier passes may have answered some."""
     message, end = calls[0]["id"].rpartition(".")[0] if calls else "", len(history)
     while end and history[end - 1]["id"].rpartition(".")[0] == message:
@@ -159,56 +163,58 @@ def _is_write(call: Call) -> bool:
     return call.result is None and not call.known_tool.read_only
 
 
-async def _take(work: PassScope, call: Call) -> CallRecord | None:
+async def _finish_call(work: PassScope, call: Call) -> CallRecord | None:
     """Take one call to its end; None where it must wait."""
-    if not await _answer(work, call):
+    if not await _answer_call(work, call):
         return None
     if (doubt := call.doubt) is not None:
         args = doubt.arguments(call.args)
         if work.scope.can_ask:
-            await _ask(work, call, args, doubt.reason, doubt=doubt.told())
+            await _ask_human(work, call, args, doubt.reason, doubt=doubt.to_in_doubt())
             return None
         call.args = args
         answer_unasked(call, doubt)
     record = record_end(call)
-    work.beside.append(as_evidence(record))
+    work.beside.append(to_evidence(record))
     return record
 
 
-async def _answer(work: PassScope, call: Call) -> bool:
+async def _answer_call(work: PassScope, call: Call) -> bool:
     """Make a call unless it is known; False where it waits, for others or for a human."""
     if call.result is not None:
-        await work.book.close(call)
+        await work.book.record_decision(call)
         return True
     reads = call.known_tool.read_only
     if work.closed or work.scope.run.stopped() or (work.asked and not reads):
         return False
     if call.status != "scheduled":
-        call.to("scheduled")
+        call.change_status("scheduled")
     try:
-        await _run_along(work, call)
-    except Asked as asked:
-        await _ask(work, call, call.args, SERVER_ASKS, form=asked.form)
+        await _run_wrappers(work, call)
+    except ElicitationPending as asked:
+        await _ask_human(work, call, call.args, SERVER_ASKS, form=asked.form)
         return False
     except GraphInterrupt:
         # LangGraph matches answers to interrupts by position, so only one call of a pass may
         # interrupt: a read among others waits for a pass of its own.
         if call.returned is not None or not (work.shared and reads):
             raise
-        work.asked[call.id] = changed(call.pending, alone=True)
+        work.asked[call.id] = update_call(call.pending, alone=True)
         return False
     return True
 
 
-async def _ask(
+async def _ask_human(
     work: PassScope, call: Call, args: dict[str, Any], reason: str, **why: object
 ) -> None:
     """Leave a call to a human."""
-    call.pending = work.asked[call.id] = waiting(call.pending, args, reason, **why)
-    await tell_waiting(work.scope, call)
+    call.pending = work.asked[call.id] = mark_waiting(call.pending, args, reason, **why)
+    await emit_waiting(work.scope, call)
 
 
-async def in_order(steps: Sequence[tuple[bool, Callable[[], Coroutine[Any, Any, T]]]]) -> list[T]:
+async def run_in_order(
+    steps: Sequence[tuple[bool, Callable[[], Coroutine[Any, Any, T]]]],
+) -> list[T]:
     """Run some work side by side and some alone, everything after what stands before it.
 
     Args:
@@ -223,13 +229,13 @@ async def in_order(steps: Sequence[tuple[bool, Callable[[], Coroutine[Any, Any, 
         if not alone:
             together.append(run())
             continue
-        results += await side_by_side(together)
-        results += await side_by_side([run()])
+        results += await run_parallel(together)
+        results += await run_parallel([run()])
         together = []
-    return results + await side_by_side(together)
+    return results + await run_parallel(together)
 
 
-async def side_by_side(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def run_parallel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Wait for all of it, also when one raises: its siblings' results must not get lost."""
     tasks = [asyncio.ensure_future(one) for one in work]
     if not tasks:

@@ -21,10 +21,10 @@ from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
 from ..state.questions import Remembered
 from ..text.canonical import canonical
-from ..text.patterns import PatternError, is_found, why_wrong
-from ..text.told import say
+from ..text.patterns import PatternError, find_pattern_error, is_found
+from ..text.sentences import say
 from ..tools.catalog import CatalogTool
-from .tabled import by_table
+from .table_policy import decide_by_table
 
 WHOLE: Final = ""
 """The argument path that stands for all arguments together, as canonical JSON."""
@@ -43,7 +43,7 @@ class Grant(TypedDict):
     arguments: dict[str, str]
 
 
-def grant(
+def make_grant(
     tool: str, server: str | None, args: Mapping[str, Any], remember: Remembered
 ) -> Grant | None:
     """What an approval of this call covers from now on, see `Answer.remember`; None: nothing."""
@@ -68,12 +68,12 @@ def is_granted(given: Mapping[str, Any], tool: CatalogTool, args: Mapping[str, A
     if not isinstance(patterns, Mapping):
         return False
     try:
-        return all(found(pattern, args, path) for path, pattern in patterns.items())
+        return all(matches_pattern(pattern, args, path) for path, pattern in patterns.items())
     except (PatternError, TimeoutError, TypeError, AttributeError):
         return False
 
 
-def found(pattern: str, args: Mapping[str, Any], path: str) -> bool:
+def matches_pattern(pattern: str, args: Mapping[str, Any], path: str) -> bool:
     """Whether a pattern is found in the argument a path leads to; a missing one has no match.
 
     Texts are searched as they are, everything else as JSON.
@@ -146,12 +146,17 @@ class Rule:
             optional = name in ("server", "agent") and value is None
             _require(optional or isinstance(value, str), name, value, "text")
         _require(
-            _maps(self.annotations, bool), "annotations", self.annotations, "hints to booleans"
+            _is_mapping_of(self.annotations, bool),
+            "annotations",
+            self.annotations,
+            "hints to booleans",
         )
-        _require(_maps(self.arguments, str), "arguments", self.arguments, "paths to patterns")
+        _require(
+            _is_mapping_of(self.arguments, str), "arguments", self.arguments, "paths to patterns"
+        )
         _require(_is_delay(self.expires_in), "expires_in", self.expires_in, "seconds above 0")
         for name, pattern in self.arguments.items():
-            if why := why_wrong(pattern):
+            if why := find_pattern_error(pattern):
                 msg = f"The policy rule's pattern for {name!r} is no regular expression: {why}."
                 raise SettingsError(msg)
 
@@ -172,7 +177,7 @@ def _require(fits: bool, name: str, value: object, wanted: str) -> None:
         raise SettingsError(msg)
 
 
-def _maps(value: object, kind: type) -> bool:
+def _is_mapping_of(value: object, kind: type) -> bool:
     return isinstance(value, Mapping) and all(
         isinstance(key, str) and isinstance(item, kind) for key, item in value.items()
     )
@@ -201,7 +206,9 @@ class Case:
         if self.agent is not None and not any(fnmatchcase(one, self.agent) for one in names):
             return False
         try:
-            return all(found(pattern, args, path) for path, pattern in self.arguments.items())
+            return all(
+                matches_pattern(pattern, args, path) for path, pattern in self.arguments.items()
+            )
         except TimeoutError:
             return self.decision.action != "allow"
 
@@ -236,10 +243,10 @@ class Policy:
         if isinstance(value, PolicyTable):
             return cls(table=value)
         if isinstance(value, str) and value in get_args(PolicyWord):
-            return cls(default=_word(value))
+            return cls(default=_read_word(value))
         if isinstance(value, str | Path) and Path(value).suffix in (".yaml", ".yml"):
             return cls(table=PolicyTable.read(value))
-        content = _load(Path(value).expanduser()) if isinstance(value, str | Path) else value
+        content = _load_file(Path(value).expanduser()) if isinstance(value, str | Path) else value
         default = "default"
         if isinstance(content, Mapping):
             if unknown := set(content) - {"rules", "default"}:
@@ -249,7 +256,7 @@ class Policy:
         if not isinstance(content, Sequence) or isinstance(content, str):
             msg = "A policy is a list of rules, such as [{'tool': 'delete_*', 'action': 'deny'}]."
             raise SettingsError(msg)
-        return cls(tuple(_rule(rule) for rule in content), _word(default))
+        return cls(tuple(_read_rule(rule) for rule in content), _read_word(default))
 
     def decide(
         self,
@@ -273,8 +280,8 @@ class Policy:
             grants: What the user has approved for the rest of the thread, see `grant`. They spare
                 a question, never lift a denial.
         """
-        cases = self.cases(tool, context)
-        decision = _strictest(cases, args, agent)
+        cases = self.list_cases(tool, context)
+        decision = _pick_strictest(cases, args, agent)
         if decision.action != "ask":
             return decision
         if self.table is None and any(is_granted(one, tool, args) for one in grants):
@@ -283,7 +290,7 @@ class Policy:
             return Decision("deny", NOT_INTERACTIVE)
         return decision
 
-    def cases(self, tool: CatalogTool, context: Context) -> list[Case]:
+    def list_cases(self, tool: CatalogTool, context: Context) -> list[Case]:
         """Every way in which calls of a tool may be decided; the first case that fits counts.
 
         The last one fits every call.
@@ -293,59 +300,63 @@ class Policy:
         cases: list[Case] = []
         for rule in self.rules:
             if rule.may_fit(tool):
-                cases.append(Case(_ruled(rule, context), rule.agent, rule.arguments))
+                cases.append(Case(_apply_rule(rule, context), rule.agent, rule.arguments))
                 if rule.agent is None and not rule.arguments:
                     return cases
-        return [*cases, *self._asked_by_server(tool, context), Case(self._otherwise(tool, context))]
+        return [
+            *cases,
+            *self._list_server_cases(tool, context),
+            Case(self._decide_default(tool, context)),
+        ]
 
-    def _asked_by_server(self, tool: CatalogTool, context: Context) -> list[Case]:
+    def _list_server_cases(self, tool: CatalogTool, context: Context) -> list[Case]:
         """What a server wants to be asked about, where the tool alone would be let through.
 
         Whoever has said something of this tool, or of all tools, has decided it.
         """
         if not tool.asks or tool.auto_approve or self.default in _STRICTNESS:
             return []
-        if self._otherwise(tool, context) != _by_nature(tool):
+        if self._decide_default(tool, context) != _decide_by_hints(tool):
             return []
-        decision = _expiring(Decision("ask", say("asked_by_server")), context.question_expires_in)
+        decision = _set_expiry(Decision("ask", say("asked_by_server")), context.question_expires_in)
         return [Case(decision, arguments={path: p}) for path, p in tool.asks.items()]
 
-    def _otherwise(self, tool: CatalogTool, context: Context) -> Decision:
+    def _decide_default(self, tool: CatalogTool, context: Context) -> Decision:
         """The decision on calls no rule speaks of."""
-        decision = self._unruled(tool)
+        decision = self._decide_unruled(tool)
         word = context.policy
         order = _STRICTNESS.index
         if word != "default" and (not self.given or order(word) > order(decision.action)):
             decision = Decision(word, say("policy_of_this_run", word=word))
-        return _expiring(decision, context.question_expires_in)
+        return _set_expiry(decision, context.question_expires_in)
 
-    def _unruled(self, tool: CatalogTool) -> Decision:
+    def _decide_unruled(self, tool: CatalogTool) -> Decision:
         if self.table is not None:
-            return Decision(*by_table(self.table, tool))
+            return Decision(*decide_by_table(self.table, tool))
         if tool.auto_approve:
             return Decision("allow", "autoApprove in the MCP configuration")
         if self.default in _STRICTNESS:
             return Decision(self.default, say("policy_of_the_program", word=self.default))
-        return _by_nature(tool)
+        return _decide_by_hints(tool)
 
 
-def _strictest(cases: Sequence[Case], args: Mapping[str, Any], agent: str) -> Decision:
+def _pick_strictest(cases: Sequence[Case], args: Mapping[str, Any], agent: str) -> Decision:
     """What is decided for an agent or for one around it: who is delegated to may never do more."""
     line = reversed([*accumulate(agent.split("/"), "{}/{}".format)])
     found = [next(case.decision for case in cases if case.fits(args, one)) for one in line]
     return max(found, key=lambda decision: _STRICTNESS.index(decision.action))
 
 
-def _ruled(rule: Rule, context: Context) -> Decision:
+def _apply_rule(rule: Rule, context: Context) -> Decision:
     decision = Decision(rule.action, rule.reason or say("policy_rule", tool=rule.tool))
-    return _expiring(decision, rule.expires_in or context.question_expires_in)
+    return _set_expiry(decision, rule.expires_in or context.question_expires_in)
 
 
-def _expiring(decision: Decision, seconds: float | None) -> Decision:
+def _set_expiry(decision: Decision, seconds: float | None) -> Decision:
     return replace(decision, expires_in=seconds) if decision.action == "ask" else decision
 
 
-def _by_nature(tool: CatalogTool) -> Decision:
+def _decide_by_hints(tool: CatalogTool) -> Decision:
     """What a tool's own words mean where nobody else has spoken.
 
     The program that gave a Python tool stands behind it; a server is a stranger.
@@ -359,14 +370,14 @@ def _by_nature(tool: CatalogTool) -> Decision:
     return Decision("ask", "the tool does not declare itself read-only")
 
 
-def _word(value: object) -> PolicyWord:
+def _read_word(value: object) -> PolicyWord:
     if value not in get_args(PolicyWord):
         msg = f"A policy's default is one of {', '.join(get_args(PolicyWord))}, not {value!r}."
         raise SettingsError(msg)
     return cast("PolicyWord", value)
 
 
-def _rule(value: object) -> Rule:
+def _read_rule(value: object) -> Rule:
     if isinstance(value, Rule):
         return value
     known = {field.name for field in fields(Rule)}
@@ -376,7 +387,7 @@ def _rule(value: object) -> Rule:
     return Rule(**value)
 
 
-def _load(path: Path) -> object:
+def _load_file(path: Path) -> object:
     try:
         return json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:

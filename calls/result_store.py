@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from langgraph.store.base import BaseStore
 
 from ..state.calls import results_of
-from ..state.past import Past
-from ..text.canonical import storable, weigh
-from ..text.told import say
+from ..state.history import History
+from ..text.canonical import make_storable, weigh
+from ..text.sentences import say
 from ..tools.catalog import READ_RESULT
 from .call_records import Call
-from .results import ToolResult, as_text, digest, failure, spelled
+from .results import ToolResult, hash_text, make_failure, parse_container, to_json_text
 
 if TYPE_CHECKING:
     from .wrapper import PassScope, Then
@@ -39,13 +39,13 @@ MISSING: Final = Missing()
 class ResultStore:
     """The long results of one thread, in the run's store. Equal texts are kept once."""
 
-    def __init__(self, store: BaseStore, thread_id: str, past: Past | None = None) -> None:
+    def __init__(self, store: BaseStore, thread_id: str, past: History | None = None) -> None:
         """Use a store for one thread; threads never see each other's results.
 
         What calls before gave, by their ids in `past`, can be read too.
         """
         self._store = store
-        self._past = past or Past()
+        self._past = past or History()
         self._namespace = results_of(thread_id)
 
     async def shorten(self, result: ToolResult, cap: int) -> tuple[ToolResult, str]:
@@ -60,61 +60,61 @@ class ResultStore:
         """
         for media in result.media:
             value = {"type": media.kind, "mime_type": media.mime_type, "base64": media.base64}
-            await self._keep(media.id, value)
+            await self._save_value(media.id, value)
         listed = [{"id": m.id, "type": m.kind, "mime_type": m.mime_type} for m in result.media]
         artifact = {**result.artifact, **({"media": listed} if listed else {})}
         is_shown = weigh(result.text) <= cap
-        data = as_text(result.data)
+        data = to_json_text(result.data)
         if is_shown and (result.data is None or len(data) <= cap):
             return replace(result, artifact=artifact, media=()), ""
-        key, value = digest(result.text), {"text": result.text}
-        if result.data is not None and spelled(result.text) != result.data:
-            key, value = digest(f"{result.text}\n{data}"), {**value, "data": result.data}
-        kept = await self._keep(key, value)
-        text = result.text if is_shown else _shortened(result.text, cap, key if kept else "")
+        key, value = hash_text(result.text), {"text": result.text}
+        if result.data is not None and parse_container(result.text) != result.data:
+            key, value = hash_text(f"{result.text}\n{data}"), {**value, "data": result.data}
+        kept = await self._save_value(key, value)
+        text = result.text if is_shown else _shorten_text(result.text, cap, key if kept else "")
         shown = replace(result, text=text, data=None, artifact=artifact, media=())
         return shown, key if kept else ""
 
-    async def whole(self, key: str) -> Any:
+    async def load_data(self, key: str) -> Any:
         """What a tool gave, as data, whose text is stored; MISSING where none of this id is."""
         item = await self._store.aget(self._namespace, key)
         text = item.value.get("text") if item is not None else None
         if item is None or not isinstance(text, str):
             return MISSING
-        return item.value["data"] if "data" in item.value else spelled(text)
+        return item.value["data"] if "data" in item.value else parse_container(text)
 
-    async def text(self, key: str) -> str:
+    async def load_text(self, key: str) -> str:
         """A text of this thread; "" where none is kept under this id."""
         item = await self._store.aget(self._namespace, key)
         return str(item.value.get("text") or "") if item is not None else ""
 
-    async def write(self, key: str, text: str) -> None:
+    async def save_text(self, key: str, text: str) -> None:
         """Keep a text that changes."""
         await self._store.aput(self._namespace, key, {"text": text}, index=False)
 
-    async def read(self, args: Mapping[str, Any], cap: int) -> ToolResult:
+    async def answer_read(self, args: Mapping[str, Any], cap: int) -> ToolResult:
         """Answer a call of `read_result`: the part of a stored text that starts at `offset`."""
-        key, offset = storable(str(args["id"]).strip()), int(args.get("offset") or 0)
-        text = self._past.text(key)
+        key, offset = make_storable(str(args["id"]).strip()), int(args.get("offset") or 0)
+        text = self._past.find_result(key)
         if text is None:
             item = await self._store.aget(self._namespace, key)
             if item is None:
-                return failure(say("no_such_result", id=repr(key)))
+                return make_failure(say("no_such_result", id=repr(key)))
             text = item.value.get("text")
             if not isinstance(text, str):
                 kind = item.value.get("type", "file")
-                return failure(say("result_no_text", id=repr(key), kind=kind))
+                return make_failure(say("result_no_text", id=repr(key), kind=kind))
         if offset >= len(text):
             told = say("result_too_short", id=repr(key), length=len(text), offset=offset)
-            return failure(told)
-        end = offset + _fitting(text[offset : offset + cap], cap - _NOTE)
+            return make_failure(told)
+        end = offset + _count_fitting(text[offset : offset + cap], cap - _NOTE)
         told = say(
             "end_of_result" if end >= len(text) else "part_of_result",
             start=offset, end=end, total=len(text), reader=READ_RESULT, id=repr(key),
         )  # fmt: skip
         return ToolResult(f"{text[offset:end]}\n{told}")
 
-    async def _keep(self, key: str, value: dict[str, Any]) -> bool:
+    async def _save_value(self, key: str, value: dict[str, Any]) -> bool:
         try:
             if await self._store.aget(self._namespace, key) is None:
                 await self._store.aput(self._namespace, key, value, index=False)
@@ -124,11 +124,11 @@ class ResultStore:
         return True
 
 
-def _shortened(text: str, cap: int, key: str) -> str:
+def _shorten_text(text: str, cap: int, key: str) -> str:
     """Head and tail of a text, and a line between them that says how to read the rest."""
     room = cap - _NOTE
-    head = _fitting(text, int(room * _HEAD))
-    tail = _fitting(reversed(text), room - int(room * _HEAD))
+    head = _count_fitting(text, int(room * _HEAD))
+    tail = _count_fitting(reversed(text), room - int(room * _HEAD))
     note = say(
         "middle_stored" if key else "middle_lost",
         left=len(text) - head - tail, total=len(text), reader=READ_RESULT, id=repr(key),
@@ -137,7 +137,7 @@ def _shortened(text: str, cap: int, key: str) -> str:
     return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
 
 
-def _fitting(text: Iterable[str], room: float) -> int:
+def _count_fitting(text: Iterable[str], room: float) -> int:
     """How many leading characters weigh at most `room`; at least one, so that paging moves on."""
     count = 0
     for character in text:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
 
-from ..text.canonical import storable, storable_json
+from ..text.canonical import make_storable, make_storable_json
 from ..text.secrets import Secrets
-from ..text.told import say
-from ..tools.values import NoJson, Returned, as_json, told
+from ..text.sentences import say
+from ..tools.values import NoJson, ReturnedValue, as_json, to_text
 
 SHOWN: Final = "components"
 """Key of an artifact: the components of a result, each with its name, its props and its text."""
@@ -34,7 +34,7 @@ class Media:
     @property
     def id(self) -> str:
         """Under which id the store keeps it."""
-        return digest(self.base64)
+        return hash_text(self.base64)
 
 
 @dataclass(frozen=True)
@@ -58,51 +58,51 @@ class ToolResult:
     update: dict[str, Any] = field(default_factory=dict)
 
 
-def without_secrets(result: ToolResult, secrets: Secrets) -> ToolResult:
+def mask_result(result: ToolResult, secrets: Secrets) -> ToolResult:
     """The result with secrets masked: what is shown and stored of it, and what references read."""
     return replace(
         result,
-        text=secrets.in_text(result.text),
-        data=secrets.in_json(result.data),
-        artifact=secrets.in_json(result.artifact),
-        update=secrets.in_json(result.update),
+        text=secrets.mask_text(result.text),
+        data=secrets.mask_json(result.data),
+        artifact=secrets.mask_json(result.artifact),
+        update=secrets.mask_json(result.update),
     )
 
 
-def normalise(raw: object) -> ToolResult:
+def normalize_result(raw: object) -> ToolResult:
     """Read whatever a tool returned: a message, an MCP answer, blocks, a text or any value."""
     if isinstance(raw, ToolResult):
         return raw
     if isinstance(raw, ToolMessage):
         return _from_message(raw)
-    if isinstance(raw, Returned):
+    if isinstance(raw, ReturnedValue):
         return _from_value(raw)
     if isinstance(raw, Mapping) and isinstance(raw.get("content"), list) and _is_answer(raw):
         return _from_answer(raw)
     if isinstance(raw, list) and raw and all(_is_block(block) for block in raw):
         return _from_blocks(raw, None, is_error=False)
-    data = to_json(raw)
-    text = data if isinstance(data, str) else as_text(data)
-    return ToolResult(storable(text), None if isinstance(data, str) else data)
+    data = to_plain_json(raw)
+    text = data if isinstance(data, str) else to_json_text(data)
+    return ToolResult(make_storable(text), None if isinstance(data, str) else data)
 
 
-def failure(why: str) -> ToolResult:
+def make_failure(why: str) -> ToolResult:
     """A failed call as a result: one sentence, and what the model can do."""
     text = say("failed_call", why=why.rstrip(". "), advice=say("correct_it"))
-    return ToolResult(storable(text), is_error=True)
+    return ToolResult(make_storable(text), is_error=True)
 
 
 def from_exception(name: str, error: BaseException) -> ToolResult:
     """An exception as a result: its type and message, no traceback."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    words = told(error).strip()
+    words = to_text(error).strip()
     kind = type(error).__name__
     told_so = "tool_raised" if words else "tool_raised_silently"
-    return failure(say(told_so, tool=name, error=kind, why=words))
+    return make_failure(say(told_so, tool=name, error=kind, why=words))
 
 
-def to_json(value: object) -> Any:
+def to_plain_json(value: object) -> Any:
     """A value as plain JSON for programs that want it besides; bytes become their text."""
     try:
         return as_json(value)
@@ -110,20 +110,20 @@ def to_json(value: object) -> Any:
         return str(error)
 
 
-def _from_value(returned: Returned) -> ToolResult:
+def _from_value(returned: ReturnedValue) -> ToolResult:
     """What a Python tool returned: the value for programs, a text of it for a model."""
     value = returned.value
     if _is_content(value, said=returned.is_content):
         result = _from_blocks(value, None, is_error=False)
     else:
         data = as_json(value)
-        result = ToolResult(_words(data) or say("no_output"), _said(data))
+        result = ToolResult(_render_value(data) or say("no_output"), _extract_data(data))
     if returned.artifact is None:
         return result
-    return replace(result, artifact={**result.artifact, "own": to_json(returned.artifact)})
+    return replace(result, artifact={**result.artifact, "own": to_plain_json(returned.artifact)})
 
 
-def _words(data: Any) -> str:
+def _render_value(data: Any) -> str:
     """The text a model reads of a value."""
     if isinstance(data, str):
         return data
@@ -131,15 +131,15 @@ def _words(data: Any) -> str:
         plain = [b["text"] if _is_mere_text(b) else b for b in data]
         if all(isinstance(item, str) for item in plain):
             return "\n".join(filter(None, plain))
-    return as_text(data)
+    return to_json_text(data)
 
 
-def _said(data: Any) -> Any:
+def _extract_data(data: Any) -> Any:
     """The value, unless its text says it: a text that spells an object or a list is that."""
     if not isinstance(data, str):
         return data
     if data.lstrip().startswith(("{", "[")):
-        return storable_json(parsed(data))
+        return make_storable_json(parse_json(data))
     return data if data in ("", "null") else None
 
 
@@ -168,7 +168,7 @@ def _is_content(value: Any, *, said: bool) -> bool:
 def _is_marked(block: Any) -> bool:
     if str(block.get("id", "")).startswith("lc_") or _is_mere_text(block):
         return True
-    return set(block) <= _MEDIA_KEYS and _media(block, block["type"]) is not None
+    return set(block) <= _MEDIA_KEYS and _read_media(block, block["type"]) is not None
 
 
 def _from_message(message: ToolMessage) -> ToolResult:
@@ -180,7 +180,7 @@ def _from_message(message: ToolMessage) -> ToolResult:
     result = _from_answer(answer)
     if own is None:
         return result
-    return replace(result, artifact={**result.artifact, "own": to_json(own)})
+    return replace(result, artifact={**result.artifact, "own": to_plain_json(own)})
 
 
 def _from_answer(answer: Mapping[str, Any]) -> ToolResult:
@@ -191,7 +191,7 @@ def _from_answer(answer: Mapping[str, Any]) -> ToolResult:
         data = inner  # the wrapper that servers put around values that are no objects
     result = _from_blocks(answer["content"], data, is_error=is_error)
     if is_error and result.text == say("no_output"):
-        return failure(say("tool_failed_silently"))
+        return make_failure(say("tool_failed_silently"))
     return result
 
 
@@ -208,17 +208,19 @@ def _is_block(value: object) -> bool:
 def _from_blocks(blocks: Iterable[Any], data: Any, *, is_error: bool) -> ToolResult:
     media: list[Media] = []
     links: list[dict[str, Any]] = []
-    text = "\n".join(filter(None, [_shown(block, media, links) for block in blocks]))
-    plain = to_json(data) if data is not None else None
+    text = "\n".join(filter(None, [_render_block(block, media, links) for block in blocks]))
+    plain = to_plain_json(data) if data is not None else None
     if data is None and text.lstrip().startswith(("{", "[")):
-        plain = storable_json(parsed(text))
+        plain = make_storable_json(parse_json(text))
     if data is not None and not _covers(text, plain):
-        text = "\n".join(filter(None, [text, as_text(plain)]))
+        text = "\n".join(filter(None, [text, to_json_text(plain)]))
     artifact = {"links": links} if links else {}
-    return ToolResult(storable(text) or say("no_output"), plain, is_error, artifact, tuple(media))
+    return ToolResult(
+        make_storable(text) or say("no_output"), plain, is_error, artifact, tuple(media)
+    )
 
 
-def _shown(block: Any, media: list[Media], links: list[dict[str, Any]]) -> str:
+def _render_block(block: Any, media: list[Media], links: list[dict[str, Any]]) -> str:
     """The words for one block; what is no text is put aside."""
     if isinstance(block, str):
         return block
@@ -227,20 +229,20 @@ def _shown(block: Any, media: list[Media], links: list[dict[str, Any]]) -> str:
         return str(block.get("text") or "")
     if kind == "resource_link":
         link = {k: block[k] for k in ("uri", "name", "description", "mimeType") if block.get(k)}
-        links.append(to_json(link))
+        links.append(to_plain_json(link))
         words = ": ".join(str(link[k]) for k in ("name", "description") if k in link)
         return f"[link {link.get('uri', '')} {words}]".replace(" ]", "]")
     if kind == "resource" and isinstance(block.get("resource"), Mapping):
-        return _resource(block["resource"], media)
-    found = _media(block, kind)
+        return _render_resource(block["resource"], media)
+    found = _read_media(block, kind)
     if found is None:
         # Random ids make equal results look different.
-        return as_text(to_json({k: v for k, v in block.items() if k != "id"}))
+        return to_json_text(to_plain_json({k: v for k, v in block.items() if k != "id"}))
     media.append(found)
-    return _placeholder(found)
+    return _render_placeholder(found)
 
 
-def _resource(resource: Mapping[str, Any], media: list[Media]) -> str:
+def _render_resource(resource: Mapping[str, Any], media: list[Media]) -> str:
     uri = resource.get("uri", "")
     if isinstance(resource.get("text"), str):
         return f"[resource {uri}]\n{resource['text']}"
@@ -248,10 +250,10 @@ def _resource(resource: Mapping[str, Any], media: list[Media]) -> str:
         "file", str(resource.get("mimeType") or "unknown"), str(resource.get("blob") or "")
     )
     media.append(found)
-    return f"[resource {uri}] {_placeholder(found)}"
+    return f"[resource {uri}] {_render_placeholder(found)}"
 
 
-def _media(block: Any, kind: object) -> Media | None:
+def _read_media(block: Any, kind: object) -> Media | None:
     """An image, audio or file block, in MCP's, LangChain's or OpenAI's spelling."""
     if kind not in ("image", "audio", "file", "image_url", "video"):
         return None
@@ -267,19 +269,19 @@ def _media(block: Any, kind: object) -> Media | None:
     return Media(str(kind).removesuffix("_url"), str(mime or "unknown"), content)
 
 
-def _placeholder(media: Media) -> str:
+def _render_placeholder(media: Media) -> str:
     size = len(media.base64) * 3 // 4
     return say("media_kept", kind=media.kind, type=media.mime_type, size=size, id=media.id)
 
 
-def spelled(text: str) -> Any:
+def parse_container(text: str) -> Any:
     """The object, the list or the null that a text spells; else the text itself."""
     if text == "null" or not text.lstrip().startswith(("{", "[")):
         return None if text == "null" else text
-    return text if (found := parsed(text)) is None else found
+    return text if (found := parse_json(text)) is None else found
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The JSON that a text spells; None where it spells none."""
     try:
         return json.loads(text)
@@ -291,27 +293,27 @@ def _covers(text: str, data: Any) -> bool:
     """Whether the text already says what the structured part does."""
     if not text:
         return False
-    leaves = list(itertools.islice(_leaves(data), _LEAVES + 1))
+    leaves = list(itertools.islice(_list_leaves(data), _LEAVES + 1))
     if len(leaves) > _LEAVES:
-        return len(text) * 2 >= len(as_text(data))
+        return len(text) * 2 >= len(to_json_text(data))
     lowered = text.lower()
     return all(leaf.lower() in lowered for leaf in leaves)
 
 
-def _leaves(data: Any) -> Iterable[str]:
+def _list_leaves(data: Any) -> Iterable[str]:
     if isinstance(data, Mapping | list):
         for item in data.values() if isinstance(data, Mapping) else data:
-            yield from _leaves(item)
+            yield from _list_leaves(item)
     elif data is not None:
         yield data if isinstance(data, str) else json.dumps(data)
 
 
-def as_text(data: Any) -> str:
+def to_json_text(data: Any) -> str:
     """Data as one line of JSON."""
     return json.dumps(data, ensure_ascii=False)
 
 
-def digest(text: str) -> str:
+def hash_text(text: str) -> str:
     """A short name for a text, the same for equal texts."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
 
@@ -321,7 +323,7 @@ ADVICE: Final = (
 )  # fmt: skip
 
 
-def without_advice(text: str) -> str:
+def drop_advice(text: str) -> str:
     """Why a call did not work, in one line, without what a model is to do about it."""
     for name in ADVICE:
         text = text.replace(say(name), "")

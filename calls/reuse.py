@@ -1,6 +1,6 @@
 """Answers that are still good: an identical read of the same user turn is answered from memory.
 
-Every call goes through `Memory.use`, writes too: they end what is known about their server. Equal
+Every call goes through `ReadCache.look_up`, writes too: they end what is known about their server. Equal
 reads at once are one: those of one message also share a failure, which is no entry of the memory.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..state.calls import UNCERTAIN
 from ..state.context import Context
 from ..text.canonical import canonical
-from ..text.told import say
+from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from .call_records import Call
 from .results import ToolResult
@@ -29,7 +29,7 @@ _MOST: Final = 200
 _Key = tuple[str | None, str, str]
 
 
-def reusable(tool: CatalogTool, context: Context) -> bool:
+def is_reusable(tool: CatalogTool, context: Context) -> bool:
     """Whether results of a tool may be reused: declared reads, or with `all` undeclared tools."""
     if context.dedupe == "off" or not tool.cacheable or tool.polls:
         return False
@@ -37,7 +37,7 @@ def reusable(tool: CatalogTool, context: Context) -> bool:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownResult:
     """A result that was given before: under which evidence id, and when."""
 
     id: str
@@ -47,7 +47,7 @@ class Known:
     age: float = 0.0
     """In seconds, when it was found again."""
 
-    def reused(self) -> ToolResult:
+    def mark_reused(self) -> ToolResult:
         """The result, its first line saying that it is reused and how to ask again."""
         age = f"{self.age:.0f}"
         text = say("reused", evidence=self.id, seconds=age, result=self.result.text)
@@ -56,12 +56,12 @@ class Known:
 
 
 @dataclass
-class Use:
+class CacheLookup:
     """One call's way through the memory: what is known, and what its own result changes."""
 
-    memory: "Memory"
+    memory: "ReadCache"
     server: str | None
-    known: Known | None = None
+    known: KnownResult | None = None
     failed: Call | None = None
     """An equal call of the same message that ended in vain."""
     key: _Key | None = None
@@ -78,7 +78,7 @@ class Use:
             return True
         if self.known is None:
             return False
-        call.result = self.known.result if plain else self.known.reused()
+        call.result = self.known.result if plain else self.known.mark_reused()
         call.stored, call.reused_from = self.known.stored, self.known.id
         return True
 
@@ -88,7 +88,7 @@ class Use:
         if self.key is None:
             self.memory.unsettled |= {self.server} if call.reason == UNCERTAIN else set()
         elif not call.outcome.is_error:
-            self.memory.keep(self.key, self.writes, call.id, call.outcome, call.stored)
+            self.memory.save_result(self.key, self.writes, call.id, call.outcome, call.stored)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class _Twin:
     end: asyncio.Future[Call | None]
 
 
-class Memory:
+class ReadCache:
     """What the reads of one user turn gave, for its tasks together."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -107,12 +107,12 @@ class Memory:
         self.unsettled: set[str | None] = set()
         """Servers through which a write may still be going on: what they say is not kept."""
         self._clock = clock
-        self._entries: dict[_Key, Known] = {}
+        self._entries: dict[_Key, KnownResult] = {}
         self._writes: dict[str | None, int] = {}
         self._running: dict[tuple[asyncio.AbstractEventLoop, _Key], _Twin] = {}
 
     @asynccontextmanager
-    async def use(
+    async def look_up(
         self,
         tool: CatalogTool,
         args: Mapping[str, Any],
@@ -121,7 +121,7 @@ class Memory:
         user_id: str | None = None,
         again: bool = False,
         message: object = None,
-    ) -> AsyncIterator[Use]:
+    ) -> AsyncIterator[CacheLookup]:
         """Go through the memory with a call; to be held until its result is kept.
 
         An identical call that runs now is waited for. Who asks for a fresh result waits only for
@@ -131,40 +131,42 @@ class Memory:
         Users never see each other's results, nor what was read for other data of the application.
         """
         server = tool.server
-        if reusable(tool, context):
+        if is_reusable(tool, context):
             told = [user_id, context.resource_id, context.task_id, context.tool_context]
             key = (server, tool.content(dict(args)), canonical(told))
-            async with self._read(key, context.dedupe_seconds, message, again=again) as use:
+            async with self._look_up_read(key, context.dedupe_seconds, message, again=again) as use:
                 yield use
         elif tool.read_only:
-            yield Use(self, server)
+            yield CacheLookup(self, server)
         else:
-            self.written(server)
+            self.invalidate_server(server)
             try:
-                yield Use(self, server)
+                yield CacheLookup(self, server)
             except BaseException:
                 self.unsettled.add(server)
                 raise
             finally:
-                self.written(server)
+                self.invalidate_server(server)
 
-    def written(self, server: str | None) -> None:
+    def invalidate_server(self, server: str | None) -> None:
         """Forget what a server said: something was written through it. Python tools are one."""
         self._writes[server] = self._writes.get(server, 0) + 1
         for key in [key for key in self._entries if key[0] == server]:
             self._entries.pop(key, None)
 
-    def keep(self, key: _Key, writes: int, id_: str, result: ToolResult, stored: str) -> None:
+    def save_result(
+        self, key: _Key, writes: int, id_: str, result: ToolResult, stored: str
+    ) -> None:
         """Remember a result, unless something was written through its server meanwhile."""
         if self._writes.get(key[0], 0) != writes or key[0] in self.unsettled:
             return
         self._entries.pop(key, None)
         # What the call changed in the graph's state is changed: reading again changes nothing.
-        self._entries[key] = Known(id_, replace(result, update={}), stored, self._clock())
+        self._entries[key] = KnownResult(id_, replace(result, update={}), stored, self._clock())
         for oldest in list(self._entries)[:-_MOST]:
             self._entries.pop(oldest, None)
 
-    def _find(self, key: _Key, most: float) -> Known | None:
+    def _find_entry(self, key: _Key, most: float) -> KnownResult | None:
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -172,14 +174,14 @@ class Memory:
         return replace(entry, age=age) if age <= most else None
 
     @asynccontextmanager
-    async def _read(
+    async def _look_up_read(
         self, key: _Key, most: float, message: object, *, again: bool
-    ) -> AsyncIterator[Use]:
+    ) -> AsyncIterator[CacheLookup]:
         """Go through the memory with a call whose result may be kept there."""
         place = (asyncio.get_running_loop(), key)
-        alone, failed = await self._after_twin(place, message, again=again)
-        known = None if again and alone else self._find(key, most)
-        use = Use(self, key[0], known, failed, key, self._writes.get(key[0], 0))
+        alone, failed = await self._wait_for_twin(place, message, again=again)
+        known = None if again and alone else self._find_entry(key, most)
+        use = CacheLookup(self, key[0], known, failed, key, self._writes.get(key[0], 0))
         if place in self._running or not alone:
             yield use
             return
@@ -190,7 +192,7 @@ class Memory:
             del self._running[place]
             twin.end.set_result(use.made)
 
-    async def _after_twin(
+    async def _wait_for_twin(
         self, place: tuple[asyncio.AbstractEventLoop, _Key], message: object, *, again: bool
     ) -> tuple[bool, Call | None]:
         """Wait for an identical call that runs now.
@@ -205,7 +207,7 @@ class Memory:
                 break
             made = await asyncio.shield(twin.end)
             if made is not None or not again:
-                return False, made if ours and made and made.end == "error" else None
+                return False, made if ours and made and made.final_status == "error" else None
         return True, None
 
 
@@ -220,8 +222,8 @@ def _fail_too(call: Call, made: Call, *, plain: bool) -> None:
 
 async def reuse_result(work: "PassScope", call: Call, then: "Then") -> None:
     """Answer a call from memory, or make it and remember what it gave."""
-    memory = work.memory or Memory()
-    async with memory.use(
+    memory = work.memory or ReadCache()
+    async with memory.look_up(
         call.known_tool, call.args, context=work.scope.context, user_id=work.scope.user,
         again=call.again, message=work,
     ) as use:  # fmt: skip

@@ -18,19 +18,19 @@ from langgraph.types import Command
 
 from ..state.calls import UNCERTAIN
 from ..state.context import Context
-from ..text.told import say
+from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import ServerUnavailable
-from ..tools.python_tools import refused_arguments, run_tool
+from ..tools.python_tools import is_argument_error, run_tool
 from ..tools.values import NoJson
 from ..turn import spans
 from ..turn.scope import RunScope
 from .call_records import Call, Reason
-from .commands import commands_in, read_commands
-from .injected import NotGiven, injected
-from .items import with_items
-from .results import ToolResult, failure, from_exception, normalise, without_secrets
-from .toolbox import Toolbox, of_the_application
+from .commands import find_commands, read_commands
+from .injection import InjectionError, inject_arguments
+from .result_items import render_items
+from .results import ToolResult, from_exception, make_failure, mask_result, normalize_result
+from .toolbox import Toolbox, describe_application
 
 if TYPE_CHECKING:
     from .wrapper import PassScope, Then
@@ -43,7 +43,7 @@ _GRACE: Final = 2.0
 """Seconds a cancelled piece of work gets to clean up before it is left behind."""
 
 
-async def execute(_: "PassScope", call: Call, then: "Then") -> None:
+async def mark_executing(_: "PassScope", call: Call, then: "Then") -> None:
     """Tell that a call runs, with its final arguments, and measure for how long."""
     call.begin()
     began = time.monotonic()
@@ -54,7 +54,7 @@ async def execute(_: "PassScope", call: Call, then: "Then") -> None:
 async def trace_call(work: "PassScope", call: Call, then: "Then") -> None:
     """Make a call inside an OpenTelemetry span, which is told of its failure."""
     tool = call.known_tool
-    with spans.of_tool(work.scope, call.pending, tool.name, tool.server) as tell_end:
+    with spans.open_tool_span(work.scope, call.pending, tool.name, tool.server) as tell_end:
         await then(call)
         tell_end(call.outcome.is_error)
 
@@ -62,18 +62,18 @@ async def trace_call(work: "PassScope", call: Call, then: "Then") -> None:
 async def send_call(work: "PassScope", call: Call, _: "Then") -> None:
     """Call the tool, and mask the secrets in what it gave; components are for people."""
     tool, pending = call.known_tool, call.pending
-    call.key = call.key or work.book.intent(call).key
-    sent = send(work.scope, work.toolbox, call, asks=not pending.get("tail_of"))
-    deadline = deadline_of(pending, tool, work.scope.context)
+    call.key = call.key or work.book.build_intent(call).key
+    sent = send_to_tool(work.scope, work.toolbox, call, asks=not pending.get("tail_of"))
+    deadline = compute_deadline(pending, tool, work.scope.context)
     call.returned, call.reason = await run_once(tool, sent, deadline)
     call.ran = call.counts = True
-    result = without_secrets(call.returned, work.toolbox.secrets)
+    result = mask_result(call.returned, work.toolbox.secrets)
     if isinstance(result.data, Mapping) or result.artifact.get("links"):
-        result = with_items(result)
+        result = render_items(result)
     call.result = result
 
 
-async def send(scope: RunScope, toolbox: Toolbox, call: Call, *, asks: bool) -> Any:
+async def send_to_tool(scope: RunScope, toolbox: Toolbox, call: Call, *, asks: bool) -> Any:
     """Make a call, with what its tool may know of the run; `asks` lets its server ask the human.
 
     Whatever the tool does comes back, or is raised.
@@ -85,11 +85,11 @@ async def send(scope: RunScope, toolbox: Toolbox, call: Call, *, asks: bool) -> 
         "loopwright/call": call.id,
         "loopwright/idempotency_key": call.key,
     }
-    traced = spans.about(scope, scope.run.role, pending) | about
+    traced = spans.build_metadata(scope, scope.run.role, pending) | about
     if tool.tool is not None:
         return await _call_python(scope, toolbox, call, traced)
     return await toolbox.call_server(
-        tool, call.args, user_id=scope.user, meta=about | of_the_application(scope),
+        tool, call.args, user_id=scope.user, meta=about | describe_application(scope),
         traced=traced, emit=scope.emit, turn=scope.turn, can_ask=scope.can_ask and asks,
         reply=call.reply,
     )  # fmt: skip
@@ -108,19 +108,19 @@ async def _call_python(
     args = call.args
     if tool.hidden:
         emit, secrets = scope.emit, toolbox.secrets
-        shown = replace(scope, emit=lambda event: emit(secrets.in_json(event)))
+        shown = replace(scope, emit=lambda event: emit(secrets.mask_json(event)))
         tools = (await toolbox.catalog(scope.user)).tools.values()
         try:
-            values = injected(
+            values = inject_arguments(
                 shown, tool, call.pending, config, [one.tool for one in tools if one.tool]
             )
-        except NotGiven as error:
+        except InjectionError as error:
             told = say("failed_call", why=error, advice=say("do_without"))
             return ToolResult(told, is_error=True)
         args = {**args, **values}
     request = {"type": "tool_call", "name": tool.original, "args": args, "id": id_}
     result = await run_tool(cast("BaseTool", tool.tool), request, config)
-    commands = commands_in(result) if isinstance(result, Command | list) else []
+    commands = find_commands(result) if isinstance(result, Command | list) else []
     if not commands:
         return result
     return read_commands(
@@ -128,7 +128,7 @@ async def _call_python(
     )
 
 
-def deadline_of(call: Mapping[str, Any], tool: CatalogTool, context: Context) -> float:
+def compute_deadline(call: Mapping[str, Any], tool: CatalogTool, context: Context) -> float:
     """Seconds a call may take: those of its tool, or fewer where its plan says so."""
     allowed = tool.timeout or context.tool_deadline
     return min(allowed, call.get("deadline") or allowed)
@@ -153,44 +153,46 @@ async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: 
         GraphBubbleUp: The tool asked a question of its own.
         CancelledError: The run was cancelled.
     """
-    task = asyncio.ensure_future(staying(work))
-    in_time = await wait_at_most(task, deadline)
+    task = asyncio.ensure_future(contain_exit(work))
+    in_time = await wait_with_deadline(task, deadline)
     if not in_time and (not task.done() or task.cancelled()):
         slow = "too_slow" if tool.read_only else "too_slow_still_running"
-        return _doubtful(tool, failure(say(slow, tool=tool.name, seconds=f"{deadline:g}")))
+        return _mark_uncertain(
+            tool, make_failure(say(slow, tool=tool.name, seconds=f"{deadline:g}"))
+        )
     if task.cancelled():  # the tool cancelled itself; a cancelled run does not come here
-        return _doubtful(tool, failure(say("cancelled_within", tool=tool.name)))
+        return _mark_uncertain(tool, make_failure(say("cancelled_within", tool=tool.name)))
     error = task.exception()
     if error is None:
-        return Response(_read(tool, task.result()))
+        return Response(_read_result(tool, task.result()))
     if isinstance(error, GraphBubbleUp | asyncio.CancelledError | KeyboardInterrupt):
         raise error
     if isinstance(error, NoJson):
-        return Response(unread(tool, error))
+        return Response(explain_unreadable(tool, error))
     log.info("tool %s failed", tool.name, exc_info=error)
     result = from_exception(tool.name, error)
     if isinstance(error, ServerUnavailable):
-        result = failure(say("server_unavailable", server=repr(tool.server), why=error))
+        result = make_failure(say("server_unavailable", server=repr(tool.server), why=error))
     ended = tool.resendable or _has_ended(tool, error)
-    return Response(result) if ended else _doubtful(tool, result)
+    return Response(result) if ended else _mark_uncertain(tool, result)
 
 
-def _read(tool: CatalogTool, given: Any) -> ToolResult:
+def _read_result(tool: CatalogTool, given: Any) -> ToolResult:
     """The result of a tool that ended; one that cannot be read does not undo what a write did."""
     try:
-        return normalise(given)
+        return normalize_result(given)
     except NoJson as error:
-        return unread(tool, error)
+        return explain_unreadable(tool, error)
 
 
-def unread(tool: CatalogTool, error: NoJson) -> ToolResult:
+def explain_unreadable(tool: CatalogTool, error: NoJson) -> ToolResult:
     """What to say of a result that is no JSON."""
     if tool.read_only:
-        return failure(say("tool_unread", tool=tool.name, why=error))
+        return make_failure(say("tool_unread", tool=tool.name, why=error))
     return ToolResult(say("ran_but_unread", why=error))
 
 
-def _doubtful(tool: CatalogTool, result: ToolResult) -> Response:
+def _mark_uncertain(tool: CatalogTool, result: ToolResult) -> Response:
     if tool.read_only:
         return Response(result)
     return Response(replace(result, text=say("may_have_worked", text=result.text)), UNCERTAIN)
@@ -206,10 +208,10 @@ def _has_ended(tool: CatalogTool, error: BaseException) -> bool:
         return all(_has_ended(tool, one) for one in error.exceptions)
     if isinstance(error, ServerUnavailable):
         return not error.sent
-    return isinstance(error, ToolException) or refused_arguments(tool.tool, error)
+    return isinstance(error, ToolException) or is_argument_error(tool.tool, error)
 
 
-async def staying(work: Coroutine[Any, Any, T]) -> T:
+async def contain_exit(work: Coroutine[Any, Any, T]) -> T:
     """Keep a tool that calls `sys.exit()` from ending the loop: asyncio lets that one out."""
     try:
         return await work
@@ -218,7 +220,7 @@ async def staying(work: Coroutine[Any, Any, T]) -> T:
         raise RuntimeError(msg) from error
 
 
-async def wait_at_most(task: asyncio.Future[Any], deadline: float) -> bool:
+async def wait_with_deadline(task: asyncio.Future[Any], deadline: float) -> bool:
     """Wait for a task at most so long, then cancel it; one that will not end is left behind.
 
     Returns:
@@ -229,13 +231,13 @@ async def wait_at_most(task: asyncio.Future[Any], deadline: float) -> bool:
         return bool(done)
     finally:
         # A caller who is cancelled meanwhile will not look at what the task ends with.
-        task.add_done_callback(_forget)
+        task.add_done_callback(_consume_exception)
         if not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=_GRACE)
 
 
-def _forget(task: asyncio.Future[Any]) -> None:
+def _consume_exception(task: asyncio.Future[Any]) -> None:
     """Look at a task's exception, which perhaps nobody else will."""
     if not task.cancelled():
         task.exception()

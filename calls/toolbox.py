@@ -14,11 +14,11 @@ from typing import Any, Final, TypeVar
 from langchain_core.messages import ToolMessage
 from langgraph.store.memory import InMemoryStore
 
-from ..run.background import hop, run_blocking
+from ..run.background import await_in_background, run_blocking
 from ..state.context import Context
 from ..state.errors import SettingsError, SyncCallInLoop
 from ..text.secrets import Secrets
-from ..text.told import LANGUAGE, say
+from ..text.sentences import LANGUAGE, say
 from ..tools.catalog import (
     FIND_TOOLS,
     READ_RESULT,
@@ -27,20 +27,20 @@ from ..tools.catalog import (
     CatalogTool,
     OwnTools,
     build_catalog,
-    reader,
+    make_reader,
 )
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
 from ..tools.mcp.process_limit import PROCESS_LIMIT
 from ..tools.mcp.server import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
-from ..turn.begin import Missing
+from ..turn.begin import MissingTools
 from ..turn.scope import RunScope
-from .package_tools import finder
+from .package_tools import build_tool_finder
 from .policy import Policy, PolicyLike
 from .result_store import ResultStore
-from .reuse import Memory
-from .tabled import as_known, lacking
+from .reuse import ReadCache
+from .table_policy import list_missing_tools, mark_read_only
 
 T = TypeVar("T")
 
@@ -82,9 +82,9 @@ class Toolbox:
         """
         self.policy = Policy.of(policy)
         self._spare: dict[str, InMemoryStore] = {}
-        self._memories: dict[tuple[str, str], Memory] = {}
+        self._memories: dict[tuple[str, str], ReadCache] = {}
         self._changes: dict[tuple[str, str], str] = {}
-        self._in_use: weakref.WeakValueDictionary[tuple[str, str], Memory] = (
+        self._in_use: weakref.WeakValueDictionary[tuple[str, str], ReadCache] = (
             weakref.WeakValueDictionary()
         )
         self._python = read_tools(tools)
@@ -92,16 +92,16 @@ class Toolbox:
         self._configs = read_servers(mcp, secrets=self.secrets)
         if self._configs:
             PROCESS_LIMIT.read(os.environ)
-        self._home = _Home(self._configs)
+        self._home = _ServerHost(self._configs)
         self._named: dict[tuple[object, ...], tuple[Sequence[Listing], Catalog]] = {}
-        self._own: OwnTools = lambda: [reader()]
+        self._own: OwnTools = lambda: [make_reader()]
         self._reserved = RESERVED
-        self._add(own)
+        self._add_package_tools(own)
         self._offers: Sequence[str] | None = None
         self._reads_only = False
         self._whole: Toolbox | None = None
         _homes.add(self._home)
-        weakref.finalize(self, self._home.abandon).atexit = False
+        weakref.finalize(self, self._home.close_without_wait).atexit = False
 
     async def catalog(self, user_id: str | None = None) -> Catalog:
         """All tools, under unique names; no server takes longer than its `startupTimeout`.
@@ -109,14 +109,14 @@ class Toolbox:
         Servers with callable headers are asked with those of `user_id`.
         """
         if not self._configs:
-            return self._name(())
-        here = self._home.here
-        listings = here.known_listings(user_id) if here else None
+            return self._build_catalog(())
+        here = self._home.current_servers
+        listings = here.find_known_listings(user_id) if here else None
         if listings is None:
-            listings = await self._home.visit(lambda servers: servers.listings(user_id))
-        return self._name(listings)
+            listings = await self._home.run_on_loop(lambda servers: servers.load_listings(user_id))
+        return self._build_catalog(listings)
 
-    def narrowed(
+    def narrow(
         self,
         offers: Sequence[str] | None,
         own: OwnTools,
@@ -137,11 +137,11 @@ class Toolbox:
         """
         mine = copy.copy(self)
         mine._named, mine._offers, mine._reads_only = {}, offers, read_only
-        mine._add(own, reserved)
+        mine._add_package_tools(own, reserved)
         mine._whole = self  # its servers end with it
         return mine
 
-    def _add(self, own: OwnTools, reserved: frozenset[str] = frozenset()) -> None:
+    def _add_package_tools(self, own: OwnTools, reserved: frozenset[str] = frozenset()) -> None:
         """Have these tools of the package, too."""
         names = reserved.union(tool.name for tool in own())
         if taken := sorted(names & {t.name for t in self._python}):
@@ -150,39 +150,39 @@ class Toolbox:
         known, self._reserved = self._own, self._reserved | names
         self._own = lambda: [*known(), *own()]
 
-    async def missing(self, user_id: str | None = None) -> Missing:
+    async def find_missing(self, user_id: str | None = None) -> MissingTools:
         """What is to be said of configured servers before a turn begins."""
         found = await self.catalog(user_id)
-        return Missing(found.warnings, found.missing)
+        return MissingTools(found.warnings, found.missing)
 
     @property
     def whole(self) -> "Toolbox":
         """The toolbox that this one is narrowed from."""
         return self if self._whole is None else self._whole.whole
 
-    def change_of(self, thread: str, turn: str, call: str) -> str:
+    def claim_change(self, thread: str, turn: str, call: str) -> str:
         """The call that is the one change of a turn in this process: the first that asked."""
-        return _latest(self._changes, (thread, turn), lambda: call)
+        return _get_latest(self._changes, (thread, turn), lambda: call)
 
-    def spare_store(self, thread_id: str) -> InMemoryStore:
+    def get_spare_store(self, thread_id: str) -> InMemoryStore:
         """Where a run without a store keeps its long results: in memory, for the last threads."""
-        return _latest(self._spare, thread_id, InMemoryStore)
+        return _get_latest(self._spare, thread_id, InMemoryStore)
 
-    def results(self, scope: RunScope) -> ResultStore:
+    def open_results(self, scope: RunScope) -> ResultStore:
         """The long results of a run's thread."""
-        store = scope.store or self.spare_store(scope.thread)
+        store = scope.store or self.get_spare_store(scope.thread)
         return ResultStore(store, scope.thread, scope.around.past)
 
-    def memory(self, thread_id: str, turn: str) -> Memory:
+    def get_read_cache(self, thread_id: str, turn: str) -> ReadCache:
         """What the reads of a user turn gave, for the last turns; without one nothing is kept."""
         if not turn:
-            return Memory()
+            return ReadCache()
         key = (thread_id, turn)
         # Many threads may push a memory out while a call still has it: they must not be two.
-        found = self._in_use.setdefault(key, Memory())
-        return _latest(self._memories, key, lambda: found)
+        found = self._in_use.setdefault(key, ReadCache())
+        return _get_latest(self._memories, key, lambda: found)
 
-    def reuses(self, context: Context) -> bool:
+    def may_reuse(self, context: Context) -> bool:
         """Whether a result may be reused: some tool only reads, or may be said to."""
         if context.dedupe == "off":
             return False
@@ -222,56 +222,62 @@ class Toolbox:
             meta=meta, about={"id": meta.get(CALL, ""), "tool": tool.name}, **more,
         )  # fmt: skip
         try:
-            return await self._home.visit(lambda servers: servers.call(str(tool.server), call))
+            return await self._home.run_on_loop(
+                lambda servers: servers.call(str(tool.server), call)
+            )
         except ToolGone:
-            said = unknown_tool(tool.name, await self.catalog(user_id))
+            said = explain_unknown_tool(tool.name, await self.catalog(user_id))
             return ToolMessage(said, tool_call_id="", status="error")
 
     def is_parked(self, key: str) -> bool:
         """Whether the call of this idempotency key waits in this process for a human's answer."""
-        here = self._home.here
+        here = self._home.current_servers
         return here is not None and key in here.parked
 
     async def aclose(self) -> None:
         """End all sessions and server processes; the next request opens them again."""
-        if self._home.opened:
-            await self._home.visit(Servers.close)
+        if self._home.is_open:
+            await self._home.run_on_loop(Servers.close)
 
     def close(self) -> None:
         """The sync twin of `aclose`."""
         self._home.close()
 
-    def _name(self, listings: Sequence[Listing]) -> Catalog:
+    def _build_catalog(self, listings: Sequence[Listing]) -> Catalog:
         """The catalog of these listings; of one language the same while nothing changed."""
         key = (LANGUAGE.get(), *map(id, listings))
         if key not in self._named:
             if len(self._named) > _KEPT:
                 self._named.clear()
-            found = build_catalog(self._python, listings, self._own, self._reserved).offering(
+            found = build_catalog(self._python, listings, self._own, self._reserved).restrict(
                 self._offers, read_only=self._reads_only
             )
             if (table := self.policy.table) is not None:
-                tools = {name: as_known(table, tool) for name, tool in found.tools.items()}
+                tools = {name: mark_read_only(table, tool) for name, tool in found.tools.items()}
                 unsure = self._whole or found.missing
-                lacks = [] if unsure else lacking(table, tools.values())
+                lacks = [] if unsure else list_missing_tools(table, tools.values())
                 found = replace(found, tools=tools, warnings=(*found.warnings, *lacks))
-            if found.shelf.is_needed:
-                own = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: finder(), **found.own}
+            if found.deferred_tools.is_needed:
+                own = {
+                    READ_RESULT: found.own[READ_RESULT],
+                    FIND_TOOLS: build_tool_finder(),
+                    **found.own,
+                }
                 found = replace(found, own=own)
             self._named[key] = (listings, found)
         return self._named[key][1]
 
 
-def of_the_application(scope: RunScope) -> dict[str, Any]:
+def describe_application(scope: RunScope) -> dict[str, Any]:
     """What a server is told of the application; a Python tool has it in its `ToolRuntime`."""
     names = ("resource_id", "task_id", "tool_context")
     told = {f"loopwright/{name}": getattr(scope.context, name) for name in names}
     return {key: value for key, value in told.items() if value}
 
 
-def unknown_tool(name: str, catalog: Catalog) -> str:
+def explain_unknown_tool(name: str, catalog: Catalog) -> str:
     """The answer to a call of a tool that does not exist."""
-    near = catalog.nearest(name)
+    near = catalog.find_nearest(name)
     if name in catalog.barred:
         return say("unauthorized_tool", tool=repr(name), near=", ".join(near or catalog.own))
     if not near:
@@ -279,7 +285,7 @@ def unknown_tool(name: str, catalog: Catalog) -> str:
     return say("unknown_tool", tool=repr(name), near=", ".join(near))
 
 
-def _latest(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:
+def _get_latest(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:
     """The value of a key, now the newest; only the newest stay. Safe to call from any thread."""
     value = kept.setdefault(key, kept.pop(key, None) or make())
     for oldest in list(kept)[:-_SPARE_THREADS]:
@@ -287,7 +293,7 @@ def _latest(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:
     return value
 
 
-class _Home:
+class _ServerHost:
     """Where the servers live: on the background loop, which a forked child has anew."""
 
     def __init__(self, configs: list[ServerConfig]) -> None:
@@ -298,19 +304,19 @@ class _Home:
         self._process = 0
 
     @property
-    def here(self) -> Servers | None:
+    def current_servers(self) -> Servers | None:
         """The servers, if they were opened in this process."""
         return self._servers if self._process == os.getpid() else None
 
     @property
-    def opened(self) -> bool:
+    def is_open(self) -> bool:
         return self._servers is not None
 
-    async def visit(self, act: Callable[[Servers], Awaitable[T]]) -> T:
+    async def run_on_loop(self, act: Callable[[Servers], Awaitable[T]]) -> T:
         """Do something with the servers on their loop, from any loop."""
-        return await hop(self._visit(act))
+        return await await_in_background(self._run_here(act))
 
-    async def _visit(self, act: Callable[[Servers], Awaitable[T]]) -> T:
+    async def _run_here(self, act: Callable[[Servers], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
         if self._servers is None or self._loop is not loop:
             if self._servers is not None:  # after a fork: those processes belong to the parent
@@ -321,10 +327,10 @@ class _Home:
 
     def close(self, deadline: float | None = None) -> None:
         """End everything and wait for it, from sync code."""
-        if self.opened:
-            run_blocking(asyncio.wait_for(self._visit(Servers.close), deadline))
+        if self.is_open:
+            run_blocking(asyncio.wait_for(self._run_here(Servers.close), deadline))
 
-    def abandon(self) -> None:
+    def close_without_wait(self) -> None:
         """End everything without waiting: the toolbox was dropped, perhaps on a loop's thread."""
         loop, servers = self._loop, self._servers
         if loop is None or servers is None:
@@ -333,7 +339,7 @@ class _Home:
             loop.call_soon_threadsafe(servers.give_up)
 
 
-_homes: weakref.WeakSet[_Home] = weakref.WeakSet()
+_homes: weakref.WeakSet[_ServerHost] = weakref.WeakSet()
 
 
 @atexit.register

@@ -12,9 +12,9 @@ from ..state.calls import CallState, Evidence
 from ..turn.scope import RunScope
 from .call_records import Call, PendingCall
 from .gate import Gate
-from .journal import Book
+from .journal import CallJournal
 from .result_store import ResultStore
-from .reuse import Memory
+from .reuse import ReadCache
 from .toolbox import Toolbox
 
 Then = Callable[[Call], Awaitable[None]]
@@ -31,9 +31,9 @@ class PassScope:
     scope: RunScope
     toolbox: Toolbox
     gate: Gate
-    book: Book
+    book: CallJournal
     results: ResultStore
-    memory: Memory | None
+    memory: ReadCache | None
     """Results that may be reused; None where no tool's may be."""
     history: Sequence[Evidence]
     """The calls before this message."""

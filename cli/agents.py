@@ -14,10 +14,10 @@ from typing import Final
 
 from ..prompts.agents import SHIPPED, read_agent
 from ..state.definition import AgentDefinition
-from ..state.environment import variable
+from ..state.environment import read_variable
 from ..state.errors import SettingsError
 from ..store.durability import Durability
-from ..store.threads.listing import GRAPH_KEY
+from ..store.threads.thread_list import GRAPH_KEY
 from .settings import DEFINED, Settings
 from .terminal import Output
 
@@ -45,7 +45,7 @@ class NamedAgent:
         return f"{self.seal} {self.named}"
 
 
-def named_agent(given: str, environ: Mapping[str, str]) -> NamedAgent:
+def find_agent(given: str, environ: Mapping[str, str]) -> NamedAgent:
     """The agent of this name, or of the file with this path.
 
     Raises:
@@ -53,24 +53,24 @@ def named_agent(given: str, environ: Mapping[str, str]) -> NamedAgent:
     """
     path = Path(given)
     if path.suffix == ".md" or path.name != given:
-        return _of_file(path.absolute())
-    known = _known(environ)
+        return _read_agent_file(path.absolute())
+    known = _list_agents(environ)
     if given in known:
-        return _of_file(known[given])
+        return _read_agent_file(known[given])
     if path.is_file():
-        return _of_file(path.absolute())
+        return _read_agent_file(path.absolute())
     msg = f"There is no agent {given!r}: give the path of its file, or one of {', '.join(known)}."
     raise SettingsError(msg)
 
 
-def saved_with(durability: Durability, thread: str) -> dict[str, str]:
+def load_origin(durability: Durability, thread: str) -> dict[str, str]:
     """What a thread remembers of how this command began it: its graph, its agent."""
     saved = durability.checkpointer.get_tuple({"configurable": {"thread_id": thread}})
     known = dict(saved.metadata) if saved else {}
     return {key: str(known[key]) for key in (GRAPH_KEY, AGENT_KEY) if known.get(key)}
 
 
-def agent_of(
+def select_agent(
     settings: Settings,
     output: Output,
     graph: str,
@@ -98,23 +98,25 @@ def agent_of(
     if not (settings.agent or before):
         return None
     try:
-        agent = named_agent(settings.agent or before, settings.environ)
+        agent = find_agent(settings.agent or before, settings.environ)
     except SettingsError as error:
         if settings.agent:
             raise
         msg = f"The thread {thread!r} needs its agent {before}. {error} Or name one with --agent."
         raise SettingsError(msg) from error
     if before and agent.named != before:
-        output.line(f"Its agent was {before}; from now on it is {agent.named}.")
+        output.write_line(f"Its agent was {before}; from now on it is {agent.named}.")
     elif before and agent.seal != seal:
-        output.line(f"Its agent {before} has changed since the last turn; it is what it is now.")
+        output.write_line(
+            f"Its agent {before} has changed since the last turn; it is what it is now."
+        )
     return agent
 
 
-def _known(environ: Mapping[str, str]) -> dict[str, Path]:
+def _list_agents(environ: Mapping[str, str]) -> dict[str, Path]:
     """The agents that have names: those of the operator's folders, then ours."""
     known: dict[str, Path] = {}
-    for folder in (variable(environ, "LOOPWRIGHT_AGENTS") or "").split(os.pathsep):
+    for folder in (read_variable(environ, "LOOPWRIGHT_AGENTS") or "").split(os.pathsep):
         if folder and not Path(folder).is_dir():
             msg = f"LOOPWRIGHT_AGENTS: {folder!r} is no folder: name folders with agent files."
             raise SettingsError(msg)
@@ -127,7 +129,7 @@ def _known(environ: Mapping[str, str]) -> dict[str, Path]:
     }
 
 
-def _of_file(path: Path) -> NamedAgent:
+def _read_agent_file(path: Path) -> NamedAgent:
     definition = read_agent(path)
     seal = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     return NamedAgent(definition, path.stem if path.parent == SHIPPED else str(path), seal)

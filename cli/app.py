@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..state.environment import stated
+from ..state.environment import require_nonempty
 from ..state.errors import SettingsError
-from .settings import DEFAULT_GRAPH, Settings, handed_in
-from .terminal import Code, Output, guarded
+from .settings import DEFAULT_GRAPH, Settings, read_plan_input
+from .terminal import Code, Output, run_guarded
 
 # click's UsageError, which newer versions of typer carry inside themselves.
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]
@@ -30,7 +30,7 @@ class Commands(TyperGroup):
         try:
             code = super().main(args=given, standalone_mode=False, **options)
         except _UsageError as error:
-            Output(json=True).result({"status": "error", "error": error.format_message()})
+            Output(json=True).write_result({"status": "error", "error": error.format_message()})
             code = Code.USAGE
         sys.exit(code)
 
@@ -46,7 +46,7 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"loopwright {version('loopwright')}")
         raise typer.Exit
@@ -55,7 +55,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def loopwright(
     _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="And leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="And leave.")
     ] = False,
 ) -> None:
     """Take what stands before the command."""
@@ -73,7 +73,7 @@ def _command(
         def command(**given: Any) -> None:
             chosen = {name: given.pop(name) for name in options}
             output = Output(json=chosen.get("json", False))
-            raise typer.Exit(guarded(output, lambda: body(Settings(**chosen), output, **given)))
+            raise typer.Exit(run_guarded(output, lambda: body(Settings(**chosen), output, **given)))
 
         own = list(signature(body).parameters.values())[2:]
         shared = [signature(Settings).parameters[name] for name in options]
@@ -115,7 +115,7 @@ def run(
 
     if quote:
         return quote_goal(settings, output, goal)
-    return run_goal(settings, output, goal, thread, handed_in(plan, values or []))
+    return run_goal(settings, output, goal, thread, read_plan_input(plan, values or []))
 
 
 @_command(*_RUN)
@@ -141,9 +141,9 @@ def chat(
     thread: Annotated[str | None, typer.Option("--thread", help="Go on with this one.")] = None,
 ) -> int:
     """Talk with a graph: message by message, on a terminal or one a line through a pipe."""
-    from .chat import chat_on  # noqa: PLC0415 - see the module
+    from .chat import run_chat  # noqa: PLC0415 - see the module
 
-    return chat_on(settings, output, thread)
+    return run_chat(settings, output, thread)
 
 
 @_command("graph", "module", "database", "json")
@@ -153,7 +153,7 @@ def stop(
     thread: Annotated[str, typer.Argument(help="The thread whose turn is to end.")],
 ) -> int:
     """End a thread's turn as cancelled, also if another process runs it."""
-    from .wish import stop_thread  # noqa: PLC0415 - see the module
+    from .thread_commands import stop_thread  # noqa: PLC0415 - see the module
 
     return stop_thread(settings, output, thread)
 
@@ -166,7 +166,7 @@ def steer(
     message: Annotated[str, typer.Argument(help="The new words; - reads standard input.")],
 ) -> int:
     """Hand a message to a thread that is running, which plans what has not begun anew."""
-    from .wish import steer_thread  # noqa: PLC0415 - see the module
+    from .thread_commands import steer_thread  # noqa: PLC0415 - see the module
 
     return steer_thread(settings, output, thread, message)
 
@@ -185,7 +185,7 @@ def enqueue(
     ] = False,
 ) -> int:
     """Put a message into the database for a worker, behind those that wait for the thread."""
-    from .wish import enqueue_message  # noqa: PLC0415 - see the module
+    from .thread_commands import enqueue_message  # noqa: PLC0415 - see the module
 
     return enqueue_message(settings, output, thread, message, name, answers=answers)
 
@@ -236,10 +236,12 @@ def worker(
     ] = 30.0,
 ) -> int:
     """Run the turns that wait in a database, and those whose run has died, until a signal."""
-    from .worker import Wanted, work  # noqa: PLC0415 - see the module
+    from .worker import WorkerOptions, run_worker  # noqa: PLC0415 - see the module
 
-    chosen = replace(settings, database=stated(url, "--url"))
-    return work(chosen, output, Wanted(graphs or [], modules or [], concurrency, lease))
+    chosen = replace(settings, database=require_nonempty(url, "--url"))
+    return run_worker(
+        chosen, output, WorkerOptions(graphs or [], modules or [], concurrency, lease)
+    )
 
 
 _DESK = ("graph", "mcp", "policy", "instructions", "model", "script", "database", "results", "json")
@@ -264,12 +266,12 @@ def desk(
     back: Annotated[bool, typer.Option("--back", help="Somebody is at the desk again.")] = False,
 ) -> int:
     """Attend to customers whom a human has taken over: list, see, answer, decide, return."""
-    from .desk import Wanted, attend, staffed  # noqa: PLC0415 - see the module
+    from .desk import DeskRequest, run_desk, set_staffing  # noqa: PLC0415 - see the module
 
     if away is not None or back:
-        return staffed(settings, output, None if back else away)
-    wanted = Wanted(words or "", gives_back=gives_back, approves=approves, declines=declines)
-    return attend(settings, output, thread, wanted)
+        return set_staffing(settings, output, None if back else away)
+    wanted = DeskRequest(words or "", gives_back=gives_back, approves=approves, declines=declines)
+    return run_desk(settings, output, thread, wanted)
 
 
 _threads = typer.Typer(pretty_exceptions_enable=False)
@@ -307,7 +309,9 @@ def threads(
 
     output, settings = Output(json=json), Settings(database=database)
     which = given[0] if given else None
-    raise typer.Exit(guarded(output, lambda: show_threads(settings, output, which, order, limit)))
+    raise typer.Exit(
+        run_guarded(output, lambda: show_threads(settings, output, which, order, limit))
+    )
 
 
 @_command("database", "results", within=_threads)
@@ -340,9 +344,9 @@ def prune(
     ] = None,
 ) -> int:
     """Remove older checkpoints of threads that are at rest, also while others run."""
-    from .prune import Asked, prune_threads  # noqa: PLC0415 - see the module
+    from .prune import PruneRequest, prune_threads  # noqa: PLC0415 - see the module
 
-    return prune_threads(settings, output, thread, Asked(keep, turns, older_than), every)
+    return prune_threads(settings, output, thread, PruneRequest(keep, turns, older_than), every)
 
 
 @_command()

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..state.questions import AnswerKind
-from .terminal import as_json, both_ends, clean, typed_line
+from .terminal import clean, read_typed_line, render_json, shorten_middle
 
 _ONLY_SHOWN: Final = frozenset({"finished", "changes", "problems"})
 _ALL: Final[tuple[AnswerKind, ...]] = get_args(AnswerKind)
@@ -83,12 +83,12 @@ class Question:
     expires_at: datetime | None = None
 
     @classmethod
-    def of(cls, interrupt: Any) -> "Question":
+    def from_interrupt(cls, interrupt: Any) -> "Question":
         """Read an interrupt; a payload of another shape becomes a question for words."""
         value = interrupt.value if isinstance(interrupt.value, dict) else {}
         requests = value.get("action_requests")
         if not isinstance(requests, list) or not requests:
-            return cls(interrupt.id, interrupt.value, as_json(interrupt.value))
+            return cls(interrupt.id, interrupt.value, render_json(interrupt.value))
         request, reviews = requests[0], value.get("review_configs") or [{}]
         name, expires_at = str(request.get("name", "")), value.get("expires_at")
         kind = "call" if "tool_call_id" in request else _NAMES.get(name, "call")
@@ -109,34 +109,34 @@ class Question:
         return self.kind in {"call", "uncertain"}
 
     @property
-    def menu(self) -> str:
+    def choices(self) -> str:
         """What can be typed."""
         return _KINDS[self.kind][1]
 
     @property
-    def editable(self) -> str:
+    def editable_arguments(self) -> str:
         """The arguments, without what is only there to be seen, as JSON."""
         shown = _ONLY_SHOWN if self.kind == "review" else ()
-        return as_json({k: v for k, v in self.args.items() if k not in shown}, indent=2)
+        return render_json({k: v for k, v in self.args.items() if k not in shown}, indent=2)
 
     @property
-    def how(self) -> str:
+    def answer_hint(self) -> str:
         """How to answer it with text given to `resume`."""
         uncertain = self.kind == "uncertain"
-        return ", ".join(_how(kind, uncertain) for kind in _ALL if kind in self.allowed)
+        return ", ".join(_explain_answer(kind, uncertain) for kind in _ALL if kind in self.allowed)
 
-    def text(self) -> str:
+    def render_text(self) -> str:
         """The question as plain text."""
         if not self.is_call:
             return clean(self.description)
-        arguments = as_json(self.args) if self.args else ""
-        called = both_ends(" ".join(clean(f"{self.name} {arguments}").split()), _LONGEST)
+        arguments = render_json(self.args) if self.args else ""
+        called = shorten_middle(" ".join(clean(f"{self.name} {arguments}").split()), _LONGEST)
         if self.kind == "uncertain":
             return f"Did {called} take effect? It was begun, and its end is not known."
-        expiry = self.expiry(datetime.now(UTC))
+        expiry = self.describe_expiry(datetime.now(UTC))
         return f"May {called} be called?" + (f" ({expiry})" if expiry else "")
 
-    def expiry(self, now: datetime) -> str:
+    def describe_expiry(self, now: datetime) -> str:
         """Until when an answer counts, in words; "" where it always does."""
         if self.expires_at is None:
             return ""
@@ -148,7 +148,7 @@ class Question:
         return f"expires at {at}, in {left} s" if left > 0 else f"expired at {at}"
 
 
-def _how(kind: AnswerKind, uncertain: bool) -> str:
+def _explain_answer(kind: AnswerKind, uncertain: bool) -> str:
     """What to type for an answer; a call that may have run is asked about in other words."""
     match kind:
         case "approve":
@@ -163,7 +163,7 @@ def _how(kind: AnswerKind, uncertain: bool) -> str:
             assert_never(kind)
 
 
-def given_answers(text: str, pending: Sequence[Question]) -> Any:
+def parse_answers(text: str, pending: Sequence[Question]) -> Any:
     """Answers by the ids of their questions, if the text is JSON of them; else one answer."""
     try:
         given = json.loads(text)
@@ -176,7 +176,7 @@ def given_answers(text: str, pending: Sequence[Question]) -> Any:
 class Asker:
     """Asks the person at the terminal, one question after another."""
 
-    def __init__(self, console: Console, read: Callable[[], str] = typed_line) -> None:
+    def __init__(self, console: Console, read: Callable[[], str] = read_typed_line) -> None:
         """Show questions on the console and take typed lines from `read`."""
         self._console = console
         self._read = read
@@ -184,18 +184,18 @@ class Asker:
     def ask(self, question: Question, place: str = "") -> Reply:
         """Put one question, at its place such as `1 of 3`; None where it is to stay open."""
         title = _KINDS[question.kind][0] + (f" ({place})" if place else "")
-        body = _called(question) if question.is_call else _asked(question)
+        body = _render_call(question) if question.is_call else _render_question(question)
         self._console.print(Panel(body, title=title, title_align="left", border_style="yellow"))
-        self._say(question.menu)
+        self._say(question.choices)
         while True:
-            letter, rest = _choice(self._read(), question)
+            letter, rest = _parse_choice(self._read(), question)
             if letter == "q":
                 return None
-            if reply := self._reply(letter, rest, question):
+            if reply := self._build_reply(letter, rest, question):
                 return reply
-            self._say(question.menu)
+            self._say(question.choices)
 
-    def _reply(self, letter: str, rest: str, question: Question) -> Reply:
+    def _build_reply(self, letter: str, rest: str, question: Question) -> Reply:
         """The answer that a choice makes; None where it makes none yet."""
         match letter:
             case "a" | "o":
@@ -204,24 +204,24 @@ class Asker:
                 return {"type": "approve", "remember": "tool"}
             case "r":
                 why = "Why? (the model is told; empty is fine)"
-                return {"type": "reject", "message": rest or self._line(why)}
+                return {"type": "reject", "message": rest or self._read_line(why)}
             case "g" | "d":
                 return {"type": "reject", "message": rest}
             case "i":
-                told = self._line("What was its result? (the model is told; empty: not known)")
+                told = self._read_line("What was its result? (the model is told; empty: not known)")
                 return {"type": "respond", "message": told or "It ran; its result is not known."}
             case "e":
                 return self._edit(question)
             case "f":
-                self._say(clean(question.editable))
+                self._say(clean(question.editable_arguments))
                 return None
             case _:
-                return _in_words(rest, question) if rest else None
+                return _parse_words(rest, question) if rest else None
 
     def _edit(self, question: Question) -> Reply:
         problem = "This must be a JSON object"
         try:
-            arguments = json.loads(self._edited_text(question.editable))
+            arguments = json.loads(self._edit_text(question.editable_arguments))
         except (ValueError, RecursionError) as error:
             arguments, problem = None, f"This is no valid JSON ({error})"
         if isinstance(arguments, dict):
@@ -229,10 +229,10 @@ class Asker:
         self._say(f"{problem}; nothing was changed.")
         return None
 
-    def _edited_text(self, text: str) -> str:
+    def _edit_text(self, text: str) -> str:
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
         if not editor:
-            return self._line("The new version as one line of JSON:")
+            return self._read_line("The new version as one line of JSON:")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "arguments.json")
             path.write_text(text, encoding="utf-8")
@@ -241,10 +241,10 @@ class Asker:
                 subprocess.run([*shlex.split(editor), str(path)], check=True)
             except (OSError, ValueError, subprocess.CalledProcessError) as error:
                 failed = f"The editor {editor!r} failed: {error}."
-                return self._line(f"{failed} One line of JSON instead:")
+                return self._read_line(f"{failed} One line of JSON instead:")
             return path.read_text(encoding="utf-8")
 
-    def _line(self, prompt: str) -> str:
+    def _read_line(self, prompt: str) -> str:
         self._say(prompt)
         return self._read()
 
@@ -252,44 +252,44 @@ class Asker:
         self._console.print(Text(text))
 
 
-def _in_words(text: str, question: Question) -> Reply:
+def _parse_words(text: str, question: Question) -> Reply:
     return text if question.kind == "other" else {"type": "respond", "message": text}
 
 
-def _choice(typed: str, question: Question) -> tuple[str, str]:
+def _parse_choice(typed: str, question: Question) -> tuple[str, str]:
     """The letter of what is chosen and the words behind it; no letter for words of one's own.
 
     A question about a call takes no such words: what stands behind the choice is its reason.
     """
     word, _, rest = typed.partition(" ") if question.is_call else (typed, "", "")
-    if letter := _letters(question.menu).get(word.lower()):
+    if letter := _map_letters(question.choices).get(word.lower()):
         return letter, rest.strip()
     return "", "" if question.is_call else typed
 
 
-def _letters(menu: str) -> dict[str, str]:
+def _map_letters(menu: str) -> dict[str, str]:
     """The letter by everything that chooses it: itself, the word that it begins, other names."""
     choices = re.findall(r"\[(\w)\](\w+)", menu)
     named = {letter + word: letter for letter, word in choices} | {key: key for key, _ in choices}
     return named | {alias: letter for alias, letter in _ALIASES.items() if letter in named}
 
 
-def _called(question: Question) -> Text:
+def _render_call(question: Question) -> Text:
     body = Text(clean(question.name), style="bold")
     # The description repeats the arguments, which are shown below.
     asked = question.description.partition("\n\nArguments:")[0]
     if asked:
-        body.append(f"\n{_truncated(clean(asked))}", style="not bold dim")
-    arguments = clean(as_json(question.args, indent=2))
+        body.append(f"\n{_truncate_text(clean(asked))}", style="not bold dim")
+    arguments = clean(render_json(question.args, indent=2))
     # Whoever must find out whether a call ran is shown its arguments whole.
-    shown = arguments if question.kind == "uncertain" else _truncated(arguments)
+    shown = arguments if question.kind == "uncertain" else _truncate_text(arguments)
     body.append(f"\n{shown}", style="not bold")
-    if expiry := question.expiry(datetime.now(UTC)):
+    if expiry := question.describe_expiry(datetime.now(UTC)):
         body.append(f"\n{expiry}", style="not bold dim")
     return body
 
 
-def _asked(question: Question) -> RenderableType:
+def _render_question(question: Question) -> RenderableType:
     """A question in words; a plan as headings with lists, in which lines stay apart."""
     text = clean(question.description)
     if question.kind != "review":
@@ -304,8 +304,8 @@ def _asked(question: Question) -> RenderableType:
     return Group(*parts)
 
 
-def _truncated(text: str) -> str:
-    lines = [both_ends(line, _SHOWN_COLUMNS) for line in text.split("\n")]
+def _truncate_text(text: str) -> str:
+    lines = [shorten_middle(line, _SHOWN_COLUMNS) for line in text.split("\n")]
     if len(lines) > _SHOWN_LINES:
         left_out = f"… {len(lines) - _SHOWN_LINES} more lines: f"
         lines = [*lines[: _SHOWN_LINES - _LAST_LINES], left_out, *lines[-_LAST_LINES:]]

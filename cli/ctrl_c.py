@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-from .terminal import interrupted
+from .terminal import interrupt_run
 
 _LOOKS: Final = 0.2
 
 
-class Back(KeyboardInterrupt):
+class PromptLeft(KeyboardInterrupt):
     """Ctrl-C at a prompt or a question: away from it."""
 
 
@@ -34,18 +34,18 @@ class CtrlC:
         if self._halt is not None:
             self._halt(number)
         elif number != signal.SIGINT:
-            interrupted()
-        elif self._reads and not _is_beside(frame):
+            interrupt_run()
+        elif self._reads and not _is_in_readline(frame):
             self._reads = self._kept = False
-            raise Back
+            raise PromptLeft
         else:
             self._kept = True
 
-    def beside(self, work: Callable[[], None]) -> None:
+    def run_for_readline(self, work: Callable[[], None]) -> None:
         """Do what readline calls while it reads: it drops what is raised there."""
         work()
 
-    def read(self, typed: Callable[[], str]) -> str:
+    def read_input(self, typed: Callable[[], str]) -> str:
         """What is typed at a prompt or a question.
 
         Raises:
@@ -53,16 +53,16 @@ class CtrlC:
         """
         self._reads = True
         try:
-            if self._taken():
-                raise Back
-            _look_every(_LOOKS, self._looks)
+            if self._take_kept_signal():
+                raise PromptLeft
+            _poll_signals(_LOOKS, self._raise_kept_signal)
             return typed()
         finally:
             self._reads = False
-            _look_every(0)
+            _poll_signals(0)
 
     @contextmanager
-    def turn(self, halt: Callable[[int], None]) -> Iterator[None]:
+    def forward_signals(self, halt: Callable[[int], None]) -> Iterator[None]:
         """Hand signals to `halt` for the length of a block.
 
         Raises:
@@ -70,28 +70,28 @@ class CtrlC:
         """
         self._halt = halt
         try:
-            if self._taken():
-                raise Back
+            if self._take_kept_signal():
+                raise PromptLeft
             yield
         finally:
             self._halt = None
 
-    def _looks(self, _number: int, frame: FrameType | None) -> None:
+    def _raise_kept_signal(self, _number: int, frame: FrameType | None) -> None:
         if self._reads and self._kept:
             self(signal.SIGINT, frame)
 
-    def _taken(self) -> bool:
+    def _take_kept_signal(self) -> bool:
         kept, self._kept = self._kept, False
         return kept
 
 
-def _is_beside(frame: FrameType | None) -> bool:
-    while frame is not None and frame.f_code is not CtrlC.beside.__code__:
+def _is_in_readline(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not CtrlC.run_for_readline.__code__:
         frame = frame.f_back
     return frame is not None
 
 
-def _look_every(
+def _poll_signals(
     seconds: float, looks: Callable[[int, FrameType | None], None] = lambda _number, _frame: None
 ) -> None:
     """Look for signals now and then; 0 ends it.
@@ -106,4 +106,4 @@ def _look_every(
 
 
 # By default such a signal ends the process, also one that is about to end.
-atexit.register(_look_every, 0)
+atexit.register(_poll_signals, 0)

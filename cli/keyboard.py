@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from .terminal import without_echo
+from .terminal import disable_echo
 
 if sys.platform != "win32":
     import termios
@@ -36,11 +36,11 @@ class Keyboard:
         self._last = -_QUIET
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listen(self) -> Iterator[None]:
         """Read keys for the length of a block."""
         over = threading.Event()
-        reader = threading.Thread(target=self._read, args=(over,), daemon=True)
-        with without_echo(by_key=True):
+        reader = threading.Thread(target=self._read_keys, args=(over,), daemon=True)
+        with disable_echo(by_key=True):
             reader.start()
             try:
                 yield
@@ -54,12 +54,12 @@ class Keyboard:
             time.sleep(_QUIET)
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
-    def taken(self) -> str:
+    def drain_text(self) -> str:
         """What is typed and not sent yet; it is not kept."""
         text, self.text = self.text, ""
         return text
 
-    def _read(self, over: threading.Event) -> None:
+    def _read_keys(self, over: threading.Event) -> None:
         decoder, source = codecs.getincrementaldecoder("utf-8")("replace"), sys.stdin.fileno()
         while not over.is_set():
             if not select.select([source], [], [], _LOOKS)[0]:
@@ -71,9 +71,9 @@ class Keyboard:
             if not data:  # the terminal is gone
                 return
             self._last = time.monotonic()
-            self.take(decoder.decode(data))
+            self.handle_keys(decoder.decode(data))
 
-    def take(self, keys: str) -> None:
+    def handle_keys(self, keys: str) -> None:
         """Take keys that came together: an Enter among them is a pasted line's, the last sends."""
         keys = _ESCAPES.sub("", keys).replace("\r", "\n")
         for key in keys.removesuffix("\n"):
@@ -85,5 +85,5 @@ class Keyboard:
                 self.text = ""
             elif key == "\n" or key.isprintable():
                 self.text += key
-        if keys.endswith("\n") and (message := self.taken().strip()):
+        if keys.endswith("\n") and (message := self.drain_text().strip()):
             self._heard(message)

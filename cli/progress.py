@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from ..state.calls import TRANSITIONS, step_of
 from ..state.roles import ROLES
-from ..stream.views import told_of_part
+from ..stream.views import read_part_fields
 from ..text.units import plural
-from .terminal import call_text, short
+from .terminal import render_call, shorten_line
 
 UNFINISHED: Final = frozenset({"pending", "in_progress"})
 _CALL_ENDED: Final = frozenset(status for status, after in TRANSITIONS.items() if not after)
@@ -23,85 +23,89 @@ _WARNING_WIDTH: Final = 500
 Event = Mapping[str, Any]
 
 
-def line_of(event: Event) -> str | None:
+def render_event(event: Event) -> str | None:
     """The line for an event; None for those that say nothing to a reader."""
     kind = str(event.get("type"))
     if kind in _WARNINGS:
-        return short(f"warning: {_WARNINGS[kind](event)}", _WARNING_WIDTH)
+        return shorten_line(f"warning: {_WARNINGS[kind](event)}", _WARNING_WIDTH)
     if kind in _NOTES:
-        return short(f"{kind}: {_NOTES[kind](event)}", _WIDTH)
+        return shorten_line(f"{kind}: {_NOTES[kind](event)}", _WIDTH)
     line = _LINES[kind](event) if kind in _LINES else ""
-    return short(line, _WIDTH) if line else None
+    return shorten_line(line, _WIDTH) if line else None
 
 
-def spend_text(spend: Mapping[str, Any]) -> str:
+def render_spend(spend: Mapping[str, Any]) -> str:
     """What a run has used, in words."""
     tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
     calls = [plural(spend.get(f"{kind}_calls", 0), f"{kind} call") for kind in ("model", "tool")]
-    return " · ".join([*calls, plural(tokens, "token"), *filter(None, [dollars(spend.get("usd"))])])
+    return " · ".join(
+        [*calls, plural(tokens, "token"), *filter(None, [render_dollars(spend.get("usd"))])]
+    )
 
 
-def dollars(usd: float | None) -> str:
+def render_dollars(usd: float | None) -> str:
     """An amount of money; nothing where none is spent, or nobody knows."""
     return f"${usd:,.4f}" if usd else ""
 
 
-def _says(template: str) -> Callable[[Event], str]:
+def _make_renderer(template: str) -> Callable[[Event], str]:
     """A sentence about an event; a field that is missing is 0, which fits a word and a number."""
     return lambda event: template.format_map(defaultdict(int, event))
 
 
-def _listed(parts: Iterable[Any] | None, between: str = "; ") -> str:
+def _join_parts(parts: Iterable[Any] | None, between: str = "; ") -> str:
     return between.join(map(str, parts or ()))
 
 
-def _flaws(event: Event) -> str:
-    return f"the plan could not run and is mended: {_listed(event.get('findings'))}"
+def _render_flaws(event: Event) -> str:
+    return f"the plan could not run and is mended: {_join_parts(event.get('findings'))}"
 
 
-def _recovery(event: Event) -> str:
-    named = _listed(event.get("steps"), ", ")
+def _render_recovery(event: Event) -> str:
+    named = _join_parts(event.get("steps"), ", ")
     return f"{named} failed, {event.get('strategy')}: {event.get('reason')}"
 
 
-def _phase(event: Event) -> str:
+def _render_phase(event: Event) -> str:
     if event.get("iteration"):
         return f"{event.get('role')}: iteration {event['iteration']}"
     place = f"task {event['task']}, " if event.get("task") else ""
     return f"{event.get('role')}: {place}round {event.get('round')}"
 
 
-def _plan(event: Event) -> str:
+def _render_plan(event: Event) -> str:
     todos = event.get("todos") or []
     noun = "step" if any("tool" in todo for todo in todos) else "task"
-    return f"plan: {plural(len(todos), noun)}: {_listed(map(_planned, todos))}"
+    return f"plan: {plural(len(todos), noun)}: {_join_parts(map(_render_task, todos))}"
 
 
-def _todos(event: Event) -> str:
+def _render_todos(event: Event) -> str:
     now = [todo for todo in event.get("todos") or [] if todo.get("status") == "in_progress"]
     told = f": {now[0].get('description')}" if now else ""
     return f"to-dos: {event.get('done')} of {event.get('total')} done{told}"
 
 
-def _planned(todo: Mapping[str, Any]) -> str:
+def _render_task(todo: Mapping[str, Any]) -> str:
     """A task by its words; a step also by what it waits for, which is what makes the plan."""
     named = f"{todo.get('id')} {todo.get('description') or todo.get('tool')}"
-    after = _listed(todo.get("depends_on"), ", ") if "tool" in todo else ""
+    after = _join_parts(todo.get("depends_on"), ", ") if "tool" in todo else ""
     return f"{named} (after {after})" if after else named
 
 
-def _step_start(event: Event) -> str:
+def _render_step_start(event: Event) -> str:
     attempt = int(event.get("attempt") or 1)
     again = f", attempt {attempt}" if attempt > 1 else ""
     return f"step {event.get('step_id')} begins{again}: {event.get('description')}"
 
 
-def _step_item(event: Event) -> str:
+def _render_step_item(event: Event) -> str:
     how = "done" if event.get("success") else "failed"
-    return f"step {event.get('step_id')} item {event.get('item')} {how} ({items_text(event)})"
+    return (
+        f"step {event.get('step_id')} item {event.get('item')} {how} ({render_item_count(event)})"
+    )
 
 
-def items_text(task: Mapping[str, Any]) -> str:
+def render_item_count(task: Mapping[str, Any]) -> str:
     """How many of a step's items are done, as "3/20"; '' where it has none.
 
     An event counts them; a saved step has them themselves.
@@ -113,65 +117,65 @@ def items_text(task: Mapping[str, Any]) -> str:
     return f"{done}/{len(items)}" if items else ""
 
 
-def _step_result(event: Event) -> str:
+def _render_step_result(event: Event) -> str:
     """How a step ended; what it gave stands in the line of its call."""
-    spent = f"{plural(int(event.get('attempts') or 0), 'attempt')}, {_seconds(event)}"
+    spent = f"{plural(int(event.get('attempts') or 0), 'attempt')}, {_render_seconds(event)}"
     why = "" if event.get("success") else f": {event.get('output', '')}"
     return f"step {event.get('step_id')} {event.get('status')} ({spent}){why}"
 
 
-def _seconds(event: Event) -> str:
+def _render_seconds(event: Event) -> str:
     return f"{float(event.get('seconds') or 0):.1f} s"
 
 
-def _call(event: Event) -> str:
+def _render_call(event: Event) -> str:
     status = str(event.get("status"))
     if status not in _CALL_SHOWN:
         return ""
     if status not in _CALL_ENDED:
         waits = "" if status == "executing" else "awaiting approval: "
-        return f"call {event.get('id')} {waits}{_called(event, 90)}"
-    how = _listed((event[key] for key in ("status", "reason") if event.get(key)), ", ")
+        return f"call {event.get('id')} {waits}{_render_call_text(event, 90)}"
+    how = _join_parts((event[key] for key in ("status", "reason") if event.get(key)), ", ")
     if event.get("reused_from"):
         how = f"{status}, reused from {event['reused_from']}"
-    return f"call {event.get('id')} {how} ({_seconds(event)}): {event.get('result', '')}"
+    return f"call {event.get('id')} {how} ({_render_seconds(event)}): {event.get('result', '')}"
 
 
-def _called(event: Event, limit: int = 100) -> str:
-    return call_text(event.get("tool"), event.get("arguments"), limit)
+def _render_call_text(event: Event, limit: int = 100) -> str:
+    return render_call(event.get("tool"), event.get("arguments"), limit)
 
 
-def _verdict(event: Event) -> str:
-    told = "passed" if event.get("passed") else f"not yet: {_listed(event.get('improvements'))}"
+def _render_verdict(event: Event) -> str:
+    told = "passed" if event.get("passed") else f"not yet: {_join_parts(event.get('improvements'))}"
     return f"verdict: {told}"
 
 
 _WARNINGS: Final = {
-    "warning": _says("{text}"),
-    "retry": _says("{model} ({role}) failed, retry {attempt} in {delay:.1f} s: {error}"),
-    "fallback": _says("{model} ({role}) failed: {error}; asking {to} instead"),
-    "budget": _says("{used:,.10g} of {of:,.10g} {limit} are used"),
+    "warning": _make_renderer("{text}"),
+    "retry": _make_renderer("{model} ({role}) failed, retry {attempt} in {delay:.1f} s: {error}"),
+    "fallback": _make_renderer("{model} ({role}) failed: {error}; asking {to} instead"),
+    "budget": _make_renderer("{used:,.10g} of {of:,.10g} {limit} are used"),
 }
 _NOTES: Final = {
-    "flaws": _flaws,
-    "recovery": _recovery,
-    "route": _says("{graph} has the request: {why}"),
-    "not_enough": _says("not enough for an answer, more is planned: {missing}"),
+    "flaws": _render_flaws,
+    "recovery": _render_recovery,
+    "route": _make_renderer("{graph} has the request: {why}"),
+    "not_enough": _make_renderer("not enough for an answer, more is planned: {missing}"),
 }
 """What a plain view has under the name of the event, and a live one among the warnings."""
 _LINES: Final = {
-    "task": _says("task {id} {status}: {description}"),
-    "observation": _says("observation: {text}"),
-    "model": _says("{role} asked {model}: {input_tokens} tokens in, {output_tokens} out"),
-    "outcome": _says("outcome: {status} ({reason})"),
-    "phase": _phase,
-    "plan": _plan,
-    "todos": _todos,
-    "prompt_flow_step_start": _step_start,
-    "prompt_flow_step_item": _step_item,
-    "prompt_flow_step_result": _step_result,
-    "tool_call": _call,
-    "verdict": _verdict,
+    "task": _make_renderer("task {id} {status}: {description}"),
+    "observation": _make_renderer("observation: {text}"),
+    "model": _make_renderer("{role} asked {model}: {input_tokens} tokens in, {output_tokens} out"),
+    "outcome": _make_renderer("outcome: {status} ({reason})"),
+    "phase": _render_phase,
+    "plan": _render_plan,
+    "todos": _render_todos,
+    "prompt_flow_step_start": _render_step_start,
+    "prompt_flow_step_item": _render_step_item,
+    "prompt_flow_step_result": _render_step_result,
+    "tool_call": _render_call,
+    "verdict": _render_verdict,
 }
 
 
@@ -182,7 +186,7 @@ class Step(NamedTuple):
     status: str = ""
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Whether it is a call that has not ended."""
         return bool(self.status) and self.status not in _CALL_ENDED
 
@@ -204,30 +208,30 @@ class Board:
     warnings: list[str] = field(default_factory=list)
     stopping: bool = False
 
-    def begin(self, values: Mapping[str, Any]) -> None:
+    def load_saved(self, values: Mapping[str, Any]) -> None:
         """Take over what a saved thread has already done; what was cut off is open again."""
         if values.get("outcome"):
             return
-        self._put(values.get("todos") or ())
+        self._update_todos(values.get("todos") or ())
         for record in values.get("evidence") or ():
-            self.steps[record["id"]] = Step(_called(record), str(record.get("status")))
+            self.steps[record["id"]] = Step(_render_call_text(record), str(record.get("status")))
         for key in _SPENT:
             self.spend[key] += (values.get("spend") or {}).get(key) or 0
 
     def apply(self, event: Event) -> None:
         """Take in one event; unknown ones change nothing."""
         kind = str(event.get("type"))
-        part = told_of_part(event)
-        self._put([part | {"feedback": part["result"]} if "result" in part else part])
+        part = read_part_fields(event)
+        self._update_todos([part | {"feedback": part["result"]} if "result" in part else part])
         act = getattr(self, f"_on_{kind}", None)
         if act is not None:
             act(event)
         elif told := _WARNINGS.get(kind) or _NOTES.get(kind):
-            sentence = short(told(event), 300)
+            sentence = shorten_line(told(event), 300)
             if sentence not in self.warnings:
                 self.warnings.append(sentence)
 
-    def _put(self, todos: Iterable[Any]) -> None:
+    def _update_todos(self, todos: Iterable[Any]) -> None:
         """Update tasks by id; unknown ids are new tasks."""
         for todo in todos:
             if isinstance(todo, Mapping) and "id" in todo:
@@ -246,7 +250,7 @@ class Board:
     _on_todos = _on_plan
 
     def _on_tasks(self, event: Event) -> None:
-        self._put(event.get("todos") or ())
+        self._update_todos(event.get("todos") or ())
 
     def _on_prompt_flow_step_start(self, _: Event) -> None:
         self.phase = "working"
@@ -256,12 +260,14 @@ class Board:
         if (task := self.tasks.get(step_of(str(event.get("task"))))) is not None:
             task["asks"] = status == "awaiting_approval"
         before = self.steps.pop(call, None)
-        self.steps[call] = Step(_called(event), status)
+        self.steps[call] = Step(_render_call_text(event), status)
         ran = before is not None and before.status == "executing"
         self.spend["tool_calls"] += ran and status in _CALL_ENDED
 
     def _on_observation(self, event: Event) -> None:
-        self.steps[f"observation {len(self.steps)}"] = Step(short(event.get("text", ""), 300))
+        self.steps[f"observation {len(self.steps)}"] = Step(
+            shorten_line(event.get("text", ""), 300)
+        )
 
     def _on_model(self, event: Event) -> None:
         self.spend["model_calls"] += int(event.get("asks", 1))

@@ -19,12 +19,12 @@ from ..graphs.build import (
     default_mcp,
     default_policy,
 )  # fmt: skip
-from ..graphs.registry import builder_of
+from ..graphs.registry import find_builder
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
 from ..run.graph import LoopGraph
 from ..state.context import Context
-from ..state.desk.conversation import said_around
+from ..state.desk.conversation import collect_handoff_texts
 from ..state.errors import (
     AnswerRejected,
     SettingsError,
@@ -32,26 +32,26 @@ from ..state.errors import (
     ThreadNotFound,
 )
 from ..state.messages import ROLE
-from ..state.records import unpacked
+from ..state.records import unpack_fields
 from ..state.roles import roles_of
-from ..store.checkpoints.head import Head
+from ..store.checkpoints.thread_head import ThreadHead
 from ..store.durability import Durability
-from ..store.locks.waiting import wait_of
-from ..store.threads.listing import GRAPH_KEY
-from ..stream.streamed import stream_event
-from .agents import AGENT_KEY, NamedAgent, agent_of, saved_with
-from .approvals import Asker, Question, given_answers
+from ..store.locks.wait_queue import parse_wait
+from ..store.threads.thread_list import GRAPH_KEY
+from ..stream.chat_events import stream_event
+from .agents import AGENT_KEY, NamedAgent, load_origin, select_agent
+from .approvals import Asker, Question, parse_answers
 from .progress import Event
 from .settings import (
     DESK,
     PLANNED,
     Settings,
-    new_thread_id,
+    check_thread_id,
+    make_thread_id,
     read_goal,
-    thread_named,
 )
-from .terminal import Code, Output, code_of, ignore_signals, interrupted, signals_to
-from .threads import hint, in_doubt
+from .terminal import Code, Output, choose_exit_code, ignore_signals, interrupt_run, send_signals_to
+from .threads import list_doubtful_writes, print_resume_hint
 from .view import LiveView, PlainView
 
 Graph = LoopGraph[Any, Any, Any, Any]
@@ -70,16 +70,16 @@ def run_goal(
         if settings.graph != PLANNED:
             msg = f"--plan and --set are for {PLANNED}, not {settings.graph}: leave --graph out."
             raise SettingsError(msg)
-    builder_of(settings.graph_of_new)
-    given = thread_named(thread) if thread is not None else new_thread_id()
+    find_builder(settings.new_thread_graph)
+    given = check_thread_id(thread) if thread is not None else make_thread_id()
     words = read_goal(goal)
     if thread is None:
-        hint(settings, output)
-    with opened(settings, output, given) as session:
+        print_resume_hint(settings, output)
+    with open_session(settings, output, given) as session:
         return session.run(words, more)
 
 
-def context_of(settings: Settings, *, interactive: bool) -> Context:
+def build_context(settings: Settings, *, interactive: bool) -> Context:
     """The settings of a run as the command line gives them.
 
     Raises:
@@ -96,12 +96,14 @@ def context_of(settings: Settings, *, interactive: bool) -> Context:
 def resume_thread(settings: Settings, output: Output, thread: str, answer: str | None) -> int:
     """Go on with a thread; the exit code."""
     # Whoever answered a question before the run can answer another.
-    with opened(settings, output, thread_named(thread), human=answer is not None) as session:
+    with open_session(
+        settings, output, check_thread_id(thread), human=answer is not None
+    ) as session:
         return session.resume(answer)
 
 
 @contextmanager
-def opened(
+def open_session(
     settings: Settings, output: Output, thread: str, *, human: bool = False
 ) -> Iterator["Session"]:
     """Everything a run needs, on a database that is closed once nothing uses it any more.
@@ -111,38 +113,38 @@ def opened(
     """
     durability = settings.open()
     try:
-        kept = saved_with(durability, thread)
-        name = settings.graph or kept.get(GRAPH_KEY) or settings.graph_of_new
-        agent = agent_of(settings, output, name, thread, kept)
-        human = human or settings.yes or output.reads
-        context = context_of(settings, interactive=human)
+        kept = load_origin(durability, thread)
+        name = settings.graph or kept.get(GRAPH_KEY) or settings.new_thread_graph
+        agent = select_agent(settings, output, name, thread, kept)
+        human = human or settings.yes or output.is_interactive
+        context = build_context(settings, interactive=human)
         # Questions go to standard error where standard output is a pipe.
-        console = Console(highlight=False, stderr=not output.live)
-        graph, offline = built(settings, name, context, durability, agent)
+        console = Console(highlight=False, stderr=not output.is_live)
+        graph, offline = build_named_graph(settings, name, context, durability, agent)
         yield Session(
             graph=graph,
             offline=offline,
             thread=thread,
             context=context,
-            resume_command=settings.resume_command(thread, durability.url),
+            resume_command=settings.build_resume_command(thread, durability.url),
             output=output,
-            view=LiveView(output, console) if output.live else PlainView(output),
+            view=LiveView(output, console) if output.is_live else PlainView(output),
             console=console,
             database=durability.url,
-            asker=Asker(console) if output.reads and not output.json else None,
+            asker=Asker(console) if output.is_interactive and not output.json else None,
             yes=settings.yes,
-            wait=wait_of(settings.wait, settings.environ, "--wait"),
+            wait=parse_wait(settings.wait, settings.environ, "--wait"),
             metadata={GRAPH_KEY: name} | ({AGENT_KEY: agent.mark} if agent else {}),
         )
     except BaseException:
         if output.resume:
-            output.doubts = in_doubt(durability, thread)
+            output.doubts = list_doubtful_writes(durability, thread)
         atexit.register(durability.close)
         raise
     durability.close()
 
 
-def built(
+def build_named_graph(
     settings: Settings,
     name: str,
     context: Context,
@@ -150,7 +152,7 @@ def built(
     agent: NamedAgent | None,
 ) -> tuple[Graph, bool]:
     """A graph, and whether the built-in model stands in for one of its roles."""
-    build = builder_of(name)
+    build = find_builder(name)
     if settings.model and settings.script:
         msg = "--model and --script both say which model answers: give one of them."
         raise SettingsError(msg)
@@ -212,14 +214,14 @@ class Session:
         """Where the thread stands."""
         return self.graph.get_state(self.config)
 
-    def _pending(self) -> list[Question]:
-        return [Question.of(interrupt) for interrupt in self.state().interrupts]
+    def _list_questions(self) -> list[Question]:
+        return [Question.from_interrupt(interrupt) for interrupt in self.state().interrupts]
 
     def run(self, goal: str, more: Mapping[str, Any] = MappingProxyType({})) -> int:
         """Send a message, and what is handed in with it, and run to the end; the exit code."""
-        self._there_is_a_thread()
-        self._leg({"messages": [{"role": "user", "content": goal}], **more})
-        return self._settle()
+        self._set_resume_hint()
+        self._run_until_rest({"messages": [{"role": "user", "content": goal}], **more})
+        return self._answer_until_end()
 
     def resume(self, answer: str | None) -> int:
         """Go on with the thread, with an answer to what it asks; the exit code."""
@@ -227,29 +229,29 @@ class Session:
         if state.created_at is None:
             msg = f"No thread {self.thread!r} is saved here; see `loopwright threads`."
             raise ThreadNotFound(msg)
-        self._there_is_a_thread()
+        self._set_resume_hint()
         complete = (state.values.get("outcome") or {}).get("status") == "complete"
         if answer is not None:
-            if not (pending := self._pending()):
+            if not (pending := self._list_questions()):
                 msg = f"Thread {self.thread!r} has no question waiting; leave the answer out."
                 raise AnswerRejected(msg)
-            self._leg(Command(resume=given_answers(answer, pending)))
+            self._run_until_rest(Command(resume=parse_answers(answer, pending)))
         elif not state.interrupts and (state.next or not complete):
-            self._leg(None)
-        return self._settle()
+            self._run_until_rest(None)
+        return self._answer_until_end()
 
-    def _there_is_a_thread(self) -> None:
+    def _set_resume_hint(self) -> None:
         """From here on whatever ends the command says how to go on."""
         self.output.thread, self.output.resume = self.thread, self.resume_command
 
-    def _leg(self, given: Any) -> None:
+    def _run_until_rest(self, given: Any) -> None:
         """Run until the graph rests; KeyboardInterrupt if the user pauses it, all is saved then."""
         control = RunControl()
         with (
-            (self.turning or self._pausing)(control),
-            self.view.running(unpacked(self.state().values)),
+            (self.turning or self._pause_on_signal)(control),
+            self.view.show_run(unpack_fields(self.state().values)),
         ):
-            self._tell({"type": "tasks", "todos": self._done_before()})
+            self._show_event({"type": "tasks", "todos": self._load_ended_tasks()})
             try:
                 self._stream(given, control)
             except GraphDrained:
@@ -259,21 +261,21 @@ class Session:
         if control.drain_requested and self.state().next:
             raise KeyboardInterrupt
 
-    def _pausing(self, control: RunControl) -> AbstractContextManager[None]:
-        return signals_to(lambda *_: self.pause(control))
+    def _pause_on_signal(self, control: RunControl) -> AbstractContextManager[None]:
+        return send_signals_to(lambda *_: self.pause(control))
 
     def pause(self, control: RunControl) -> None:
         """Pause at the first signal, which may only set flags; leave at once at the second."""
         if control.drain_requested:
-            interrupted()
+            interrupt_run()
         control.request_drain("signal")
-        self.view.stopping()
+        self.view.show_stopping()
 
-    def _done_before(self) -> list[Any]:
+    def _load_ended_tasks(self) -> list[Any]:
         """Tasks that ended in a phase which was cut off: recorded, but not in the state yet."""
         saver: Any = self.graph.checkpointer
         saved = saver.get_tuple(self.config)
-        return Head(saved).ended_parts() if saved else []
+        return ThreadHead(saved).list_ended_parts() if saved else []
 
     def _stream(self, given: Any, control: RunControl) -> None:
         modes: Any = list(self.view.modes)
@@ -282,37 +284,37 @@ class Session:
             wait=self.wait,
         ):  # fmt: skip
             if mode == "messages":
-                self._show(chunk)
+                self._show_chunk(chunk)
                 continue
-            for event in [chunk] if mode == "custom" else _events_of(chunk):
-                self._tell(event)
+            for event in [chunk] if mode == "custom" else _list_events(chunk):
+                self._show_event(event)
 
-    def _show(self, chunk: Any) -> None:
+    def _show_chunk(self, chunk: Any) -> None:
         for name, told in stream_event("messages", chunk):
             if name == "content":
-                self.view.wrote(told["id"], told["text"], again=told.get("again", False))
+                self.view.show_text(told["id"], told["text"], again=told.get("again", False))
 
-    def _tell(self, event: Any) -> None:
+    def _show_event(self, event: Any) -> None:
         """Tell each warning once: nodes keep in state what they may have told before."""
         if not isinstance(event, Mapping):
             return
         warning = str(event.get("text")) if event.get("type") == "warning" else ""
         if warning not in self._warned:
-            self.view.event(event)
+            self.view.show_event(event)
         self._warned.update([warning] if warning else [])
 
-    def _settle(self) -> int:
+    def _answer_until_end(self) -> int:
         """Answer what is asked until nothing is; then tell the end."""
-        while pending := self._pending():
-            answers, quits = self._answers(pending)
+        while pending := self._list_questions():
+            answers, quits = self._collect_answers(pending)
             if not answers:
-                return self._tell_waiting(pending)
-            self._leg(Command(resume=answers))
-            if quits and (pending := self._pending()):
-                return self._tell_waiting(pending)
+                return self._print_waiting(pending)
+            self._run_until_rest(Command(resume=answers))
+            if quits and (pending := self._list_questions()):
+                return self._print_waiting(pending)
         return self.tell_end()
 
-    def _answers(self, pending: Sequence[Question]) -> tuple[dict[str, Any], bool]:
+    def _collect_answers(self, pending: Sequence[Question]) -> tuple[dict[str, Any], bool]:
         """Answers by question id, and whether the user left the rest open."""
         answers: dict[str, Any] = {}
         for place, question in enumerate(pending, 1):
@@ -328,26 +330,28 @@ class Session:
                 answers[question.id] = reply
         return answers, False
 
-    def _tell_waiting(self, pending: Sequence[Question]) -> int:
+    def _print_waiting(self, pending: Sequence[Question]) -> int:
         if self.output.json:
             asked = [{"id": question.id, "value": question.value} for question in pending]
             thread = self.output.thread
-            self.output.result({"status": "waiting", "thread": thread, "interrupts": asked})
+            self.output.write_result({"status": "waiting", "thread": thread, "interrupts": asked})
             return Code.WAITING
         if all(question.kind == "desk" for question in pending):
-            self._tell_colleague(self.state().values)
-            self.output.line("A colleague has this conversation now: see `loopwright desk`.")
+            self._print_hand_over(self.state().values)
+            self.output.write_line("A colleague has this conversation now: see `loopwright desk`.")
             return Code.WAITING
         for question in pending:
-            self.output.line(f"Waiting for an answer: {question.text()}")
-        self.output.line(f"Answer with: {self.output.resume} ANSWER  ({pending[0].how})")
+            self.output.write_line(f"Waiting for an answer: {question.render_text()}")
+        self.output.write_line(
+            f"Answer with: {self.output.resume} ANSWER  ({pending[0].answer_hint})"
+        )
         return Code.WAITING
 
-    def _tell_colleague(self, values: Mapping[str, Any]) -> None:
+    def _print_hand_over(self, values: Mapping[str, Any]) -> None:
         """Tell what was said around a hand-over since it was told last."""
-        said = said_around(values.get("messages") or ())
+        said = collect_handoff_texts(values.get("messages") or ())
         for text in said[self._heard :]:
-            self.output.line(text)
+            self.output.write_line(text)
         self._heard = len(said)
 
     def tell_end(self) -> int:
@@ -359,23 +363,23 @@ class Session:
                 "it: there is nothing to resume; give it a new message."
             )
             raise ThreadIncompatible(msg)
-        self._tell_colleague(values)
-        self.view.end(outcome, values.get("evidence") or ())
-        return code_of(outcome["status"])
+        self._print_hand_over(values)
+        self.view.show_end(outcome, values.get("evidence") or ())
+        return choose_exit_code(outcome["status"])
 
 
-def _events_of(updates: Mapping[str, Any]) -> Iterator[Event]:
+def _list_events(updates: Mapping[str, Any]) -> Iterator[Event]:
     """What nodes have put into the state, as far as no event of theirs tells it."""
     for update in updates.values():
         if not isinstance(update, Mapping):
             continue
-        yield {"type": "tasks", "todos": _list(update.get("todos"))}
-        for text in _list(unpacked(update).get("warnings")):
+        yield {"type": "tasks", "todos": _as_list(update.get("todos"))}
+        for text in _as_list(unpack_fields(update).get("warnings")):
             yield {"type": "warning", "text": text}
-        for message in _list(update.get("messages")):
+        for message in _as_list(update.get("messages")):
             if getattr(message, "additional_kwargs", {}).get(ROLE) == "observation":
                 yield {"type": "observation", "text": message.text}
 
 
-def _list(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Option
 
-from ..state.environment import stated, variable
+from ..state.environment import read_variable, require_nonempty
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS
-from .terminal import quoted
+from .terminal import quote_words
 
 if TYPE_CHECKING:
     from ..store.durability import Durability
@@ -110,32 +110,32 @@ class Settings:
         """Refuse options that were given and say nothing, as a script's unset variable does."""
         for one in fields(self):
             if isinstance(given := getattr(self, one.name), str):
-                stated(given, "--db" if one.name == "database" else f"--{one.name}")
+                require_nonempty(given, "--db" if one.name == "database" else f"--{one.name}")
         for folder in self.instructions or ():
-            stated(folder, "--instructions")
+            require_nonempty(folder, "--instructions")
 
     @property
-    def graph_of_new(self) -> str:
+    def new_thread_graph(self) -> str:
         """The graph of a thread that is begun."""
         return self.graph or (DEFINED if self.agent else DEFAULT_GRAPH)
 
     def database_url(self, default: str) -> str:
         """The database to open."""
-        return self.database or variable(self.environ, "LOOPWRIGHT_DATABASE_URL") or default
+        return self.database or read_variable(self.environ, "LOOPWRIGHT_DATABASE_URL") or default
 
     def open(self, **more: Any) -> "Durability":
         """Open the database, and where its long results are kept."""
         from ..store.durability import DEFAULT_URL, open_durability  # noqa: PLC0415 - heavy
 
-        results = self.results or variable(self.environ, "LOOPWRIGHT_RESULTS")
+        results = self.results or read_variable(self.environ, "LOOPWRIGHT_RESULTS")
         return open_durability(self.database_url(DEFAULT_URL), results=results, **more)
 
-    def expiry(self, default: timedelta) -> timedelta:
+    def read_expiry(self, default: timedelta) -> timedelta:
         """How old an unfinished thread may be that is offered."""
-        given = variable(self.environ, "LOOPWRIGHT_EXPIRY")
-        return default if given is None else age_of(given, "LOOPWRIGHT_EXPIRY")
+        given = read_variable(self.environ, "LOOPWRIGHT_EXPIRY")
+        return default if given is None else parse_age(given, "LOOPWRIGHT_EXPIRY")
 
-    def resume_command(self, thread: str, database: str, *command: str) -> str:
+    def build_resume_command(self, thread: str, database: str, *command: str) -> str:
         """The command that goes on with a thread, with the options that were given.
 
         Consent is not carried over: `--yes` must be given anew. `database` is without a password;
@@ -156,7 +156,7 @@ class Settings:
         options = [part for name, value in given.items() if value for part in (name, str(value))]
         options += [part for one in self.instructions or () for part in ("--instructions", one)]
         options += ["--review"] if self.review else []
-        return quoted(["loopwright", *(command or ("resume",)), thread, *options])
+        return quote_words(["loopwright", *(command or ("resume",)), thread, *options])
 
 
 def read_goal(goal: str, what: str = "goal") -> str:
@@ -172,14 +172,14 @@ def read_goal(goal: str, what: str = "goal") -> str:
     return text
 
 
-def handed_in(plan: str | None, values: Sequence[str]) -> dict[str, Any]:
+def read_plan_input(plan: str | None, values: Sequence[str]) -> dict[str, Any]:
     """A plan from a file, and values for its variables, as keys of a run's input.
 
     Raises:
         SettingsError: The file cannot be read, or a value has no name.
     """
     more: dict[str, Any] = {}
-    if (path := stated(plan, "--plan")) is not None:
+    if (path := require_nonempty(plan, "--plan")) is not None:
         try:
             more["execution_plan"] = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
@@ -190,11 +190,11 @@ def handed_in(plan: str | None, values: Sequence[str]) -> dict[str, Any]:
         if not (sign and name.strip()):
             msg = f"--set {given!r} names no variable: write --set name=value."
             raise SettingsError(msg)
-        more.setdefault("variables", {})[name.strip()] = _value(value)
+        more.setdefault("variables", {})[name.strip()] = _parse_value(value)
     return more
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """JSON where it is some, else the text itself."""
     try:
         return json.loads(text)
@@ -202,7 +202,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def age_of(text: str, name: str) -> timedelta:
+def parse_age(text: str, name: str) -> timedelta:
     """An age such as 30m, 12h, 30d, 8w, given under this name."""
     found = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
     if found is None:
@@ -211,12 +211,12 @@ def age_of(text: str, name: str) -> timedelta:
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
-def new_thread_id() -> str:
+def make_thread_id() -> str:
     """A thread id that can be read aloud and typed: four times four hexadecimal digits."""
     return "-".join(secrets.token_hex(2) for _ in range(4))
 
 
-def thread_named(thread: str) -> str:
+def check_thread_id(thread: str) -> str:
     """A thread id given by the user; an empty one, or control characters, are refused."""
     if not thread.strip() or not thread.isprintable():
         msg = f"The thread id {thread!r} cannot be used: give a short printable name."

@@ -9,24 +9,24 @@ from typing import Any, Final
 from ..calls.policy import Policy
 from ..calls.toolbox import Toolbox
 from ..graphs.build import default_company, default_instructions, default_mcp, default_policy
-from ..graphs.registry import drawn_graph
+from ..graphs.registry import find_drawable_graph
 from ..models.choice import OFFLINE, Chosen, Models, window_of
-from ..models.prices import price_of, unpriced
+from ..models.prices import describe_unpriced, price_of
 from ..prompts.company import read_company
 from ..prompts.instructions import FILE, read_instructions
 from ..run.background import run_blocking
 from ..state.context import Context
-from ..state.environment import stated
+from ..state.environment import require_nonempty
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
-from ..store.durability import DEFAULT_URL, findings
+from ..store.durability import DEFAULT_URL, inspect_database
 from ..text.units import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
-from .agents import named_agent
+from .agents import find_agent
 from .settings import NO_MODEL, Settings
-from .terminal import Code, Output, short
+from .terminal import Code, Output, shorten_line
 
 _MODEL_DEADLINE: Final = 30.0
 _WORKS, _WARNING, _BROKEN = "✓", "!", "✗"
@@ -53,12 +53,12 @@ _WAYS: Final[dict[bool, Finding]] = {
 
 def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
     """Print a graph's drawing, as plain text or as Mermaid."""
-    drawn = drawn_graph(name).get_graph()
-    output.line(_as_text(drawn) if ascii_ else drawn.draw_mermaid().rstrip())
+    drawn = find_drawable_graph(name).get_graph()
+    output.write_line(_render_graph(drawn) if ascii_ else drawn.draw_mermaid().rstrip())
     return Code.COMPLETE
 
 
-def _as_text(graph: Any) -> str:
+def _render_graph(graph: Any) -> str:
     """One block a node: its name, then an arrow to each that may follow; dotted: one of several."""
     names = {"__start__": "START", "__end__": "END"}
     blocks: dict[str, list[str]] = {}
@@ -71,42 +71,46 @@ def _as_text(graph: Any) -> str:
 
 def examine(settings: Settings, output: Output, url: str | None = None) -> int:
     """Examine everything a run needs, or the database at a URL; 0 if it works, 2 otherwise."""
-    parts = _parts(settings, output) if url is None else [("Database", _health(url))]
+    parts = _list_parts(settings, output) if url is None else [("Database", _check_health(url))]
     what = "A run" if url is None else "This database"
     told: list[dict[str, str]] = []
     for title, rows in parts:
         if not output.json:
-            output.line(title)
-        for mark, text in _to_the_end(rows):
+            output.write_line(title)
+        for mark, text in _catch_settings_error(rows):
             told.append({"part": title, "level": _LEVELS[mark], "text": text.strip()})
             if not output.json:
-                output.line(f"  {mark} {text}")
+                output.write_line(f"  {mark} {text}")
     broken = any(one["level"] == "broken" for one in told)
     if output.json:
-        output.result({"status": "broken" if broken else "ok", "findings": told})
+        output.write_result({"status": "broken" if broken else "ok", "findings": told})
     else:
-        output.line(f"{what} would not work here." if broken else f"{what} would work here.")
+        output.write_line(f"{what} would not work here." if broken else f"{what} would work here.")
     return Code.USAGE if broken else Code.COMPLETE
 
 
-def _parts(settings: Settings, output: Output) -> list[tuple[str, Iterator[Finding]]]:
+def _list_parts(settings: Settings, output: Output) -> list[tuple[str, Iterator[Finding]]]:
     return [
-        ("Model", _models(settings)),
-        ("MCP servers", _servers(settings, output)),
-        *([("Agent", _agent(settings, settings.agent))] if settings.agent else []),
-        *([("Company", _company(settings))] if "LOOPWRIGHT_COMPANY" in settings.environ else []),
-        ("Instructions", _instructions(settings)),
-        ("Database", _database(settings)),
-        ("langgraph dev", _dev_server()),
+        ("Model", _check_models(settings)),
+        ("MCP servers", _check_servers(settings, output)),
+        *([("Agent", _check_agent(settings, settings.agent))] if settings.agent else []),
+        *(
+            [("Company", _check_company(settings))]
+            if "LOOPWRIGHT_COMPANY" in settings.environ
+            else []
+        ),
+        ("Instructions", _check_instructions(settings)),
+        ("Database", _check_database(settings)),
+        ("langgraph dev", _check_dev_server()),
     ]
 
 
-def _health(url: str) -> Iterator[Finding]:
-    for level, check, text in findings(stated(url, "--url") or url):
+def _check_health(url: str) -> Iterator[Finding]:
+    for level, check, text in inspect_database(require_nonempty(url, "--url") or url):
         yield _MARKS[level], f"{check}: {text}"
 
 
-def _to_the_end(findings: Iterator[Finding]) -> Iterator[Finding]:
+def _catch_settings_error(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Findings; a setting that cannot be used is the last of its part."""
     try:
         yield from findings
@@ -121,7 +125,7 @@ _NO_WINDOW: Final = (
 )
 
 
-def _models(settings: Settings) -> Iterator[Finding]:
+def _check_models(settings: Settings) -> Iterator[Finding]:
     models = Models(settings.model, environ=settings.environ)
     found: dict[str, tuple[Chosen, dict[str, list[str]]]] = {}
     for graph in GRAPHS:
@@ -130,28 +134,30 @@ def _models(settings: Settings) -> Iterator[Finding]:
             _, asks = found.setdefault(chosen.name, (chosen, {}))
             asks.setdefault(graph, []).append(role)
     for chosen, asks in found.values():
-        yield _asked(chosen, "; ".join(f"{graph}: {', '.join(asks[graph])}" for graph in asks))
+        yield _check_model_answer(
+            chosen, "; ".join(f"{graph}: {', '.join(asks[graph])}" for graph in asks)
+        )
     for chosen, asks in found.values():
         if chosen.name != OFFLINE and _AGENT in asks and not window_of(chosen.model):
             yield _WARNING, _NO_WINDOW.format(chosen.name, UNKNOWN_WINDOW)
-    yield from (_priced(chosen) for chosen, _ in found.values() if chosen.name != OFFLINE)
+    yield from (_check_price(chosen) for chosen, _ in found.values() if chosen.name != OFFLINE)
     ways = {getattr(chosen.model, "is_fast", None) for chosen, _ in found.values()}
     yield from (_WAYS[way] for way in (True, False) if way in ways)
     if OFFLINE in found:
         yield _WARNING, NO_MODEL
 
 
-def _priced(chosen: Chosen) -> Finding:
+def _check_price(chosen: Chosen) -> Finding:
     """What the model costs at most, as a limit in dollars and a quote will count it."""
     price = run_blocking(price_of(chosen, Context()))
     if price is None:
-        return _WARNING, unpriced([chosen.name])
+        return _WARNING, describe_unpriced([chosen.name])
     read, wrote = (price.dearest.dearest_input * 1e6, price.dearest.output * 1e6)
     told = f"${read:g} of input and ${wrote:g} of output per million tokens"
     return _WORKS, f"{chosen.name} costs at most {told}."
 
 
-def _asked(chosen: Chosen, roles: str) -> Finding:
+def _check_model_answer(chosen: Chosen, roles: str) -> Finding:
     """Ask the model one word: only an answer proves key, name and network."""
     if chosen.name == OFFLINE:
         return _WORKS, f"{OFFLINE} ({roles})"
@@ -164,62 +170,64 @@ def _asked(chosen: Chosen, roles: str) -> Finding:
     else:
         return _WORKS, f"{chosen.name} answers ({roles})"
     advice = "check the model's name, the provider's API key, its base URL and the network."
-    return _BROKEN, short(f"{chosen.name} ({roles}): {why}", 300) + f"; {advice}"
+    return _BROKEN, shorten_line(f"{chosen.name} ({roles}): {why}", 300) + f"; {advice}"
 
 
-def _servers(settings: Settings, output: Output) -> Iterator[Finding]:
-    names = [config.name for config in read_servers(_source(settings), environ=settings.environ)]
-    catalog, policy = _reached(settings)
+def _check_servers(settings: Settings, output: Output) -> Iterator[Finding]:
+    names = [
+        config.name for config in read_servers(_choose_mcp(settings), environ=settings.environ)
+    ]
+    catalog, policy = _load_catalog(settings)
     tools = [tool for tool in catalog.tools.values() if tool.server in names]
     for name in names:
         if mine := [tool for tool in tools if tool.server == name]:
             yield _WORKS, f"{name}: {plural(len(mine), 'tool')}"
         for tool in mine:
-            yield from ((" ", f"  {line}") for line in outlook(tool, policy, Context()))
-    if catalog.shelf.is_needed:
+            yield from ((" ", f"  {line}") for line in describe_policy(tool, policy, Context()))
+    if catalog.deferred_tools.is_needed:
         yield _WORKS, f"{plural(len(tools), 'tool')}: models are told the names and find the rest."
-    yield from ((_WARNING, short(warning, 400)) for warning in catalog.warnings)
+    yield from ((_WARNING, shorten_line(warning, 400)) for warning in catalog.warnings)
     if not names:
         yield _WARNING, "No server is configured: the models have no tools."
     elif not tools:
         yield _BROKEN, "None of the servers offers a tool: start one, or mend the file."
-    if not output.reads:
+    if not output.is_interactive:
         yield _WARNING, _NOBODY_TO_ASK
 
 
-def _source(settings: Settings) -> Any:
+def _choose_mcp(settings: Settings) -> Any:
     return settings.mcp or default_mcp(settings.environ)
 
 
-def _reached(settings: Settings, else_: str = "") -> tuple[Catalog, Policy]:
+def _load_catalog(settings: Settings, else_: str = "") -> tuple[Catalog, Policy]:
     """The tools of the servers, which run for that, and the policy for them."""
     policy = settings.policy or default_policy(settings.environ) or else_ or None
-    toolbox = Toolbox(mcp=_source(settings), policy=policy)
+    toolbox = Toolbox(mcp=_choose_mcp(settings), policy=policy)
     try:
         return run_blocking(toolbox.catalog()), toolbox.policy
     finally:
         toolbox.close()
 
 
-def _agent(settings: Settings, named: str) -> Iterator[Finding]:
+def _check_agent(settings: Settings, named: str) -> Iterator[Finding]:
     """What an agent is, as far as it was understood, and which tools it has here."""
-    found = named_agent(named, settings.environ)
-    one, (catalog, _) = found.definition, _reached(settings)
+    found = find_agent(named, settings.environ)
+    one, (catalog, _) = found.definition, _load_catalog(settings)
     limits = one.limits.model_dump(exclude_none=True)
     told = ", ".join(f"{name} {value:g}" for name, value in limits.items())
     yield _WORKS, f"{one.title}, of {found.named}; tier {one.tier or 'balanced'}"
     yield _WORKS, f"limits: {told or 'those of the run'}"
-    offered = catalog.offering(one.tools, read_only=one.read_only)
+    offered = catalog.restrict(one.tools, read_only=one.read_only)
     names = sorted(offered.tools.keys() - offered.own)
     yield (_WORKS if names else _WARNING), f"tools: {', '.join(names) or 'none'}"
     for warning in (*one.warnings, *offered.warnings[len(catalog.warnings) :]):
         yield _WARNING, warning
 
 
-def _company(settings: Settings) -> Iterator[Finding]:
+def _check_company(settings: Settings) -> Iterator[Finding]:
     """Whose desk customer_service is, by which policy, and what it needs that is not here."""
     whose = read_company(default_company(settings.environ) or "")
-    catalog, policy = _reached(settings, whose.policy)
+    catalog, policy = _load_catalog(settings, whose.policy)
     rules = "its policy.yaml" if policy.table is not None else "the policy of all graphs"
     yield _WORKS, f"{whose.name}, of {whose.folder}; what may be done says {rules}"
     for name in (whose.verified_by, whose.tickets_by, whose.handed_over_by):
@@ -227,9 +235,9 @@ def _company(settings: Settings) -> Iterator[Finding]:
             yield _WARNING, f"No server here has {name}, which the desk needs."
 
 
-def outlook(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str]:
+def describe_policy(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str]:
     """What happens to calls of a tool: a line for each case that policy tells apart."""
-    cases = policy.cases(tool, context)
+    cases = policy.list_cases(tool, context)
     for case in cases:
         whose = [f"agent {case.agent}"] if case.agent is not None else []
         fitting = [f"{path or 'all'} ~ {pattern}" for path, pattern in case.arguments.items()]
@@ -237,35 +245,35 @@ def outlook(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str
         named = f"{tool.name} ({conditions})" if conditions else tool.name
         decision = case.decision
         expiry = f"; expires after {decision.expires_in:g} s" if decision.expires_in else ""
-        yield short(f"{decision.action} {named}: {decision.reason}{expiry}", 200)
+        yield shorten_line(f"{decision.action} {named}: {decision.reason}{expiry}", 200)
 
 
-def _instructions(settings: Settings) -> Iterator[Finding]:
+def _check_instructions(settings: Settings) -> Iterator[Finding]:
     """What is followed, and what of this folder is not because nobody named it."""
     named = settings.instructions or default_instructions(settings.environ)
     known = read_instructions(named)
     for path, text in known.texts.items():
         yield _WORKS, f"{path}: {plural(len(text), 'character')}"
     for skill in known.skills.values():
-        yield _WORKS, short(f"skill {skill.name}: {skill.description}", 200)
-    yield from ((_WARNING, short(problem, 400)) for problem in known.problems)
+        yield _WORKS, shorten_line(f"skill {skill.name}: {skill.description}", 200)
+    yield from ((_WARNING, shorten_line(problem, 400)) for problem in known.problems)
     if not named and Path(FILE).exists():
         yield _WARNING, f"{FILE} of this folder is not followed: name it with --instructions ."
     elif not named:
         yield " ", "No folder is named: --instructions or LOOPWRIGHT_INSTRUCTIONS."
 
 
-def _database(settings: Settings) -> Iterator[Finding]:
+def _check_database(settings: Settings) -> Iterator[Finding]:
     url = settings.database_url(DEFAULT_URL)
     with settings.open() as durability:
         count = sum(1 for _ in durability.thread_ids())
         yield _WORKS, f"{durability.url}: {plural(count, 'thread')}"
         if durability.results is not None:
             yield _WORKS, f"long results: {durability.results}"
-    yield from (found for found in _health(url) if found[0] != _WORKS)
+    yield from (found for found in _check_health(url) if found[0] != _WORKS)
 
 
-def _dev_server() -> Iterator[Finding]:
+def _check_dev_server() -> Iterator[Finding]:
     """The dev server is for LangGraph Studio; runs here do without it."""
     if importlib.util.find_spec("langgraph_api") is None:
         yield _WARNING, 'It is not installed: pip install "langgraph-cli[inmem]".'

@@ -28,8 +28,8 @@ from ..state.errors import (
     ThreadBusy,
     ThreadError,
 )
-from ..store.sqlite.file import OWN_FOLDER, close_to_others, make_folder
-from ..text.secrets import own
+from ..store.sqlite.file import OWN_FOLDER, make_folder, restrict_access
+from ..text.secrets import read_own_secrets
 
 if sys.platform != "win32":
     import termios
@@ -58,7 +58,7 @@ class Code(IntEnum):
     """Stopped by a signal; 128 + SIGINT, as shells have it."""
 
 
-def code_of(status: str) -> Code:
+def choose_exit_code(status: str) -> Code:
     """The exit code that goes with an outcome's status."""
     if status in ("partial", "blocked", "exhausted", "stuck", "cancelled"):
         return Code.UNFINISHED
@@ -88,30 +88,30 @@ class Output:
                 reconfigure(errors="replace")
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         """Whether somebody watches standard output on a terminal that can redraw."""
         return not self.json and _is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
 
     @property
-    def reads(self) -> bool:
+    def is_interactive(self) -> bool:
         """Whether standard input is a terminal: a human started this."""
         return _is_terminal(sys.stdin)
 
-    def line(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line of progress or of the report."""
         _write(sys.stderr if self.json else sys.stdout, text)
 
-    def error(self, sentence: str) -> None:
+    def write_error(self, sentence: str) -> None:
         """Write what went wrong."""
         _write(sys.stderr, f"loopwright: {sentence}")
 
-    def result(self, content: Mapping[str, Any]) -> None:
+    def write_result(self, content: Mapping[str, Any]) -> None:
         """Write the one JSON object; what could steer a terminal is escaped, so nothing is lost."""
-        _write(sys.stdout, "".join(map(_escaped, as_json(content, indent=2))))
+        _write(sys.stdout, "".join(map(_escape_char, render_json(content, indent=2))))
 
-    def event(self, content: Mapping[str, Any]) -> None:
+    def write_event(self, content: Mapping[str, Any]) -> None:
         """Write one JSON object a line, for a command that goes on."""
-        _write(sys.stdout, "".join(map(_escaped, as_json(content))))
+        _write(sys.stdout, "".join(map(_escape_char, render_json(content))))
 
 
 def _write(stream: TextIO | None, text: str) -> None:
@@ -135,35 +135,35 @@ def _is_terminal(stream: TextIO | None) -> bool:
 def clean(text: object) -> str:
     """Replace what could steer a terminal (escape codes, text direction) by a visible mark."""
     told = str(text).replace("\r\n", "\n")
-    return "".join(c if _is_harmless(c) else "\ufffd" for c in own().in_text(told))
+    return "".join(c if _is_harmless(c) else "\ufffd" for c in read_own_secrets().mask_text(told))
 
 
 def _is_harmless(c: str) -> bool:
     return c in _HARMLESS or unicodedata.category(c) not in {"Cc", "Cf", "Cs"}
 
 
-def _escaped(c: str) -> str:
+def _escape_char(c: str) -> str:
     """A character as JSON has it; none that could steer a terminal stands there as it is."""
     return c if _is_harmless(c) else json.dumps(c)[1:-1]
 
 
-def quoted(parts: Sequence[str]) -> str:
+def quote_words(parts: Sequence[str]) -> str:
     """Words as a shell takes them; in one with control characters those are spelled out."""
-    return " ".join(map(_quoted, parts))
+    return " ".join(map(_quote_word, parts))
 
 
-def _quoted(part: str) -> str:
+def _quote_word(part: str) -> str:
     if part.isprintable():
         return shlex.quote(part)
-    spelled = (c if c.isprintable() and c not in "\\'" else _bytes_of(c) for c in part)
+    spelled = (c if c.isprintable() and c not in "\\'" else _render_bytes(c) for c in part)
     return f"$'{''.join(spelled)}'"
 
 
-def _bytes_of(c: str) -> str:
+def _render_bytes(c: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in c.encode("utf-8", "surrogateescape"))
 
 
-def short(text: object, limit: int = 100) -> str:
+def shorten_line(text: object, limit: int = 100) -> str:
     """One line of at most `limit` characters."""
     # Cut before cleaning: a goal may have a million characters, and every event shows it.
     line = " ".join(clean(str(text)[: limit * _SPARE]).split())
@@ -177,7 +177,7 @@ def short(text: object, limit: int = 100) -> str:
     return f"{cut.rstrip()}…"
 
 
-def both_ends(text: str, limit: int) -> str:
+def shorten_middle(text: str, limit: int) -> str:
     """A text whose middle is left out where it is long, and how much of it: nothing hides there."""
     if len(text) <= limit:
         return text
@@ -186,19 +186,19 @@ def both_ends(text: str, limit: int) -> str:
     return f"{text[: limit - tail]} … [{left_out:,} characters left out] … {text[-tail:]}"
 
 
-def as_json(value: Any, *, indent: int | None = None) -> str:
+def render_json(value: Any, *, indent: int | None = None) -> str:
     """JSON in which foreign scripts stay readable."""
     return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
-def call_text(tool: object, arguments: object, limit: int = 100) -> str:
+def render_call(tool: object, arguments: object, limit: int = 100) -> str:
     """A tool call as one short line."""
-    shown = as_json(arguments) if arguments else ""
-    return short(f"{tool} {shown}", limit)
+    shown = render_json(arguments) if arguments else ""
+    return shorten_line(f"{tool} {shown}", limit)
 
 
 @contextmanager
-def signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+def send_signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
     """Send Ctrl-C and SIGTERM to a handler. Only the main thread can; elsewhere nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -213,7 +213,7 @@ def signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None
                 signal.signal(number, was)
 
 
-def interrupted(*_: object) -> None:
+def interrupt_run(*_: object) -> None:
     """End what runs, and ignore what comes while the command leaves: it saves and cleans up."""
     ignore_signals()
     raise KeyboardInterrupt
@@ -227,7 +227,7 @@ def ignore_signals() -> None:
 
 
 @contextmanager
-def without_echo(*, by_key: bool = False) -> Iterator[None]:
+def disable_echo(*, by_key: bool = False) -> Iterator[None]:
     """Echo nothing, as a `^C` would shift the view, and drop it: it must not answer a question.
 
     Args:
@@ -247,7 +247,7 @@ def without_echo(*, by_key: bool = False) -> Iterator[None]:
             termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
 
 
-def typed_line(at_end: str = "q") -> str:
+def read_typed_line(at_end: str = "q") -> str:
     """A line typed by the user; the end of the input counts as wanting to quit, in this word."""
     shown = sys.stdout if sys.stdout.isatty() else sys.stderr
     shown.write("> ")
@@ -264,21 +264,21 @@ def _has_input() -> bool:
     return bool(select.select([sys.stdin], [], [], 0.2)[0])
 
 
-def guarded(output: Output, action: Callable[[], int]) -> int:
+def run_guarded(output: Output, action: Callable[[], int]) -> int:
     """Run a command's action; whatever it raises becomes a sentence and an exit code."""
     _log_to_file()
     # Runs last: Python gives signals back to the system before the process is gone.
     atexit.register(ignore_signals)
     try:
-        with signals_to(interrupted):
-            return attempted(output, action)
+        with send_signals_to(interrupt_run):
+            return run_attempt(output, action)
     except KeyboardInterrupt:
         # What is cleaned up at the end of the process may take seconds; one more ends it at once.
         atexit.register(signal.signal, signal.SIGINT, lambda *_: os._exit(Code.PAUSED))
-        return _ended(output, Code.PAUSED)
+        return _report_error(output, Code.PAUSED)
 
 
-def attempted(output: Output, action: Callable[[], int]) -> int:
+def run_attempt(output: Output, action: Callable[[], int]) -> int:
     """Do it; an error becomes a sentence and an exit code."""
     try:
         return action()
@@ -289,50 +289,54 @@ def attempted(output: Output, action: Callable[[], int]) -> int:
         if isinstance(error, ThreadBusy):  # it goes on as it is, in the run that holds it
             output.resume = ""
         # What failed in mid-run is no wrong use.
-        return _ended(output, Code.FAILED if failed else Code.USAGE, str(error))
+        return _report_error(output, Code.FAILED if failed else Code.USAGE, str(error))
     except ModelCallFailed as error:
-        _record(error)
-        return _ended(output, Code.FAILED, str(error))
+        _log_error(error)
+        return _report_error(output, Code.FAILED, str(error))
     except Exception as error:  # noqa: BLE001 - the last line of defence of a process
-        _record(error)
+        _log_error(error)
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         told += f". The details are in {LOG_FILE}; LOOPWRIGHT_DEBUG=1 shows them here."
-        return _ended(output, Code.FAILED, told)
+        return _report_error(output, Code.FAILED, told)
 
 
-def _ended(output: Output, code: Code, error: str = "") -> Code:
+def _report_error(output: Output, code: Code, error: str = "") -> Code:
     """Say why the command ends before its end, and how the thread goes on if there is one."""
-    error = short(error, _LONGEST_ERROR)
+    error = shorten_line(error, _LONGEST_ERROR)
     if output.json:
         status = {Code.PAUSED: "paused", Code.USAGE: "error"}.get(code, "failed")
         why = {"error": error} if error else {}
         where: dict[str, Any] = {"thread": output.thread, "resume": output.resume}
         if output.doubts:
             where["uncertain_calls"] = list(output.doubts)
-        output.result({"status": status} | why | (where if output.thread or not error else {}))
+        output.write_result(
+            {"status": status} | why | (where if output.thread or not error else {})
+        )
         return code
     for call in output.doubts:
-        named = call_text(call["tool"], call["arguments"], 400)
-        output.error(f"it is not known whether this call took effect, look for yourself: {named}")
+        named = render_call(call["tool"], call["arguments"], 400)
+        output.write_error(
+            f"it is not known whether this call took effect, look for yourself: {named}"
+        )
     if error:
-        output.error(error)
+        output.write_error(error)
         if output.resume:
-            output.error(f"the thread is saved; go on with: {output.resume}")
+            output.write_error(f"the thread is saved; go on with: {output.resume}")
     elif output.resume:
         how = "A call is in doubt, which the thread will ask about" if output.doubts else ""
-        output.line(f"Paused. {how or 'Nothing is lost'}; go on with: {output.resume}")
+        output.write_line(f"Paused. {how or 'Nothing is lost'}; go on with: {output.resume}")
     else:
-        output.error("stopped before anything was started.")
+        output.write_error("stopped before anything was started.")
     return code
 
 
-def _record(error: Exception) -> None:
+def _log_error(error: Exception) -> None:
     log.error("the command failed", exc_info=error)
     if os.environ.get("LOOPWRIGHT_DEBUG"):
         traceback.print_exception(error, file=sys.stderr)
 
 
-def _not_by_a_link(path: str, flags: int) -> int:
+def _open_without_link(path: str, flags: int) -> int:
     """Open a file; in the package's folder, which others may have written, through no link."""
     own = Path(path).parent.name == OWN_FOLDER
     return os.open(path, flags | (getattr(os, "O_NOFOLLOW", 0) if own else 0), 0o600)
@@ -343,8 +347,8 @@ class _LogFile(logging.FileHandler):
 
     def _open(self) -> Any:
         make_folder(Path(self.baseFilename).parent)
-        close_to_others(self.baseFilename, 0o600)
-        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=_not_by_a_link)
+        restrict_access(self.baseFilename, 0o600)
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=_open_without_link)
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError):

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from ..state.errors import DatabaseError
 from ..store.durability import Durability
-from ..store.journal.intents import uncertain_call
-from ..store.threads.listing import EXPIRY, ThreadSummary
-from ..text.units import size_text, span
-from .settings import Settings, thread_named
-from .terminal import Code, Output, call_text, clean, short
+from ..store.journal.intents import describe_uncertain_call
+from ..store.threads.thread_list import EXPIRY, ThreadSummary
+from ..text.units import format_seconds, format_size
+from .settings import Settings, check_thread_id
+from .terminal import Code, Output, clean, render_call, shorten_line
 
 _TITLES: Final = ("thread", "last change", "status", "done", "request")
 _INCOMPLETE: Final = "older checkpoints, which it needs, were deleted"
@@ -25,77 +25,84 @@ _OFFERED: Final = 3
 
 def show_threads(settings: Settings, output: Output, which: Any, order: Any, limit: int) -> int:
     """Print one line a thread; tab-separated where nobody watches."""
-    within = settings.expiry(EXPIRY)
+    within = settings.read_expiry(EXPIRY)
     with settings.open() as durability:
         found = durability.threads(which, order=order, limit=limit + 1)
     listed, sized = found[:limit], order == "largest"
     if output.json:
-        output.result({"threads": [_as_json(thread, within) for thread in listed]})
+        output.write_result({"threads": [_thread_to_json(thread, within) for thread in listed]})
     elif not listed:
         kind = f"no {which} threads" if which else "no threads"
-        output.error(f"{kind} are saved in {durability.url}{'' if which else ' yet'}.")
+        output.write_error(f"{kind} are saved in {durability.url}{'' if which else ' yet'}.")
     else:
-        rows = [_row(one, sized, live=output.live) for one in listed]
-        table(output, _titles(sized), rows)
+        rows = [_build_row(one, sized, live=output.is_live) for one in listed]
+        print_table(output, _list_titles(sized), rows)
     if len(found) > limit:
-        output.error(f"only the first {limit} are shown: --limit shows more.")
+        output.write_error(f"only the first {limit} are shown: --limit shows more.")
     return Code.COMPLETE
 
 
 def dismiss_threads(settings: Settings, output: Output, threads: Sequence[str]) -> int:
     """Delete threads; a call that may have taken effect is named, as nothing else knows of it."""
-    names = list(map(thread_named, threads))
+    names = list(map(check_thread_id, threads))
     with settings.open() as durability:
         for name in names:
-            doubts = in_doubt(durability, name)
+            doubts = list_doubtful_writes(durability, name)
             durability.dismiss(name)
             for call in doubts:
-                called = call_text(call["tool"], call["arguments"], 400)
-                output.error(f"it is not known whether this call took effect: {called}")
-            output.line(f"{name} is deleted.")
+                called = render_call(call["tool"], call["arguments"], 400)
+                output.write_error(f"it is not known whether this call took effect: {called}")
+            output.write_line(f"{name} is deleted.")
     return Code.COMPLETE
 
 
-def in_doubt(durability: Durability, thread: str) -> tuple[Mapping[str, Any], ...]:
+def list_doubtful_writes(durability: Durability, thread: str) -> tuple[Mapping[str, Any], ...]:
     """The writes of a thread that have begun and not ended; none where nobody can say."""
     with suppress(DatabaseError):
         rows = durability.journal.rows(thread)
-        return tuple(uncertain_call(row) for row in rows if row.in_doubt and not row.told)
+        return tuple(describe_uncertain_call(row) for row in rows if row.in_doubt and not row.told)
     return ()
 
 
-def hint(settings: Settings, output: Output) -> None:
+def print_resume_hint(settings: Settings, output: Output) -> None:
     """Tell who begins a thread on a terminal which unfinished ones could be resumed instead."""
-    if not (output.live and output.reads):
+    if not (output.is_live and output.is_interactive):
         return
     with settings.open() as durability:
-        found = to_resume(durability.unfinished(settings.expiry(EXPIRY)))
-        how = settings.resume_command("ID", durability.url)
+        found = list_resumable(durability.unfinished(settings.read_expiry(EXPIRY)))
+        how = settings.build_resume_command("ID", durability.url)
     if found:
-        output.line(f"Unfinished ({how}; `loopwright threads dismiss ID` deletes):")
+        output.write_line(f"Unfinished ({how}; `loopwright threads dismiss ID` deletes):")
     for thread in found[:_OFFERED]:
-        output.line(f"  {in_words(thread)}")
+        output.write_line(f"  {describe_thread(thread)}")
     if len(found) > _OFFERED:
-        output.line(f"  … {len(found) - _OFFERED} more: loopwright threads --unfinished")
+        output.write_line(f"  … {len(found) - _OFFERED} more: loopwright threads --unfinished")
 
 
-def to_resume(found: Sequence[ThreadSummary]) -> list[ThreadSummary]:
+def list_resumable(found: Sequence[ThreadSummary]) -> list[ThreadSummary]:
     """Those that this command can go on with: it began them, so it knows their graph."""
     return [thread for thread in found if thread.graph]
 
 
-def in_words(thread: ThreadSummary) -> str:
+def describe_thread(thread: ThreadSummary) -> str:
     """One line: its id, age, status, progress and request."""
-    about = [ago(thread.age), _status(thread), _done(thread), short(thread.request, 60)]
+    about = [
+        format_age(thread.age),
+        _describe_status(thread),
+        _describe_progress(thread),
+        shorten_line(thread.request, 60),
+    ]
     return f"{clean(thread.thread_id)}  {', '.join(filter(None, about))}"
 
 
-def ago(age: timedelta) -> str:
+def format_age(age: timedelta) -> str:
     """An age as people say it."""
-    return f"{span(age.total_seconds())} ago" if age >= timedelta(minutes=1) else "just now"
+    return (
+        f"{format_seconds(age.total_seconds())} ago" if age >= timedelta(minutes=1) else "just now"
+    )
 
 
-def _status(thread: ThreadSummary) -> str:
+def _describe_status(thread: ThreadSummary) -> str:
     """Held by a run, waiting for a human, how its last turn ended, or cut off."""
     if thread.incomplete:
         return "incomplete"
@@ -103,34 +110,41 @@ def _status(thread: ThreadSummary) -> str:
     return found or "unfinished"
 
 
-def _done(thread: ThreadSummary) -> str:
+def _describe_progress(thread: ThreadSummary) -> str:
     done, total = thread.progress
     return f"{done} of {total}" if total else ""
 
 
-def _when(thread: ThreadSummary) -> str:
+def _describe_age(thread: ThreadSummary) -> str:
     return datetime.fromisoformat(thread.updated).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _titles(sized: bool) -> tuple[str, ...]:
+def _list_titles(sized: bool) -> tuple[str, ...]:
     return (*_TITLES[:-1], *(("size",) if sized else ()), _TITLES[-1])
 
 
-def _row(thread: ThreadSummary, sized: bool, *, live: bool) -> tuple[str, ...]:
-    when = ago(thread.age) if live else _when(thread)
-    request = _INCOMPLETE if thread.incomplete else short(thread.request, 80)
-    size = (size_text(thread.bytes or 0),) if sized else ()
-    return clean(thread.thread_id), when, _status(thread), _done(thread), *size, request
+def _build_row(thread: ThreadSummary, sized: bool, *, live: bool) -> tuple[str, ...]:
+    when = format_age(thread.age) if live else _describe_age(thread)
+    request = _INCOMPLETE if thread.incomplete else shorten_line(thread.request, 80)
+    size = (format_size(thread.bytes or 0),) if sized else ()
+    return (
+        clean(thread.thread_id),
+        when,
+        _describe_status(thread),
+        _describe_progress(thread),
+        *size,
+        request,
+    )
 
 
-def _as_json(thread: ThreadSummary, within: timedelta) -> dict[str, Any]:
+def _thread_to_json(thread: ThreadSummary, within: timedelta) -> dict[str, Any]:
     done, total = thread.progress
     return {
         "thread": thread.thread_id,
         "graph": thread.graph,
         "updated": thread.updated,
         "seconds": round(thread.age.total_seconds()),
-        "status": _status(thread),
+        "status": _describe_status(thread),
         "completed": done,
         "total": total,
         "offered": thread.is_offered(within),
@@ -140,11 +154,11 @@ def _as_json(thread: ThreadSummary, within: timedelta) -> dict[str, Any]:
     }
 
 
-def table(output: Output, titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+def print_table(output: Output, titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
     """Print a table, the last column in what room is left; tab-separated where nobody watches."""
-    if not output.live:
+    if not output.is_live:
         for row in (titles, *rows):
-            output.line("\t".join(row))
+            output.write_line("\t".join(row))
         return
     shown = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     for title in titles:

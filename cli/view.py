@@ -16,12 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..state.contracts import FINISHED
-from ..state.plan import progress
+from ..state.plan import count_progress
 from ..text.units import plural
 from .keyboard import Keyboard
-from .progress import UNFINISHED, Board, Event, Step, items_text, line_of, spend_text
+from .progress import UNFINISHED, Board, Event, Step, render_event, render_item_count, render_spend
 from .settings import NO_MODEL
-from .terminal import Output, call_text, clean, short, without_echo
+from .terminal import Output, clean, disable_echo, render_call, shorten_line
 
 STOPPING: Final = (
     "Stopping after what is running now; the thread stays saved. Ctrl-C again stops at once."
@@ -63,38 +63,40 @@ class PlainView:
         """Write where `output` has it; `brief`: of the end only what the next message needs."""
         self._output, self._brief = output, brief
 
-    def running(self, values: Mapping[str, Any]) -> AbstractContextManager[None]:  # noqa: ARG002 - the live view's
+    def show_run(self, values: Mapping[str, Any]) -> AbstractContextManager[None]:  # noqa: ARG002 - the live view's
         """Show a leg of the run; `values` is the thread's saved state before it."""
         return nullcontext()
 
-    def event(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         """Show one progress event, if it has a line."""
-        line = line_of(event)
+        line = render_event(event)
         if line is not None:
-            self._output.line(line)
+            self._output.write_line(line)
 
-    def wrote(self, name: str, text: str, *, again: bool = False) -> None:
+    def show_text(self, name: str, text: str, *, again: bool = False) -> None:
         """Show a piece of the message with this id; `again`: it begins anew."""
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """Show that a stop was asked for, past the buffers: a signal's handler may say so."""
         with suppress(OSError):
             os.write(2, f"{STOPPING}\n".encode())
 
-    def end(self, outcome: Outcome, evidence: Records) -> None:
+    def show_end(self, outcome: Outcome, evidence: Records) -> None:
         """Tell the end: the answer, what proves it, what is missing and how to go on."""
         if self._output.json:
-            self._output.result({**outcome, "thread": self._output.thread})
+            self._output.write_result({**outcome, "thread": self._output.thread})
             return
-        self._answer(clean(outcome["answer"]))
+        self._show_answer(clean(outcome["answer"]))
         lines = (
-            brief_lines(outcome) if self._brief else closing_lines(self._output, outcome, evidence)
+            list_brief_lines(outcome)
+            if self._brief
+            else list_closing_lines(self._output, outcome, evidence)
         )
         for line in lines:
-            self._output.line(line)
+            self._output.write_line(line)
 
-    def _answer(self, text: str) -> None:
-        self._output.line(f"\n{text}\n")
+    def _show_answer(self, text: str) -> None:
+        self._output.write_line(f"\n{text}\n")
 
 
 class LiveView(PlainView):
@@ -124,90 +126,96 @@ class LiveView(PlainView):
         self._known = False
 
     @contextmanager
-    def running(self, values: Mapping[str, Any]) -> Iterator[None]:
+    def show_run(self, values: Mapping[str, Any]) -> Iterator[None]:
         """Redraw during a leg of the run; its tasks and warnings stay on the screen."""
         if not self._known:
             self._known = True
-            self._board.begin(values)
+            self._board.load_saved(values)
         live = Live(
-            get_renderable=self._drawn, console=self._console, refresh_per_second=8, transient=True
+            get_renderable=self._draw_view,
+            console=self._console,
+            refresh_per_second=8,
+            transient=True,
         )
-        quiet = self._keyboard.listening() if self._keyboard else without_echo()
+        quiet = self._keyboard.listen() if self._keyboard else disable_echo()
         try:
             with quiet, live:
                 yield
         finally:
             warnings = [Text(f"! {text}", style="yellow") for text in self._board.warnings]
-            self._console.print(Group(*warnings, *_work_rows(self._board)))
+            self._console.print(Group(*warnings, *_build_work_rows(self._board)))
 
-    def event(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         """Take the event in; the next redraw shows it."""
         with self._lock:
             self._board.apply(event)
 
-    def wrote(self, name: str, text: str, *, again: bool = False) -> None:
+    def show_text(self, name: str, text: str, *, again: bool = False) -> None:
         """The next redraw shows it."""
         before, written = self._written
         self._written = name, text if again or name != before else written + text
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """The next redraw shows it."""
         self._board.stopping = True
 
-    def _answer(self, text: str) -> None:
+    def _show_answer(self, text: str) -> None:
         # Addresses are spelled out: a link must not hide where it leads.
         self._console.print("", Markdown(text, hyperlinks=False), "")
 
-    def _drawn(self) -> RenderableType:
-        below = [*self._message(), *self._typed()]
+    def _draw_view(self) -> RenderableType:
+        below = [*self._render_message(), *self._render_typed()]
         with self._lock:
             rows = max(3, self._console.height - _OTHER_ROWS - len(below))
-            drawn = draw(self._board, time.monotonic() - self._began, self._spinner, rows)
+            drawn = draw_board(self._board, time.monotonic() - self._began, self._spinner, rows)
         return Group(drawn, *below)
 
-    def _message(self) -> list[Text]:
+    def _render_message(self) -> list[Text]:
         """The last rows of what is being written."""
         tail = clean(self._written[1][-_WRITTEN_ROWS * self._console.width :]).strip()
         rows = Text(tail).wrap(self._console, self._console.width - 2)[-_WRITTEN_ROWS:]
         return [Text("  ").append_text(row) for row in rows] if tail else []
 
-    def _typed(self) -> list[Text]:
+    def _render_typed(self) -> list[Text]:
         if self._keyboard is None:
             return []
         text = clean(self._keyboard.text[-3 * self._console.width :])
-        return [Text(f"> {text}▏") if text else _row(f"> {_STEERS}", "dim")]
+        return [Text(f"> {text}▏") if text else _build_row(f"> {_STEERS}", "dim")]
 
 
-def draw(board: Board, seconds: float, spinner: RenderableType, rows: int = 1_000) -> Group:
+def draw_board(board: Board, seconds: float, spinner: RenderableType, rows: int = 1_000) -> Group:
     """The whole view, with at most `rows` rows of tasks or steps."""
     head = Table.grid(padding=(0, 1))
     head.add_row(spinner, Text(board.phase, style="bold"), Text(f"{seconds:.0f} s", style="dim"))
-    calls = [step for step in board.steps.values() if step.runs]
+    calls = [step for step in board.steps.values() if step.is_running]
     return Group(
-        *_work_rows(board, rows),
+        *_build_work_rows(board, rows),
         head,
-        *map(_step_row, calls[:_SHOWN_CALLS]),
-        *_cut(len(calls) - _SHOWN_CALLS, "more"),
-        _row(spend_text(board.spend), style="dim"),
-        *(_row(f"! {text}", style="yellow") for text in board.warnings[-_SHOWN_WARNINGS:]),
+        *map(_build_step_row, calls[:_SHOWN_CALLS]),
+        *_render_hidden_count(len(calls) - _SHOWN_CALLS, "more"),
+        _build_row(render_spend(board.spend), style="dim"),
+        *(_build_row(f"! {text}", style="yellow") for text in board.warnings[-_SHOWN_WARNINGS:]),
         *([Text(STOPPING, style="yellow")] if board.stopping else []),
     )
 
 
-def _row(text: str, style: str) -> Text:
+def _build_row(text: str, style: str) -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
-def _work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
+def _build_work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
     """The tasks or steps under their percentage; a long list is cut to where the work is.
 
     In a graph without any, the latest calls and what was seen in them.
     """
     if not board.tasks:
-        ended = [step for step in board.steps.values() if not step.runs]
-        return [*_cut(len(ended) - rows, "above"), *map(_step_row, ended[-rows:])]
+        ended = [step for step in board.steps.values() if not step.is_running]
+        return [
+            *_render_hidden_count(len(ended) - rows, "above"),
+            *map(_build_step_row, ended[-rows:]),
+        ]
     tasks = list(board.tasks.values())
-    done, total = progress(tasks)
+    done, total = count_progress(tasks)
     noun = "step" if any(task.get("tool") for task in tasks) else "task"
     title = f"{100 * done // total:3d} %  {done} of {plural(total, noun)} done"
     current = next((i for i, task in enumerate(tasks) if task["status"] in UNFINISHED), len(tasks))
@@ -218,40 +226,44 @@ def _work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=28)
     for name, task in islice(board.tasks.items(), first, first + rows):
-        table.add_row(*_task_cells(board, name, task))
-    below = _cut(len(tasks) - first - rows, "more")
-    return [Text(title, style="bold"), *_cut(first, "above"), table, *below]
+        table.add_row(*_build_task_cells(board, name, task))
+    below = _render_hidden_count(len(tasks) - first - rows, "more")
+    return [Text(title, style="bold"), *_render_hidden_count(first, "above"), table, *below]
 
 
-def _cut(count: int, where: str) -> list[Text]:
+def _render_hidden_count(count: int, where: str) -> list[Text]:
     """Says how many rows are not shown, if any."""
     return [Text(f"  … {count} {where}", style="dim")] if count > 0 else []
 
 
-def _step_row(step: Step) -> Text:
+def _build_step_row(step: Step) -> Text:
     icon, style = _ICONS.get(step.status, _ICONS["executing"]) if step.status else (" ", "dim")
-    ended = step.status and not step.runs
-    return _row(f"  {icon} ", style).append(step.text, "" if ended else style)
+    ended = step.status and not step.is_running
+    return _build_row(f"  {icon} ", style).append(step.text, "" if ended else style)
 
 
-def _task_cells(board: Board, name: str, task: Mapping[str, Any]) -> list[Text]:
+def _build_task_cells(board: Board, name: str, task: Mapping[str, Any]) -> list[Text]:
     """Icon, id, a step's tool, what it is for, how far it is."""
-    tool, status, why = task.get("tool", ""), task["status"], short(task.get("feedback") or "", 200)
+    tool, status, why = (
+        task.get("tool", ""),
+        task["status"],
+        shorten_line(task.get("feedback") or "", 200),
+    )
     icon, style = _ICONS.get("awaiting_approval" if task.get("asks") else status, ("?", ""))
     plain = "" if style == "cyan" else style
-    words = short(task.get("description", ""), 200)
+    words = shorten_line(task.get("description", ""), 200)
     if why and status not in {*UNFINISHED, "completed"}:
         words = why if tool else f"{words}  {status}: {why}"
     return [
         Text(f"  {icon}", style=style),
-        Text(short(name, 40), style=plain),
-        Text(short(tool, 40), style="dim"),
+        Text(shorten_line(name, 40), style=plain),
+        Text(shorten_line(tool, 40), style="dim"),
         Text(words, style=plain),
-        Text(_how_far(board, task), style="dim"),
+        Text(_describe_progress(board, task), style="dim"),
     ]
 
 
-def _how_far(board: Board, task: Mapping[str, Any]) -> str:
+def _describe_progress(board: Board, task: Mapping[str, Any]) -> str:
     """What a step waits for, or what it has taken."""
     if task.get("asks"):
         return "waits for your approval"
@@ -262,29 +274,31 @@ def _how_far(board: Board, task: Mapping[str, Any]) -> str:
         waits = ", ".join(name for name in known if board.tasks[name]["status"] not in FINISHED)
         # One that could begin waits for a step that runs, or for a slot.
         running = any(other["status"] == "in_progress" for other in board.tasks.values())
-        return short(f"waits for {waits or 'its turn'}", 60) if waits or running else ""
-    made, items = int(task.get("attempts") or 0), items_text(task)
+        return shorten_line(f"waits for {waits or 'its turn'}", 60) if waits or running else ""
+    made, items = int(task.get("attempts") or 0), render_item_count(task)
     attempts = items or (plural(made, "attempt") if made > 1 else "")
     ended = made and task["status"] not in UNFINISHED
     return ", ".join(filter(None, (attempts, f"{task.get('seconds', 0):.1f} s" if ended else "")))
 
 
-def brief_lines(outcome: Outcome) -> list[str]:
+def list_brief_lines(outcome: Outcome) -> list[str]:
     """What a conversation tells after an answer: the outcome in a line, and what is left open."""
-    how = f"{outcome['status']} ({outcome['reason']}) · {spend_text(outcome['spend'])}"
-    return [how, *_left(outcome)]
+    how = f"{outcome['status']} ({outcome['reason']}) · {render_spend(outcome['spend'])}"
+    return [how, *_list_open_work(outcome)]
 
 
-def _left(outcome: Outcome) -> list[str]:
+def _list_open_work(outcome: Outcome) -> list[str]:
     # A partial answer lists what is missing in its own words: not twice.
     unmet = [text for text in outcome["unmet"] if f"- {text}" not in outcome["answer"]]
     return [
-        *_section("Unmet", [f"- {short(text, 300)}" for text in unmet]),
-        *_section("Uncertain", [_uncertain(call) for call in outcome["uncertain_calls"]]),
+        *_render_section("Unmet", [f"- {shorten_line(text, 300)}" for text in unmet]),
+        *_render_section(
+            "Uncertain", [_render_uncertain(call) for call in outcome["uncertain_calls"]]
+        ),
     ]
 
 
-def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[str]:
+def list_closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[str]:
     """Everything after the answer, line by line."""
     roles: dict[str, list[str]] = {}
     for role, model in outcome["models"].items():
@@ -292,10 +306,10 @@ def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[s
     models = "; ".join(f"{model} ({', '.join(roles[model])})" for model in roles)
     lines = [
         f"Outcome: {outcome['status']} ({outcome['reason']})",
-        *_left(outcome),
-        *_section("Evidence", _proof(outcome, evidence)),
+        *_list_open_work(outcome),
+        *_render_section("Evidence", _list_evidence(outcome, evidence)),
         f"Models: {models or 'none'}",
-        f"Spend: {spend_text(outcome['spend'])}",
+        f"Spend: {render_spend(outcome['spend'])}",
         f"Thread: {output.thread}",
     ]
     if outcome.get("resume"):
@@ -305,32 +319,34 @@ def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[s
     return lines
 
 
-def _section(title: str, lines: list[str]) -> list[str]:
+def _render_section(title: str, lines: list[str]) -> list[str]:
     return [f"{title}:", *(f"  {line}" for line in lines)] if lines else []
 
 
-def _uncertain(call: Mapping[str, Any]) -> str:
-    called = call_text(call.get("tool"), call.get("arguments"), 80)
-    return f"? {called}: {short(call.get('why', ''), 200)}".rstrip(": ")
+def _render_uncertain(call: Mapping[str, Any]) -> str:
+    called = render_call(call.get("tool"), call.get("arguments"), 80)
+    return f"? {called}: {shorten_line(call.get('why', ''), 200)}".rstrip(": ")
 
 
-def _proof(outcome: Outcome, evidence: Records) -> list[str]:
+def _list_evidence(outcome: Outcome, evidence: Records) -> list[str]:
     """Per task the calls that prove it, or its report where it made none.
 
     Of a graph without tasks: every call.
     """
     records = {record["id"]: record for record in evidence}
     if not outcome["tasks"]:
-        return [_record(name, record) for name, record in records.items()]
+        return [_render_evidence(name, record) for name, record in records.items()]
     lines: list[str] = []
     for task in outcome["tasks"]:
-        lines.append(f"{task['id']}  {short(task['description'], 80)} ({task['status']})")
-        lines += [f"   {_record(name, records.get(name, {}))}" for name in task["evidence"]]
+        lines.append(f"{task['id']}  {shorten_line(task['description'], 80)} ({task['status']})")
+        lines += [
+            f"   {_render_evidence(name, records.get(name, {}))}" for name in task["evidence"]
+        ]
     return lines
 
 
-def _record(name: str, record: Mapping[str, Any]) -> str:
+def _render_evidence(name: str, record: Mapping[str, Any]) -> str:
     mark, _ = _ICONS.get(str(record.get("status")), ("·", ""))
     tool = record.get("tool")
-    told = call_text(tool, record.get("arguments"), 80) if tool else "the task's own report"
+    told = render_call(tool, record.get("arguments"), 80) if tool else "the task's own report"
     return f"{mark} [{name}] {told}"

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ..graphs.registry import REGISTRY, builder_of
+from ..graphs.registry import REGISTRY, find_builder
 from ..run.worker import Worker
 from ..state.context import Context
 from ..state.errors import SettingsError
 from ..store.durability import Durability
 from ..store.postgres.leases import LEASE
 from ..store.postgres.pool import CONNECTIONS
-from ..store.work.turns import Turn, queue_of
-from .agents import agent_of
-from .own_graphs import own_graph
-from .run import Graph, built
+from ..store.work.turns import Turn, find_queue
+from .agents import select_agent
+from .run import Graph, build_named_graph
 from .settings import DEFINED, NO_MODEL, Settings
 from .terminal import Code, Output, clean
+from .user_graphs import load_user_graph
 
 _SAID = {
     "taken over": "goes on after its worker has gone",
@@ -33,7 +33,7 @@ _SAID = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WorkerOptions:
     """What a worker is to be.
 
     Attributes:
@@ -53,28 +53,28 @@ _APART: Final = 2
 """Connections that save, and renew leases."""
 
 
-def work(settings: Settings, output: Output, wanted: Wanted) -> int:
+def run_worker(settings: Settings, output: Output, wanted: WorkerOptions) -> int:
     """Run turns until a signal; the exit code."""
     connections = min(wanted.concurrency, CONNECTIONS) + _APART
     with settings.open(lease=wanted.lease, connections=connections) as durability:
-        if (turns := queue_of(durability.journal)) is None:
+        if (turns := find_queue(durability.journal)) is None:
             msg = f"Nothing can be enqueued in {durability.url!r}: no other process can open it."
             raise SettingsError(msg)
-        graphs = _graphs(settings, output, wanted, durability)
-        report = _reporting(output)
+        graphs = _build_graphs(settings, output, wanted, durability)
+        report = _make_reporter(output)
         worker = Worker(graphs, turns, wanted.concurrency, report)
         begun = f"{durability.url}, graphs {', '.join(graphs)}, {worker.concurrency} turns at once"
         report("started", None, begun)
-        asyncio.run(_until_told(worker))
+        asyncio.run(_run_until_signal(worker))
         report("left", None, "")
     return Code.COMPLETE
 
 
-async def _until_told(worker: Worker) -> None:
+async def _run_until_signal(worker: Worker) -> None:
     """Let it work; the first signal has it leave, the second one ends the process at once."""
 
-    def heed() -> None:
-        if worker.leaves:
+    def handle_signal() -> None:
+        if worker.is_leaving:
             os._exit(Code.PAUSED)
         worker.report("leaving", None, "what runs is saved first; a second signal ends it at once")
         worker.leave()
@@ -84,59 +84,63 @@ async def _until_told(worker: Worker) -> None:
     # next one from saving what it has done.
     loop.set_default_executor(ThreadPoolExecutor(8 + 4 * worker.concurrency))
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heed)
+        loop.add_signal_handler(number, handle_signal)
     await worker.work()
 
 
-def _reporting(output: Output) -> Callable[[str, Turn | None, str], None]:
+def _make_reporter(output: Output) -> Callable[[str, Turn | None, str], None]:
     """Tell what happens: a sentence a line, or with `--json` an object a line."""
 
     def report(what: str, turn: Turn | None, why: str) -> None:
-        about = {} if turn is None else _about(turn)
+        about = {} if turn is None else _turn_to_json(turn)
         if output.json:
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            output.event({"at": at, "event": what, **about, **({"why": why} if why else {})})
+            output.write_event({"at": at, "event": what, **about, **({"why": why} if why else {})})
         elif turn is None and what == "away":
-            output.error(why)
+            output.write_error(why)
         else:
             where = f"{clean(turn.thread)} {clean(turn.id)}: " if turn else ""
             said = f"{what}, {_SAID[what]}" if what in _SAID else what
             told = f" ({why})" if why else ""
-            output.line(f"{datetime.now().astimezone():%H:%M:%S} {where}{said}{told}")
+            output.write_line(f"{datetime.now().astimezone():%H:%M:%S} {where}{said}{told}")
 
     return report
 
 
-def _about(turn: Turn) -> dict[str, Any]:
+def _turn_to_json(turn: Turn) -> dict[str, Any]:
     return {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "tries": turn.tries}
 
 
-def _graphs(
-    settings: Settings, output: Output, wanted: Wanted, durability: Durability
+def _build_graphs(
+    settings: Settings, output: Output, wanted: WorkerOptions, durability: Durability
 ) -> dict[str, Graph]:
     """The graphs it runs, by name; of ours all that can be built, where none is named."""
     graphs: dict[str, Graph] = {}
     for named in wanted.modules:
-        graph = own_graph(named, durability)
+        graph = load_user_graph(named, durability)
         if graph.name in graphs or not graph.name:
             msg = f"--module {named}: there is another graph {graph.name!r}; give it a name=."
             raise SettingsError(msg)
         graphs[graph.name] = graph
     every, offline = not (wanted.names or wanted.modules), False
     for name in REGISTRY if every else wanted.names:
-        builder_of(name)
+        find_builder(name)
         try:
             agent = (
-                agent_of(settings, output, name) if name == DEFINED or not settings.agent else None
+                select_agent(settings, output, name)
+                if name == DEFINED or not settings.agent
+                else None
             )
-            graphs[name], stands_in = built(settings, name, Context(), durability, agent)
+            graphs[name], stands_in = build_named_graph(
+                settings, name, Context(), durability, agent
+            )
             offline = offline or stands_in
         except SettingsError as error:
             if not every:
                 raise
-            output.error(f"the graph {name} is left out: {error}")
+            output.write_error(f"the graph {name} is left out: {error}")
     if offline:
-        output.error(NO_MODEL)
+        output.write_error(NO_MODEL)
     if not graphs:
         msg = "There is no graph to run: name one that can be built here by --graph."
         raise SettingsError(msg)

@@ -13,29 +13,29 @@ from typing import Any, Final, NamedTuple
 
 from pydantic.alias_generators import to_camel
 
-from ..state.flow import FlowStep, value_of
-from ..text.canonical import list_names, shortened
-from ..text.told import say
+from ..state.flow import FlowStep, read_value
+from ..text.canonical import list_names, shorten_text
+from ..text.sentences import say
 from ..tools.catalog import Catalog, CatalogTool
-from ..tools.python_tools import BUILT_IN, promised_by
-from .conditions import find_condition_flaw, reads_of
+from ..tools.python_tools import BUILT_IN, find_result_schema
+from .conditions import find_condition_flaw, list_reads
 from .execution_plan import ExecutionPlan, PlanStep
-from .expectations import find_flaw
-from .items import find_list_flaws, read_of_item, read_of_list
-from .order import steps_of, values_in
+from .expectations import find_check_flaw
+from .items import find_list_flaws, resolve_item_read, resolve_list_read
+from .order import build_steps, collect_values
 from .references import (
     GLOBAL,
     ITEM,
     MissingValue,
     Reference,
-    foreign_in,
+    find_foreign,
+    find_malformed,
+    find_references,
     is_whole,
-    malformed_in,
     map_texts,
-    meaning_of,
-    references_in,
+    resolve_reference,
 )
-from .signatures import missing_field, open_problems, unknown_name
+from .signatures import explain_missing_field, explain_unknown_name, find_open_problems
 
 LONGEST_ID: Final = 60
 _ODD: Final = re.compile(r"[\s.\[\]{}]")
@@ -45,7 +45,7 @@ _COMPARED: Final = 4_000
 _NAMED: Final = 20
 
 
-def plan_flaws(
+def find_plan_flaws(
     plan: ExecutionPlan,
     catalog: Catalog,
     *,
@@ -63,30 +63,32 @@ def plan_flaws(
         given: Values of variables that came with the request: what looks like a reference in one
             of them is text.
     """
-    pairs = enumerate(zip(plan.steps, steps_of(plan), strict=True))
-    steps = [_Step(n, one, step, references_in(values_in(step))) for n, (one, step) in pairs]
+    pairs = enumerate(zip(plan.steps, build_steps(plan), strict=True))
+    steps = [_Step(n, one, step, find_references(collect_values(step))) for n, (one, step) in pairs]
     ids = [*(step.id for step in steps if step.id), *(step["id"] for step in kept)]
     known = dict.fromkeys(ids)
-    unknown = _unknown_roots(steps, known)
+    unknown = _find_unknown_roots(steps, known)
     found = [] if steps else [say("no_steps")]
     if len(steps) > limit:
         found.append(say("too_many_steps", count=len(steps), limit=limit))
-    found += _odd_ids(steps)
+    found += _find_odd_ids(steps)
     for step in steps:
         if not step.planned.tool:
             found.append(say("step_names_no_tool", step=step.name))
-        found += _odd_fields(step)
-        found += _odd_dependencies(step, known)
-        found += _odd_references(step, unknown, plan.global_variables)
-        found += [say("step_has", step=step.name, problem=what) for what in _malformed(step, known)]
+        found += _find_odd_fields(step)
+        found += _find_odd_dependencies(step, known)
+        found += _find_odd_references(step, unknown, plan.global_variables)
+        found += [
+            say("step_has", step=step.name, problem=what) for what in _find_malformed(step, known)
+        ]
     found += [
         say("variable_holds_reference", name=repr(name), reference=references[0])
         for name, value in plan.global_variables.items()
         # Values of variables are not expanded.
-        if (references := references_in(value)) and given.get(name) != value
+        if (references := find_references(value)) and given.get(name) != value
     ]
-    found += _foreign(steps, catalog, kept)
-    return [*found, *_circle(steps), *_against_tools(plan, steps, catalog, kept)]
+    found += _find_foreign(steps, catalog, kept)
+    return [*found, *_find_cycle(steps), *_check_against_tools(plan, steps, catalog, kept)]
 
 
 class _Step(NamedTuple):
@@ -104,11 +106,11 @@ class _Step(NamedTuple):
     @property
     def reads(self) -> list[Reference]:
         """What its arguments, its list and its condition read; of items see `of_items`."""
-        asked = reads_of(self.planned.when) if self.planned.when else []
+        asked = list_reads(self.planned.when) if self.planned.when else []
         return [*(r for r in self.references if not self._is_item(r)), *asked]
 
     @property
-    def of_items(self) -> list[Reference]:
+    def item_reads(self) -> list[Reference]:
         """What its arguments read of an item of its list."""
         return [r for r in self.references if self._is_item(r)]
 
@@ -126,7 +128,7 @@ class _Step(NamedTuple):
 _RESERVED: Final = {GLOBAL: "id_of_variables", ITEM: "id_of_items"}
 
 
-def _odd_ids(steps: Sequence[_Step]) -> Iterator[str]:
+def _find_odd_ids(steps: Sequence[_Step]) -> Iterator[str]:
     for name, times in Counter(step.id for step in steps if step.id).items():
         if times > 1:
             yield say("id_used_often", id=repr(name), times=times)
@@ -152,7 +154,7 @@ _MEANT: Final = {
 }
 
 
-def _odd_fields(step: _Step) -> Iterator[str]:
+def _find_odd_fields(step: _Step) -> Iterator[str]:
     """Fields that a step does not have: what was said in them would not happen."""
     fields = [field.alias or name for name, field in PlanStep.model_fields.items()]
     for name, value in (step.planned.model_extra or {}).items():
@@ -160,11 +162,11 @@ def _odd_fields(step: _Step) -> Iterator[str]:
             continue
         meant = _MEANT.get(to_camel(name) if "_" in name else name, "")
         known = [meant] if meant else fields
-        problem = unknown_name("field", name, meant or name, known)
+        problem = explain_unknown_name("field", name, meant or name, known)
         yield say("step_has", step=step.name, problem=problem)
 
 
-def _odd_dependencies(step: _Step, known: Collection[str]) -> Iterator[str]:
+def _find_odd_dependencies(step: _Step, known: Collection[str]) -> Iterator[str]:
     """Dependencies on the step itself, and on steps that nobody knows."""
     if step.id and step.id in step.planned.dependencies:
         yield say("depends_on_itself", step=step.name)
@@ -175,7 +177,9 @@ def _odd_dependencies(step: _Step, known: Collection[str]) -> Iterator[str]:
         yield say("depends_on_unknown", step=step.name, unknown=some, known=told)
 
 
-def _unknown_roots(steps: Sequence[_Step], known: Collection[str]) -> dict[str, tuple[str, str]]:
+def _find_unknown_roots(
+    steps: Sequence[_Step], known: Collection[str]
+) -> dict[str, tuple[str, str]]:
     """What to say of each root that is no step: the sentence, and the ids that may be meant."""
     read = dict.fromkeys(reference.root for step in steps for reference in step.reads)
     roots = [root for root in read if root not in known and root != GLOBAL]
@@ -188,13 +192,13 @@ def _unknown_roots(steps: Sequence[_Step], known: Collection[str]) -> dict[str, 
     return found
 
 
-def _odd_references(
+def _find_odd_references(
     step: _Step, unknown: Mapping[str, tuple[str, str]], variables: Mapping[str, Any]
 ) -> Iterator[str]:
     """References to nothing: an unknown step, the step itself, no variable of the plan."""
     for reference in dict.fromkeys(step.reads):
         if reference.root == GLOBAL:
-            if missing := _missing(reference, {}, variables):
+            if missing := _explain_missing(reference, {}, variables):
                 yield say("step_has", step=step.name, problem=missing)
         elif reference.root == ITEM:
             yield say("item_outside", step=step.name, reference=reference)
@@ -206,48 +210,52 @@ def _odd_references(
             yield say(kind, step=step.name, reference=reference, named=named, near=ids, known=ids)
 
 
-def _missing(reference: Reference, results: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+def _explain_missing(
+    reference: Reference, results: Mapping[str, Any], variables: Mapping[str, Any]
+) -> str:
     """Why a reference has no value; '' where it has one."""
     try:
-        meaning_of(reference, results, variables)
+        resolve_reference(reference, results, variables)
     except MissingValue as error:
         return str(error)
     return ""
 
 
-def _malformed(step: _Step, known: Collection[str]) -> list[str]:
+def _find_malformed(step: _Step, known: Collection[str]) -> list[str]:
     """What looks like a reference and is none, and references in names of fields."""
     odd = [
-        say("name_holds_reference", name=repr(shortened(name)))
-        for name in _field_names(step.planned.arguments)
-        if any(r.root in known or r.root in _RESERVED for r in references_in(name))
+        say("name_holds_reference", name=repr(shorten_text(name)))
+        for name in _list_field_names(step.planned.arguments)
+        if any(r.root in known or r.root in _RESERVED for r in find_references(name))
     ]
-    return [*malformed_in(values_in(step.step)), *odd]
+    return [*find_malformed(collect_values(step.step)), *odd]
 
 
-def _foreign(steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep]) -> Iterator[str]:
+def _find_foreign(
+    steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep]
+) -> Iterator[str]:
     """References to steps of the plan in the spelling of another plan language."""
     fields: dict[str, Collection[str]] = {step["id"]: () for step in kept}
     for step in steps:
         tool = catalog.tools.get(step.planned.tool)
-        output = promised_by(tool, step.planned.arguments) if tool else None
+        output = find_result_schema(tool, step.planned.arguments) if tool else None
         named = (output or {}).get("properties")
         fields[step.id] = named if isinstance(named, dict) else ()
     for step in steps:
         known = fields if step.planned.for_each is None else {**fields, ITEM: ()}
-        for problem in foreign_in(values_in(step.step), known):
+        for problem in find_foreign(collect_values(step.step), known):
             yield say("step_has", step=step.name, problem=problem)
 
 
-def _field_names(value: Any) -> Iterator[str]:
+def _list_field_names(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         yield from value
         value = list(value.values())
     for item in value if isinstance(value, list) else ():
-        yield from _field_names(item)
+        yield from _list_field_names(item)
 
 
-def _circle(steps: Sequence[_Step]) -> list[str]:
+def _find_cycle(steps: Sequence[_Step]) -> list[str]:
     """One circle of steps that wait for each other, if there is any."""
     by_id = {step.id: step for step in reversed(steps) if step.id}
     waits = {
@@ -258,12 +266,12 @@ def _circle(steps: Sequence[_Step]) -> list[str]:
         TopologicalSorter(waits).prepare()
     except CycleError as error:
         circle = error.args[1][::-1]
-        ahead = (_looks_ahead(by_id[a], by_id[b]) for a, b in pairwise(circle))
+        ahead = (_explain_look_ahead(by_id[a], by_id[b]) for a, b in pairwise(circle))
         return [say("steps_in_a_circle", circle=" → ".join(circle)) + "".join(ahead)]
     return []
 
 
-def _looks_ahead(step: _Step, other: _Step) -> str:
+def _explain_look_ahead(step: _Step, other: _Step) -> str:
     """Says so where a step waits only because it refers to one that stands behind it."""
     if other.id in step.planned.dependencies or other.place < step.place:
         return ""
@@ -274,105 +282,107 @@ def _looks_ahead(step: _Step, other: _Step) -> str:
 # Against the tools.
 
 
-def _against_tools(
+def _check_against_tools(
     plan: ExecutionPlan, steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep]
 ) -> Iterator[str]:
     """What is wrong with each step, besides the shape of the plan."""
     find = cache(catalog.find)
-    unreadable = cache(_reader(plan, find, kept))
+    unreadable = cache(_make_field_checker(plan, find, kept))
     unknown: dict[str, str] = {}
     for step in steps:
         found: list[str] = []
         name = step.planned.tool
         if tool := find(name):
-            found += _odd_arguments(step, tool, plan.global_variables)
+            found += _find_odd_arguments(step, tool, plan.global_variables)
         elif name:
             if name not in unknown:
-                unknown[name] = _unknown_tool(name, catalog, hint=len(unknown) < _NAMED)
+                unknown[name] = _explain_unknown_tool(name, catalog, hint=len(unknown) < _NAMED)
             found.append(unknown[name])
-        reads = [*step.reads, *(read_of_item(step.step, r) for r in step.of_items)]
+        reads = [*step.reads, *(resolve_item_read(step.step, r) for r in step.item_reads)]
         found += [unreadable(r) for r in dict.fromkeys(filter(None, reads))]
-        found += _odd_conditions(step.step, plan.global_variables)
+        found += _find_odd_conditions(step.step, plan.global_variables)
         yield from (say("step_has", step=step.name, problem=what) for what in found if what)
 
 
-def _odd_arguments(step: _Step, tool: CatalogTool, variables: Mapping[str, Any]) -> Iterator[str]:
-    args = _with_variables(step, variables)
-    problems = open_problems(tool.schema, args, named=tool.tool is not None)
+def _find_odd_arguments(
+    step: _Step, tool: CatalogTool, variables: Mapping[str, Any]
+) -> Iterator[str]:
+    args = _fill_variables(step, variables)
+    problems = find_open_problems(tool.schema, args, named=tool.tool is not None)
     if tool.tool is BUILT_IN and isinstance(args.get("schema"), dict):
-        problems.append(find_flaw(args["schema"]))
+        problems.append(find_check_flaw(args["schema"]))
     for problem in filter(None, problems):
         yield say("arguments_of_step", tool=repr(tool.name), problem=problem)
 
 
-def _odd_conditions(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
+def _find_odd_conditions(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with the list of a step, its check and its condition."""
     if step["for_each"] is not None:
         yield from find_list_flaws(step, variables)
     if step["expect"]:
-        yield find_flaw(step["expect"])
+        yield find_check_flaw(step["expect"])
     if step["when"]:
         yield find_condition_flaw(step["when"])
 
 
-def _with_variables(step: _Step, variables: Mapping[str, Any]) -> Any:
+def _fill_variables(step: _Step, variables: Mapping[str, Any]) -> Any:
     """Arguments in which each text that is one variable is its value: that is known already."""
 
-    def of_text(text: str) -> Any:
-        if is_whole(text) and (reference := references_in(text)[0]).root == GLOBAL:
+    def fill_text(text: str) -> Any:
+        if is_whole(text) and (reference := find_references(text)[0]).root == GLOBAL:
             with suppress(MissingValue):
-                return meaning_of(reference, {}, variables)
+                return resolve_reference(reference, {}, variables)
         return text
 
     args = step.planned.arguments
-    return map_texts(args, of_text) if any(r.root == GLOBAL for r in step.references) else args
+    return map_texts(args, fill_text) if any(r.root == GLOBAL for r in step.references) else args
 
 
-def _unknown_tool(name: str, catalog: Catalog, *, hint: bool) -> str:
+def _explain_unknown_tool(name: str, catalog: Catalog, *, hint: bool) -> str:
     """What to say of a tool that does not exist."""
     if not catalog.tools:
         return say("no_tool_of_any_name", tool=repr(name))
-    near = ", ".join(catalog.nearest(name)) if hint else ""
+    near = ", ".join(catalog.find_nearest(name)) if hint else ""
     return say("no_tool_named_near" if near else "no_tool_named", tool=repr(name), near=near)
 
 
-def _reader(
+def _make_field_checker(
     plan: ExecutionPlan, find: Callable[[str], CatalogTool | None], kept: Sequence[FlowStep]
 ) -> Callable[[Reference], str]:
     """Says why a reference to a field can have no value; '' where it may have one."""
     planned = {step.id: step for step in plan.steps}
     # What is stored is not at hand: its references are read when the step runs.
-    results = {step["id"]: value_of(step) for step in kept if step.get("shape") != "stored"}
+    results = {step["id"]: read_value(step) for step in kept if step.get("shape") != "stored"}
 
-    def unreadable(reference: Reference) -> str:
+    def explain_unreadable(reference: Reference) -> str:
         if not reference.path:
             return ""
         if (step := planned.get(reference.root)) is not None:
             tool, read = find(step.tool), reference
             if step.for_each is not None:
-                one = read_of_list(reference)
+                one = resolve_list_read(reference)
                 if one is None:
                     return say("list_of_results", reference=reference, step=repr(step.id))
                 read = one
-            output = promised_by(tool, step.arguments) if tool else None
-            return missing_field(read, output) if output else ""
-        return _missing(reference, results, {}) if reference.root in results else ""
+            output = find_result_schema(tool, step.arguments) if tool else None
+            return explain_missing_field(read, output) if output else ""
+        return _explain_missing(reference, results, {}) if reference.root in results else ""
 
-    return unreadable
+    return explain_unreadable
 
 
 # A plan with variables whose values come with the input: a template.
 
 
-def missing_values(plan: ExecutionPlan) -> list[str]:
+def find_missing_values(plan: ExecutionPlan) -> list[str]:
     """Names of the variables that the plan reads and has no value for."""
-    names = (str(read.path[0]) for read in _reads_of_variables(plan) if read.path)
+    names = (str(read.path[0]) for read in _list_variable_reads(plan) if read.path)
     return [name for name in dict.fromkeys(names) if name not in plan.global_variables]
 
 
-def unused_values(plan: ExecutionPlan, values: Mapping[str, Any]) -> Iterator[str]:
+def find_unused_values(plan: ExecutionPlan, values: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with values that the plan has no use for, a sentence each."""
-    reads = [*_reads_of_variables(plan)]
+    reads = [*_list_variable_reads(plan)]
     if not all(read.path for read in reads):  # {{global}} is all of them
         return
     known = {*plan.global_variables, *(str(read.path[0]) for read in reads)}
@@ -383,8 +393,8 @@ def unused_values(plan: ExecutionPlan, values: Mapping[str, Any]) -> Iterator[st
             yield say(kind, name=repr(name), near=repr([*near, ""][0]), known=list_names(known))
 
 
-def _reads_of_variables(plan: ExecutionPlan) -> Iterator[Reference]:
-    for step in steps_of(plan):
-        asked = reads_of(step["when"]) if step["when"] else []
-        reads = [*references_in(values_in(step)), *asked]
+def _list_variable_reads(plan: ExecutionPlan) -> Iterator[Reference]:
+    for step in build_steps(plan):
+        asked = list_reads(step["when"]) if step["when"] else []
+        reads = [*find_references(collect_values(step)), *asked]
         yield from (read for read in reads if read.root == GLOBAL)

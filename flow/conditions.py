@@ -20,8 +20,15 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from ..text.told import say
-from .references import MissingValue, Reference, is_whole, malformed_in, meaning_of, references_in
+from ..text.sentences import say
+from .references import (
+    MissingValue,
+    Reference,
+    find_malformed,
+    find_references,
+    is_whole,
+    resolve_reference,
+)
 
 _SHOWN: Final = 200
 _LONGEST: Final = 2_000
@@ -91,71 +98,71 @@ def read_condition(text: str) -> tuple[Comparison, ...]:
     if len(text) > _LONGEST:
         raise Malformed(say("condition_too_long", length=len(text), limit=_LONGEST))
     if "{{" in text:
-        raise _malformed(text, "condition_with_braces")
+        raise _make_malformed(text, "condition_with_braces")
     seen = _blank_out(text)
     if _OR.search(seen):
-        raise _malformed(text, "condition_with_or")
+        raise _make_malformed(text, "condition_with_or")
     joints = [joint.span() for joint in _AND.finditer(seen)]
     parts = zip([0, *(b for _, b in joints)], [*(a for a, _ in joints), len(text)], strict=True)
-    return tuple(_comparison(text[a:b], seen[a:b]) for a, b in parts)
+    return tuple(_read_comparison(text[a:b], seen[a:b]) for a, b in parts)
 
 
-def _malformed(text: str, what: str, /, **slots: object) -> Malformed:
+def _make_malformed(text: str, what: str, /, **slots: object) -> Malformed:
     return Malformed(say(what, condition=abbreviate(text), how=say("how_to_compare"), **slots))
 
 
 def _blank_out(text: str) -> str:
     """The text with '_' for all that stands in quotes or brackets: words in there do nothing."""
-    seen, before = _QUOTED.sub(_hide, text), ""
+    seen, before = _QUOTED.sub(_mask_match, text), ""
     while seen != before:
-        seen, before = _BRACKETED.sub(_hide, seen), seen
+        seen, before = _BRACKETED.sub(_mask_match, seen), seen
     if opened := _OPENED.search(seen):
-        raise _malformed(text, "condition_unclosed", sign=_CLOSING.get(opened[0], opened[0]))
+        raise _make_malformed(text, "condition_unclosed", sign=_CLOSING.get(opened[0], opened[0]))
     return seen
 
 
-def _hide(found: re.Match[str]) -> str:
+def _mask_match(found: re.Match[str]) -> str:
     return "_" * len(found[0])
 
 
-def _comparison(text: str, seen: str) -> Comparison:
+def _read_comparison(text: str, seen: str) -> Comparison:
     """Read one comparison; `seen` is its text as `_blank_out` sees it."""
     text, seen = text.strip(), seen.strip()
     infix = _OPERATOR.search(seen)
     found = infix or _STATE.search(seen)
     if found is None:
-        raise _malformed(text, "condition_no_comparison")
+        raise _make_malformed(text, "condition_no_comparison")
     path = text[: found.start()].strip()
     if _ODD_PATH.search(seen[: found.start()].strip()):
-        raise _malformed(text, "condition_unreadable")
+        raise _make_malformed(text, "condition_unreadable")
     length = _LENGTH.fullmatch(path)
     if length:
         path = length[1].strip()
-    parts = _parts(text, path)
+    parts = _read_path(text, path)
     if infix is None:
         return Comparison(text, path, parts, bool(length), " ".join(found[1].split()))
     wanted, bare = _read_wanted(text, infix[0], text[infix.end() :].strip())
     return Comparison(text, path, parts, bool(length), infix[0], wanted, bare)
 
 
-def _parts(text: str, path: str) -> tuple[str | int, ...]:
+def _read_path(text: str, path: str) -> tuple[str | int, ...]:
     """The way that a path describes, read as what follows the id of a step in a reference."""
     if not path:
-        raise _malformed(text, "condition_names_nothing")
+        raise _make_malformed(text, "condition_names_nothing")
     reference = f"{{{{{_ROOT}{'' if path.startswith('[') else '.'}{path}}}}}"
     if not is_whole(reference):
-        why = "".join(malformed_in(reference)[:1])
+        why = "".join(find_malformed(reference)[:1])
         what = "condition_no_path_why" if why else "condition_no_path"
-        raise _malformed(text, what, path=abbreviate(path), why=why)
-    return references_in(reference)[0].path
+        raise _make_malformed(text, what, path=abbreviate(path), why=why)
+    return find_references(reference)[0].path
 
 
 def _read_wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
     """The value after an operator, and how it is spelled where it stands without quotes."""
     if not given:
-        raise _malformed(text, "condition_no_value", word=repr(word))
+        raise _make_malformed(text, "condition_no_value", word=repr(word))
     if given[0] in "=<>":
-        raise _malformed(text, "condition_unreadable")
+        raise _make_malformed(text, "condition_unreadable")
     if given[0] == "'" == given[-1] and len(given) > 1:
         return given[1:-1], None
     try:
@@ -163,14 +170,14 @@ def _read_wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
     except (ValueError, RecursionError):
         value = _CONSTANTS.get(given, given)
     if word[0] in "<>" and (isinstance(value, bool) or not isinstance(value, int | float | str)):
-        raise _malformed(text, "condition_no_order", value=abbreviate(value))
+        raise _make_malformed(text, "condition_no_order", value=abbreviate(value))
     return value, None if given.startswith('"') else given
 
 
 # When a step runs.
 
 
-def reads_of(when: str) -> list[Reference]:
+def list_reads(when: str) -> list[Reference]:
     """What a condition reads, in order; of a part that may be missing, only whose it is."""
     try:
         comparisons = read_condition(when)
@@ -190,7 +197,7 @@ def find_condition_flaw(when: str) -> str:
     return ""
 
 
-def decide(
+def decide_condition(
     when: str, results: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> tuple[bool | None, str]:
     """Whether a step is to run, None where nobody can tell; and why not, in words.
@@ -202,8 +209,8 @@ def decide(
     """
     unknown = ""
     for comparison in read_condition(when):
-        read = partial(meaning_of, comparison.reference, results, variables)
-        holds, why = evaluate(comparison, read)
+        read = partial(resolve_reference, comparison.reference, results, variables)
+        holds, why = evaluate_comparison(comparison, read)
         if holds is False:
             return False, say("when_not_met", condition=comparison.text)
         if holds is None and not unknown:
@@ -213,12 +220,14 @@ def decide(
 
 def rename_in_condition(when: str | None, names: Mapping[str, str]) -> str | None:
     """The condition with other ids of steps, old id to new."""
-    if not when or names.keys().isdisjoint(r.root for r in reads_of(when)):
+    if not when or names.keys().isdisjoint(r.root for r in list_reads(when)):
         return when
-    return " and ".join(_rename(comparison, names) for comparison in read_condition(when))
+    return " and ".join(
+        _rename_comparison(comparison, names) for comparison in read_condition(when)
+    )
 
 
-def _rename(comparison: Comparison, names: Mapping[str, str]) -> str:
+def _rename_comparison(comparison: Comparison, names: Mapping[str, str]) -> str:
     root, (head, opened, rest) = comparison.reference.root, ("", "", comparison.text)
     if comparison.measured:
         head, opened, rest = comparison.text.partition("(")
@@ -231,7 +240,7 @@ _WITHOUT_IT: Final = {"exists": False, "is missing": True}
 """Whether a comparison holds that asks for a value which is not there."""
 
 
-def evaluate(comparison: Comparison, read: Callable[[], Any]) -> tuple[bool | None, str]:
+def evaluate_comparison(comparison: Comparison, read: Callable[[], Any]) -> tuple[bool | None, str]:
     """Whether a comparison holds for what is read, None where nobody can tell; and why not."""
     try:
         value, path = read(), comparison.path
@@ -268,7 +277,7 @@ def _is_same(one: Any, two: Any) -> bool:
     return bool(one == two)
 
 
-def _is_other(value: Any, comparison: Comparison) -> bool | None:
+def _is_different(value: Any, comparison: Comparison) -> bool | None:
     equal = _is_equal(value, comparison)
     return None if equal is None else not equal
 
@@ -286,17 +295,17 @@ def _is_empty(value: Any, _: Comparison) -> bool:
     return (value.strip() if isinstance(value, str) else value) in ("", None, [], {})
 
 
-def _compare_by(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Comparison], bool | None]:
-    def test(value: Any, comparison: Comparison) -> bool | None:
+def _make_comparer(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Comparison], bool | None]:
+    def compare_value(value: Any, comparison: Comparison) -> bool | None:
         if isinstance(comparison.wanted, str):
             return holds(value, comparison.wanted) if isinstance(value, str) else None
-        number = _number(value)
+        number = _read_number(value)
         return None if number is None else holds(number, comparison.wanted)
 
-    return test
+    return compare_value
 
 
-def _number(value: Any) -> int | float | None:
+def _read_number(value: Any) -> int | float | None:
     """The number a value is or spells; None where it is something else."""
     if isinstance(value, str):
         try:
@@ -309,11 +318,11 @@ def _number(value: Any) -> int | float | None:
 
 _TESTS: Final[dict[str, Callable[[Any, Comparison], bool | None]]] = {
     "==": _is_equal,
-    "!=": _is_other,
-    ">": _compare_by(operator.gt),
-    ">=": _compare_by(operator.ge),
-    "<": _compare_by(operator.lt),
-    "<=": _compare_by(operator.le),
+    "!=": _is_different,
+    ">": _make_comparer(operator.gt),
+    ">=": _make_comparer(operator.ge),
+    "<": _make_comparer(operator.lt),
+    "<=": _make_comparer(operator.le),
     "contains": _contains,
     "is empty": _is_empty,
     "is not empty": lambda value, comparison: not _is_empty(value, comparison),

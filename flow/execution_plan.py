@@ -13,26 +13,26 @@ from pydantic import (
     model_validator,
 )
 
-from ..state.contracts import Contract, Id, Text, Texts, listed, read_word
+from ..state.contracts import Contract, Id, Text, Texts, as_list, read_word
 from ..state.flow import Strategy
-from ..text.canonical import storable_json
-from .short import read_short, short_in
+from ..text.canonical import make_storable_json
+from .short_syntax import find_short_plan, read_short_plan
 
 _STRATEGIES: Final[frozenset[str]] = frozenset(get_args(Strategy))
 _STRATEGY_ALIASES: Final = {"retry": "retry_step", "replan": "replan_from_failure"}
 
 
-def _mapping(value: object) -> object:
+def _read_mapping(value: object) -> object:
     """Read null as no entries and JSON text as what it says; what could not be kept is mended."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return value
-    return {} if value is None else storable_json(value)
+    return {} if value is None else make_storable_json(value)
 
 
-def _each(value: object) -> object:
+def _read_list(value: object) -> object:
     """Read a list written as JSON text as the list it is, and an empty text as nothing."""
     if isinstance(value, str):
         text = value.strip()
@@ -40,15 +40,15 @@ def _each(value: object) -> object:
             return text or None
         with suppress(ValueError, RecursionError):
             value = json.loads(text)
-    return storable_json(value)
+    return make_storable_json(value)
 
 
-def _names(given: list[str]) -> list[str]:
+def _clean_names(given: list[str]) -> list[str]:
     """Each name once, without white space around it; an empty one is none."""
     return list(dict.fromkeys(name.strip() for name in given if name.strip()))
 
 
-Json = Annotated[dict[str, Any], BeforeValidator(_mapping)]
+Json = Annotated[dict[str, Any], BeforeValidator(_read_mapping)]
 Stripped = AfterValidator(str.strip)
 
 
@@ -85,7 +85,7 @@ class PlanStep(Contract):
         validation_alias=AliasChoices("arguments", "params", "parameters", "args", "input"),
         description="Arguments by the tool's schema; {{step.field}} stands for an earlier result.",
     )
-    dependencies: Annotated[Texts, AfterValidator(_names)] = Field(
+    dependencies: Annotated[Texts, AfterValidator(_clean_names)] = Field(
         default_factory=list,
         validation_alias=AliasChoices("dependencies", "dependsOn", "depends_on"),
         description="Ids of steps that must be done before; those it refers to need not be named.",
@@ -95,7 +95,7 @@ class PlanStep(Contract):
         description="Run the step only if this holds: a condition over earlier results, such as "
         "'s1.row_count > 0 and s2.status == open'.",
     )
-    for_each: Annotated[list[Any] | Text | None, BeforeValidator(_each)] = Field(
+    for_each: Annotated[list[Any] | Text | None, BeforeValidator(_read_list)] = Field(
         default=None,
         validation_alias=AliasChoices("forEach", "for_each", "foreach"),
         description="Make the call once for each item of a list, such as '{{s1.rows}}'; {{item}} "
@@ -127,7 +127,7 @@ class PlanStep(Contract):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_remarks(cls, given: Any) -> Any:
+    def _drop_remarks(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
         return {name: value for name, value in given.items() if name not in _REMARKS}
@@ -154,7 +154,7 @@ class ExecutionPlan(Contract):
 
     goal: Text = Field(default="", description="The goal in your words.")
     plan_id: Text = Field(default="", description="May be left empty.")
-    steps: Annotated[list[PlanStep], BeforeValidator(listed)] = Field(default_factory=list)
+    steps: Annotated[list[PlanStep], BeforeValidator(as_list)] = Field(default_factory=list)
     global_variables: Json = Field(
         default_factory=dict, description="Values that {{global.name}} stands for."
     )
@@ -167,21 +167,21 @@ class ExecutionPlan(Contract):
     ] = Field(default_factory=PlanMetadata)
 
     @classmethod
-    def other_spelling(cls, text: str) -> dict[str, Any] | None:
+    def read_other_spelling(cls, text: str) -> dict[str, Any] | None:
         """A plan in the short spelling, unread."""
         is_json = text.lstrip(" \t\r\n")[:1] in ("{", "[") and "```" not in text
-        short = "" if is_json else short_in(text)
+        short = "" if is_json else find_short_plan(text)
         return {"steps": short} if short else None
 
     @model_validator(mode="before")
     @classmethod
-    def _short_steps_read(cls, given: Any) -> Any:
+    def _read_short_steps(cls, given: Any) -> Any:
         """Read steps that stand as text, one line each; what the text says beside them holds."""
         steps = given.get("steps") if isinstance(given, dict) else None
         lines = [steps] if isinstance(steps, str) else steps
         if not (isinstance(lines, list) and lines and all(map(_is_line, lines))):
             return given
-        read, problems = read_short("\n".join(lines))
+        read, problems = read_short_plan("\n".join(lines))
         if problems:
             raise ValueError("; ".join(problems))
         return {**read, **{name: value for name, value in given.items() if name != "steps"}}

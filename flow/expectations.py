@@ -17,10 +17,10 @@ from typing import Any, Final
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 from ..text.canonical import canonical
-from ..text.told import say
+from ..text.sentences import say
 from ..tools.arguments import problems_of
-from .conditions import Comparison, Malformed, abbreviate, evaluate, read_condition
-from .references import MissingValue, Reference, meaning_of, references_in
+from .conditions import Comparison, Malformed, abbreviate, evaluate_comparison, read_condition
+from .references import MissingValue, Reference, find_references, resolve_reference
 
 Expectation = Mapping[str, Any] | str | None
 
@@ -37,7 +37,7 @@ def find_unmet(value: Any, expect: Expectation) -> str:
         expect: A schema, a condition, or nothing. A check that is itself flawed is never met.
     """
     try:
-        check = _read(expect)
+        check = _read_check(expect)
         if isinstance(check, Mapping):
             return _find_misfit(value, check)
         return "; ".join(
@@ -49,10 +49,10 @@ def find_unmet(value: Any, expect: Expectation) -> str:
         return say("check_too_deep")
 
 
-def find_flaw(expect: Expectation) -> str:
+def find_check_flaw(expect: Expectation) -> str:
     """Why a check cannot be made, in one sentence; '' where it can."""
     try:
-        _read(expect)
+        _read_check(expect)
     except Malformed as flaw:
         return str(flaw)
     except RecursionError:
@@ -60,13 +60,13 @@ def find_flaw(expect: Expectation) -> str:
     return ""
 
 
-def _read(expect: Expectation) -> "Mapping[str, Any] | tuple[Comparison, ...]":
+def _read_check(expect: Expectation) -> "Mapping[str, Any] | tuple[Comparison, ...]":
     """A check as it can be made: a schema, perhaps written as JSON text, or comparisons."""
     if not isinstance(expect, str):
-        return _schema(json.dumps(expect, default=str)) if expect else ()
+        return _parse_schema(json.dumps(expect, default=str)) if expect else ()
     text = expect.strip()
     if text.startswith("{") and not text.startswith("{{"):
-        return _schema(text)
+        return _parse_schema(text)
     try:
         return read_condition(text) if text else ()
     except Malformed as flaw:
@@ -76,29 +76,31 @@ def _read(expect: Expectation) -> "Mapping[str, Any] | tuple[Comparison, ...]":
 def _find_unmet_comparison(comparison: Comparison, result: Any) -> str:
     """Why a comparison does not hold for a result, in one sentence; '' where it does."""
 
-    def read() -> Any:
+    def read_field() -> Any:
         """A field of that name, or the whole result and what follows it."""
         parts = comparison.parts
         for path in (parts, parts[1:])[: 1 + (parts[0] in _WHOLE)]:
             with suppress(MissingValue):
-                return meaning_of(Reference(_ROOT, path, comparison.path), {_ROOT: result}, {})
+                return resolve_reference(
+                    Reference(_ROOT, path, comparison.path), {_ROOT: result}, {}
+                )
         raise MissingValue(say("result_has_no", path=comparison.path, result=abbreviate(result)))
 
-    holds, why = evaluate(comparison, read)
+    holds, why = evaluate_comparison(comparison, read_field)
     return "" if holds else say("result_does_not_meet", condition=repr(comparison.text), why=why)
 
 
 # Schemas.
 
 
-def _unique(_: Any, wanted: Any, value: Any, __: Any) -> Any:
+def _check_unique(_: Any, wanted: Any, value: Any, __: Any) -> Any:
     """Like jsonschema's own, which takes minutes for ten thousand objects."""
     if wanted and isinstance(value, list) and len(set(map(canonical, value))) < len(value):
         yield jsonschema.ValidationError(say("equal_items"))
 
 
 _Validator: Final = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator, {"uniqueItems": _unique}
+    jsonschema.Draft202012Validator, {"uniqueItems": _check_unique}
 )
 _Meta: Final = jsonschema.Draft202012Validator(jsonschema.Draft202012Validator.META_SCHEMA)
 _REFUSED: Final = {
@@ -123,7 +125,7 @@ def _find_misfit(value: Any, schema: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=256)
-def _schema(text: str) -> Mapping[str, Any]:
+def _parse_schema(text: str) -> Mapping[str, Any]:
     """The schema that a JSON text spells.
 
     Raises:
@@ -133,7 +135,7 @@ def _schema(text: str) -> Mapping[str, Any]:
         schema: dict[str, Any] = json.loads(text)
     except ValueError as error:
         raise Malformed(say("schema_no_json", schema=abbreviate(text), why=error)) from error
-    if references := references_in(schema):
+    if references := find_references(schema):
         raise Malformed(say("schema_holds_reference", reference=f"{{{{{references[0].text}}}}}"))
     if wrong := problems_of(_Meta.iter_errors(schema)):
         raise Malformed(say("schema_is_none", why=wrong[0]))

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from ..state.calls import item_task
 from ..state.flow import FlowStep, is_done
-from ..text.canonical import hash_of, shortened
-from ..text.told import say
+from ..text.canonical import hash_of, shorten_text
+from ..text.sentences import say
 from .references import (
     GLOBAL,
     ITEM,
@@ -20,10 +20,10 @@ from .references import (
     WHOLE,
     MissingValue,
     Reference,
+    describe_kind,
+    find_references,
     is_whole,
-    kind_of,
-    references_in,
-    resolve,
+    resolve_references,
 )
 
 _ALL_OF_IT: Final = frozenset({("text",), ("content",)})
@@ -33,7 +33,7 @@ class NoItems(Exception):
     """Why no call is made for any item, in one sentence."""
 
 
-def items_in(
+def list_items(
     for_each: Any, most: int, results: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> list[Any]:
     """The items of which each is a call.
@@ -42,15 +42,17 @@ def items_in(
         MissingValue: What is referred to is not there.
         NoItems: It is no list, or a longer one than the step may have.
     """
-    found = resolve(for_each, results, variables)
+    found = resolve_references(for_each, results, variables)
     if not isinstance(found, list):
-        raise NoItems(say("items_no_list", given=shortened(str(for_each)), kind=kind_of(found)))
+        raise NoItems(
+            say("items_no_list", given=shorten_text(str(for_each)), kind=describe_kind(found))
+        )
     if len(found) > most:
         raise NoItems(say("items_too_many", count=len(found), limit=most))
     return found
 
 
-def calls_for(items: Sequence[Any], filled: Callable[[Any], Any]) -> list[Any]:
+def build_item_calls(items: Sequence[Any], filled: Callable[[Any], Any]) -> list[Any]:
     """The arguments of the call of each item, by what gives those of one.
 
     Raises:
@@ -66,7 +68,7 @@ def calls_for(items: Sequence[Any], filled: Callable[[Any], Any]) -> list[Any]:
     return calls
 
 
-def call_print(tool: str, arguments: Any) -> str:
+def hash_call(tool: str, arguments: Any) -> str:
     """What makes the calls of two items the same."""
     return hash_of([tool, arguments])
 
@@ -110,7 +112,7 @@ def _place_item(item: FlowStep | None, made_of: str, rounds: int) -> FlowStep:
     return known | FlowStep(made_of=made_of, rounds=max(rounds, known["rounds"]))
 
 
-def progress_of(step: FlowStep) -> str:
+def describe_progress(step: FlowStep) -> str:
     """How many of a step's items are done, as "3 of 20 items are done"; '' where none is."""
     items = step.get("items") or []
     done = sum(map(is_done, items))
@@ -124,9 +126,9 @@ def find_list_flaws(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[st
     """What is wrong with a step's list as planned, and with what it says of its items."""
     each, most = step["for_each"], step["max_items"]
     if isinstance(each, str) and not is_whole(each):
-        yield say("each_no_reference", given=repr(shortened(each)), open=OPEN)
+        yield say("each_no_reference", given=repr(shorten_text(each)), open=OPEN)
         return
-    outer = {r.root for r in references_in(each)}
+    outer = {r.root for r in find_references(each)}
     if ITEM in outer:
         yield say("item_in_each", open=OPEN)
     if len(each) > most and isinstance(each, list):
@@ -139,28 +141,28 @@ def find_list_flaws(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[st
 def _find_item_flaws(step: FlowStep, variables: Mapping[str, Any]) -> Iterator[str]:
     """What of a list that is known beforehand cannot be."""
     try:
-        items = items_in(step["for_each"], step["max_items"], {}, variables)
+        items = list_items(step["for_each"], step["max_items"], {}, variables)
     except NoItems as flaw:
         yield str(flaw)
         return
-    of_item = [r for r in references_in(step["arguments"]) if r.root == ITEM]
+    of_item = [r for r in find_references(step["arguments"]) if r.root == ITEM]
     texts = [f"{{{{{reference.text}}}}}" for reference in of_item]
     try:
-        calls_for(items, lambda item: resolve(texts, {ITEM: item}, {}))
+        build_item_calls(items, lambda item: resolve_references(texts, {ITEM: item}, {}))
     except MissingValue as missing:
         yield str(missing)
 
 
-def read_of_item(step: FlowStep, reference: Reference) -> Reference | None:
+def resolve_item_read(step: FlowStep, reference: Reference) -> Reference | None:
     """What a reference to a part of an item reads of the step that gives the list."""
     each = step["for_each"]
     if not (isinstance(each, str) and is_whole(each)):
         return None
-    (whole,) = references_in(each)
+    (whole,) = find_references(each)
     return whole._replace(path=(*whole.path, 0, *reference.path), text=reference.text)
 
 
-def read_of_list(reference: Reference) -> Reference | None:
+def resolve_list_read(reference: Reference) -> Reference | None:
     """What a reference to a step with items reads of one call; None where it reads no item."""
     path = reference.path[1:] if reference.path[:1] in WHOLE else reference.path
     if not path or path in _ALL_OF_IT:

@@ -12,28 +12,28 @@ from typing import Any, Final
 from ..state.flow import FlowStep
 from ..state.plan import new_task
 from ..text.canonical import hash_of
-from .conditions import reads_of
+from .conditions import list_reads
 from .execution_plan import ExecutionPlan, PlanStep
-from .references import GLOBAL, ITEM, MissingValue, references_in, resolve
+from .references import GLOBAL, ITEM, MissingValue, find_references, resolve_references
 
 # No text that is kept holds NUL: a plan cannot spell what stands for a reference.
 _MARK: Final = "\0"
 
 
-def steps_of(plan: ExecutionPlan) -> list[FlowStep]:
+def build_steps(plan: ExecutionPlan) -> list[FlowStep]:
     """The steps of a plan as state keeps them, none begun; the plan need not be sound.
 
     A step depends on what it names, and on the steps of this plan that it refers to.
     """
-    steps = [_step(step) for step in plan.steps]
+    steps = [_build_step(step) for step in plan.steps]
     ids = {step["id"] for step in steps}
     for step in steps:
-        refers_to = [name for name in needs_of(step) if name in ids]
+        refers_to = [name for name in list_needs(step) if name in ids]
         step["depends_on"] = list(dict.fromkeys([*(step["depends_on"] or []), *refers_to]))
     return steps
 
 
-def _step(step: PlanStep) -> FlowStep:
+def _build_step(step: PlanStep) -> FlowStep:
     return {
         **new_task(step.id, step.description, step.dependencies),
         "tool": step.tool,
@@ -59,28 +59,28 @@ def _step(step: PlanStep) -> FlowStep:
     }
 
 
-def values_in(step: FlowStep) -> Any:
+def collect_values(step: FlowStep) -> Any:
     """The fields of a step in which references stand for values: its list and its arguments."""
     each = step.get("for_each")
     return step["arguments"] if each is None else [each, step["arguments"]]
 
 
-def sources_of(step: FlowStep) -> list[str]:
+def list_sources(step: FlowStep) -> list[str]:
     """Ids of the steps whose results its call is made from, each once; an item is no step."""
     no_steps = (GLOBAL,) if step.get("for_each") is None else (GLOBAL, ITEM)
-    roots = dict.fromkeys(reference.root for reference in references_in(values_in(step)))
+    roots = dict.fromkeys(reference.root for reference in find_references(collect_values(step)))
     return [root for root in roots if root not in no_steps]
 
 
-def needs_of(step: FlowStep) -> list[str]:
+def list_needs(step: FlowStep) -> list[str]:
     """Ids of the steps whose results it is made from or depends upon, each once."""
     if not (when := step.get("when")):
-        return sources_of(step)
-    asked = (reference.root for reference in reads_of(when) if reference.root != GLOBAL)
-    return list(dict.fromkeys([*sources_of(step), *asked]))
+        return list_sources(step)
+    asked = (reference.root for reference in list_reads(when) if reference.root != GLOBAL)
+    return list(dict.fromkeys([*list_sources(step), *asked]))
 
 
-def in_plan_order(steps: Iterable[FlowStep]) -> list[FlowStep]:
+def sort_steps(steps: Iterable[FlowStep]) -> list[FlowStep]:
     """The steps, each behind what it depends on, else in the order given; in O(n log n).
 
     Unknown ids count for nothing. Steps in a circle come last: a finished step that a new plan
@@ -104,7 +104,7 @@ def in_plan_order(steps: Iterable[FlowStep]) -> list[FlowStep]:
     return [given[n] for n in [*order, *sorted(left)]]
 
 
-def order_of_pass(
+def order_pass(
     steps: Sequence[FlowStep], *, waiting: Collection[str]
 ) -> tuple[list[str], dict[str, list[str]]]:
     """The open steps that a pass can begin, dependencies first, and what each of them waits for.
@@ -126,7 +126,7 @@ def order_of_pass(
     shut = set(waiting)
     before = ""
     # The whole plan, not what is left of it: else a pass later on would order the writes otherwise.
-    for step in (step for step in in_plan_order(steps) if step["status"] == "pending"):
+    for step in (step for step in sort_steps(steps) if step["status"] == "pending"):
         name = step["id"]
         needed = list(step.get("depends_on") or [])
         if step["changes"]:
@@ -153,7 +153,7 @@ class _Symbol(dict[str, Any]):
         return _Symbol({_MARK: [*self[_MARK], key]})
 
 
-def prints(
+def hash_steps(
     steps: Iterable[FlowStep],
     variables: Mapping[str, Any] | None,
     known: Mapping[str, str] | None = None,
@@ -170,15 +170,17 @@ def prints(
         known: Prints of further steps that may be named.
     """
     found = dict(known or {})
-    for step in in_plan_order(steps):
-        found[step["id"]] = step.get("made_of") or _print_of(step, found, variables)
+    for step in sort_steps(steps):
+        found[step["id"]] = step.get("made_of") or _hash_step(step, found, variables)
     return found
 
 
-def _print_of(step: FlowStep, known: Mapping[str, str], variables: Mapping[str, Any] | None) -> str:
+def _hash_step(
+    step: FlowStep, known: Mapping[str, str], variables: Mapping[str, Any] | None
+) -> str:
     each = step.get("for_each")
     made = step["arguments"] if each is None else [step["arguments"], each]
-    references = references_in(made)
+    references = find_references(made)
     roots = {reference.root for reference in references}
     symbols = {root: _Symbol({_MARK: [known.get(root, root)]}) for root in roots}
     if each is not None:
@@ -187,19 +189,19 @@ def _print_of(step: FlowStep, known: Mapping[str, str], variables: Mapping[str, 
         names = (str(r.path[0]) for r in references if r.root == GLOBAL and r.path)
         variables = {name: _Symbol({_MARK: [GLOBAL, name]}) for name in names}
     try:
-        filled = resolve(made, symbols, variables)
+        filled = resolve_references(made, symbols, variables)
     except MissingValue:  # no sound plan
         filled = made
     return hash_of([step["tool"], filled])
 
 
-def fingerprint(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> str:
+def hash_plan(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> str:
     """What a whole plan does, as a hash: the same for any ids, words and order of its steps."""
-    found = prints(steps, variables)
-    return hash_of(sorted(hash_of([found[s["id"]], _follows(s, found)]) for s in steps))
+    found = hash_steps(steps, variables)
+    return hash_of(sorted(hash_of([found[s["id"]], _list_followed(s, found)]) for s in steps))
 
 
-def _follows(step: FlowStep, known: Mapping[str, str]) -> list[str]:
+def _list_followed(step: FlowStep, known: Mapping[str, str]) -> list[str]:
     """The prints of what a step comes after without referring to it."""
-    roots = sources_of(step)
+    roots = list_sources(step)
     return sorted(known.get(i, i) for i in step.get("depends_on") or [] if i not in roots)

@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ..text.canonical import list_names, shortened
+from ..text.canonical import list_names, shorten_text
 from ..text.secrets import MASK
-from ..text.told import LANGUAGE, say
+from ..text.sentences import LANGUAGE, say
 
 GLOBAL: Final = "global"
 """The root by which references read the plan's variables."""
@@ -62,7 +62,7 @@ class Reference(NamedTuple):
 
     def __str__(self) -> str:
         """The reference in braces, for a message."""
-        return f"{{{{{shortened(self.text)}}}}}"
+        return f"{{{{{shorten_text(self.text)}}}}}"
 
 
 class Flaw(NamedTuple):
@@ -85,22 +85,22 @@ class MissingValue(Exception):
 # Reading.
 
 
-def pieces(text: str) -> Sequence[Piece]:
+def split_pieces(text: str) -> Sequence[Piece]:
     """The text in pieces; as written, they are the text again."""
     if OPEN not in text:
         return (Piece(text, text),) if text else ()
     # A plan is read again and again: to check it, to compare it, to run it.
-    read = _remembered if len(text) <= _SHORT else _remembered.__wrapped__
+    read = _split_cached if len(text) <= _SHORT else _split_cached.__wrapped__
     return read(text, LANGUAGE.get())
 
 
 @lru_cache(maxsize=4096)
-def _remembered(text: str, _language: str) -> tuple[Piece, ...]:
+def _split_cached(text: str, _language: str) -> tuple[Piece, ...]:
     """Remembered with its flaws, which are told in a language."""
-    return tuple(_all_pieces(text))
+    return tuple(_scan_pieces(text))
 
 
-def _all_pieces(text: str) -> Iterator[Piece]:
+def _scan_pieces(text: str) -> Iterator[Piece]:
     done = 0
     while (start := text.find(OPEN, done)) >= 0:
         escaped = text[done:start].endswith("\\")
@@ -110,24 +110,24 @@ def _all_pieces(text: str) -> Iterator[Piece]:
             done = start + len(OPEN)
             yield Piece(text[start - 1 : done], OPEN)
         else:
-            means, done = _read(text, start)
+            means, done = _read_reference(text, start)
             yield Piece(text[start:done], means)
     if done < len(text):
         yield Piece(text[done:], text[done:])
 
 
-def _read(text: str, start: int) -> tuple[Reference | Flaw, int]:
+def _read_reference(text: str, start: int) -> tuple[Reference | Flaw, int]:
     """What begins here, and where all that belongs to it ends."""
     at = start + len(OPEN)
     root = _ROOT.match(text, at)
     if not root:
-        return _flaw(text, start, at, say("reference_begins_odd"))
+        return _make_flaw(text, start, at, say("reference_begins_odd"))
     at = root.end()
     path: list[str | int] = []
     while not text.startswith(_CLOSE, at):
         found = _PART.match(text, at)
         if not found:
-            return _flaw(text, start, at, _why(text, at))
+            return _make_flaw(text, start, at, _explain_path(text, at))
         if found["index"]:
             path.append(int(found["index"]))
         else:
@@ -137,7 +137,7 @@ def _read(text: str, start: int) -> tuple[Reference | Flaw, int]:
     return Reference(root[1].rstrip(), tuple(path), inside), at + len(_CLOSE)
 
 
-def _why(text: str, at: int) -> str:
+def _explain_path(text: str, at: int) -> str:
     """Why a path cannot go on here."""
     if text.startswith(OPEN, at):
         return say("reference_nested", open=OPEN)
@@ -148,40 +148,40 @@ def _why(text: str, at: int) -> str:
     return say("reference_odd_sign", sign=repr(text[at : at + 1]))
 
 
-def _flaw(text: str, start: int, at: int, why: str) -> tuple[Flaw, int]:
+def _make_flaw(text: str, start: int, at: int, why: str) -> tuple[Flaw, int]:
     close = text.find(_CLOSE, at)
     # After one that is not closed there is no other: the same '}}' is missing to it.
     end = len(text) if close < 0 else close + len(_CLOSE)
     if close < 0:
         why = say("reference_unclosed")
-    shown = shortened(text[start:end])
+    shown = shorten_text(text[start:end])
     return Flaw(say("no_reference", text=repr(shown), why=why, open=OPEN)), end
 
 
 # Walking over the texts of a plan; keys of objects are no place for references.
 
 
-def references_in(value: Any) -> list[Reference]:
+def find_references(value: Any) -> list[Reference]:
     """All references in the texts of a JSON value, in order, repeated ones too.
 
     What is malformed is left out: `malformed_in` names it.
     """
-    return [p.means for text in _texts_in(value) for p in text if isinstance(p.means, Reference)]
+    return [p.means for text in _split_texts(value) for p in text if isinstance(p.means, Reference)]
 
 
-def malformed_in(value: Any) -> list[str]:
+def find_malformed(value: Any) -> list[str]:
     """What looks like a reference and is none: one sentence each, none twice."""
-    told = [p.means.why for text in _texts_in(value) for p in text if isinstance(p.means, Flaw)]
+    told = [p.means.why for text in _split_texts(value) for p in text if isinstance(p.means, Flaw)]
     return list(dict.fromkeys(told))
 
 
-def _texts_in(value: Any) -> Iterator[Sequence[Piece]]:
+def _split_texts(value: Any) -> Iterator[Sequence[Piece]]:
     """All texts of a JSON value in order, each in its pieces."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
-            yield pieces(item)
+            yield split_pieces(item)
         elif isinstance(item, dict | list):
             waiting.extend(reversed(item.values() if isinstance(item, dict) else item))
 
@@ -197,18 +197,18 @@ def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
 
 def is_whole(text: str) -> bool:
     """Whether the text is exactly one reference: it then stands for a value of any type."""
-    found = pieces(text)
+    found = split_pieces(text)
     return len(found) == 1 and isinstance(found[0].means, Reference)
 
 
 def rename_steps(value: Any, names: Mapping[str, str]) -> Any:
     """A copy of the value with references to other steps, old id to new; all else byte for byte."""
 
-    def of_piece(piece: Piece) -> str:
+    def rename_piece(piece: Piece) -> str:
         root = piece.means.root if isinstance(piece.means, Reference) else GLOBAL
         return piece.raw if root == GLOBAL else piece.raw.replace(root, names.get(root, root), 1)
 
-    return map_texts(value, lambda text: "".join(map(of_piece, pieces(text))))
+    return map_texts(value, lambda text: "".join(map(rename_piece, split_pieces(text))))
 
 
 # Foreign references.
@@ -242,50 +242,52 @@ _RESULT: Final = re.compile(r"\.(output|result)s?(?![\w-])")
 _PLURAL: Final = re.compile(r"\A\.(?:output|result)s(?![\w-])")
 
 
-def foreign_in(value: Any, fields: Fields) -> list[str]:
+def find_foreign(value: Any, fields: Fields) -> list[str]:
     """What is wrong with each foreign reference in a value, one sentence each, none twice."""
     problems: dict[str, None] = {}
-    for parts in _texts_in(value):
+    for parts in _split_texts(value):
         for text in (part.raw for part in parts if isinstance(part.means, str)):
-            problems |= dict.fromkeys(_foreign_of(text, fields, whole=len(parts) == 1))
+            problems |= dict.fromkeys(_find_foreign_in_text(text, fields, whole=len(parts) == 1))
     return list(problems)
 
 
-def _foreign_of(written: str, fields: Fields, *, whole: bool) -> Iterator[str]:
+def _find_foreign_in_text(written: str, fields: Fields, *, whole: bool) -> Iterator[str]:
     """The same of a text without references of ours; `whole` says that it stands alone."""
     text = written.translate(_NARROW)
     match = _ALONE.fullmatch(text) if whole and len(text) <= _LONGEST_FOREIGN else None
     closed = match is not None and len(match["close"]) == len(_OPENING.findall(match["sign"]))
-    if match and closed and (problem := _foreign(match, fields, written, whole=True)):
+    if match and closed and (problem := _explain_foreign(match, fields, written, whole=True)):
         yield problem
     elif not _SIGNS.isdisjoint(text):
         for match in (found for pattern in _WITHIN for found in pattern.finditer(text)):
-            if problem := _foreign(match, fields, written[slice(*match.span())], whole=False):
+            if problem := _explain_foreign(
+                match, fields, written[slice(*match.span())], whole=False
+            ):
                 yield problem
 
 
-def _foreign(match: re.Match[str], fields: Fields, written: str, *, whole: bool) -> str:
+def _explain_foreign(match: re.Match[str], fields: Fields, written: str, *, whole: bool) -> str:
     """What is wrong with it; '' where it names no step, or may well be meant as text."""
     sign, path = match["sign"], match["path"]
     step = next((i for i in (match["id"], sign[-1:] + match["id"]) if i in fields), None)
     if step is None or (step.isdigit() and not _WORD.match(path)):
         return ""
     if not sign:
-        surely = _names_result(path, fields[step]) or ("steps." in match[0] and bool(path))
+        surely = _is_result_path(path, fields[step]) or ("steps." in match[0] and bool(path))
     elif _MADE_UP.fullmatch(match["id"]):
         surely = "<" not in sign or whole or bool(path)
     elif sign[0] in _SIGNS:
         surely = bool(path) or sign == "${" or (whole and sign[0] in "${")
     else:
-        surely = _names_result(path, fields[step])
+        surely = _is_result_path(path, fields[step])
     if not surely:
         return ""
     right = f"{OPEN}{step}{_PLURAL.sub('', path, count=1)}{_CLOSE}"
-    text = repr(shortened(written.strip()))
-    return say("reference_foreign", text=text, step=repr(step), right=shortened(right))
+    text = repr(shorten_text(written.strip()))
+    return say("reference_foreign", text=text, step=repr(step), right=shorten_text(right))
 
 
-def _names_result(path: str, fields: Collection[str]) -> bool:
+def _is_result_path(path: str, fields: Collection[str]) -> bool:
     """Whether a path can hardly be anything but the way into a result: no end of a file's name."""
     first = re.match(r"\.([\w-]+)", path)
     return bool(_RESULT.match(path) or "[" in path or (first and first[1] in fields))
@@ -294,7 +296,7 @@ def _names_result(path: str, fields: Collection[str]) -> bool:
 # What references stand for.
 
 
-def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
+def resolve_references(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
     """A copy of the value with every reference replaced by what it stands for.
 
     A text that is one reference becomes the value itself, whatever its type. Into a longer text,
@@ -313,24 +315,29 @@ def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]
             sent: what each step takes twice doubles from step to step.
     """
 
-    def of_text(text: str) -> Any:
+    def resolve_text(text: str) -> Any:
         if OPEN not in text:
             return text
-        means = (piece.means for piece in pieces(text))
-        values = [m if isinstance(m, str) else meaning_of(m, results, variables) for m in means]
-        return map_texts(values[0], str) if is_whole(text) else "".join(map(_as_text, values))
+        means = (piece.means for piece in split_pieces(text))
+        values = [
+            m if isinstance(m, str) else resolve_reference(m, results, variables) for m in means
+        ]
+        return map_texts(values[0], str) if is_whole(text) else "".join(map(_render_text, values))
 
-    references = references_in(value)
+    references = find_references(value)
     if len(references) > 1:  # one adds nothing
         times = Counter(references)
-        size = sum(n * len(_as_text(meaning_of(r, results, variables))) for r, n in times.items())
+        size = sum(
+            n * len(_render_text(resolve_reference(r, results, variables)))
+            for r, n in times.items()
+        )
         if size > _LONGEST:
             limit = f"{_LONGEST:,}"
             raise MissingValue(say("too_many_characters", count=f"{size:,}", limit=limit))
-    return map_texts(value, of_text)
+    return map_texts(value, resolve_text)
 
 
-def meaning_of(
+def resolve_reference(
     reference: Reference | Flaw, results: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> Any:
     """What one reference stands for, as it is there; see `resolve`."""
@@ -339,34 +346,34 @@ def meaning_of(
     root, path, _ = reference
     if root != GLOBAL and root not in results:
         kind = "no_result_of_step" if results else "no_result_yet"
-        step = repr(shortened(root))
+        step = repr(shorten_text(root))
         raise MissingValue(say(kind, reference=reference, step=step, known=list_names(results)))
     whole = dict(variables) if root == GLOBAL else results[root]
     if root != GLOBAL and path[:1] in WHOLE and not (isinstance(whole, dict) and path[0] in whole):
         reference = reference._replace(path=path[1:])
     elif root != GLOBAL and path in _ALL_OF_OTHER and not isinstance(whole, dict):
         reference = reference._replace(path=())
-    value = _follow(reference, whole)
+    value = _follow_path(reference, whole)
     if value == MASK:  # which is not there
         raise MissingValue(say("masked_value", reference=reference))
     return value
 
 
-def _as_text(value: Any) -> str:
+def _render_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _follow(reference: Reference, value: Any) -> Any:
+def _follow_path(reference: Reference, value: Any) -> Any:
     """What the reference's path leads to from this value."""
     for place, part in enumerate(reference.path):
-        key = _key(value, part)
+        key = _find_key(value, part)
         if key is None:
-            raise MissingValue(_no_entry(reference, place, value))
+            raise MissingValue(_explain_no_entry(reference, place, value))
         value = value[key]
     return value
 
 
-def _key(value: Any, part: str | int) -> str | int | None:
+def _find_key(value: Any, part: str | int) -> str | int | None:
     """By which key or index the value holds this part; None where it does not."""
     if isinstance(value, dict):
         return str(part) if str(part) in value else None
@@ -375,18 +382,18 @@ def _key(value: Any, part: str | int) -> str | int | None:
     return int(part) if -len(value) <= int(part) < len(value) else None
 
 
-def _no_entry(reference: Reference, place: int, value: Any) -> str:
+def _explain_no_entry(reference: Reference, place: int, value: Any) -> str:
     root, path, _ = reference
     sentence = {GLOBAL: "the_variables", ITEM: "the_item"}.get(root, "the_result_of_step")
-    whole = say(sentence, step=repr(shortened(root)))
+    whole = say(sentence, step=repr(shorten_text(root)))
     way = "".join(f"[{json.dumps(part, ensure_ascii=False)}]" for part in path[:place])
-    where = say("part_of", part=shortened(way), whole=whole) if way else whole
+    where = say("part_of", part=shorten_text(way), whole=whole) if way else whole
     part = path[place]
-    name = f"[{part}]" if isinstance(part, int) else repr(shortened(part))
-    return say("no_entry", reference=reference, entry=name, where=where, kind=kind_of(value))
+    name = f"[{part}]" if isinstance(part, int) else repr(shorten_text(part))
+    return say("no_entry", reference=reference, entry=name, where=where, kind=describe_kind(value))
 
 
-def kind_of(value: Any) -> str:
+def describe_kind(value: Any) -> str:
     """What a value is, in words: its keys, its length, its type."""
     if isinstance(value, dict):
         return say("kind_object", keys=list_names(value)) if value else say("kind_empty_object")

@@ -13,28 +13,28 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from ..text.canonical import list_names, shortened
-from ..text.told import say
-from ..tools.arguments import fit, problems_of, unsafe_part
+from ..text.canonical import list_names, shorten_text
+from ..text.sentences import say
+from ..tools.arguments import find_unsafe_part, fit, problems_of
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN
-from ..tools.schemas import Schema, pointed, sanitise
+from ..tools.schemas import Schema, resolve_reference, sanitize
 from .references import (
     OPEN,
     WHOLE,
     MissingValue,
     Reference,
+    find_references,
     is_whole,
     map_texts,
-    references_in,
-    resolve,
+    resolve_references,
 )
 
 _SHOWN_RESULT: Final = 1_500
 """Characters of a result's schema; a longer one is shown without what is inside its fields."""
 
 
-def capabilities(
+def describe_tools(
     catalog: Catalog, found: Collection[str] = (), *, more: bool = False
 ) -> list[dict[str, Any]]:
     """Describe the tools of the catalog, always in the same words.
@@ -51,19 +51,19 @@ def capabilities(
         twice leaves the world as running it once).
     """
     tools = catalog.tools
-    if more or catalog.shelf.is_needed:
+    if more or catalog.deferred_tools.is_needed:
         built_in = [name for name, tool in tools.items() if tool.tool is BUILT_IN and not more]
         tools = {name: tools[name] for name in [*built_in, *found] if name in tools}
-    return [_describe(tool) for tool in tools.values()]
+    return [_describe_tool(tool) for tool in tools.values()]
 
 
-def _describe(tool: CatalogTool) -> dict[str, Any]:
-    result = _result(tool.output) if tool.output else {}
+def _describe_tool(tool: CatalogTool) -> dict[str, Any]:
+    result = _describe_result(tool.output) if tool.output else {}
     return {
         "name": tool.name,
         "description": say("llm_call_tool") if tool.tool is BUILT_IN else tool.description,
         "arguments": {
-            "properties": _fields(tool.schema.get("properties", {})),
+            "properties": _outline_fields(tool.schema.get("properties", {})),
             "required": list(tool.schema.get("required", ())),
         },
         **({"result": result} if result else {}),
@@ -72,14 +72,14 @@ def _describe(tool: CatalogTool) -> dict[str, Any]:
     }
 
 
-def _result(output: Schema) -> Schema:
+def _describe_result(output: Schema) -> Schema:
     """A result's schema with references followed, cut to its outer fields where it is long."""
     given = _drop_titles(output)
     named = {key: given[key] for key in ("$defs", "definitions") if key in given}
-    whole = sanitise({**named, "properties": {"result": given}, "required": ["result"]})
-    schema: Schema = _compact(whole["properties"]["result"], "")
+    whole = sanitize({**named, "properties": {"result": given}, "required": ["result"]})
+    schema: Schema = _compact_schema(whole["properties"]["result"], "")
     is_long = len(json.dumps(schema, ensure_ascii=False)) > _SHOWN_RESULT
-    return _outline(schema) if is_long else schema
+    return _outline_schema(schema) if is_long else schema
 
 
 def _drop_titles(value: Any) -> Any:
@@ -92,37 +92,37 @@ def _drop_titles(value: Any) -> Any:
     return {k: _drop_titles(v) for k, v in value.items() if k != "title" or isinstance(v, dict)}
 
 
-def _outline(schema: Mapping[str, Any]) -> Schema:
+def _outline_schema(schema: Mapping[str, Any]) -> Schema:
     """The types of a schema's outer fields, of a list those of its items."""
     short = {"type": schema["type"]} if "type" in schema else {}
     if "items" in schema:
-        short["items"] = _outline(schema["items"])
+        short["items"] = _outline_schema(schema["items"])
     if "properties" in schema:
         fields = schema["properties"].items()
         short["properties"] = {k: {"type": v["type"]} if "type" in v else {} for k, v in fields}
     return short
 
 
-def _fields(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _compact(field, name) for name, field in properties.items()}
+def _outline_fields(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _compact_schema(field, name) for name, field in properties.items()}
 
 
-def _compact(schema: Any, name: str) -> Any:
+def _compact_schema(schema: Any, name: str) -> Any:
     """A schema without defaults, empty parts, and descriptions that only say the field's name."""
     if not isinstance(schema, Mapping):
         return schema
     kept = {k: v for k, v in schema.items() if k not in ("default", "title") and v not in ({}, [])}
-    if _plain(kept.get("description", "")) in ("", _plain(name)):
+    if _normalize_text(kept.get("description", "")) in ("", _normalize_text(name)):
         kept.pop("description", None)
     if "properties" in kept:
-        kept["properties"] = _fields(kept["properties"])
+        kept["properties"] = _outline_fields(kept["properties"])
     if "anyOf" in kept:
-        kept["anyOf"] = [_compact(branch, name) for branch in kept["anyOf"]]
+        kept["anyOf"] = [_compact_schema(branch, name) for branch in kept["anyOf"]]
     inner = kept.keys() & {"items", "additionalProperties"}
-    return {k: _compact(v, name) if k in inner else v for k, v in kept.items()}
+    return {k: _compact_schema(v, name) if k in inner else v for k, v in kept.items()}
 
 
-def _plain(text: str) -> str:
+def _normalize_text(text: str) -> str:
     return text.replace("_", " ").strip().casefold()
 
 
@@ -133,7 +133,7 @@ _PLAIN: Final = {"string": str, "boolean": bool, "integer": int}
 _SIZES: Final = range(-(2**63), 2**63)
 
 
-def open_problems(schema: Schema, args: object, *, named: bool = False) -> list[str]:
+def find_open_problems(schema: Schema, args: object, *, named: bool = False) -> list[str]:
     """Everything that will not fit the schema whatever the references stand for.
 
     An argument that the schema does not name would be dropped by most tools, without a word. It is
@@ -151,18 +151,18 @@ def open_problems(schema: Schema, args: object, *, named: bool = False) -> list[
         return [say("arguments_of_step_no_object", kind=type(args).__name__)]
     if _plainly_fits(args, schema):
         return []
-    if unsafe := unsafe_part(args):
+    if unsafe := find_unsafe_part(args):
         return [unsafe.rstrip(".")]
     fitted = fit(args, schema)
-    problems = problems_of(_OpenValidator(schema).iter_errors(map_texts(fitted, _open_references)))
+    problems = problems_of(_OpenValidator(schema).iter_errors(map_texts(fitted, _mark_references)))
     if named and not schema.get("properties") and "additionalProperties" not in schema:
-        return problems + [say("argument_of_none", name=repr(shortened(n))) for n in fitted]
+        return problems + [say("argument_of_none", name=repr(shorten_text(n))) for n in fitted]
     return problems + list(_find_unnamed(fitted, schema, ""))
 
 
 def _find_unnamed(value: Any, schema: Any, place: str) -> Iterator[str]:
     """What of a value its schema does not name, at any depth; of alternatives nothing is said."""
-    rules = _only_object(schema)
+    rules = _select_object(schema)
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _find_unnamed(item, rules.get("items"), f"{place}{index}.")
@@ -174,10 +174,10 @@ def _find_unnamed(value: Any, schema: Any, place: str) -> Iterator[str]:
         if name in fields:
             yield from _find_unnamed(item, fields[name], f"{place}{name}.")
         elif closed:
-            yield unknown_name("argument", f"{place}{name}", name, fields)
+            yield explain_unknown_name("argument", f"{place}{name}", name, fields)
 
 
-def _only_object(schema: Any) -> Mapping[str, Any]:
+def _select_object(schema: Any) -> Mapping[str, Any]:
     """The schema, of one with null beside it the other; nothing where it leaves a choice."""
     if not isinstance(schema, Mapping):
         return {}
@@ -185,13 +185,13 @@ def _only_object(schema: Any) -> Mapping[str, Any]:
     return branches[0] if len(branches) == 1 else {} if branches else schema
 
 
-def unknown_name(kind: str, shown: str, name: str, known: Iterable[str]) -> str:
+def explain_unknown_name(kind: str, shown: str, name: str, known: Iterable[str]) -> str:
     """What to say of a field or an argument that nobody reads; with the one that may be meant."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     told = repr(near[0]) if near else list_names(names)
     end = "near" if near else "known"
-    return say(f"unknown_{kind}_{end}", name=repr(shortened(shown)), known=told)
+    return say(f"unknown_{kind}_{end}", name=repr(shorten_text(shown)), known=told)
 
 
 def _plainly_fits(args: Mapping[str, Any], schema: Schema) -> bool:
@@ -225,14 +225,16 @@ class _OpenText(str):
     __slots__ = ()
 
 
-def _open_references(value: str) -> Any:
+def _mark_references(value: str) -> Any:
     """A text with its references marked, and escaped braces as they will be sent."""
     if OPEN not in value:
         return value
     if is_whole(value):
         return _Open(value)
     try:  # a malformed reference is some text as well: what is wrong with it is said elsewhere
-        return _OpenText(value) if references_in(value) else str(resolve(value, {}, {}))
+        return (
+            _OpenText(value) if find_references(value) else str(resolve_references(value, {}, {}))
+        )
     except MissingValue:
         return _OpenText(value)
 
@@ -243,14 +245,16 @@ def _is_open(value: Any) -> bool:
     return isinstance(value, _Open | _OpenText)
 
 
-def _spare(keyword: str, spared: Callable[[Any], bool]) -> Callable[..., Iterable[Any] | None]:
+def _make_sparing_keyword(
+    keyword: str, spared: Callable[[Any], bool]
+) -> Callable[..., Iterable[Any] | None]:
     """A keyword of JSON schema that has nothing to say about these values."""
     check = jsonschema.Draft202012Validator.VALIDATORS[keyword]
 
-    def checked(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterable[Any] | None:
+    def check_keyword(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterable[Any] | None:
         return () if spared(value) else check(validator, wanted, value, schema)
 
-    return checked
+    return check_keyword
 
 
 # All other keywords ask for a type first, or look at each part of a value by itself.
@@ -262,7 +266,8 @@ _SPARED: Final[dict[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("enum", "const", "not", "if", "oneOf", "contains", "uniqueItems"), _is_open),
 }
 _OpenValidator: Final = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator, {word: _spare(word, of) for word, of in _SPARED.items()}
+    jsonschema.Draft202012Validator,
+    {word: _make_sparing_keyword(word, of) for word, of in _SPARED.items()},
 )
 
 
@@ -275,23 +280,23 @@ _OPEN_ENDED: Final = frozenset(
 )
 
 
-def missing_field(reference: Reference, output: Schema) -> str:
+def explain_missing_field(reference: Reference, output: Schema) -> str:
     """Why a result of this schema cannot have the field a reference reads; '' where it may.
 
     Only a schema that lists its fields and does not say that there may be others counts.
     """
     node: Any = output
     path = reference.path
-    if path[:1] in WHOLE and path[0] not in (_follow(output, output).get("properties") or {}):
+    if path[:1] in WHOLE and path[0] not in (_follow_refs(output, output).get("properties") or {}):
         path = path[1:]
     for part in path:
-        node = _follow(node, output)
+        node = _follow_refs(node, output)
         named = node.get("properties")
         fields = named if isinstance(named, dict) else {}
         if str(part) in fields:
             node = fields[str(part)]
         elif fields and node.get("additionalProperties", False) is False:
-            return _no_field(reference, str(part), fields)
+            return _explain_no_field(reference, str(part), fields)
         elif named is None and "prefixItems" not in node and str(part).lstrip("-").isdigit():
             node = node.get("items")
         else:
@@ -299,7 +304,7 @@ def missing_field(reference: Reference, output: Schema) -> str:
     return ""
 
 
-def _follow(node: Any, root: Schema) -> dict[str, Any]:
+def _follow_refs(node: Any, root: Schema) -> dict[str, Any]:
     """The schema a node stands for; nothing where it leaves open what that is."""
     for _ in range(_FOLLOWED):
         if not isinstance(node, dict) or not _OPEN_ENDED.isdisjoint(node):
@@ -308,11 +313,11 @@ def _follow(node: Any, root: Schema) -> dict[str, Any]:
             return node
         if not isinstance(node["$ref"], str) or "properties" in node:
             return {}
-        node = pointed(root, node["$ref"])
+        node = resolve_reference(root, node["$ref"])
     return {}
 
 
-def _no_field(reference: Reference, name: str, names: Iterable[str]) -> str:
+def _explain_no_field(reference: Reference, name: str, names: Iterable[str]) -> str:
     near, joint = difflib.get_close_matches(name, list(names), n=3), say("or")
     return say(
         "field_missing_near" if near else "field_missing_known",

@@ -11,28 +11,28 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from langgraph.graph import END, START
 
-from ..calls.approval import next_step
-from ..nodes.agent.agent_turn import agent_turn, ended_by_calls
+from ..calls.approval import route_calls
+from ..nodes.agent.agent_turn import agent_turn, end_after_calls
 from ..nodes.agent.check_limits import check_limits
 from ..nodes.agent.check_loop import check_loop
 from ..nodes.agent.compress import compress
 from ..nodes.agent.final_warning import final_warning
 from ..nodes.agent.review_plan import review_todos
 from ..nodes.agent.shared.agent import Agent
-from ..nodes.agent.shared.watch import sign_of
+from ..nodes.agent.shared.loop_watch import find_sign
 from ..nodes.agent.team.approval import approve_delegation
-from ..nodes.agent.team.background import accompanied
-from ..nodes.agent.team.crew import RunAgent
+from ..nodes.agent.team.background import run_with_background
 from ..nodes.agent.team.delegate import delegate
 from ..nodes.agent.team.gather import gather
-from ..nodes.agent.tools.delegate_to_agent import Team, known_to
+from ..nodes.agent.team.sub_agents import RunAgent
+from ..nodes.agent.tools.delegate_to_agent import Team, select_team
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
 from ..run.graph import LoopBuilder
-from ..state.agent import WARNED, AgentInput, AgentState, is_long, reached
+from ..state.agent import WARNED, AgentInput, AgentState, find_reached_limit, is_long
 from ..state.context import Context
 from ..state.definition import AgentDefinition
-from .build import served_parts
+from .build import assemble_served_parts
 
 NAME = "agent_loop"
 
@@ -45,18 +45,18 @@ Due = Literal["review_plan", "check_limits", "check_loop", "compress", "agent_tu
 AnyPhase = Literal["approve", "call_tools", "delegate", "gather", Due, "final_warning", "finish"]
 
 
-def due(state: AgentState) -> Literal["gather", Due]:
+def route_to_turn(state: AgentState) -> Literal["gather", Due]:
     """What comes before the next model turn, the first that has something to do; else the turn."""
-    return "gather" if state.background else due_alone(state)
+    return "gather" if state.background else route_to_foreground(state)
 
 
-def due_alone(state: AgentState) -> Due:
+def route_to_foreground(state: AgentState) -> Due:
     """The same, once those in the background have been looked after."""
     if state.planning == "review":
         return "review_plan"
-    if reached(state):
+    if find_reached_limit(state):
         return "check_limits"
-    if sign_of(state):
+    if find_sign(state):
         return "check_loop"
     return "compress" if is_long(state) else "agent_turn"
 
@@ -64,23 +64,23 @@ def due_alone(state: AgentState) -> Due:
 def route_after_turn(state: AgentState) -> AnyPhase:
     """To the calls; without any to the next turn, unless the work has ended."""
     if state.halt or state.report:
-        return end_of(state)
-    step = next_step(state.calls, state.decisions)
+        return route_to_end(state)
+    step = route_calls(state.calls, state.decisions)
     if step != "done":
         return step
-    return "delegate" if state.delegations else due(state)
+    return "delegate" if state.delegations else route_to_turn(state)
 
 
 def route_after_approve(state: AgentState) -> Literal["approve", "call_tools", "delegate"]:
     """Run what may run by now, else ask about the next call, one question at a time."""
-    step = next_step(state.calls, state.decisions)
+    step = route_calls(state.calls, state.decisions)
     return "delegate" if step == "done" else step
 
 
 def route_after_calls(state: AgentState) -> AnyPhase:
     """On with the calls that are left, then to the next turn, unless one ended the work."""
-    if not state.should_continue and next_step(state.calls, state.decisions) == "done":
-        return end_of(state)
+    if not state.should_continue and route_calls(state.calls, state.decisions) == "done":
+        return route_to_end(state)
     return route_after_turn(state)
 
 
@@ -96,7 +96,7 @@ def route_after_check(
 def route_after_gather(state: AgentState) -> Literal[Due, "final_warning", "finish"]:
     """On to what waited for those in the background, else to the next turn."""
     over = state.halt or state.report or not state.should_continue
-    return _end(state) if over else due_alone(state)
+    return _route_end(state) if over else route_to_foreground(state)
 
 
 def route_after_limits(state: AgentState) -> Literal["gather", "final_warning"]:
@@ -104,12 +104,12 @@ def route_after_limits(state: AgentState) -> Literal["gather", "final_warning"]:
     return "gather" if state.background else "final_warning"
 
 
-def end_of(state: AgentState) -> Literal["gather", "final_warning", "finish"]:
+def route_to_end(state: AgentState) -> Literal["gather", "final_warning", "finish"]:
     """Where work that has ended goes: nothing in the background may be lost."""
-    return "gather" if state.background else _end(state)
+    return "gather" if state.background else _route_end(state)
 
 
-def _end(state: AgentState) -> Literal["final_warning", "finish"]:
+def _route_end(state: AgentState) -> Literal["final_warning", "finish"]:
     return "final_warning" if state.halt in WARNED and state.round else "finish"
 
 
@@ -118,37 +118,37 @@ def add_loop(
 ) -> None:
     """Draw the loop into a graph; `end` is what comes when the work has ended."""
 
-    def ways(route: Callable[..., str]) -> dict[str, str]:
+    def map_routes(route: Callable[..., str]) -> dict[str, str]:
         names = get_args(get_type_hints(route)["return"])
         return {name: end if name == "finish" else name for name in names}
 
-    def accompany(action: Callable[..., Any]) -> Callable[..., Any]:
-        return partial(accompanied, action=action, agent=agent, runs=runs)
+    def run_accompanied(action: Callable[..., Any]) -> Callable[..., Any]:
+        return partial(run_with_background, action=action, agent=agent, runs=runs)
 
-    call = partial(call_tools, parts=agent.parts, role="agent", ended=ended_by_calls)
-    builder.add_node("agent_turn", accompany(partial(agent_turn, agent=agent)))
+    call = partial(call_tools, parts=agent.parts, role="agent", ended=end_after_calls)
+    builder.add_node("agent_turn", run_accompanied(partial(agent_turn, agent=agent)))
     builder.add_node("approve", partial(approve_delegation, agent=agent))
-    builder.add_node("call_tools", accompany(call))
+    builder.add_node("call_tools", run_accompanied(call))
     builder.add_node("delegate", partial(delegate, agent=agent, runs=runs))
     builder.add_node("gather", partial(gather, agent=agent, runs=runs))
     builder.add_node("review_plan", partial(review_todos, agent=agent))
     builder.add_node("check_limits", partial(check_limits, agent=agent))
     builder.add_node("check_loop", partial(check_loop, agent=agent))
     builder.add_node("final_warning", partial(final_warning, agent=agent))
-    builder.add_conditional_edges("agent_turn", route_after_turn, ways(route_after_turn))
+    builder.add_conditional_edges("agent_turn", route_after_turn, map_routes(route_after_turn))
     builder.add_conditional_edges("approve", route_after_approve)
-    builder.add_conditional_edges("call_tools", route_after_calls, ways(route_after_calls))
+    builder.add_conditional_edges("call_tools", route_after_calls, map_routes(route_after_calls))
     builder.add_edge("review_plan", "agent_turn")
-    builder.add_conditional_edges("check_loop", route_after_check, ways(route_after_check))
-    builder.add_conditional_edges("delegate", due)
+    builder.add_conditional_edges("check_loop", route_after_check, map_routes(route_after_check))
+    builder.add_conditional_edges("delegate", route_to_turn)
     builder.add_node("compress", partial(compress, agent=agent))
     builder.add_edge("compress", "agent_turn")
-    builder.add_conditional_edges("gather", route_after_gather, ways(route_after_gather))
+    builder.add_conditional_edges("gather", route_after_gather, map_routes(route_after_gather))
     builder.add_conditional_edges("check_limits", route_after_limits)
     builder.add_edge("final_warning", end)
 
 
-def runs_of(team: Team, parts: Parts) -> Runs:
+def build_runs(team: Team, parts: Parts) -> Runs:
     """What runs each agent, by its name: a graph of its own. They may delegate to each other.
 
     Raises:
@@ -156,7 +156,7 @@ def runs_of(team: Team, parts: Parts) -> Runs:
     """
     runs: dict[str, RunAgent] = {}
     for name, member in team.items():
-        agent = Agent.of(member.definition, parts, team=known_to(member.definition, team))
+        agent = Agent.of(member.definition, parts, team=select_team(member.definition, team))
         runs[name] = agent_builder(agent, runs).compile(name=name).run_part
     return runs
 
@@ -172,5 +172,5 @@ def agent_builder(
     return builder
 
 
-builder = agent_builder(Agent.of(AgentDefinition(), served_parts()), {})
+builder = agent_builder(Agent.of(AgentDefinition(), assemble_served_parts()), {})
 graph = builder.compile(name=NAME)

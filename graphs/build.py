@@ -20,32 +20,32 @@ from langgraph.types import Checkpointer
 from langgraph.typing import InputT, StateT
 from typing_extensions import TypedDict, Unpack
 
-from ..calls.package_tools import skill_reader
+from ..calls.package_tools import build_skill_reader
 from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
 from ..hooks.contract import Hook
-from ..hooks.registry import Hooks, current_folder, sessions
-from ..models.allowance import quote
+from ..hooks.registry import Hooks, current_folder, make_session_opener
 from ..models.choice import Models
+from ..models.reservation import quote
 from ..models.typed_result import ResultSchema, ResultType
 from ..nodes.parts import Parts
 from ..prompts.instructions import read_instructions
-from ..prompts.prompt import PromptManager, known_language
-from ..run.ceiling import read_ceiling, tightened
+from ..prompts.prompt import PromptManager, resolve_language
+from ..run.ceiling import apply_ceiling, read_ceiling
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
-from ..state.environment import stated, variable
+from ..state.environment import read_variable, require_nonempty
 from ..state.errors import SettingsError
 from ..state.loop import LoopOutput
 from ..state.roles import roles_of
 from ..store.durability import Durability, open_durability
-from ..store.given import beside, is_alone
+from ..store.foreign_savers import find_database_opener, has_unknown_database
 from ..store.journal.port import Journal
 from ..store.journal.recorder import Recorder
-from ..store.locks.held import LockedBy
+from ..store.locks.thread_locks import LockedBy
 from ..tools.catalog import Catalog
 from ..tools.python_tools import PythonTool
-from ..turn.telling import telling
+from ..turn.event_emitter import with_events
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -95,7 +95,7 @@ class BuildOptions(TypedDict, total=False):
     name: str
 
 
-def documented(function: F) -> F:
+def document_options(function: F) -> F:
     """Spell the options out in the signature and the docstring that `help` and editors show."""
     own = inspect.signature(function, eval_str=True)
     hints = get_type_hints(BuildOptions)
@@ -115,7 +115,7 @@ def documented(function: F) -> F:
     return function
 
 
-def build(
+def build_graph(
     name: str,
     draw: Callable[[Parts], LoopBuilder[StateT, Context, InputT, LoopOutput]],
     options: BuildOptions,
@@ -168,11 +168,11 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
             " open_durability(url), or leave the argument out."
         )
         raise SettingsError(msg)
-    opened = _beside_saver(options) if journal is None else None
+    opened = _make_saver_opener(options) if journal is None else None
     instructions = read_instructions(options.get("instructions"))
     toolbox = Toolbox(
         options.get("tools", ()), mcp=options.get("mcp"), policy=options.get("policy"),
-        own=lambda: [skill_reader(instructions)] if instructions.skills else [],
+        own=lambda: [build_skill_reader(instructions)] if instructions.skills else [],
     )  # fmt: skip
     return Parts(
         models=Models(options.get("model")),
@@ -182,25 +182,25 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
         hooks=Hooks(options.get("hooks", ())),
         journal=Recorder(journal, late=opened and (lambda: opened().journal)),
         result=None if wanted is None else ResultSchema.of(wanted),
-        locked_by=_locked_by(options, opened),
+        locked_by=_choose_lock(options, opened),
         name=options.get("name", ""),
     )
 
 
-def _beside_saver(options: BuildOptions) -> Callable[[], Durability] | None:
+def _make_saver_opener(options: BuildOptions) -> Callable[[], Durability] | None:
     """What opens the database of a saver that was given alone, for the journal and the locks."""
     saver = options.get("checkpointer")
-    if is_alone(saver) and options.get("locked_by") is None:
+    if has_unknown_database(saver) and options.get("locked_by") is None:
         warnings.warn(
             f"The database of checkpointer= ({type(saver).__name__}) is not known: other processes"
             " are not kept from its threads, and after a crash nobody knows which calls were made."
             " Pass durability=open_durability(url) as well.",
             stacklevel=4,
         )
-    return beside(saver)
+    return find_database_opener(saver)
 
 
-def _locked_by(options: BuildOptions, opened: Callable[[], Durability] | None) -> LockedBy | None:
+def _choose_lock(options: BuildOptions, opened: Callable[[], Durability] | None) -> LockedBy | None:
     """What locks the threads whoever saves them: what was named, or the given database."""
     given, kept = options.get("locked_by"), options.get("durability")
     if given is not None and not callable(given):
@@ -216,7 +216,7 @@ def _locked_by(options: BuildOptions, opened: Callable[[], Durability] | None) -
     return None if kept is None else lambda: kept.locks
 
 
-def outer_builder(
+def make_outer_builder(
     graph: str, state: type[StateT], parts: Parts, given: type[InputT]
 ) -> LoopBuilder[StateT, Context, InputT, LoopOutput]:
     """An empty graph that takes its input and gives an outcome, with what surrounds its runs."""
@@ -229,26 +229,28 @@ def outer_builder(
     )
     builder.writes = parts.toolbox.has_writes
     builder.locked_by = parts.locked_by
-    builder.session = sessions(parts.hooks)
-    builder.fenced = parts.journal.fenced
+    builder.session = make_session_opener(parts.hooks)
+    builder.fenced = parts.journal.raise_fence
     builder.inbox = parts.journal
     builder.graph, builder.whole = graph, True
     builder.served = parts.served
-    builder.told = partial(telling, parts.name)
+    builder.told = partial(with_events, parts.name)
     builder.quoted = partial(quote, parts.models, roles_of(graph))
-    builder.bounded = lambda given: _bounded(parts, given)
+    builder.bounded = lambda given: _bound_context(parts, given)
     return builder
 
 
-def _bounded(parts: Parts, given: object) -> Context:
+def _bound_context(parts: Parts, given: object) -> Context:
     """A client's settings under those of the operator; a run that cannot speak does not begin."""
-    context = tightened(given, read_ceiling(os.environ), parts.models.offered())
+    context = apply_ceiling(given, read_ceiling(os.environ), parts.models.list_client_models())
     if context.language:
-        known_language(context.language)
+        resolve_language(context.language)
     return context
 
 
-def served_parts(name: str = "", tools: Sequence[PythonTool] = (), policy: str = "") -> Parts:
+def assemble_served_parts(
+    name: str = "", tools: Sequence[PythonTool] = (), policy: str = ""
+) -> Parts:
     """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace.
 
     What may run is by LOOPWRIGHT_POLICY, else by `policy`; `tools` are those the graph itself
@@ -267,27 +269,29 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = (), policy: str =
             name=name,
         )
     except SettingsError as error:
-        parts = unusable(Parts(name=name), error)
+        parts = make_unusable_parts(Parts(name=name), error)
     parts = replace(parts, served=True)
     url = os.environ.get("LOOPWRIGHT_DATABASE_URL")
     if url is None:
         return parts
     return replace(
         parts,
-        journal=Recorder(late=lambda: _database(url).journal),
-        locked_by=lambda: _database(url).locks,
+        journal=Recorder(late=lambda: _open_database(url).journal),
+        locked_by=lambda: _open_database(url).locks,
     )
 
 
-def unusable(parts: Parts, error: SettingsError) -> Parts:
+def make_unusable_parts(parts: Parts, error: SettingsError) -> Parts:
     """Parts with which each run fails by this error: what surrounds them could not be read."""
     return replace(parts, toolbox=_UnusableToolbox(error))
 
 
-def _database(url: str) -> Durability:
+def _open_database(url: str) -> Durability:
     """One for all graphs of the process, opened by the first run, in a worker thread."""
     with _opening:
-        return _opened(stated(url, "The environment variable LOOPWRIGHT_DATABASE_URL") or url)
+        return _opened(
+            require_nonempty(url, "The environment variable LOOPWRIGHT_DATABASE_URL") or url
+        )
 
 
 _opened = cache(open_durability)
@@ -307,23 +311,23 @@ class _UnusableToolbox(Toolbox):
 
 def default_mcp(environ: Mapping[str, str]) -> str | dict[str, Any]:
     """The MCP configuration where none is given: LOOPWRIGHT_MCP, or the workspace server here."""
-    return variable(environ, "LOOPWRIGHT_MCP") or workspace_mcp(_STARTED_IN or ".")
+    return read_variable(environ, "LOOPWRIGHT_MCP") or workspace_mcp(_STARTED_IN or ".")
 
 
 def default_policy(environ: Mapping[str, str]) -> str | None:
     """The policy where none is given: LOOPWRIGHT_POLICY, a word or a file, or none."""
-    return variable(environ, "LOOPWRIGHT_POLICY")
+    return read_variable(environ, "LOOPWRIGHT_POLICY")
 
 
 def default_instructions(environ: Mapping[str, str]) -> list[str]:
     """The folders of instructions where none is given: those of LOOPWRIGHT_INSTRUCTIONS."""
-    named = variable(environ, "LOOPWRIGHT_INSTRUCTIONS")
+    named = read_variable(environ, "LOOPWRIGHT_INSTRUCTIONS")
     return named.split(os.pathsep) if named else []
 
 
 def default_company(environ: Mapping[str, str]) -> str | None:
     """The folder of the company where none is given: LOOPWRIGHT_COMPANY, or none."""
-    return variable(environ, "LOOPWRIGHT_COMPANY")
+    return read_variable(environ, "LOOPWRIGHT_COMPANY")
 
 
 def workspace_mcp(root: str) -> dict[str, Any]:

@@ -10,17 +10,17 @@ from typing import Any, Literal
 from langgraph.graph import START
 from typing_extensions import Unpack
 
-from ..calls.approval import next_step
+from ..calls.approval import route_calls
 from ..nodes.agent.tools.delegate_to_agent import team_of
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
-from ..nodes.desk.act import act, ended_by_calls
+from ..nodes.desk.act import act, end_after_calls
 from ..nodes.desk.check import check
 from ..nodes.desk.close import close
 from ..nodes.desk.confirm import confirm
 from ..nodes.desk.finish import desk_finish
 from ..nodes.desk.human.hand_off import hand_off
-from ..nodes.desk.human.rescue import or_a_human
+from ..nodes.desk.human.human_fallback import run_or_hand_off
 from ..nodes.desk.human.with_human import with_human
 from ..nodes.desk.intake import desk_intake
 from ..nodes.desk.shared.desk import Desk
@@ -30,7 +30,7 @@ from ..nodes.desk.understand import understand
 from ..nodes.parts import Parts
 from ..policy.desk.company import Company
 from ..policy.table import PolicyTable
-from ..prompts.agents import as_agent
+from ..prompts.agents import load_agent
 from ..prompts.company import read_company
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
@@ -38,15 +38,15 @@ from ..state.definition import AgentDefinition
 from ..state.desk.conversation import HANDED_OVER, DeskState
 from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
-from .agent_loop import runs_of
+from .agent_loop import build_runs
 from .build import (
     BuildOptions,
-    build,
+    assemble_served_parts,
+    build_graph,
     default_company,
-    documented,
-    outer_builder,
-    served_parts,
-    unusable,
+    document_options,
+    make_outer_builder,
+    make_unusable_parts,
 )  # fmt: skip
 
 NAME = "customer_service"
@@ -63,10 +63,10 @@ def route_after_intake(state: DeskState) -> Literal["understand", "with_human", 
 
 def route_after_understand(state: DeskState) -> Literal["strategy", "hand_off", "finish"]:
     """On; a human takes over where a limit is reached."""
-    return _halted(state) if state.halt else "strategy"
+    return _route_halted(state) if state.halt else "strategy"
 
 
-def _halted(state: DeskState) -> Literal["hand_off", "finish"]:
+def _route_halted(state: DeskState) -> Literal["hand_off", "finish"]:
     """A desk that cannot go on hands over, unless somebody wanted its turn to end."""
     return "hand_off" if state.halt in HANDED_OVER else "finish"
 
@@ -85,8 +85,8 @@ def route_after_act(
 ) -> Literal["approve", "call_tools", "delegate", "check", "hand_off", "finish"]:
     """To the calls; words are checked."""
     if state.halt:
-        return _halted(state)
-    step = next_step(state.calls, state.decisions)
+        return _route_halted(state)
+    step = route_calls(state.calls, state.decisions)
     if step != "done":
         return step
     return "delegate" if state.delegations else "check"
@@ -94,7 +94,7 @@ def route_after_act(
 
 def route_after_approve(state: DeskState) -> Literal["approve", "call_tools"]:
     """Run what may run by now, else ask about the next call, one question at a time."""
-    return "approve" if next_step(state.calls, state.decisions) == "approve" else "call_tools"
+    return "approve" if route_calls(state.calls, state.decisions) == "approve" else "call_tools"
 
 
 def route_after_calls(
@@ -103,11 +103,11 @@ def route_after_calls(
     """On with the calls that are left; a change that waits for a yes ends the turn."""
     if state.halt == "ABORTED" or (state.strategy != "hand_off" and not state.should_continue):
         return "finish"
-    step = next_step(state.calls, state.decisions)
+    step = route_calls(state.calls, state.decisions)
     if state.strategy == "hand_off" and step == "done":
         return "hand_off"
     if state.halt:
-        return _halted(state)
+        return _route_halted(state)
     if step != "done":
         return step
     return "delegate" if state.delegations else route_after_delegate(state)
@@ -115,14 +115,14 @@ def route_after_calls(
 
 def route_after_delegate(state: DeskState) -> Literal["act", "check"]:
     """On with what was found out, unless a change waits for a yes."""
-    return "check" if state.put is not None else "act"
+    return "check" if state.new_proposal is not None else "act"
 
 
 def route_after_check(state: DeskState) -> Literal["act", "hand_off", "confirm", "finish"]:
     """An answer that holds ends the turn; another try, then a human."""
     if state.strategy == "hand_off":
         return "hand_off"
-    if state.settles:
+    if state.has_settled_issue:
         return "confirm"
     return "finish" if state.task_completed else "act"
 
@@ -131,7 +131,7 @@ def route_after_hand_off(
     state: DeskState,
 ) -> Literal["approve", "call_tools", "with_human", "finish"]:
     """To the call that hands over, then to the human; a ticket ends the turn."""
-    step = next_step(state.calls, state.decisions)
+    step = route_calls(state.calls, state.decisions)
     if step != "done":
         return step
     return "with_human" if state.owner == "human" else "finish"
@@ -153,7 +153,7 @@ def route_after_finish(state: DeskState) -> Literal["act", "__end__"]:
     return "act" if state.outcome is None else "__end__"
 
 
-def _verifying(company: Company, table: PolicyTable | None) -> Company:
+def _add_verification(company: Company, table: PolicyTable | None) -> Company:
     """The company, with what its policy says of how customers are verified."""
     if table is None or table.identity is None:
         return company
@@ -168,24 +168,24 @@ def customer_service_builder(
     parts: Parts, company: Company | None = None, agents: Sequence[AgentDefinition] = ()
 ) -> LoopBuilder[DeskState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    whose = _verifying(company or Company(), parts.toolbox.policy.table)
+    whose = _add_verification(company or Company(), parts.toolbox.policy.table)
     team = team_of(agents)
-    desk = Desk.of(replace(parts, about=whose.told()), whose, team)
-    builder = outer_builder(NAME, DeskState, desk.parts, LoopInput)
+    desk = Desk.of(replace(parts, about=whose.render_profile()), whose, team)
+    builder = make_outer_builder(NAME, DeskState, desk.parts, LoopInput)
     builder.scratch = ("delegate",)
     builder.borders = ("understand", "act", "approve", "with_human")
     nodes: dict[str, Callable[..., Any]] = {
-        "intake": desk_intake, "understand": partial(or_a_human, phase=understand),
-        "strategy": strategy, "act": partial(or_a_human, phase=act),
+        "intake": desk_intake, "understand": partial(run_or_hand_off, phase=understand),
+        "strategy": strategy, "act": partial(run_or_hand_off, phase=act),
         "check": check, "confirm": confirm, "close": close, "hand_off": hand_off,
-        "finish": desk_finish, "delegate": partial(consult, runs=runs_of(team, parts)),
+        "finish": desk_finish, "delegate": partial(consult, runs=build_runs(team, parts)),
     }  # fmt: skip
     for name, node in nodes.items():
         builder.add_node(name, partial(node, desk=desk))
     builder.add_node("with_human", with_human)
     builder.add_node("approve", partial(approve, parts=desk.parts))
     builder.add_node(
-        "call_tools", partial(call_tools, parts=desk.parts, role="support", ended=ended_by_calls)
+        "call_tools", partial(call_tools, parts=desk.parts, role="support", ended=end_after_calls)
     )
     builder.add_edge(START, "intake")
     builder.add_conditional_edges("intake", route_after_intake)
@@ -204,7 +204,7 @@ def customer_service_builder(
     return builder
 
 
-@documented
+@document_options
 def build_customer_service(
     *,
     company: Company | str | Path | None = None,
@@ -220,19 +220,19 @@ def build_customer_service(
     whose = read_company(company) if isinstance(company, str | Path) else company
     if whose and whose.policy and options.get("policy") is None:
         options["policy"] = whose.policy
-    draw = partial(customer_service_builder, company=whose, agents=[*map(as_agent, agents)])
-    return build(NAME, draw, options)
+    draw = partial(customer_service_builder, company=whose, agents=[*map(load_agent, agents)])
+    return build_graph(NAME, draw, options)
 
 
-def _served() -> tuple[Parts, Company | None]:
+def _assemble_served() -> tuple[Parts, Company | None]:
     """What a server loads: the company is that of LOOPWRIGHT_COMPANY."""
     try:
         folder = default_company(os.environ)
         company = None if folder is None else read_company(folder)
     except SettingsError as error:
-        return unusable(served_parts(NAME), error), None
-    return served_parts(NAME, policy=company.policy if company else ""), company
+        return make_unusable_parts(assemble_served_parts(NAME), error), None
+    return assemble_served_parts(NAME, policy=company.policy if company else ""), company
 
 
-builder = customer_service_builder(*_served())
+builder = customer_service_builder(*_assemble_served())
 graph = builder.compile(name=NAME)

@@ -17,7 +17,13 @@ from ..nodes.plan.work import work
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
-from .build import BuildOptions, build, documented, outer_builder, served_parts
+from .build import (
+    BuildOptions,
+    assemble_served_parts,
+    build_graph,
+    document_options,
+    make_outer_builder,
+)
 from .task_execution import NAME as TASK_EXECUTION, task_builder
 
 NAME = "plan_execute_verify"
@@ -64,7 +70,7 @@ def route_after_finish(state: PlanState) -> Literal["planner", "__end__"]:
 
 def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    builder = outer_builder(NAME, PlanState, parts, LoopInput)
+    builder = make_outer_builder(NAME, PlanState, parts, LoopInput)
     builder.scratch = ("work",)
     builder.borders = ("planner", "ask_user", "review_plan", "work", "verifier", "finish")
     builder.add_node("intake", partial(intake, parts=parts))
@@ -86,11 +92,11 @@ def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, Loo
     return builder
 
 
-@documented
+@document_options
 def build_plan_execute_verify(**options: Unpack[BuildOptions]) -> PlanGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async."""
-    return build(NAME, plan_builder, options)
+    return build_graph(NAME, plan_builder, options)
 
 
-builder = plan_builder(served_parts(NAME))
+builder = plan_builder(assemble_served_parts(NAME))
 graph = builder.compile(name=NAME)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from langgraph.graph import START
 from typing_extensions import Unpack
 
-from ..calls.approval import next_step, undecided
+from ..calls.approval import list_undecided, route_calls
 from ..flow.execution_plan import ExecutionPlan
 from ..nodes.approve import approve
 from ..nodes.flow.answer_flow import answer_flow
@@ -21,10 +21,16 @@ from ..nodes.parts import Parts
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.errors import SettingsError
-from ..state.flow import FlowInput, FlowState, failed_steps
+from ..state.flow import FlowInput, FlowState, select_failed
 from ..state.loop import LoopOutput
-from ..tools.python_tools import with_llm_call
-from .build import BuildOptions, build, documented, outer_builder, served_parts
+from ..tools.python_tools import add_llm_call
+from .build import (
+    BuildOptions,
+    assemble_served_parts,
+    build_graph,
+    document_options,
+    make_outer_builder,
+)
 
 NAME = "prompt_flow"
 
@@ -70,9 +76,9 @@ def route_after_run(
         return "answer_flow" if state.halt != "DENIED" and _has_results(state) else "finish"
     if asks_next(state.todos, state.calls, state.decisions):
         return "approve"
-    step = next_step(state.calls, state.decisions)
-    in_doubt = any(call.get("doubt") for call in undecided(state.calls, state.decisions))
-    if failed_steps(state.todos) and not in_doubt:  # another plan would know nothing of a doubt
+    step = route_calls(state.calls, state.decisions)
+    in_doubt = any(call.get("doubt") for call in list_undecided(state.calls, state.decisions))
+    if select_failed(state.todos) and not in_doubt:  # another plan would know nothing of a doubt
         return "recover"
     # A crash may have come before steps began that nothing keeps from running.
     left = any(one["status"] == "pending" for one in state.todos)
@@ -87,7 +93,7 @@ def _has_results(state: FlowState) -> bool:
 
 def route_after_approve(state: FlowState) -> Literal["approve", "run_flow"]:
     """Run what was approved before the next question; an answer that did not fit is asked again."""
-    return "approve" if next_step(state.calls, state.decisions) == "approve" else "run_flow"
+    return "approve" if route_calls(state.calls, state.decisions) == "approve" else "run_flow"
 
 
 def route_after_recover(state: FlowState) -> Literal["run_flow", "plan_flow", "finish"]:
@@ -116,7 +122,7 @@ def flow_builder(
     parts: Parts, plan: dict[str, Any] | None = None
 ) -> LoopBuilder[FlowState, Context, FlowInput, LoopOutput]:
     """Draw the graph; `plan` is what it follows where none comes with the input."""
-    builder = outer_builder(NAME, FlowState, parts, FlowInput)
+    builder = make_outer_builder(NAME, FlowState, parts, FlowInput)
     builder.borders = (
         "plan_flow", "review_flow", "run_flow", "approve", "recover", "answer_flow", "finish"
     )  # fmt: skip
@@ -142,7 +148,7 @@ def flow_builder(
     return builder
 
 
-@documented
+@document_options
 def build_prompt_flow(
     *, plan: dict[str, Any] | str | ExecutionPlan | None = None, **options: Unpack[BuildOptions]
 ) -> FlowGraph:
@@ -152,13 +158,13 @@ def build_prompt_flow(
     another: an ExecutionPlan, an object of its fields, or text. Values for its variables come
     with the input.
     """
-    tools = with_llm_call(options.get("tools", ()))
+    tools = add_llm_call(options.get("tools", ()))
     read, problems = (None, []) if plan is None else read_given(plan)
     if problems:
         msg = f"plan= cannot be read: {'; '.join(problems)}."
         raise SettingsError(msg)
-    return build(NAME, partial(flow_builder, plan=read), {**options, "tools": tools})
+    return build_graph(NAME, partial(flow_builder, plan=read), {**options, "tools": tools})
 
 
-builder = flow_builder(served_parts(NAME, with_llm_call(())))
+builder = flow_builder(assemble_served_parts(NAME, add_llm_call(())))
 graph = builder.compile(name=NAME)

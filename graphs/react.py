@@ -6,21 +6,27 @@ from typing import Literal
 from langgraph.graph import START
 from typing_extensions import Unpack
 
-from ..calls.approval import next_step
+from ..calls.approval import route_calls
 from ..nodes.approve import approve
-from ..nodes.call_tools import call_tools, turn_ended
+from ..nodes.call_tools import call_tools, end_turn_after_calls
 from ..nodes.parts import Parts
 from ..nodes.react.action import action
 from ..nodes.react.finish import react_finish
 from ..nodes.react.intake import react_intake
 from ..nodes.react.observation import observation
-from ..nodes.react.phases import only_found
+from ..nodes.react.phases import has_only_searches
 from ..nodes.react.thought import thought
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from ..state.react import Observe, ReactState
-from .build import BuildOptions, build, documented, outer_builder, served_parts
+from .build import (
+    BuildOptions,
+    assemble_served_parts,
+    build_graph,
+    document_options,
+    make_outer_builder,
+)
 
 NAME = "react"
 
@@ -45,13 +51,13 @@ def route_after_action(
         return "finish"
     if not state.calls:
         return "thought"
-    step = next_step(state.calls, state.decisions)
+    step = route_calls(state.calls, state.decisions)
     return "approve" if step == "approve" else "call_tools"
 
 
 def route_after_approve(state: ReactState) -> Literal["approve", "call_tools"]:
     """Run what may run by now, else ask about the next call, one question at a time."""
-    return "approve" if next_step(state.calls, state.decisions) == "approve" else "call_tools"
+    return "approve" if route_calls(state.calls, state.decisions) == "approve" else "call_tools"
 
 
 def route_after_calls(
@@ -60,12 +66,16 @@ def route_after_calls(
     """On with the calls that are left; then to what sums them up, if they brought anything."""
     if state.halt:
         return "finish"
-    step = next_step(state.calls, state.decisions)
+    step = route_calls(state.calls, state.decisions)
     if step != "done":
         return step
     if not state.should_continue:  # a tool ended the loop
         return "finish"
-    return "thought" if state.observe == "direct" or only_found(state.messages) else "observation"
+    return (
+        "thought"
+        if state.observe == "direct" or has_only_searches(state.messages)
+        else "observation"
+    )
 
 
 def route_after_finish(state: ReactState) -> Literal["thought", "__end__"]:
@@ -77,14 +87,14 @@ def react_builder(
     parts: Parts, observe: Observe | None = None
 ) -> LoopBuilder[ReactState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    builder = outer_builder(NAME, ReactState, parts, LoopInput)
+    builder = make_outer_builder(NAME, ReactState, parts, LoopInput)
     builder.borders = ("thought", "approve")
     builder.add_node("intake", partial(react_intake, parts=parts, observe=observe or "model"))
     builder.add_node("thought", partial(thought, parts=parts))
     builder.add_node("action", partial(action, parts=parts))
     builder.add_node("approve", partial(approve, parts=parts))
     builder.add_node(
-        "call_tools", partial(call_tools, parts=parts, role="action", ended=turn_ended)
+        "call_tools", partial(call_tools, parts=parts, role="action", ended=end_turn_after_calls)
     )
     builder.add_node("observation", partial(observation, parts=parts))
     builder.add_node("finish", partial(react_finish, parts=parts))
@@ -99,15 +109,15 @@ def react_builder(
     return builder
 
 
-@documented
+@document_options
 def build_react(*, observe: Observe | None = None, **options: Unpack[BuildOptions]) -> ReactGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
     With observe="model" a model sums up results, with "direct" the next thought gets them as they
     are; a run's Context may say otherwise. None means "model".
     """
-    return build(NAME, partial(react_builder, observe=observe), options)
+    return build_graph(NAME, partial(react_builder, observe=observe), options)
 
 
-builder = react_builder(served_parts(NAME))
+builder = react_builder(assemble_served_parts(NAME))
 graph = builder.compile(name=NAME)

@@ -23,7 +23,7 @@ from . import (
 
 
 @dataclass(frozen=True)
-class Entry:
+class GraphEntry:
     """One graph.
 
     Attributes:
@@ -39,41 +39,41 @@ class Entry:
     description: str
 
 
-REGISTRY: Final[dict[str, Entry]] = {
+REGISTRY: Final[dict[str, GraphEntry]] = {
     entry.name: entry
     for entry in (
-        Entry(
+        GraphEntry(
             plan_execute_verify.NAME,
             plan_execute_verify.build_plan_execute_verify,
             plan_execute_verify.graph,
             "Plans tasks, carries them out with tools, and proves the result.",
         ),
-        Entry(
+        GraphEntry(
             react.NAME,
             react.build_react,
             react.graph,
             "Thinks, calls tools and observes, step by step, until it has the answer.",
         ),
-        Entry(
+        GraphEntry(
             prompt_flow.NAME,
             prompt_flow.build_prompt_flow,
             prompt_flow.graph,
             "Plans a DAG of tool calls, proves it sound, runs it as its inputs come, and repairs"
             " it.",
         ),
-        Entry(
+        GraphEntry(
             task_agent.NAME,
             task_agent.build_task_agent,
             task_agent.graph,
             "Works with tools, turn by turn, until it says how the work ended.",
         ),
-        Entry(
+        GraphEntry(
             customer_service.NAME,
             customer_service.build_customer_service,
             customer_service.graph,
             "Talks with customers: grounded in articles, by policy, with a human behind it.",
         ),
-        Entry(
+        GraphEntry(
             router.NAME,
             router.build_router,
             router.graph,
@@ -90,18 +90,18 @@ PARTS: Final[dict[str, LoopGraph[Any, Any, Any, Any]]] = {
 """Graphs that are part of another one; they can be drawn, too."""
 
 
-def builder_of(name: str) -> Callable[..., Any]:
+def find_builder(name: str) -> Callable[..., Any]:
     """The `build_<name>` function of a graph.
 
     Raises:
         SettingsError: There is no graph of this name that can be run.
     """
     if name not in REGISTRY:
-        raise SettingsError(_none(name, REGISTRY))
+        raise SettingsError(_explain_no_graph(name, REGISTRY))
     return REGISTRY[name].build
 
 
-def drawn_graph(name: str) -> LoopGraph[Any, Any, Any, Any]:
+def find_drawable_graph(name: str) -> LoopGraph[Any, Any, Any, Any]:
     """A graph to look at; one that is part of another can be drawn, too.
 
     Raises:
@@ -109,10 +109,10 @@ def drawn_graph(name: str) -> LoopGraph[Any, Any, Any, Any]:
     """
     graphs = {entry.name: entry.graph for entry in REGISTRY.values()} | PARTS
     if name not in graphs:
-        raise SettingsError(_none(name, graphs))
+        raise SettingsError(_explain_no_graph(name, graphs))
     return graphs[name]
 
 
-def _none(name: str, graphs: dict[str, Any]) -> str:
+def _explain_no_graph(name: str, graphs: dict[str, Any]) -> str:
     ours = ", ".join(sorted(graphs))
     return f"There is no graph {name!r} here, only {ours}; your own program runs its own graphs."

@@ -12,15 +12,21 @@ from ..nodes.parts import Parts
 from ..nodes.route.choose import choose
 from ..nodes.route.direct import direct
 from ..nodes.route.finish import route_finish
-from ..nodes.route.inside import inside
 from ..nodes.route.intake import route_intake
 from ..nodes.route.judge import judge
+from ..nodes.route.run_chosen import run_chosen_graph
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from ..state.outcome import Way
 from ..state.route import RouterState
-from .build import BuildOptions, build, documented, outer_builder, served_parts
+from .build import (
+    BuildOptions,
+    assemble_served_parts,
+    build_graph,
+    document_options,
+    make_outer_builder,
+)
 from .plan_execute_verify import plan_builder
 from .prompt_flow import flow_builder
 from .react import react_builder
@@ -60,10 +66,10 @@ def route_after_finish(state: RouterState) -> Literal[Way, "__end__"]:
 
 def router_builder(parts: Parts) -> LoopBuilder[RouterState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    builder = outer_builder(NAME, RouterState, parts, LoopInput)
+    builder = make_outer_builder(NAME, RouterState, parts, LoopInput)
     builder.scratch = tuple(_INSIDE)
     # The turn is the router's: its hooks and its typed result are made once.
-    mine = replace(parts, hooks=parts.hooks.without("BeforeAgent", "AfterAgent"), result=None)
+    mine = replace(parts, hooks=parts.hooks.exclude("BeforeAgent", "AfterAgent"), result=None)
     mine = replace(mine, inside=True)
     builder.inside = {name: draw(mine).compile(name=name) for name, draw in _INSIDE.items()}
     builder.borders = ("choose",)
@@ -71,7 +77,7 @@ def router_builder(parts: Parts) -> LoopBuilder[RouterState, Context, LoopInput,
     builder.add_node("choose", partial(choose, parts=parts))
     builder.add_node("direct", partial(direct, parts=parts))
     for name, inner in builder.inside.items():
-        builder.add_node(name, partial(inside, parts=parts, graph=inner))
+        builder.add_node(name, partial(run_chosen_graph, parts=parts, graph=inner))
         builder.add_edge(name, "judge")
     builder.add_node("judge", partial(judge, parts=parts))
     builder.add_node("finish", partial(route_finish, parts=parts))
@@ -84,14 +90,14 @@ def router_builder(parts: Parts) -> LoopBuilder[RouterState, Context, LoopInput,
     return builder
 
 
-@documented
+@document_options
 def build_router(**options: Unpack[BuildOptions]) -> RouterGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
     The outcome's warnings and the `route` events say which graph had the request, and why.
     """
-    return build(NAME, router_builder, options)
+    return build_graph(NAME, router_builder, options)
 
 
-builder = router_builder(served_parts(NAME))
+builder = router_builder(assemble_served_parts(NAME))
 graph = builder.compile(name=NAME)

@@ -11,17 +11,23 @@ from typing_extensions import Unpack
 from ..nodes.agent.finish import agent_finish
 from ..nodes.agent.intake import agent_intake
 from ..nodes.agent.shared.agent import Agent
-from ..nodes.agent.tools.delegate_to_agent import known_to, team_of
+from ..nodes.agent.tools.delegate_to_agent import select_team, team_of
 from ..nodes.agent.tools.write_todos import write_todos
 from ..nodes.parts import Parts
-from ..prompts.agents import as_agent
+from ..prompts.agents import load_agent
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.agent import TaskAgentState
 from ..state.context import Context
 from ..state.definition import AgentDefinition
 from ..state.loop import LoopInput, LoopOutput
-from .agent_loop import Due, add_loop, due_alone, runs_of
-from .build import BuildOptions, build, documented, outer_builder, served_parts
+from .agent_loop import Due, add_loop, build_runs, route_to_foreground
+from .build import (
+    BuildOptions,
+    assemble_served_parts,
+    build_graph,
+    document_options,
+    make_outer_builder,
+)
 
 NAME = "task_agent"
 
@@ -30,7 +36,7 @@ TaskAgentGraph = LoopGraph[TaskAgentState, Context, LoopInput, LoopOutput]
 
 def route_after_intake(state: TaskAgentState) -> Literal[Due, "finish"]:
     """Nothing is asked of a model where nothing was asked by the user."""
-    return "finish" if state.halt else due_alone(state)
+    return "finish" if state.halt else route_to_foreground(state)
 
 
 def route_after_finish(state: TaskAgentState) -> Literal["agent_turn", "__end__"]:
@@ -45,13 +51,13 @@ def task_agent_builder(
 ) -> LoopBuilder[TaskAgentState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
     definition, team = definition or AgentDefinition(), team_of(agents)
-    known = known_to(definition, team, all_of=True)
+    known = select_team(definition, team, all_of=True)
     agent = Agent.of(definition, parts, lambda: [write_todos()], team=known)
-    builder = outer_builder(NAME, TaskAgentState, agent.parts, LoopInput)
+    builder = make_outer_builder(NAME, TaskAgentState, agent.parts, LoopInput)
     builder.scratch = ("delegate",)
     builder.borders = ("agent_turn", "approve", "review_plan")
     builder.add_node("intake", partial(agent_intake, agent=agent))
-    add_loop(builder, agent, runs_of(team, parts))
+    add_loop(builder, agent, build_runs(team, parts))
     builder.add_node("finish", partial(agent_finish, agent=agent))
     builder.add_edge(START, "intake")
     builder.add_conditional_edges("intake", route_after_intake)
@@ -59,7 +65,7 @@ def task_agent_builder(
     return builder
 
 
-@documented
+@document_options
 def build_task_agent(
     *,
     definition: AgentDefinition | str | Path | None = None,
@@ -71,10 +77,10 @@ def build_task_agent(
     `definition` says what the agent is: its prompt, tools, limits and output; without one it has
     all tools. `agents` are those it may delegate to. Each may be the path of a Markdown file.
     """
-    mine = None if definition is None else as_agent(definition)
-    draw = partial(task_agent_builder, definition=mine, agents=[*map(as_agent, agents)])
-    return build(NAME, draw, options)
+    mine = None if definition is None else load_agent(definition)
+    draw = partial(task_agent_builder, definition=mine, agents=[*map(load_agent, agents)])
+    return build_graph(NAME, draw, options)
 
 
-builder = task_agent_builder(served_parts(NAME))
+builder = task_agent_builder(assemble_served_parts(NAME))
 graph = builder.compile(name=NAME)

@@ -8,15 +8,15 @@ from typing import Literal
 
 from langgraph.graph import START
 
-from ..calls.approval import next_step
+from ..calls.approval import route_calls
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
-from ..nodes.plan.executor import ended_by_calls, executor
+from ..nodes.plan.executor import end_after_calls, executor
 from ..run.graph import LoopBuilder
 from ..state.context import Context
 from ..state.loop import TaskInput, TaskState
-from .build import served_parts
+from .build import assemble_served_parts
 
 NAME = "task_execution"
 
@@ -27,13 +27,13 @@ def route_after_executor(
     """Go where the model turn points: a question, its calls, another turn, or the end."""
     if state.status != "in_progress":
         return "__end__"
-    step = next_step(state.calls, state.decisions)
+    step = route_calls(state.calls, state.decisions)
     return "executor" if step == "done" else step
 
 
 def route_after_approve(state: TaskState) -> Literal["approve", "call_tools"]:
     """Run what was approved before the next question; an answer that did not fit is asked again."""
-    return "approve" if next_step(state.calls, state.decisions) == "approve" else "call_tools"
+    return "approve" if route_calls(state.calls, state.decisions) == "approve" else "call_tools"
 
 
 def route_after_calls(
@@ -50,7 +50,7 @@ def task_builder(parts: Parts) -> LoopBuilder[TaskState, Context, TaskInput, Tas
     builder.add_node("executor", partial(executor, parts=parts))
     builder.add_node("approve", partial(approve, parts=parts))
     builder.add_node(
-        "call_tools", partial(call_tools, parts=parts, role="executor", ended=ended_by_calls)
+        "call_tools", partial(call_tools, parts=parts, role="executor", ended=end_after_calls)
     )
     builder.add_edge(START, "executor")
     builder.add_conditional_edges("executor", route_after_executor)
@@ -59,5 +59,5 @@ def task_builder(parts: Parts) -> LoopBuilder[TaskState, Context, TaskInput, Tas
     return builder
 
 
-builder = task_builder(served_parts())
+builder = task_builder(assemble_served_parts())
 graph = builder.compile(name=NAME)

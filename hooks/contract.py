@@ -13,8 +13,8 @@ from pydantic.alias_generators import to_camel, to_snake
 from typing_extensions import TypedDict
 
 from ..state.errors import SettingsError
-from ..text.patterns import is_found, why_wrong
-from ..text.told import say
+from ..text.patterns import find_pattern_error, is_found
+from ..text.sentences import say
 
 HookEvent = Literal[
     "BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel", "BeforeToolSelection", "BeforeTool",
@@ -70,7 +70,7 @@ class Hook:
 
     def __post_init__(self) -> None:
         """Refuse what would silently never run or never guard."""
-        if problem := _problem(self) or _match_problem(self):
+        if problem := _find_problem(self) or _find_match_problem(self):
             raise SettingsError(problem)
 
     @property
@@ -83,11 +83,11 @@ class Hook:
         if self.match in ("", "*"):
             return True
         if MATCHED[self.event] == "tool_name":
-            return _named(self.match, value)
+            return _is_tool_named(self.match, value)
         return value == self.match
 
 
-def _named(pattern: str, tool: str) -> bool:
+def _is_tool_named(pattern: str, tool: str) -> bool:
     """Whether a pattern names a tool; where that takes too long, the hook is asked anyway."""
     try:
         return is_found(pattern, tool)
@@ -95,7 +95,7 @@ def _named(pattern: str, tool: str) -> bool:
         return True
 
 
-def _problem(hook: Hook) -> str:
+def _find_problem(hook: Hook) -> str:
     if hook.event not in EVENTS:
         return f"There is no hook event {hook.event!r}; the events are {', '.join(EVENTS)}."
     if not callable(hook.run):
@@ -109,13 +109,13 @@ def _problem(hook: Hook) -> str:
     return ""
 
 
-def _match_problem(hook: Hook) -> str:
+def _find_match_problem(hook: Hook) -> str:
     if hook.match and hook.event not in MATCHED:
         return f"A {hook.event} hook has nothing to match: leave `match` out."
     if (
         MATCHED.get(hook.event) == "tool_name"
         and hook.match != "*"
-        and (why := why_wrong(hook.match))
+        and (why := find_pattern_error(hook.match))
     ):
         return f"`match` of the hook {hook.label!r} is no regular expression: {why}."
     return ""
@@ -187,24 +187,24 @@ class Output(BaseModel):
     """Begin afresh after a rejected answer."""
 
     @property
-    def blocked(self) -> bool:
+    def is_blocked(self) -> bool:
         """Whether it is denied; of several hooks, by some hook or by a guard that failed."""
         return self.decision in ("deny", "block")
 
     @property
-    def ask(self) -> bool:
+    def asks_human(self) -> bool:
         """Whether a human is to decide."""
         return self.decision == "ask"
 
     @property
-    def stop(self) -> str | None:
+    def halt_reason(self) -> str | None:
         """Why the run must end here, where it must."""
         return None if self.go_on else self.stop_reason or self.reason
 
     @property
-    def refused(self) -> str:
+    def refusal(self) -> str:
         """Why it must not be: the run is ended, or it is denied; "" where it may be."""
-        return self.stop or (self.reason if self.blocked else "")
+        return self.halt_reason or (self.reason if self.is_blocked else "")
 
 
 class Verdict(Output):
@@ -218,7 +218,7 @@ NOTHING: Final = Verdict()
 """What comes of no hook at all."""
 
 
-class Refused(ValueError):
+class UnreadableOutput(ValueError):
     """A hook returned something that cannot be read."""
 
 
@@ -232,28 +232,30 @@ def read_output(raw: object) -> Output:
     """
     if raw is None or isinstance(raw, str):
         return Output(system_message=raw or "")
-    given = _by_name("it returned", raw)
-    inner = _by_name("its hookSpecificOutput is", given.pop("hook_specific_output", None) or {})
+    given = _read_mapping("it returned", raw)
+    inner = _read_mapping(
+        "its hookSpecificOutput is", given.pop("hook_specific_output", None) or {}
+    )
     if twice := given.keys() & inner.keys():
         msg = f"its output says {', '.join(sorted(twice))} twice"
-        raise Refused(msg)
+        raise UnreadableOutput(msg)
     try:
         return Output.model_validate(given | inner)
     except ValidationError as error:
         # Which keys are wrong; their values may be what must not be told.
         wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
         msg = f"its output cannot be read ({'; '.join(wrong[:3])})"
-        raise Refused(msg) from None
+        raise UnreadableOutput(msg) from None
 
 
-def _by_name(what: str, given: object) -> dict[str, Any]:
+def _read_mapping(what: str, given: object) -> dict[str, Any]:
     if not isinstance(given, dict):
         msg = f"{what} a {type(given).__name__}, not a mapping"
-        raise Refused(msg)
+        raise UnreadableOutput(msg)
     return {to_snake(str(key)): value for key, value in given.items()}
 
 
-def merge(
+def merge_outputs(
     event: str, fields: Mapping[str, Any], outputs: Sequence[Output], warnings: Sequence[str] = ()
 ) -> Verdict:
     """Join what hooks said of an event and its input, in the order in which the hooks stand.
@@ -262,28 +264,28 @@ def merge(
     later one wins, for arguments of a call key by key; tools that may be chosen add up, and the
     strictest mode counts.
     """
-    told = {"context": _lines(o.context for o in outputs), "warnings": list(warnings)}
+    told = {"context": _join_texts(o.context for o in outputs), "warnings": list(warnings)}
     if event in ADVISORY:
         return NOTHING.model_copy(update=told)
-    denied = [o for o in outputs if o.blocked]
-    asked = [o for o in outputs if o.ask]
-    stops = [o.stop for o in outputs if o.stop is not None]
+    denied = [o for o in outputs if o.is_blocked]
+    asked = [o for o in outputs if o.asks_human]
+    stops = [o.halt_reason for o in outputs if o.halt_reason is not None]
     decided = {
         "decision": "deny" if denied else "ask" if asked else None,
-        "reason": _lines(o.reason for o in denied or asked)
+        "reason": _join_texts(o.reason for o in denied or asked)
         or (say("hook_denied") if denied else ""),
         "go_on": not stops,
-        "stop_reason": (_lines(stops) or say("hook_ended_the_run")) if stops else "",
-        "tool_config": _tool_config([o.tool_config for o in outputs if o.tool_config]),
-        "tail_call": _last(outputs, "tail_call"),
+        "stop_reason": (_join_texts(stops) or say("hook_ended_the_run")) if stops else "",
+        "tool_config": _merge_tool_configs([o.tool_config for o in outputs if o.tool_config]),
+        "tail_call": _find_last(outputs, "tail_call"),
         "clear_context": any(o.clear_context for o in outputs),
     }
-    return NOTHING.model_copy(update=told | decided | _changes(fields, outputs))
+    return NOTHING.model_copy(update=told | decided | _collect_changes(fields, outputs))
 
 
-def carried_on(fields: Mapping[str, Any], output: Output) -> dict[str, Any]:
+def update_fields(fields: Mapping[str, Any], output: Output) -> dict[str, Any]:
     """The input of the next hook in a sequence: what this one changed is in it."""
-    changed = _changes(fields, [output])
+    changed = _collect_changes(fields, [output])
     if "llm_request" in changed:
         changed["llm_request"] = {**fields.get("llm_request", {}), **changed["llm_request"]}
     if "prompt" in fields and output.context:
@@ -291,32 +293,34 @@ def carried_on(fields: Mapping[str, Any], output: Output) -> dict[str, Any]:
     return {**fields, **changed}
 
 
-def _lines(texts: Iterable[str]) -> str:
+def _join_texts(texts: Iterable[str]) -> str:
     return "\n".join(text for text in texts if text.strip())
 
 
-def _given(outputs: Sequence[Output], key: str) -> list[Any]:
+def _list_given(outputs: Sequence[Output], key: str) -> list[Any]:
     return [given for output in outputs if (given := getattr(output, key)) is not None]
 
 
-def _last(outputs: Sequence[Output], key: str) -> Any:
-    return (_given(outputs, key) or [None])[-1]
+def _find_last(outputs: Sequence[Output], key: str) -> Any:
+    return (_list_given(outputs, key) or [None])[-1]
 
 
-def _changes(fields: Mapping[str, Any], outputs: Sequence[Output]) -> dict[str, Any]:
+def _collect_changes(fields: Mapping[str, Any], outputs: Sequence[Output]) -> dict[str, Any]:
     """What the outputs put in the place of parts of the input."""
-    requests = _given(outputs, "llm_request")
-    inputs = _given(outputs, "tool_input")
+    requests = _list_given(outputs, "llm_request")
+    inputs = _list_given(outputs, "tool_input")
     changed = {
-        "tool_input": _arguments(fields.get("tool_input", {}), inputs) if inputs else None,
-        "tool_response": _last(outputs, "tool_response"),
+        "tool_input": _merge_arguments(fields.get("tool_input", {}), inputs) if inputs else None,
+        "tool_response": _find_last(outputs, "tool_response"),
         "llm_request": {k: v for one in requests for k, v in one.items()} if requests else None,
-        "llm_response": _last(outputs, "llm_response"),
+        "llm_response": _find_last(outputs, "llm_response"),
     }
     return {key: value for key, value in changed.items() if value is not None}
 
 
-def _arguments(before: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _merge_arguments(
+    before: Mapping[str, Any], given: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Each hook's arguments replace those it was given.
 
     Several hooks see the same arguments: only what one of them changed counts, or a later one
@@ -330,7 +334,7 @@ def _arguments(before: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) ->
     return after
 
 
-def _tool_config(configs: Sequence[ToolConfig]) -> ToolConfig | None:
+def _merge_tool_configs(configs: Sequence[ToolConfig]) -> ToolConfig | None:
     if not configs:
         return None
     mode = max((config.mode for config in configs), key=_MODES.index)

@@ -21,7 +21,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.context import Emit, OpenSession, Session
 from ..state.errors import SettingsError
-from ..text.told import say
+from ..text.sentences import say
 from .contract import (
     MATCHED,
     NOTHING,
@@ -29,11 +29,11 @@ from .contract import (
     HookCallable,
     HookEvent,
     Output,
-    Refused,
+    UnreadableOutput,
     Verdict,
-    carried_on,
-    merge,
+    merge_outputs,
     read_output,
+    update_fields,
 )
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Hooks:
         self._ordered = sorted(given, key=lambda hook: hook.order)
         self.events = frozenset(one.event for one in given)
 
-    def without(self, *events: HookEvent) -> "Hooks":
+    def exclude(self, *events: HookEvent) -> "Hooks":
         """These hooks but those of some events."""
         return Hooks(one for one in self._ordered if one.event not in events)
 
@@ -91,22 +91,22 @@ class Hooks:
         hooks = [one for one in self._ordered if one.event == event and one.matches(value)]
         if not hooks:
             return NOTHING
-        given = _common(event, thread) | fields
-        together = _in_sequence if any(one.sequential for one in hooks) else _side_by_side
+        given = _build_common_fields(event, thread) | fields
+        together = _run_in_sequence if any(one.sequential for one in hooks) else _run_parallel
         ran = await together(hooks, given)
         for one in ran:
-            one.tell(emit)
+            one.emit_result(emit)
         failed = [one.warning for one in ran if one.failed]
-        return merge(event, given, [one.output for one in ran], failed)
+        return merge_outputs(event, given, [one.output for one in ran], failed)
 
 
-def sessions(hooks: Hooks) -> OpenSession | None:
+def make_session_opener(hooks: Hooks) -> OpenSession | None:
     """What is put around every run of a graph; None where no hook wants to know of it."""
-    return partial(_session, hooks) if hooks.events & {"SessionStart", "SessionEnd"} else None
+    return partial(_open_session, hooks) if hooks.events & {"SessionStart", "SessionEnd"} else None
 
 
 @asynccontextmanager
-async def _session(hooks: Hooks, thread: str, source: str) -> AsyncIterator[Session]:
+async def _open_session(hooks: Hooks, thread: str, source: str) -> AsyncIterator[Session]:
     """Tell of the start, and of the end however it comes: `exit`, or `other` after an error."""
     started = await hooks.fire("SessionStart", thread=thread, source=source)
     reason = "other"
@@ -117,7 +117,7 @@ async def _session(hooks: Hooks, thread: str, source: str) -> AsyncIterator[Sess
         await hooks.fire("SessionEnd", thread=thread, reason=reason)
 
 
-def _common(event: str, thread: str) -> dict[str, Any]:
+def _build_common_fields(event: str, thread: str) -> dict[str, Any]:
     """What every hook is told. Runs write no transcript file, so its path is empty."""
     config = var_child_runnable_config.get() or {}
     return {
@@ -130,7 +130,7 @@ def _common(event: str, thread: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Ran:
+class _HookRun:
     """One hook's run: its output, seconds, and what went wrong.
 
     `failed` may be saved, so it names an error's type alone; `error` has its words too.
@@ -154,9 +154,9 @@ class _Ran:
             return "failed"
         if not self.output.go_on:
             return "stopped"
-        return "blocked" if self.output.blocked else "ask" if self.output.ask else "ok"
+        return "blocked" if self.output.is_blocked else "ask" if self.output.asks_human else "ok"
 
-    def tell(self, emit: Emit | None) -> None:
+    def emit_result(self, emit: Emit | None) -> None:
         output = self.output
         texts = {"message": output.system_message, "reason": output.reason, "error": self.error}
         told = {
@@ -172,17 +172,17 @@ class _Ran:
             emit({"type": "warning", "text": self.warning})
 
 
-async def _in_sequence(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list[_Ran]:
+async def _run_in_sequence(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list[_HookRun]:
     ran = []
     for one in hooks:
-        ran.append(await _run(one, given))
-        given = carried_on(given, ran[-1].output)
+        ran.append(await _run_hook(one, given))
+        given = update_fields(given, ran[-1].output)
     return ran
 
 
-async def _side_by_side(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list[_Ran]:
+async def _run_parallel(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list[_HookRun]:
     """All at once; if one pauses the graph or the run is cancelled, none is left behind."""
-    tasks = [asyncio.ensure_future(_run(one, given)) for one in hooks]
+    tasks = [asyncio.ensure_future(_run_hook(one, given)) for one in hooks]
     try:
         return await asyncio.gather(*tasks)
     finally:
@@ -191,16 +191,16 @@ async def _side_by_side(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _run(hook: Hook, given: Mapping[str, Any]) -> _Ran:
+async def _run_hook(hook: Hook, given: Mapping[str, Any]) -> _HookRun:
     """Run a hook on a copy of the input; a failure is data, a pause of the graph is none."""
     began = time.monotonic()
     output, failed, error = Output(), "", ""
     try:
-        called = _called(hook.run, copy.deepcopy(dict(given)))
-        output = read_output(await _within(hook.timeout, called))
+        called = _call_hook(hook.run, copy.deepcopy(dict(given)))
+        output = read_output(await _run_with_deadline(hook.timeout, called))
     except GraphBubbleUp:
         raise
-    except Refused as refused:
+    except UnreadableOutput as refused:
         failed = error = str(refused)
     except TimeoutError:
         failed = error = say("hook_too_slow", seconds=f"{hook.timeout:g}")
@@ -209,10 +209,10 @@ async def _run(hook: Hook, given: Mapping[str, Any]) -> _Ran:
     if failed and hook.on_error == "closed":
         why = say("hook_failed", hook=repr(hook.label), why=failed)
         output = Output(decision="deny", reason=why)
-    return _Ran(hook, output, round(time.monotonic() - began, 3), failed, error)
+    return _HookRun(hook, output, round(time.monotonic() - began, 3), failed, error)
 
 
-async def _within(seconds: float, work: Any) -> Any:
+async def _run_with_deadline(seconds: float, work: Any) -> Any:
     """Wait at most so long; work that will not end is cancelled and left behind."""
     task = asyncio.ensure_future(work)
     # If it is left behind, nobody else will look at its exception.
@@ -225,20 +225,20 @@ async def _within(seconds: float, work: Any) -> Any:
         raise TimeoutError
     if task.cancelled():
         msg = "it was cancelled from within"
-        raise Refused(msg)
+        raise UnreadableOutput(msg)
     return task.result()
 
 
-async def _called(run: HookCallable, given: dict[str, Any]) -> Any:
+async def _call_hook(run: HookCallable, given: dict[str, Any]) -> Any:
     called = getattr(run, "__call__", None)  # noqa: B004 - the method is wanted, not the answer
     if inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(called):
         answer: Any = run(given)
     else:
-        answer = await _threaded(run, given)
+        answer = await _call_in_thread(run, given)
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def _threaded(run: HookCallable, given: dict[str, Any]) -> Any:
+async def _call_in_thread(run: HookCallable, given: dict[str, Any]) -> Any:
     """Call a sync function in a daemon thread: one that hangs must not block pool or exit."""
     done: Future[Any] = Future()
     context = contextvars.copy_context()

@@ -16,21 +16,21 @@ from ..state.context import Context
 from ..state.contracts import Contract
 from ..state.messages import FINAL, REASONING, calls_in
 from ..state.outcome import Spend
-from ..text.told import say
+from ..text.sentences import say
 from ..turn import spans
 from ..turn.budget import Limit
 from ..turn.scope import RunScope
-from .allowance import within_budget
 from .call import call_model
-from .choice import Chosen, Models, as_configured
+from .choice import Chosen, Models, apply_settings
 from .drafts import reasoning_of
-from .fallbacks import with_fallbacks
-from .model_hooks import hooked, restrained
-from .observed import observed
-from .prices import priced
+from .fallbacks import try_fallbacks
+from .model_hooks import apply_hooks, enforce_tool_rules
+from .prices import attach_price
 from .reading import Reading, read_answer
 from .request import Asker, Call, Listener, NotAsked, Reply, Request, Wrapper
-from .retries import retried
+from .reservation import charge_budget
+from .retries import retry_call
+from .tracing import trace_model_call
 
 C = TypeVar("C", bound=Contract)
 
@@ -38,15 +38,15 @@ MAX_ASKS: Final = 3
 _LONGEST_QUOTE: Final = 6_000
 
 
-def _path(asker: Asker, chosen: Chosen) -> Call:
+def _build_path(asker: Asker, chosen: Chosen) -> Call:
     """The path of each request, from the outermost wrapper to the provider."""
     wrappers: tuple[tuple[Wrapper, bool], ...] = (
-        (hooked, bool(asker.scope.hooks.events)),
-        (with_fallbacks, bool(chosen.fallbacks)),
-        (retried, True),
-        (priced, _costs_dollars(asker.scope, chosen)),
-        (within_budget, True),
-        (observed, spans.is_observed()),
+        (apply_hooks, bool(asker.scope.hooks.events)),
+        (try_fallbacks, bool(chosen.fallbacks)),
+        (retry_call, True),
+        (attach_price, _costs_dollars(asker.scope, chosen)),
+        (charge_budget, True),
+        (trace_model_call, spans.is_observed()),
     )
     call: Call = partial(call_model, asker)
     for wrapper, is_used in reversed(wrappers):
@@ -59,7 +59,7 @@ def _costs_dollars(scope: RunScope, chosen: Chosen) -> bool:
     models = (chosen, *chosen.fallbacks)
     known = bool(scope.context.prices) or any(model.quirks.price is not None for model in models)
     other = bool(scope.hooks.events)  # a hook may name another model
-    return known or other or scope.budget.room("usd") < inf
+    return known or other or scope.budget.compute_room("usd") < inf
 
 
 @dataclass(frozen=True)
@@ -123,32 +123,32 @@ async def ask(
         ModelUnavailable: If the model cannot be built.
         ModelCallFailed: If no model could be reached, or the last one takes no request so long.
     """
-    chosen = await _chosen(models, role, scope.context, bump)
-    chosen = as_configured(chosen, settings) if settings else chosen
+    chosen = await _choose_model(models, role, scope.context, bump)
+    chosen = apply_settings(chosen, settings) if settings else chosen
     asker = Asker(scope, models, role, listeners)
-    call = _path(asker, chosen)
+    call = _build_path(asker, chosen)
     request = Request(
         chosen=chosen, messages=messages, tools=tools, may_call=may_call, contract=contract
     )
-    answer, extra = Answer[C](AIMessage("")), _reminder(request)
+    answer, extra = Answer[C](AIMessage("")), _build_reminder(request)
     for _ in range(most_asks):
         try:
             reply = await call(replace(request, messages=[*messages, *extra]))
         except NotAsked as refusal:
-            answer = _refused(answer, refusal)
+            answer = _refuse_answer(answer, refusal)
             break
         reading = _read(reply, read, check, contract)
-        answer = Answer(**vars(reading), reasoning=_reasoning(scope, reply.message))
+        answer = Answer(**vars(reading), reasoning=_read_reasoning(scope, reply.message))
         if FINAL in reply.message.additional_kwargs:
             answer = Answer(AIMessage(""), problems=[reply.message.text], refused="model")
         if answer.refused or not answer.problems:
             break
-        extra = _repair(reading, contract)
-    return _counted(asker, answer, chosen)
+        extra = _build_repair(reading, contract)
+    return _add_cost(asker, answer, chosen)
 
 
-async def _chosen(models: Models, role: str, context: Context, bump: int) -> Chosen:
-    if chosen := models.at_hand(role, context, bump=bump):
+async def _choose_model(models: Models, role: str, context: Context, bump: int) -> Chosen:
+    if chosen := models.find_built(role, context, bump=bump):
         return chosen
     # Clients read certificates and configuration files when they are built.
     return await asyncio.to_thread(models.choose, role, context, bump=bump)
@@ -174,11 +174,11 @@ def _read(
             problems = list(dict.fromkeys([*reading.problems, problem]))
             reading = replace(reading, problems=problems)
     if request.restricted or request.must_call:
-        reading = restrained(reading, request)
+        reading = enforce_tool_rules(reading, request)
     return reading
 
 
-def _reasoning(scope: RunScope, message: AIMessage) -> str:
+def _read_reasoning(scope: RunScope, message: AIMessage) -> str:
     """What the model thought; hooks that judge its words have not seen it."""
     text, extra = message.text, message.additional_kwargs
     in_words = "<think" in text or "</think" in text
@@ -188,13 +188,13 @@ def _reasoning(scope: RunScope, message: AIMessage) -> str:
     return reasoning_of(message)
 
 
-def _reminder(request: Request) -> list[BaseMessage]:
+def _build_reminder(request: Request) -> list[BaseMessage]:
     """What a model is told that has called a tool where it must not."""
     forgets = request.chosen.quirks.calls_anyway and request.tools and not request.may_call
     return [HumanMessage(say("words_alone"))] if forgets else []
 
 
-def _refused(answer: Answer[C], refusal: NotAsked) -> Answer[C]:
+def _refuse_answer(answer: Answer[C], refusal: NotAsked) -> Answer[C]:
     """The answer if no (further) ask is allowed, or a hook keeps what came of it."""
     problem = say("hook_refused", why=refusal.why)
     if refusal.by != "hook":
@@ -205,7 +205,7 @@ def _refused(answer: Answer[C], refusal: NotAsked) -> Answer[C]:
     )
 
 
-def _repair(reading: Reading[Any], contract: type[Contract] | None) -> list[BaseMessage]:
+def _build_repair(reading: Reading[Any], contract: type[Contract] | None) -> list[BaseMessage]:
     """The malformed answer and what is wrong with it, as the next words of the conversation."""
     quote = reading.text.strip()
     if len(quote) > _LONGEST_QUOTE:
@@ -218,7 +218,7 @@ def _repair(reading: Reading[Any], contract: type[Contract] | None) -> list[Base
     return [AIMessage(quote or say("no_answer")), HumanMessage(request)]
 
 
-def _counted(asker: Asker, answer: Answer[C], chosen: Chosen) -> Answer[C]:
+def _add_cost(asker: Asker, answer: Answer[C], chosen: Chosen) -> Answer[C]:
     """The answer with who gave it and what it cost, which listeners to events hear as well."""
     model, spend = asker.answered or chosen.name, asker.spend
     asker.scope.emit(

@@ -21,31 +21,31 @@ from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.constants import TAG_NOSTREAM
 
-from ..text.canonical import storable
+from ..text.canonical import make_storable
 from ..turn import spans
-from .refusals import Quirks, without
+from .refusals import Quirks, drop_settings
 from .request import Asker, Listener, Reply, Request
 
 
 async def call_model(asker: Asker, request: Request) -> Reply:
     """Ask the provider once."""
-    hearing = Hearing(asker.listeners, request.chosen.quirks)
+    hearing = StreamCollector(asker.listeners, request.chosen.quirks)
     # Callbacks that are given replace those of tracers and streams.
     config = merge_configs(
         {"callbacks": ensure_config().get("callbacks")},
         {
-            "run_name": spans.run_name(asker.scope, asker.role),
+            "run_name": spans.build_run_name(asker.scope, asker.role),
             "tags": [TAG_NOSTREAM],
-            "metadata": spans.about(asker.scope, asker.role),
+            "metadata": spans.build_metadata(asker.scope, asker.role),
             "callbacks": [hearing],
         },
     )
-    result = await bound(request).ainvoke(list(request.messages), config)
+    result = await bind_request(request).ainvoke(list(request.messages), config)
     answer: AIMessage = result["raw"] if isinstance(result, dict) else result
-    return Reply(hearing.whole(answer), request)
+    return Reply(hearing.complete_message(answer), request)
 
 
-class Hearing(AsyncCallbackHandler):
+class StreamCollector(AsyncCallbackHandler):
     """Listens to one model call, and keeps what is streamed of its tool calls."""
 
     run_inline = True
@@ -70,28 +70,28 @@ class Hearing(AsyncCallbackHandler):
             bare = AIMessageChunk(content="", tool_call_chunks=piece.tool_call_chunks)
             self._calls.append(bare)
 
-    def whole(self, message: AIMessage) -> AIMessage:
+    def complete_message(self, message: AIMessage) -> AIMessage:
         """The message, which can be stored; calls that were streamed are read from their pieces."""
-        content = _storable(message.content)
+        content = _drop_half_characters(message.content)
         if content != message.content:
             message = message.model_copy(update={"content": content})
         streamed = self._calls or isinstance(message, AIMessageChunk)
-        return _with_whole_calls(message, self._calls) if streamed else message
+        return _split_invalid_calls(message, self._calls) if streamed else message
 
 
-def _storable(content: Any) -> Any:
+def _drop_half_characters(content: Any) -> Any:
     """The content without halves of characters, which came in two pieces."""
     match content:
         case str():
-            return storable(content)
+            return make_storable(content)
         case list():
-            return [_storable(block) for block in content]
+            return [_drop_half_characters(block) for block in content]
         case {"type": "text", "text": str(text)}:
-            return {**content, "text": storable(text)}
+            return {**content, "text": make_storable(text)}
     return content
 
 
-def _with_whole_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> AIMessage:
+def _split_invalid_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> AIMessage:
     """The message; those of its calls whose text is no whole JSON object are invalid.
 
     LangChain joins the chunks of a stream to a message that no longer has the text of the
@@ -101,14 +101,14 @@ def _with_whole_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> A
         pieces = message.tool_call_chunks
     else:  # joined all at once: each joining reads all of it
         pieces = (AIMessageChunk(content="") + list(chunks)).tool_call_chunks
-    pieces = _beside(message, pieces)
+    pieces = _merge_provider_args(message, pieces)
     if not pieces:
         return message
     calls: list[ToolCall] = []
     broken: list[InvalidToolCall] = []
     for piece in pieces:
         name, id_, text = piece["name"] or "", piece["id"], piece["args"] or ""
-        args = _object(text)
+        args = _parse_object(text)
         if args is None:
             broken.append(InvalidToolCall(
                 type="invalid_tool_call", name=name, args=text, id=id_, error=None
@@ -119,7 +119,7 @@ def _with_whole_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> A
     return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": broken, **kept})
 
 
-def _beside(message: AIMessage, pieces: list[ToolCallChunk]) -> list[ToolCallChunk]:
+def _merge_provider_args(message: AIMessage, pieces: list[ToolCallChunk]) -> list[ToolCallChunk]:
     """The pieces with the text that the provider's own calls have beside the content.
 
     Clients that stream these alone have a chunk of the first piece of a call, and of no other.
@@ -133,7 +133,7 @@ def _beside(message: AIMessage, pieces: list[ToolCallChunk]) -> list[ToolCallChu
     return [{**piece, "args": text} for piece, text in zip(pieces, texts, strict=True)]
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _parse_object(text: str) -> dict[str, Any] | None:
     """What a text says that is one JSON object; no text at all stands for no arguments."""
     if not text.strip():
         return {}
@@ -144,15 +144,15 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def bound(request: Request) -> Runnable[Any, Any]:
+def bind_request(request: Request) -> Runnable[Any, Any]:
     """The model with the tools or the contract, in the best way it is not known to refuse."""
     chosen, tools, contract = request.chosen, request.tools, request.contract
     quirks, plain = chosen.quirks, request.model or chosen.model
     if quirks.dropped:
-        plain = without(plain, quirks.dropped)
+        plain = drop_settings(plain, quirks.dropped)
     if tools and quirks.takes_tools:
         try:
-            return _with_tools(plain, request)
+            return _bind_tools(plain, request)
         except NotImplementedError:
             quirks.takes_tools = False
     if tools or contract is None:
@@ -161,7 +161,7 @@ def bound(request: Request) -> Runnable[Any, Any]:
     try:
         if quirks.mode == "native":
             asked = plain.with_structured_output(schema, method="json_schema", include_raw=True)
-            return _unparsed(asked)
+            return _drop_parser(asked)
         if quirks.mode == "tool":
             # No tool_choice: it is the parameter refused most often, and the prompt asks already.
             about = schema.get("description", "The answer.")
@@ -169,18 +169,18 @@ def bound(request: Request) -> Runnable[Any, Any]:
             return plain.bind_tools([{"type": "function", "function": function}])
     except (NotImplementedError, TypeError, ValueError):
         quirks.demote()
-        return bound(request)
+        return bind_request(request)
     return plain
 
 
-def _unparsed(asked: Runnable[Any, Any]) -> Runnable[Any, Any]:
+def _drop_parser(asked: Runnable[Any, Any]) -> Runnable[Any, Any]:
     """The model as it is bound to a schema, without the parser, whose reading nobody uses."""
     first = getattr(asked, "first", asked)
     model: Runnable[Any, Any] = getattr(first, "steps__", {}).get("raw", first)
     return model if isinstance(getattr(model, "bound", None), BaseChatModel) else asked
 
 
-def _with_tools(model: BaseChatModel, request: Request) -> Runnable[Any, Any]:
+def _bind_tools(model: BaseChatModel, request: Request) -> Runnable[Any, Any]:
     """The model with the tools; if it may call none, told so in a way it accepts, if there is one.
 
     Raises:

@@ -13,7 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from pydantic.alias_generators import to_snake
 
 from ..state.context import Context
-from ..state.environment import variable
+from ..state.environment import read_variable
 from ..state.errors import ModelUnavailable
 from ..state.roles import ROLES, TIERS, Tier
 from .refusals import Quirks
@@ -85,7 +85,7 @@ class Models:
         Raises:
             ModelUnavailable: If `model` is nothing of that, or has a key that is no role or tier.
         """
-        self._models = _by_name(model)
+        self._models = _index_models(model)
         self._environ = os.environ if environ is None else environ
         self._built: dict[str | int, tuple[BaseChatModel, Quirks]] = {}
         self._lock = threading.Lock()
@@ -105,10 +105,10 @@ class Models:
         Raises:
             ModelUnavailable: If the model or a fallback cannot be built; says why and what to do.
         """
-        (model, tier), *spare = self._wanted(role, context, bump)
-        return self.ready(model, tier, tuple(self.ready(*model) for model in spare))
+        (model, tier), *spare = self._list_candidates(role, context, bump)
+        return self.get_or_build(model, tier, tuple(self.get_or_build(*model) for model in spare))
 
-    def offered(self) -> frozenset[str]:
+    def list_client_models(self) -> frozenset[str]:
         """The models that a client of a server may name: those the operator has named.
 
         They are the ones given here by name, those of LOOPWRIGHT_MODELS (with commas between),
@@ -119,18 +119,18 @@ class Models:
         names |= {model for model in self._models.values() if isinstance(model, str)}
         if name := self._environ.get("LOOPWRIGHT_MODEL"):
             names.add(name)
-        elif self._environ.get("OPENAI_API_KEY") and not self._base_url():
+        elif self._environ.get("OPENAI_API_KEY") and not self._read_base_url():
             names |= {*OPENAI_TIERS.values()}
         return frozenset(names)
 
-    def at_hand(self, role: str, context: Context, *, bump: int = 0) -> Chosen | None:
+    def find_built(self, role: str, context: Context, *, bump: int = 0) -> Chosen | None:
         """What `choose` would give, if nothing has to be built for it; building may block."""
-        wanted = self._wanted(role, context, bump)
+        wanted = self._list_candidates(role, context, bump)
         if any(isinstance(model, str) and model not in self._built for model, _ in wanted):
             return None
         return self.choose(role, context, bump=bump)
 
-    def ready(self, model: Model, tier: Tier, fallbacks: tuple[Chosen, ...] = ()) -> Chosen:
+    def get_or_build(self, model: Model, tier: Tier, fallbacks: tuple[Chosen, ...] = ()) -> Chosen:
         """A model, built unless it has been.
 
         Raises:
@@ -144,24 +144,24 @@ class Models:
                 self._built[key] = built, Quirks(price=None if is_script(built) else ...)
             return Chosen(name, tier, self._built[key][0], fallbacks, self._built[key][1])
 
-    def _wanted(self, role: str, context: Context, bump: int) -> list[tuple[Model, Tier]]:
+    def _list_candidates(self, role: str, context: Context, bump: int) -> list[tuple[Model, Tier]]:
         """The model for a role, then its fallbacks."""
         usual = context.tiers.get(role) or (ROLES[role].tier if role in ROLES else "balanced")
         tier = TIERS[min(TIERS.index(usual) + max(bump, 0), len(TIERS) - 1)]
         # A raised tier goes before the role.
         keys = (role, tier, _ALL) if tier == usual else (tier, role, _ALL)
-        for models in self._sources(context):
+        for models in self._iter_sources(context):
             if matching := [key for key in keys if key in models]:
                 others = models if matching[0] == tier else {}
-                return [(models[matching[0]], tier), *_spare(role, tier, others, context)]
+                return [(models[matching[0]], tier), *_iter_fallbacks(role, tier, others, context)]
         return [(OFFLINE, tier)]
 
-    def _sources(self, context: Context) -> Iterator[Mapping[str, Model]]:
+    def _iter_sources(self, context: Context) -> Iterator[Mapping[str, Model]]:
         yield self._models
-        yield {**context.models, **_by_name(context.model)}
-        if name := variable(self._environ, "LOOPWRIGHT_MODEL"):
+        yield {**context.models, **_index_models(context.model)}
+        if name := read_variable(self._environ, "LOOPWRIGHT_MODEL"):
             yield {_ALL: name}
-        elif self._base_url():
+        elif self._read_base_url():
             msg = (
                 "OPENAI_BASE_URL is set but no model is named: set LOOPWRIGHT_MODEL to a model "
                 "that server offers, such as qwen3:8b, or unset OPENAI_BASE_URL."
@@ -170,7 +170,7 @@ class Models:
         elif self._environ.get("OPENAI_API_KEY"):
             yield OPENAI_TIERS
 
-    def _base_url(self) -> str | None:
+    def _read_base_url(self) -> str | None:
         return self._environ.get("OPENAI_BASE_URL") or self._environ.get("OPENAI_API_BASE") or None
 
     def _build(self, name: str) -> BaseChatModel:
@@ -179,7 +179,7 @@ class Models:
 
             return OfflineModel()
         try:
-            return self._client(name)
+            return self._build_client(name)
         except Exception as error:
             # Constructors raise whatever they like: openai's errors, pydantic's, KeyError.
             advice = "use provider:name and set the provider's API key"
@@ -189,13 +189,13 @@ class Models:
             msg = f"The model {name!r} cannot be used: {reason.rstrip('.')}; {advice}."
             raise ModelUnavailable(msg) from error
 
-    def _client(self, name: str) -> BaseChatModel:
+    def _build_client(self, name: str) -> BaseChatModel:
         """A provider's client. Importing one costs a second, and only a real model needs it."""
         provider = name.partition(":")[0]
         # On another server a bare name is its own, or one with a tag such as qwen3:8b.
-        theirs = bool(self._base_url()) and provider not in PROVIDERS
+        theirs = bool(self._read_base_url()) and provider not in PROVIDERS
         if theirs or provider == "openai" or name.startswith(_OPENAI_NAMES):
-            return self._openai(name.removeprefix("openai:"))
+            return self._build_openai(name.removeprefix("openai:"))
         from langchain.chat_models import init_chat_model  # noqa: PLC0415 - heavy
 
         own = provider in ("anthropic", "azure_openai")
@@ -203,14 +203,17 @@ class Models:
         built: BaseChatModel = init_chat_model(name, **options)
         return built
 
-    def _openai(self, name: str) -> BaseChatModel:
+    def _build_openai(self, name: str) -> BaseChatModel:
         """A client whose retries are ours alone; compatible servers report their usage too."""
-        from .openai_client import LeanChatOpenAI, shared  # noqa: PLC0415 - heavy
+        from .openai_client import LeanChatOpenAI, get_shared_client  # noqa: PLC0415 - heavy
 
-        options: dict[str, Any] = {"http_async_client": shared(), "http_socket_options": ()}
+        options: dict[str, Any] = {
+            "http_async_client": get_shared_client(),
+            "http_socket_options": (),
+        }
         if os.environ.get("OPENAI_PROXY"):  # which the client reads itself, and takes no other then
             options = {**_NO_KEEP_ALIVE}
-        if base_url := self._base_url():
+        if base_url := self._read_base_url():
             # Servers on the own machine mostly want no key, but the client insists on one.
             options |= {"base_url": base_url, "api_key": "none"}
         if key := self._environ.get("OPENAI_API_KEY"):
@@ -221,14 +224,14 @@ class Models:
 _OTHER_NAMES: Final = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}
 
 
-def as_configured(chosen: Chosen, settings: Mapping[str, Any]) -> Chosen:
+def apply_settings(chosen: Chosen, settings: Mapping[str, Any]) -> Chosen:
     """The model and its fallbacks with those of these settings that they know."""
     named = {_OTHER_NAMES.get(to_snake(k), to_snake(k)): value for k, value in settings.items()}
     known = {k: v for k, v in named.items() if k in type(chosen.model).model_fields}
     return replace(
         chosen,
         model=chosen.model.model_copy(update=known),
-        fallbacks=tuple(as_configured(other, settings) for other in chosen.fallbacks),
+        fallbacks=tuple(apply_settings(other, settings) for other in chosen.fallbacks),
     )
 
 
@@ -248,7 +251,7 @@ def name_of(model: BaseChatModel) -> str:
     return named if isinstance(named, str) else model._llm_type
 
 
-def _spare(
+def _iter_fallbacks(
     role: str, tier: Tier, models: Mapping[str, Model], context: Context
 ) -> Iterator[tuple[Model, Tier]]:
     """The fallbacks: as the run's settings say, else other tiers; stronger ones first."""
@@ -262,7 +265,7 @@ def _spare(
             yield models[other], other
 
 
-def _by_name(model: Model | Mapping[str, Model] | None) -> Mapping[str, Model]:
+def _index_models(model: Model | Mapping[str, Model] | None) -> Mapping[str, Model]:
     """Models by role and tier, as they are given."""
     if model is None:
         return {}

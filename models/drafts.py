@@ -16,12 +16,12 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from pydantic import BaseModel
 from pydantic.alias_generators import to_snake
 
-from ..run.message_stream import Shown, begin_draft
+from ..run.message_stream import StreamedDraft, begin_draft
 from ..state.messages import REASONING, ROLE
-from ..text.canonical import storable
+from ..text.canonical import make_storable
 from ..turn.scope import RunScope
 from .hidden_tags import VisibleText, VisibleThoughts
-from .reading import AROUND_JSON, spoken
+from .reading import AROUND_JSON, strip_thoughts
 from .refusals import Quirks
 from .request import Listener
 
@@ -40,7 +40,9 @@ class _Reader(Protocol):
 class Draft:
     """What one call of a model says, as far as it is written; a second try starts again."""
 
-    def __init__(self, shown: Shown, field: str = "", but: str = "", call: str = "") -> None:
+    def __init__(
+        self, shown: StreamedDraft, field: str = "", but: str = "", call: str = ""
+    ) -> None:
         """Show the words, or a field of an object; nothing that may turn out to fit `but`.
 
         With `call` the object is the arguments of a call of that tool.
@@ -58,11 +60,11 @@ class Draft:
 
     def hear(self, chunk: AIMessageChunk) -> None:
         """Take note of a piece, and show what may be shown by now."""
-        for block, text in _reasoned(chunk):
+        for block, text in _iter_reasoning(chunk):
             apart = self._block not in ("", block)
             self._block = block
-            self._thoughts.read(storable("\n\n" + text if apart else text))
-        self._words.read(self._whole(self._text_of(chunk)))
+            self._thoughts.read(make_storable("\n\n" + text if apart else text))
+        self._words.read(self._hold_half_character(self._text_of(chunk)))
         self._quirks.thinks_first |= self._words.unopened
         if more := self._words.thoughts[self._thought :]:
             self._thoughts.read(more)
@@ -76,22 +78,22 @@ class Draft:
     def _text_of(self, chunk: AIMessageChunk) -> str:
         """The text of a piece; of an answer by a call also its arguments, or those alone."""
         if not self._call:
-            return _words(chunk, with_calls=bool(self._field))
+            return _read_text(chunk, with_calls=bool(self._field))
         for part in chunk.tool_call_chunks:
             if part["name"]:
                 self._calls[part["index"]] = part["name"]
         ours = (p for p in chunk.tool_call_chunks if self._calls.get(p["index"]) == self._call)
         return "".join(part["args"] or "" for part in ours)
 
-    def _whole(self, piece: str) -> str:
+    def _hold_half_character(self, piece: str) -> str:
         """The piece without the half of a character at its end, which waits for the other one."""
         piece, self._half = self._half + piece, ""
         if piece and "\ud800" <= piece[-1] <= "\udbff":
             piece, self._half = piece[:-1], piece[-1]
-        return storable(piece)
+        return make_storable(piece)
 
 
-def drafted(
+def make_draft_listeners(
     scope: RunScope,
     name: str,
     role: str,
@@ -120,7 +122,7 @@ def reasoning_of(message: AIMessage) -> str:
     """What the model thought before it spoke; '' if it is not known."""
     blocks: list[str] = []
     before = ""
-    for block, text in _reasoned(message):
+    for block, text in _iter_reasoning(message):
         blocks.append("\n\n" + text if before not in ("", block) else text)
         before = block
     text = message.text
@@ -130,15 +132,15 @@ def reasoning_of(message: AIMessage) -> str:
         blocks.append(visible.thoughts)
     musings = VisibleThoughts()
     musings.read("".join(blocks))
-    return storable(musings.whole[:_LONGEST])
+    return make_storable(musings.final_text[:_LONGEST])
 
 
-def thinking(reasoning: str) -> dict[str, str]:
+def wrap_reasoning(reasoning: str) -> dict[str, str]:
     """The thoughts as a message carries them; `content_blocks` has them as a block of their own."""
     return {REASONING: reasoning} if reasoning else {}
 
 
-def without_thoughts(message: AIMessage) -> AIMessage:
+def drop_thoughts(message: AIMessage) -> AIMessage:
     """The message as a later request holds it: what was said, not what was thought."""
     extra = {
         k: v for k, v in message.additional_kwargs.items() if k not in (REASONING, "reasoning")
@@ -157,7 +159,7 @@ def without_thoughts(message: AIMessage) -> AIMessage:
 _THOUGHT: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
 
 
-def _reasoned(message: AIMessage) -> Iterator[tuple[str, str]]:
+def _iter_reasoning(message: AIMessage) -> Iterator[tuple[str, str]]:
     """The thoughts in a message or a piece of one, each with what names its block."""
     extra = message.additional_kwargs.get(REASONING)
     if isinstance(extra, str) and extra:
@@ -168,7 +170,7 @@ def _reasoned(message: AIMessage) -> Iterator[tuple[str, str]]:
                 yield str(block.get("index", place)), text
 
 
-def _words(chunk: AIMessageChunk, *, with_calls: bool) -> str:
+def _read_text(chunk: AIMessageChunk, *, with_calls: bool) -> str:
     """The text of a piece; of an answer by a call also its arguments."""
     args = [part["args"] or "" for part in chunk.tool_call_chunks] if with_calls else []
     return "".join([str(chunk.text), *args])
@@ -204,7 +206,7 @@ class _Field:
         self._rest += piece
         if not self._found and len(self._rest) >= self._next:
             self._next = len(self._rest) + max(0, len(self._rest) - _LONG) // _MORE
-            answer = spoken(self._rest, AROUND_JSON)
+            answer = strip_thoughts(self._rest, AROUND_JSON)
             if field := self._name.search(answer):
                 self._found, self._rest = True, answer[field.end() :]
                 self._over = _REFUSED.search(answer, 0, field.start()) is not None
@@ -227,7 +229,7 @@ _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*("|\\?$)|[{}\[\],]', re.DOTALL)
 _CLOSES: Final = {"{": "}", "[": "]"}
 
 
-class Partial:
+class PartialJson:
     """Reads an object as far as it is written, from where it stopped.
 
     What counts are its finished fields, and of its lists the finished items. Of several objects
@@ -269,7 +271,7 @@ class Partial:
         return value if isinstance(value, dict) else None
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether there is an object."""
         return self._start >= 0
 
@@ -328,7 +330,7 @@ class WholeAnswer:
             self._tell("".join(self._written))
 
 
-def drafting(
+def make_field_listeners(
     scope: RunScope, role: str, contract: type[BaseModel], *, text: str = "", **about: Any
 ) -> list[Listener]:
     """What hears a structured answer and emits as drafts how far it is.
@@ -342,19 +344,21 @@ def drafting(
     """
     if "AfterModel" in scope.hooks.events:
         return []
-    written, emit = Partial(contract), draft_teller(scope, role, **about)
+    written, emit = PartialJson(contract), make_draft_emitter(scope, role, **about)
     shown = begin_draft(text, {ROLE: role}) if text else None
 
     def hear(answer: str) -> None:
-        found = _snake(written.fields(answer) or {})
+        found = _to_snake_keys(written.fields(answer) or {})
         fields = {name: one for name, one in found.items() if not isinstance(one, bool)}
         if emit(fields) and shown is not None:
-            shown.show(_lines(fields.get("todos")))
+            shown.show(_render_todos(fields.get("todos")))
 
     return [WholeAnswer(hear)]
 
 
-def draft_teller(scope: RunScope, role: str, **about: Any) -> Callable[[dict[str, Any]], bool]:
+def make_draft_emitter(
+    scope: RunScope, role: str, **about: Any
+) -> Callable[[dict[str, Any]], bool]:
     """What tells the fields that are written, and says whether that was news; see `drafting`."""
     before = dict[str, Any]()
 
@@ -369,7 +373,7 @@ def draft_teller(scope: RunScope, role: str, **about: Any) -> Callable[[dict[str
     return tell
 
 
-def _lines(todos: object) -> str:
+def _render_todos(todos: object) -> str:
     """The tasks that are written, as `plan_in_words` will have them."""
     tasks = [task for task in todos if isinstance(task, dict)] if isinstance(todos, list) else []
     return "\n".join(
@@ -378,8 +382,8 @@ def _lines(todos: object) -> str:
     )
 
 
-def _snake(value: Any) -> Any:
+def _to_snake_keys(value: Any) -> Any:
     """The names of fields and of their items' fields as the state spells them."""
     if isinstance(value, dict):
-        return {to_snake(name): _snake(item) for name, item in value.items()}
-    return [_snake(item) for item in value] if isinstance(value, list) else value
+        return {to_snake(name): _to_snake_keys(item) for name, item in value.items()}
+    return [_to_snake_keys(item) for item in value] if isinstance(value, list) else value

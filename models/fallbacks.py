@@ -6,7 +6,7 @@ from ..state.errors import ModelCallFailed
 from .request import Asker, Call, Reply, Request
 
 
-async def with_fallbacks(asker: Asker, inner: Call, request: Request) -> Reply:
+async def try_fallbacks(asker: Asker, inner: Call, request: Request) -> Reply:
     """Ask the model, then each of its fallbacks, until one answers.
 
     Raises:

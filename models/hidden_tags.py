@@ -20,8 +20,16 @@ from pydantic import ConfigDict, StrictBool
 from ..state.contracts import Contract, Text
 from ..state.messages import is_words
 from ..text.empty_phrases import says_nothing
-from ..text.told import say
-from .reading import Reading, extract, field_names, read_answer, read_object, spoken, unusable
+from ..text.sentences import say
+from .reading import (
+    Reading,
+    explain_unusable,
+    extract,
+    field_names,
+    read_answer,
+    read_object,
+    strip_thoughts,
+)
 
 _TAG_NAME: Final = r"agent[\s_-]?meta"
 _NAME: Final = rf"{_TAG_NAME}(?!data|\]\()"
@@ -67,11 +75,11 @@ def read_thought(
         request: What the answer is to, if the thought ends with one.
     """
     text = message.text
-    shown = AIMessage(visible(text), usage_metadata=message.usage_metadata)
+    shown = AIMessage(strip_tags(text), usage_metadata=message.usage_metadata)
     reading: Reading[AgentMeta] = Reading(shown, text=text, wanted="wanted_thought")
-    if problem := unusable(message):
+    if problem := explain_unusable(message):
         return replace(reading, problems=[problem], complete=False)
-    parsed, problems = _meta(spoken(text))
+    parsed, problems = _parse_tag(strip_thoughts(text))
     if not shown.text:
         problems = [*problems, say("tag_alone")]
     if problems:
@@ -99,7 +107,7 @@ def read_words(
         answers: The request that a text without a call answers; None if it answers none.
     """
     reading: Reading[Any] = read_answer(message, None, with_tools=with_tools)
-    shown = without_tag(reading.message)
+    shown = strip_message_tags(reading.message)
     problems = reading.problems
     if is_words(shown):
         if not problems and not shown.text.strip():
@@ -112,17 +120,17 @@ def read_words(
     return replace(reading, message=shown, problems=problems, wanted=wanted)
 
 
-def without_tag(message: AIMessage) -> AIMessage:
+def strip_message_tags(message: AIMessage) -> AIMessage:
     """The message with nothing in it that begins a hidden tag; its calls stay as they are."""
     extra = {
         k: v for k, v in message.additional_kwargs.items() if not _mentions_tag(v) or k in _CALLS
     }
     content = message.content
     if isinstance(content, str):
-        content = visible(content)
+        content = strip_tags(content)
     elif _mentions_tag(content):
         others = [block for block in content if not _is_text(block) and not _mentions_tag(block)]
-        shown = visible(message.text)
+        shown = strip_tags(message.text)
         content = [*([{"type": "text", "text": shown}] if shown else []), *others]
     return message.model_copy(update={"content": content, "additional_kwargs": extra})
 
@@ -138,19 +146,19 @@ def _is_text(block: object) -> bool:
     return isinstance(block, str) or (isinstance(block, dict) and block.get("type") == "text")
 
 
-def visible(text: str) -> str:
+def strip_tags(text: str) -> str:
     """The text without hidden tags: whole, cut, unclosed, repeated or spelled in another way."""
-    shown = spoken(text)
+    shown = strip_thoughts(text)
     for _ in range(_MOST_LAYERS):  # taking one tag out may join the halves of another
         before = shown
         shown = _BARE.sub("", _CLOSING.sub("", _TAG.sub("", shown)))
-        shown = _EMPTY_FENCE.sub(r"\g<full>", _without_beginning(shown)).strip()
+        shown = _EMPTY_FENCE.sub(r"\g<full>", _strip_tag_start(shown)).strip()
         if shown == before:
             return shown
     return ""
 
 
-def _without_beginning(text: str) -> str:
+def _strip_tag_start(text: str) -> str:
     """The text without the first letters of a tag at its end, if the answer was cut."""
     stripped = text.rstrip()
     for length in range(len(_CUT_TAG), 1, -1):
@@ -159,7 +167,7 @@ def _without_beginning(text: str) -> str:
     return text
 
 
-def _meta(text: str) -> tuple[AgentMeta | None, list[str]]:
+def _parse_tag(text: str) -> tuple[AgentMeta | None, list[str]]:
     tags = list(_TAG.finditer(text))
     if not tags:
         return None, [say("tag_missing")]
@@ -237,8 +245,8 @@ class VisibleText:
         if self._thinks:
             end = _THOUGHT_END.search(self._rest, partial=True)
             self.thoughts += self._rest[: end.start()] if end else self._rest
-            return self._went_on(end, thinks=False)
-        sign = _first(self._rest)
+            return self._advance(end, thinks=False)
+        sign = _find_first_sign(self._rest)
         text = self._rest[: sign.start()] if sign else self._rest
         self._spoken += text
         if sign is None or sign.partial or not (sign["think"] or sign["thought"]):
@@ -249,9 +257,9 @@ class VisibleText:
             self.thoughts += (self.shown + self._spoken).lstrip()
             self.shown = self._spoken = ""
             self._fenced = False
-        return self._went_on(sign, thinks=bool(sign["think"]))
+        return self._advance(sign, thinks=bool(sign["think"]))
 
-    def _went_on(self, sign: Any, *, thinks: bool) -> bool:
+    def _advance(self, sign: Any, *, thinks: bool) -> bool:
         if sign is None or sign.partial:
             self._rest = self._rest[sign.start() :] if sign else ""
             return False
@@ -263,14 +271,14 @@ class VisibleText:
         text = self._spoken if self.shown else self._spoken.lstrip()
         flags = _FLAGS.search(text, partial=True)
         text = text[: flags.start()] if flags else text
-        text = self._closed(text)
+        text = self._cut_open_fence(text)
         half = _HIDDEN.search(text, partial=True)
         text = (text[: half.start()] if half else text).rstrip()
         if text:
             whole = self._spoken if self.shown else self._spoken.lstrip()
             self.shown, self._spoken = self.shown + text, whole[len(text) :]
 
-    def _closed(self, text: str) -> str:
+    def _cut_open_fence(self, text: str) -> str:
         """The text up to a fence with nothing in it yet; what closes a fence opens none."""
         end, place = 0, text.find(_FENCE)
         while place >= 0:
@@ -300,13 +308,13 @@ class VisibleThoughts:
         self.shown, self._rest = self.shown + more, self._rest[len(more) :]
 
     @property
-    def whole(self) -> str:
+    def final_text(self) -> str:
         """What is shown at the end of the text: a mention that was only begun is none."""
         is_none = "_" not in self._rest and not _MENTION.match(self._rest)
         return self.shown + (self._rest if is_none else "")
 
 
-def _first(text: str) -> Any:
+def _find_first_sign(text: str) -> Any:
     """The first sign of something hidden; half a one before another may become one with it."""
     sign = _HIDDEN.search(text, partial=True)
     for _ in range(_MOST_LAYERS):

@@ -19,8 +19,8 @@ from langchain_core.messages import (
 from ..hooks.contract import HookEvent, ToolConfig, Verdict
 from ..state.attachments import blocks_in
 from ..state.messages import calls_in
-from ..text.told import say
-from .choice import as_configured
+from ..text.sentences import say
+from .choice import apply_settings
 from .reading import Reading
 from .request import Asker, Call, NotAsked, Reply, Request
 
@@ -29,7 +29,7 @@ _SETTINGS: Final = ("temperature", "top_p", "top_k", "max_tokens", "stop")
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, NotImplementedError)
 
 
-async def hooked(asker: Asker, inner: Call, request: Request) -> Reply:
+async def apply_hooks(asker: Asker, inner: Call, request: Request) -> Reply:
     """Let hooks change the request, answer in the model's place, and judge the model's answer.
 
     Raises:
@@ -37,15 +37,15 @@ async def hooked(asker: Asker, inner: Call, request: Request) -> Reply:
     """
     events = asker.scope.hooks.events
     if "BeforeModel" in events:
-        shown = _shown(request)
+        shown = _render_request(request)
         verdict = await _fire(asker, "BeforeModel", llm_request=shown)
-        request = await _changed(asker, request, verdict.llm_request or {}, shown["messages"])
-        if (answer := _answer(verdict)) is not None:
+        request = await _apply_changes(asker, request, verdict.llm_request or {}, shown["messages"])
+        if (answer := _parse_answer(verdict)) is not None:
             return Reply(answer, request)
     if "BeforeToolSelection" in events and request.tools and request.may_call:
-        verdict = await _fire(asker, "BeforeToolSelection", llm_request=_shown(request))
+        verdict = await _fire(asker, "BeforeToolSelection", llm_request=_render_request(request))
         if verdict.tool_config:
-            request = _chosen_tools(request, verdict.tool_config)
+            request = _restrict_tools(request, verdict.tool_config)
     reply = await inner(request)
     if "AfterModel" not in events:
         return reply
@@ -53,21 +53,21 @@ async def hooked(asker: Asker, inner: Call, request: Request) -> Reply:
     verdict = await _fire(
         asker,
         "AfterModel",
-        llm_request=_shown(replace(request, chosen=chosen)),
-        llm_response=as_shown(reply.message) | {"model": chosen.name},
+        llm_request=_render_request(replace(request, chosen=chosen)),
+        llm_response=to_openai_message(reply.message) | {"model": chosen.name},
     )
-    return Reply(_answer(verdict) or reply.message, reply.request)
+    return Reply(_parse_answer(verdict) or reply.message, reply.request)
 
 
 async def _fire(asker: Asker, event: HookEvent, **fields: Any) -> Verdict:
     """What the hooks of an event say, unless they refuse."""
     verdict = await asker.scope.hooks.fire(event, emit=asker.scope.emit, **fields)
-    if verdict.refused:
-        raise NotAsked(by="hook", why=verdict.refused)
+    if verdict.refusal:
+        raise NotAsked(by="hook", why=verdict.refusal)
     return verdict
 
 
-def restrained(reading: Reading[Any], request: Request) -> Reading[Any]:
+def enforce_tool_rules(reading: Reading[Any], request: Request) -> Reading[Any]:
     """The reading of an answer, refused if it does not do what hooks said about tools."""
     message = reading.message
     names = [tool["function"]["name"] for tool in request.tools]
@@ -83,19 +83,19 @@ def restrained(reading: Reading[Any], request: Request) -> Reading[Any]:
     return reading
 
 
-def as_shown(message: BaseMessage) -> dict[str, Any]:
+def to_openai_message(message: BaseMessage) -> dict[str, Any]:
     """A message as hooks see it: role, text, calls."""
     (shown,) = convert_to_openai_messages([message.model_copy(update={"content": message.text})])
     return shown
 
 
-def _shown(request: Request) -> dict[str, Any]:
+def _render_request(request: Request) -> dict[str, Any]:
     model = request.chosen.model
     settings = {name: getattr(model, name, None) for name in _SETTINGS}
     callable_ = request.tools if request.may_call else ()
     return {
         "model": request.chosen.name,
-        "messages": [as_shown(message) for message in request.messages],
+        "messages": [to_openai_message(message) for message in request.messages],
         "config": {k: v for k, v in settings.items() if v is not None},
         "toolConfig": {
             "mode": "AUTO" if callable_ else "NONE",
@@ -104,27 +104,27 @@ def _shown(request: Request) -> dict[str, Any]:
     }
 
 
-async def _changed(
+async def _apply_changes(
     asker: Asker, request: Request, fields: Mapping[str, Any], shown: list[dict[str, Any]]
 ) -> Request:
     """The request with the fields a hook gave."""
     try:
         if "messages" in fields:
-            request = replace(request, messages=_messages(request, fields["messages"], shown))
+            request = replace(request, messages=_merge_messages(request, fields["messages"], shown))
         config = fields.get("toolConfig", fields.get("tool_config"))
         if config is not None and request.may_call:
-            request = _chosen_tools(request, ToolConfig.model_validate(config))
+            request = _restrict_tools(request, ToolConfig.model_validate(config))
         settings = dict(fields.get("config") or {})
     except _UNREADABLE as error:
         # Sending the request as it was could send what the hook meant to take out.
-        raise _unreadable(error, "request") from error
+        raise _refuse_unreadable(error, "request") from error
     chosen, name = request.chosen, str(fields.get("model") or "")
     if name not in ("", chosen.name):
-        chosen = await asyncio.to_thread(asker.models.ready, name, chosen.tier)
-    return replace(request, chosen=as_configured(chosen, settings) if settings else chosen)
+        chosen = await asyncio.to_thread(asker.models.get_or_build, name, chosen.tier)
+    return replace(request, chosen=apply_settings(chosen, settings) if settings else chosen)
 
 
-def _messages(
+def _merge_messages(
     request: Request, changed: Sequence[Mapping[str, Any]], shown: list[dict[str, Any]]
 ) -> list[BaseMessage]:
     """The messages a hook gave; one it did not change is the very message it was."""
@@ -132,11 +132,11 @@ def _messages(
     messages: list[BaseMessage] = []
     for message in changed:
         place = next((i for i, (form, _) in enumerate(before) if form == message), None)
-        messages.append(_read(message) if place is None else before.pop(place)[1])
-    return _with_attachments(messages, request.messages)
+        messages.append(_parse_message(message) if place is None else before.pop(place)[1])
+    return _restore_attachments(messages, request.messages)
 
 
-def _with_attachments(
+def _restore_attachments(
     messages: list[BaseMessage], before: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
     """The messages with what hooks are not shown: of one whose words they changed, the rest."""
@@ -147,30 +147,30 @@ def _with_attachments(
     return messages
 
 
-def _read(message: Mapping[str, Any]) -> BaseMessage:
+def _parse_message(message: Mapping[str, Any]) -> BaseMessage:
     role = "assistant" if message.get("role") == "model" else message.get("role")
     return convert_to_messages([{**message, "role": role}])[0]
 
 
-def _answer(verdict: Verdict) -> AIMessage | None:
+def _parse_answer(verdict: Verdict) -> AIMessage | None:
     """The answer a hook gave, if it did."""
     response = verdict.llm_response
     if response is None or isinstance(response, str):
         return None if response is None else AIMessage(response)
     try:
         known: dict[str, Any] = {k: response[k] for k in ("content", "tool_calls") if k in response}
-        message = _read({"content": "", **known, "role": "assistant"})
+        message = _parse_message({"content": "", **known, "role": "assistant"})
     except _UNREADABLE as error:
-        raise _unreadable(error, "answer") from error
+        raise _refuse_unreadable(error, "answer") from error
     return message if isinstance(message, AIMessage) else None
 
 
-def _unreadable(error: Exception, what: Literal["request", "answer"]) -> NotAsked:
+def _refuse_unreadable(error: Exception, what: Literal["request", "answer"]) -> NotAsked:
     why = say(f"hook_unreadable_{what}", error=type(error).__name__)
     return NotAsked(by="hook", why=why)
 
 
-def _chosen_tools(request: Request, config: ToolConfig) -> Request:
+def _restrict_tools(request: Request, config: ToolConfig) -> Request:
     allowed = [] if config.mode == "NONE" else config.allowed_function_names
     tools = [t for t in request.tools if allowed is None or t["function"]["name"] in allowed]
     return replace(

@@ -28,7 +28,7 @@ from langchain_openai.chat_models import base
 from pydantic import PrivateAttr
 
 
-class _Payloads:
+class _PayloadCache:
     """Messages as the API of chats has them, made once for each: a history only grows.
 
     The payload of a message depends on its state alone (`_state_of`), which is compared, for a
@@ -84,14 +84,14 @@ class LeanChatOpenAI(ChatOpenAI):
     @property
     def is_fast(self) -> bool:
         """Whether it takes its own way here: it does if that sends the same bytes."""
-        return same_bytes(responses=self._use_responses_api({}))
+        return sends_same_bytes(responses=self._use_responses_api({}))
 
     def model_post_init(self, context: Any, /) -> None:
         """Find out what is sent before an event loop would have to wait for it."""
         super().model_post_init(context)
         _ = self.is_fast
 
-    _payloads: _Payloads = PrivateAttr(default_factory=_Payloads)
+    _payloads: _PayloadCache = PrivateAttr(default_factory=_PayloadCache)
 
     def _get_request_payload(
         self, input_: LanguageModelInput, *, stop: list[str] | None = None, **kwargs: Any
@@ -100,13 +100,13 @@ class LeanChatOpenAI(ChatOpenAI):
             return ChatOpenAI._get_request_payload(self, given, stop=stop, **kwargs)
 
         responses = self._use_responses_api({**self._default_params, **kwargs})
-        if not same_bytes(responses=responses):
+        if not sends_same_bytes(responses=responses):
             return make(input_)
         if responses:
-            return _ready(self, make(input_))
+            return _prepare_body(self, make(input_))
         whole = isinstance(input_, list) and all(isinstance(m, BaseMessage) for m in input_)
         messages: Any = input_ if whole else self._convert_input(input_).to_messages()
-        return _ready(self, self._payloads.of(messages, make))
+        return _prepare_body(self, self._payloads.of(messages, make))
 
     async def _agenerate(
         self,
@@ -141,20 +141,20 @@ class _Unchecked(ChatOpenAI):
     def _get_request_payload(
         self, input_: LanguageModelInput, *, stop: list[str] | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        return _ready(self, super()._get_request_payload(input_, stop=stop, **kwargs))
+        return _prepare_body(self, super()._get_request_payload(input_, stop=stop, **kwargs))
 
 
-def _ready(client: ChatOpenAI, payload: dict[str, Any]) -> dict[str, Any]:
+def _prepare_body(client: ChatOpenAI, payload: dict[str, Any]) -> dict[str, Any]:
     """The payload with messages and tools as parts of the body that are sent as they are."""
-    slim = _beside(payload, "messages", "input", "tools")
+    slim = _to_extra_body(payload, "messages", "input", "tools")
     # If an answer is parsed the SDK reads the tools itself, and some choose the API.
     parsed = {"response_format", "text_format"} & payload.keys()
     if parsed or client._use_responses_api(slim) != client._use_responses_api(payload):
-        return _beside(payload, "messages", "input")
+        return _to_extra_body(payload, "messages", "input")
     return slim
 
 
-def _beside(payload: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def _to_extra_body(payload: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """The payload with these lists in `extra_body`, which is sent as it is.
 
     An empty list holds the place of each, for the order of the body is that of the payload.
@@ -165,15 +165,15 @@ def _beside(payload: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 @cache
-def same_bytes(*, responses: bool = False) -> bool:
+def sends_same_bytes(*, responses: bool = False) -> bool:
     """Whether both ways send the same to an API of OpenAI; found out once, without a network."""
     # In a thread of its own, for an event loop may be running in this one.
     with ThreadPoolExecutor(1) as pool:
-        comparison = pool.submit(asyncio.run, _compared(responses=responses))
+        comparison = pool.submit(asyncio.run, _compare_bytes(responses=responses))
     return comparison.exception() is None and comparison.result()
 
 
-class _Ear(openai.DefaultAsyncHttpxClient):
+class _RecordingClient(openai.DefaultAsyncHttpxClient):
     """Keeps the body of what it is given, and sends nothing."""
 
     body = b""
@@ -183,25 +183,29 @@ class _Ear(openai.DefaultAsyncHttpxClient):
         raise ConnectionError
 
 
-async def _key() -> str:
+async def _get_dummy_key() -> str:
     return "none"
 
 
-async def _compared(*, responses: bool) -> bool:
-    ear = _Ear(verify=SSLContext(PROTOCOL_TLS_CLIENT))  # no certificates are read for nothing
+async def _compare_bytes(*, responses: bool) -> bool:
+    ear = _RecordingClient(
+        verify=SSLContext(PROTOCOL_TLS_CLIENT)
+    )  # no certificates are read for nothing
     settings: dict[str, Any] = {
-        "model": "gpt", "api_key": _key, "max_retries": 0, "use_responses_api": responses,
+        "model": "gpt", "api_key": _get_dummy_key, "max_retries": 0, "use_responses_api": responses,
         "http_async_client": ear,
     }  # fmt: skip
     stock, fast = ChatOpenAI(**settings), _Unchecked(**settings)
     for options in _ASKED:
-        body = await _body(stock, ear, options)
-        if not body or body != await _body(fast, ear, options):
+        body = await _capture_body(stock, ear, options)
+        if not body or body != await _capture_body(fast, ear, options):
             return False
     return True
 
 
-async def _body(client: ChatOpenAI, ear: _Ear, options: Mapping[str, Any]) -> bytes:
+async def _capture_body(
+    client: ChatOpenAI, ear: _RecordingClient, options: Mapping[str, Any]
+) -> bytes:
     ear.body = b""
     with suppress(Exception):  # nothing answers; what else fails leaves no body
         if options.get("stream"):
@@ -242,7 +246,7 @@ _IDLE: Final = 16
 """Connections that wait for the next request: the pool asks each one's socket at every request."""
 
 
-def _few_idle() -> Any:
+def _build_limits() -> Any:
     """The SDK's limits, but for how many connections may wait."""
     usual = openai.DEFAULT_CONNECTION_LIMITS
     return type(usual)(
@@ -252,7 +256,7 @@ def _few_idle() -> Any:
     )
 
 
-class PerLoop(openai.DefaultAsyncHttpxClient):
+class PerLoopClient(openai.DefaultAsyncHttpxClient):
     """A client that any event loop may use. With a loop its connections end."""
 
     def __init__(self) -> None:
@@ -268,7 +272,7 @@ class PerLoop(openai.DefaultAsyncHttpxClient):
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             self._forget_closed()
-            own = openai.DefaultAsyncHttpxClient(verify=self._certificates, limits=_few_idle())
+            own = openai.DefaultAsyncHttpxClient(verify=self._certificates, limits=_build_limits())
             until_the_end = self._close_with(loop, own)
             self._open[loop] = own, until_the_end
             await anext(until_the_end)
@@ -289,6 +293,6 @@ class PerLoop(openai.DefaultAsyncHttpxClient):
 
 
 @cache
-def shared() -> PerLoop:
+def get_shared_client() -> PerLoopClient:
     """The client of all models of this process."""
-    return PerLoop()
+    return PerLoopClient()

@@ -28,15 +28,15 @@ _THEIRS: Final = {
 }  # fmt: skip
 
 
-async def priced(asker: Asker, inner: Call, request: Request) -> Reply:
+async def attach_price(asker: Asker, inner: Call, request: Request) -> Reply:
     """Find the price of the model, by which its call is reserved and counted.
 
     Raises:
         SettingsError: It is not known, and there is a limit in dollars.
     """
     price = await price_of(request.chosen, asker.scope.context)
-    if price is None and asker.scope.budget.room("usd") < inf:
-        raise SettingsError(unpriced([request.chosen.name]))
+    if price is None and asker.scope.budget.compute_room("usd") < inf:
+        raise SettingsError(describe_unpriced([request.chosen.name]))
     return await inner(replace(request, price=price))
 
 
@@ -67,19 +67,19 @@ class Price:
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
         """What a call of at most so many tokens can cost."""
-        rates = self.up_to(input_tokens)
+        rates = self.find_rates(input_tokens)
         return input_tokens * rates.dearest_input + output_tokens * rates.output + rates.call
 
-    def up_to(self, input_tokens: int) -> Rates:
+    def find_rates(self, input_tokens: int) -> Rates:
         """The highest rates of calls with at most so much input."""
-        return _dearest(rates for start, rates in self.tiers if start <= input_tokens)
+        return _find_dearest(rates for start, rates in self.tiers if start <= input_tokens)
 
     @property
     def dearest(self) -> Rates:
         """The highest rate of each kind."""
-        return _dearest(rates for _, rates in self.tiers)
+        return _find_dearest(rates for _, rates in self.tiers)
 
-    def of(self, message: AIMessage, input_tokens: int, output_tokens: int) -> float:
+    def compute_cost(self, message: AIMessage, input_tokens: int, output_tokens: int) -> float:
         """What an answer cost, input from the provider's cache at its own rate."""
         rates = [rates for start, rates in self.tiers if start <= input_tokens][-1]
         usage: Mapping[str, Any] = message.usage_metadata or {}
@@ -96,7 +96,7 @@ class Price:
         return paid + rest * rates.input
 
 
-def _dearest(rates: Iterable[Rates]) -> Rates:
+def _find_dearest(rates: Iterable[Rates]) -> Rates:
     highest, *rest = rates
     for other in rest:
         highest = Rates(
@@ -108,35 +108,35 @@ def _dearest(rates: Iterable[Rates]) -> Rates:
 async def price_of(chosen: Chosen, context: Context) -> Price | None:
     """The price of a model; None if nobody knows it."""
     quirks = chosen.quirks
-    price = given_price(chosen.name, context)
+    price = read_price_setting(chosen.name, context)
     if price is None and quirks.price is ...:
         # Once for a model: the package takes a third of a second to import.
-        quirks.price = await asyncio.to_thread(listed_price, chosen.name, chosen.model)
+        quirks.price = await asyncio.to_thread(find_listed_price, chosen.name, chosen.model)
     return price or quirks.price
 
 
-def given_price(name: str, context: Context) -> Price | None:
+def read_price_setting(name: str, context: Context) -> Price | None:
     """The price of a model as the settings say."""
-    for key in (name, _bare(name)):
+    for key in (name, _strip_provider(name)):
         if price := context.prices.get(key):
             return _from_settings(tuple(sorted(price.items())))
     return None
 
 
-def _bare(name: str) -> str:
+def _strip_provider(name: str) -> str:
     provider, _, bare = name.partition(":")
     return bare if provider in PROVIDERS else name
 
 
-def listed_price(name: str, model: BaseChatModel) -> Price | None:
+def find_listed_price(name: str, model: BaseChatModel) -> Price | None:
     """The price of a model by the package's list; the offline model costs nothing."""
     if model._llm_type == OFFLINE:
         return FREE
-    if is_script(model) or not known_here():
+    if is_script(model) or not has_price_list():
         return None
     url = str(getattr(model, "openai_api_base", None) or "")
-    provider = name.partition(":")[0] if _bare(name) != name else _provider_of(model)
-    return _looked_up(_bare(name), _THEIRS.get(provider, provider), url)
+    provider = name.partition(":")[0] if _strip_provider(name) != name else _provider_of(model)
+    return _look_up_price(_strip_provider(name), _THEIRS.get(provider, provider), url)
 
 
 def _provider_of(model: BaseChatModel) -> str:
@@ -156,13 +156,13 @@ def _from_settings(price: tuple[tuple[str, float], ...]) -> Price:
 
 
 @cache
-def known_here() -> bool:
+def has_price_list() -> bool:
     """Whether prices can be looked up: the package is there."""
     return importlib.util.find_spec("genai_prices") is not None
 
 
 @cache
-def _looked_up(model: str, provider: str, url: str) -> Price | None:
+def _look_up_price(model: str, provider: str, url: str) -> Price | None:
     """The price that the package knows; of a server of one's own it knows none."""
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - 0.3 s, and an extra
 
@@ -184,7 +184,9 @@ def _read(entry: Any) -> Price | None:
     if not rows:
         return None
     starts = {0} | {t.start for row in rows for v in row.values() for t in getattr(v, "tiers", ())}
-    return Price(tuple((at, _dearest(_rates(row, at) for row in rows)) for at in sorted(starts)))
+    return Price(
+        tuple((at, _find_dearest(_rates(row, at) for row in rows)) for at in sorted(starts))
+    )
 
 
 def _rates(row: Mapping[str, Any], start: int) -> Rates:
@@ -204,11 +206,11 @@ def _rates(row: Mapping[str, Any], start: int) -> Rates:
     )  # fmt: skip
 
 
-def unpriced(names: Iterable[str]) -> str:
+def describe_unpriced(names: Iterable[str]) -> str:
     """What to do about models whose price is not known, in words."""
     many = sorted(set(names))
     each = ", ".join(f'"{name}": {{"input": …, "output": …}}' for name in many)
-    package = "" if known_here() else "install the extra `prices`, or "
+    package = "" if has_price_list() else "install the extra `prices`, or "
     return (
         f"A limit in US dollars cannot be kept: the price of {', '.join(many)} is not known. To"
         f" go on, {package}give it in dollars per million tokens by Context(prices={{{each}}}),"

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from ..state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
 from ..state.messages import calls_in
 from ..text.canonical import DEEPEST
-from ..text.told import ENGLISH, SENTENCES, say
+from ..text.sentences import ENGLISH, SENTENCES, say
 
 C = TypeVar("C", bound=Contract)
 Check = Callable[[C], list[str]]
@@ -78,15 +78,15 @@ def read_answer(
     name = contract.__name__.lower() if contract else None
     calls = calls_in(message)
     own = [call for call in calls if str(call["name"]).lower() == name]
-    rest, args = _without(message, own), own[-1]["args"] if own else None
+    rest, args = _drop_calls(message, own), own[-1]["args"] if own else None
     answer = message.text if args is None else args
     text = (
         answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
     )
-    problem = unusable(message)
+    problem = explain_unusable(message)
     if with_tools and len(calls) > len(own):
         return Reading(rest, complete=not problem, text=text)
-    rest = _without(rest, calls)
+    rest = _drop_calls(rest, calls)
     if problem:
         return Reading(rest, None, [problem], complete=False, text=text)
     if contract is None:
@@ -100,7 +100,7 @@ def read_answer(
     return Reading(rest, parsed, problems, text=text)
 
 
-def _without(message: AIMessage, calls: Sequence[Any]) -> AIMessage:
+def _drop_calls(message: AIMessage, calls: Sequence[Any]) -> AIMessage:
     """The message without these of its calls; copies of them inside it go too."""
     if not calls:
         return message
@@ -123,7 +123,7 @@ def _without(message: AIMessage, calls: Sequence[Any]) -> AIMessage:
     )
 
 
-def unusable(message: AIMessage) -> str:
+def explain_unusable(message: AIMessage) -> str:
     """Why the message must not be trusted as a whole; empty if it may."""
     blocks = message.content if isinstance(message.content, list) else []
     parts = [message.additional_kwargs, *(block for block in blocks if isinstance(block, dict))]
@@ -165,7 +165,7 @@ def read_text(
     text: str, contract: type[C], check: Check[C] | None = None
 ) -> tuple[C | None, list[str]]:
     """Read a contract out of a text: the contract, or None with the problems."""
-    if (other := contract.other_spelling(spoken(text))) is not None:
+    if (other := contract.read_other_spelling(strip_thoughts(text))) is not None:
         return read_object(other, contract, check)
     value, problem = extract(text, field_names(contract))
     if value is None or problem:
@@ -183,7 +183,7 @@ def read_object(
     try:
         parsed = contract.model_validate(value)
     except ValidationError as error:
-        return None, in_words(error)
+        return None, describe_errors(error)
     except RecursionError:
         return None, [say("json_too_deep")]
     problems = check(parsed) if check else []
@@ -197,7 +197,7 @@ def field_names(contract: type[Contract]) -> frozenset[str]:
     return frozenset(fields) | {field.alias for field in fields.values() if field.alias}
 
 
-def in_words(error: ValidationError) -> list[str]:
+def describe_errors(error: ValidationError) -> list[str]:
     """What pydantic found wrong, in words for a model."""
     problems = []
     for item in error.errors(include_url=False)[:_SHOWN]:
@@ -215,16 +215,16 @@ def in_words(error: ValidationError) -> list[str]:
 # The JSON object in a text, whatever stands around it.
 
 
-def _thoughts(names: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _compile_thoughts(names: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Think blocks, and all up to the last end of one: some servers drop the tag before it."""
     closing, how = rf"</(?:{names})>", re.IGNORECASE | re.DOTALL
     blocks = re.compile(rf"<(?:{names})>.*?(?:{closing}|\Z)", how)
     return blocks, re.compile(rf"\A.*{closing}", how)
 
 
-_IN_WORDS: Final = _thoughts("think|thinking")
+_IN_WORDS: Final = _compile_thoughts("think|thinking")
 # Words for a reader may be about the other tags; what stands around an object is never shown.
-AROUND_JSON: Final = _thoughts("think|thinking|thought|reasoning|reflection")
+AROUND_JSON: Final = _compile_thoughts("think|thinking|thought|reasoning|reflection")
 _SIGNS: Final = re.compile(r'\\.|["{}]', re.DOTALL)
 # Signs of a Chinese keyboard instead of those of JSON; within quotes they are text.
 _WIDE: Final = re.compile(r'((?<!\\)"(?:\\.|[^"\\])*")|“([^“”]*)”|[：，]', re.DOTALL)  # noqa: RUF001
@@ -238,18 +238,18 @@ _MOST: Final = 20
 _MOST_UNCLOSED: Final = 4
 
 
-def spoken(text: str, thoughts: tuple[re.Pattern[str], re.Pattern[str]] = _IN_WORDS) -> str:
+def strip_thoughts(text: str, thoughts: tuple[re.Pattern[str], re.Pattern[str]] = _IN_WORDS) -> str:
     """The text without think blocks, in which models rehearse what they will say."""
     blocks, until = thoughts
     return until.sub("", blocks.sub("", text))
 
 
-def _around(text: str) -> tuple[str, str]:
+def _find_search_text(text: str) -> tuple[str, str]:
     """Where to look for an object, and what was said aloud.
 
     Some models answer without closing their thoughts: if nothing else was said, these are searched.
     """
-    aloud = spoken(text, AROUND_JSON)
+    aloud = strip_thoughts(text, AROUND_JSON)
     return (aloud if aloud.strip() else AROUND_JSON[1].sub("", text)), aloud
 
 
@@ -272,14 +272,14 @@ def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | Non
     opened, whole = "", _loads(text)
     objects = [] if whole is None else [whole]
     if whole is None:
-        searched, aloud = _around(text)
-        slices, opened = _objects(searched)
-        objects = [value for slice_ in slices if (value := _object_in(slice_)) is not None]
+        searched, aloud = _find_search_text(text)
+        slices, opened = _slice_objects(searched)
+        objects = [value for slice_ in slices if (value := _repair_object(slice_)) is not None]
     unwrapped = [_unwrap(value, keys) for value in reversed(objects)]
-    best = max(unwrapped, key=lambda value: _known(value, keys), default=None)
-    if opened and (best is None or not _known(best, keys)):
+    best = max(unwrapped, key=lambda value: _count_known_keys(value, keys), default=None)
+    if opened and (best is None or not _count_known_keys(best, keys)):
         closed = _loads(opened + "}")  # forgetting the very last brace loses nothing
-        return (closed, "") if closed else (_object_in(opened), say("cut_json"))
+        return (closed, "") if closed else (_repair_object(opened), say("cut_json"))
     if best is not None:
         return best, ""
     if not aloud.strip():
@@ -287,13 +287,13 @@ def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | Non
     return None, say("a_list" if aloud.strip().startswith("[") else "no_json")
 
 
-def _objects(text: str) -> tuple[list[str], str]:
+def _slice_objects(text: str) -> tuple[list[str], str]:
     """The outermost balanced `{…}` slices; and all from the first brace on, if it never closes."""
     slices: list[str] = []
     first = start = text.find("{")
     opened, unclosed = "", 0
     while start >= 0 and len(slices) < _MOST and unclosed < _MOST_UNCLOSED:
-        end = _balanced_end(text, start)
+        end = _find_object_end(text, start)
         if end is not None:
             slices.append(text[start:end])
         else:
@@ -304,7 +304,7 @@ def _objects(text: str) -> tuple[list[str], str]:
     return slices, opened
 
 
-def _balanced_end(text: str, start: int) -> int | None:
+def _find_object_end(text: str, start: int) -> int | None:
     """Where the object that opens at `start` ends; None if it never does."""
     depth, quoted = 0, False
     for match in _SIGNS.finditer(text, start):
@@ -318,44 +318,44 @@ def _balanced_end(text: str, start: int) -> int | None:
     return None
 
 
-def _object_in(slice_: str) -> dict[str, Any] | None:
+def _repair_object(slice_: str) -> dict[str, Any] | None:
     """Read one slice, strictly first, then with repairs."""
     value = _loads(slice_)
     depth = max(accumulate((sign == "{") - (sign == "}") for sign in slice_))
     if value is not None or len(slice_) > _LONGEST_REPAIRED or depth > DEEPEST:
         return value
-    plain = _WIDE.sub(lambda sign: _PLAIN.get(sign[0]) or sign[1] or _quoted(sign[2]), slice_)
+    plain = _WIDE.sub(lambda sign: _PLAIN.get(sign[0]) or sign[1] or _quote_text(sign[2]), slice_)
     if (value := _loads(plain)) is not None:
         return value
     try:
-        return _object(repair_json(plain, return_objects=True))
+        return _as_object(repair_json(plain, return_objects=True))
     except Exception:  # noqa: BLE001 - a repair that fails in any way is no repair
         return None
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
 def _loads(text: str) -> dict[str, Any] | None:
     try:
-        return _object(json.loads(text, strict=False))
+        return _as_object(json.loads(text, strict=False))
     except (ValueError, RecursionError):
         return None
 
 
-def _object(value: object) -> dict[str, Any] | None:
+def _as_object(value: object) -> dict[str, Any] | None:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return _loads(value)
     return value if isinstance(value, dict) and value else None
 
 
-def _known(value: dict[str, Any], keys: Collection[str]) -> int:
+def _count_known_keys(value: dict[str, Any], keys: Collection[str]) -> int:
     return sum(1 for key in value if key in keys)
 
 
 def _unwrap(value: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
     """Take the object out of a wrapper such as `{"name": …, "arguments": {…}}`."""
-    inner = [held for item in value.values() if (held := _object(item)) is not None]
-    fullest = max(inner, key=lambda held: _known(held, keys), default=value)
-    return fullest if _known(fullest, keys) > _known(value, keys) else value
+    inner = [held for item in value.values() if (held := _as_object(item)) is not None]
+    fullest = max(inner, key=lambda held: _count_known_keys(held, keys), default=value)
+    return fullest if _count_known_keys(fullest, keys) > _count_known_keys(value, keys) else value

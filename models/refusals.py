@@ -23,8 +23,8 @@ from pydantic import ValidationError
 
 from ..state.attachments import blocks_in
 from ..state.messages import calls_in
-from ..text.secrets import own
-from ..text.told import say
+from ..text.secrets import read_own_secrets
+from ..text.sentences import say
 
 _FIRST_DELAY: Final = 0.5
 _LONGEST_DELAY: Final = 30.0
@@ -149,7 +149,7 @@ def is_too_long(error: BaseException) -> bool:
 
 def describe(error: BaseException) -> str:
     """An error in one short line, with its type."""
-    text = own().in_words(" ".join(str(error).split()))[:300]
+    text = read_own_secrets().mask_words(" ".join(str(error).split()))[:300]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -158,7 +158,9 @@ _CANNOT_READ: Final = (400, 404, 413, 415, 422)
 _NOT_SENT: Final = (ValueError, TypeError, KeyError, NotImplementedError)
 
 
-def sentence(role: str, model: str, error: Exception, messages: Sequence[BaseMessage] = ()) -> str:
+def explain_failure(
+    role: str, model: str, error: Exception, messages: Sequence[BaseMessage] = ()
+) -> str:
     """The sentence for a user if no model answered; `messages` are what it was sent."""
     advice = "resume the thread when it is reachable again"
     if status_of(error) in (400, 401, 403, 404, 413, 422):
@@ -183,7 +185,7 @@ _STOPPED: Final = {
 }
 
 
-def broken_answer(error: Exception) -> AIMessage | None:
+def read_broken_answer(error: Exception) -> AIMessage | None:
     """The message in an error that says the answer, not the call, was bad."""
     if reason := _STOPPED.get(type(error).__name__):
         completion = getattr(error, "completion", None)
@@ -277,7 +279,7 @@ class Quirks:
             return True
         if status == 404:  # nothing else about a request gives it
             return False
-        if refused := _refused_settings(_text_of(error), model) - self.dropped:
+        if refused := _find_refused_settings(_text_of(error), model) - self.dropped:
             self.dropped |= refused
             return True
         about_contract = bool({"tools", "the contract"} & says)
@@ -294,7 +296,7 @@ _WIRE_NAMES: Final = {
 _NEEDED: Final = re.compile(r"model|name|.*(?:key|url|base|client|deployment|version|kwargs).*")
 
 
-def _refused_settings(text: str, model: BaseChatModel) -> set[str]:
+def _find_refused_settings(text: str, model: BaseChatModel) -> set[str]:
     """The settings of a model that a 400 names: its fields, and keys of its `model_kwargs`."""
     words = set(re.findall(r"[a-z][a-z0-9_]*", text.lower()))
     words |= {_WIRE_NAMES[word] for word in words & _WIRE_NAMES.keys()}
@@ -314,7 +316,7 @@ def _extras(model: BaseChatModel) -> dict[str, Any]:
     return extras if isinstance(extras, dict) else {}
 
 
-def without(model: BaseChatModel, dropped: set[str]) -> BaseChatModel:
+def drop_settings(model: BaseChatModel, dropped: set[str]) -> BaseChatModel:
     """The model without these settings."""
     fields = type(model).model_fields
     changes: dict[str, Any] = {
@@ -327,16 +329,16 @@ def without(model: BaseChatModel, dropped: set[str]) -> BaseChatModel:
     return model.model_copy(update=changes)
 
 
-def spelled_out(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+def spell_out_calls(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """The conversation with each call and each result as words; results as the user's."""
-    return [_spelled(message) if _is_traffic(message) else message for message in messages]
+    return [_spell_out(message) if _is_traffic(message) else message for message in messages]
 
 
 def _is_traffic(message: BaseMessage) -> bool:
     return isinstance(message, ToolMessage) or bool(calls_in(message))
 
 
-def _spelled(message: BaseMessage) -> BaseMessage:
+def _spell_out(message: BaseMessage) -> BaseMessage:
     if not isinstance(message, AIMessage):
         kind = "result_of" if message.name else "result_of_the_call"
         return HumanMessage(say(kind, tool=message.name, text=message.text), id=message.id)

@@ -22,7 +22,7 @@ _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Semaphore
 )
 
 
-async def retried(asker: Asker, inner: Call, request: Request) -> Reply:
+async def retry_call(asker: Asker, inner: Call, request: Request) -> Reply:
     """Ask again if the failure may pass.
 
     Raises:
@@ -32,7 +32,7 @@ async def retried(asker: Asker, inner: Call, request: Request) -> Reply:
     took_tools = quirks.takes_tools
     for attempt in count(1):
         try:
-            reply = await _without_refused(asker, inner, request)
+            reply = await _call_without_refused(asker, inner, request)
         except PASSED_ON:
             raise
         except Exception as error:  # noqa: BLE001 - providers' errors share no base class
@@ -55,21 +55,21 @@ async def _pause(asker: Asker, request: Request, attempt: int, error: Exception)
     if delay is None:
         failed = RequestTooLong if refusals.is_too_long(error) else ModelCallFailed
         name, messages = request.chosen.name, request.messages
-        raise failed(refusals.sentence(asker.role, name, error, messages)) from error
+        raise failed(refusals.explain_failure(asker.role, name, error, messages)) from error
     event = {"type": "retry", "attempt": attempt, "delay": round(delay, 2)}
     asker.report(event, request.chosen, error)
     await asyncio.sleep(delay)
 
 
-async def _without_refused(asker: Asker, inner: Call, request: Request) -> Reply:
+async def _call_without_refused(asker: Asker, inner: Call, request: Request) -> Reply:
     """Ask without what the model refuses, again at once if it turns out to refuse more."""
     quirks, asked = request.chosen.quirks, request
     for left in reversed(range(_MOST_AT_ONCE)):
         if quirks.spells_out and not request.tools:
-            asked = replace(request, messages=refusals.spelled_out(request.messages))
+            asked = replace(request, messages=refusals.spell_out_calls(request.messages))
         known = replace(quirks, dropped=set(quirks.dropped))
         try:
-            return await _within_deadline(asker, inner, asked)
+            return await _call_with_deadline(asker, inner, asked)
         except PASSED_ON:
             raise
         except Exception as error:
@@ -84,7 +84,7 @@ async def _without_refused(asker: Asker, inner: Call, request: Request) -> Reply
     raise AssertionError  # the last try has returned or raised
 
 
-async def _within_deadline(asker: Asker, inner: Call, request: Request) -> Reply:
+async def _call_with_deadline(asker: Asker, inner: Call, request: Request) -> Reply:
     """Wait for a slot, then for the answer."""
     context = asker.scope.context
     slots = _slots.setdefault(asyncio.get_running_loop(), {})

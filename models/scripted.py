@@ -22,7 +22,7 @@ from pydantic import PrivateAttr
 
 from ..state.errors import SettingsError
 from ..state.roles import ROLE_METADATA, ROLES
-from ..state.window import tokens_of
+from ..state.window import count_call_tokens
 from .reading import extract
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
@@ -197,10 +197,10 @@ class ScriptedModel(BaseChatModel):
             offered = asked.tools if asked.may_call else []
             return script(messages, [*offered, *([asked.schema] if asked.schema else [])])
         if turn is None:
-            raise ScriptExhausted(self._exhausted(asked))
+            raise ScriptExhausted(self._explain_exhausted(asked))
         return turn
 
-    def _exhausted(self, asked: Asked) -> str:
+    def _explain_exhausted(self, asked: Asked) -> str:
         whom = f"the role {asked.role!r}" if asked.role else "a call that tells no role"
         whose = f" for {sorted(self._scripts)}" if self._by_role else ""
         last = asked.messages[-1].text[:200] if asked.messages else ""
@@ -223,7 +223,7 @@ def _message(turn: Any, messages: list[BaseMessage]) -> AIMessage:
     else:
         message = AIMessage(turn if isinstance(turn, str) else json.dumps(turn))
     if not message.usage_metadata:
-        asked, answered = tokens_of(messages, message)
+        asked, answered = count_call_tokens(messages, message)
         message.usage_metadata = UsageMetadata(
             input_tokens=asked, output_tokens=answered, total_tokens=asked + answered
         )

@@ -12,17 +12,17 @@ from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticUserError
 from referencing import Registry
 
-from ..prompts.prompt import sections
+from ..prompts.prompt import render_sections
 from ..state.errors import SettingsError
 from ..state.outcome import Spend
-from ..text.canonical import beginning_of, storable_json
-from ..text.told import say
-from ..tools.python_tools import unfenced
+from ..text.canonical import beginning_of, make_storable_json
+from ..text.sentences import say
+from ..tools.python_tools import strip_fence
 from ..turn.end import Facts
 from ..turn.scope import RunScope
 from .ask_for_step import ask_for_value
 from .choice import Models
-from .reading import in_words
+from .reading import describe_errors
 
 ResultType = type[BaseModel] | Mapping[str, Any]
 """A pydantic model, or a JSON schema."""
@@ -76,24 +76,24 @@ class ResultSchema:
                 checker = Draft202012Validator(self.schema, registry=Registry())
                 found = islice(checker.iter_errors(value), _MAX_PROBLEMS)
                 problems = [f"{error.json_path}: {error.message:.300}" for error in found]
-                return storable_json(value), "; ".join(problems)
+                return make_storable_json(value), "; ".join(problems)
             read = self.model.model_validate_json(json.dumps(value))
-            return storable_json(read.model_dump(mode="json", by_alias=True)), ""
+            return make_storable_json(read.model_dump(mode="json", by_alias=True)), ""
         except ValidationError as error:
-            return None, "; ".join(in_words(error))
+            return None, "; ".join(describe_errors(error))
         except Exception as error:  # noqa: BLE001 - the user's validators raise what they like
             return None, f"{type(error).__name__}: {error!s:.300}"
 
-    def spelled_in(self, text: str) -> Any:
+    def parse_answer(self, text: str) -> Any:
         """The result that an answer itself is, word for word; None if it is none."""
         try:
-            value, problem = self.read(json.loads(unfenced(text)))
+            value, problem = self.read(json.loads(strip_fence(text)))
         except (ValueError, RecursionError):
             return None
         return None if problem else value
 
 
-async def typed_result(
+async def add_typed_result(
     scope: RunScope, models: Models, schema: ResultSchema, role: str, request: str, facts: Facts
 ) -> tuple[Facts, Spend]:
     """The facts with the result, made of the answer and of what the calls brought.
@@ -101,7 +101,7 @@ async def typed_result(
     A model is asked once, and again if its answer does not fit, unless the answer itself fits.
     Who wrote the answer is asked, by `role`.
     """
-    if (result := schema.spelled_in(facts.answer)) is not None:
+    if (result := schema.parse_answer(facts.answer)) is not None:
         return replace(facts, result=result), Spend()
     done = [record for record in facts.evidence if record["status"] == "success"]
     data = {
@@ -113,7 +113,7 @@ async def typed_result(
         ],
         "results_so_far": facts.answer,
     }  # fmt: skip
-    prompt = say("result_as_data", data=sections(data))
+    prompt = say("result_as_data", data=render_sections(data))
     asked = await ask_for_value(scope, models, role, prompt, schema.schema, schema.read)
     scope.notes.extend(asked.warnings)
     if asked.problem:

@@ -9,18 +9,18 @@ from langgraph.types import interrupt
 
 from ..calls.approval import (
     answer_schema,
-    decided,
+    build_call_question,
+    check_answer,
+    check_human_edit,
     decision_key,
-    misplaced,
-    objection_to,
-    question,
-    undecided,
+    list_undecided,
+    make_decision,
 )
-from ..calls.gate import Gate, released
-from ..calls.policy import grant
+from ..calls.gate import Gate, apply_grants
+from ..calls.policy import make_grant
 from ..state.calls import CallState, CallsUpdate
 from ..state.context import Context
-from ..turn.scope import hear, scope_of
+from ..turn.scope import make_scope, report_to_outer
 from .parts import Parts
 
 
@@ -30,27 +30,27 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     An answer to another question, or an edit that cannot run, is no decision: the call stays
     undecided, and is asked about again with what is wrong.
     """
-    hear(state)
-    call = undecided(state.calls, state.decisions)[0]
+    report_to_outer(state)
+    call = list_undecided(state.calls, state.decisions)[0]
     key = decision_key(call)
-    asked = question(call, state.objections.get(key, ""))
+    asked = build_call_question(call, state.objections.get(key, ""))
     answer = interrupt(asked, response_schema=answer_schema(call))
     # Somebody has answered: what their answer allows may run, and what it edits may ask again.
-    scope = replace(await scope_of(state, runtime, parts), can_ask=True)
-    gate = partial(Gate.of, parts.toolbox, scope)
-    objection = misplaced(call, answer)
+    scope = replace(await make_scope(state, runtime, parts), can_ask=True)
+    gate = partial(Gate.for_run, parts.toolbox, scope)
+    objection = check_answer(call, answer)
     if not objection and answer.type == "edit" and not call.get("form"):
-        objection = objection_to(call, answer.name, answer.args, await gate())
+        objection = check_human_edit(call, answer.name, answer.args, await gate())
     if objection:
         return CallsUpdate(objections={key: objection})
-    decision = decided(call, answer, datetime.now(UTC))
+    decision = make_decision(call, answer, datetime.now(UTC))
     update = CallsUpdate(decisions={key: decision})
     if decision["type"] == "approve" and not (call.get("doubt") or call.get("form")):
-        given = grant(call["name"], call["server"], call["args"], answer.remember)
+        given = make_grant(call["name"], call["server"], call["args"], answer.remember)
         if given is not None:
             await scope.journal.grant(scope.thread, given)
             now = await gate()  # this approval has answered other questions of the message too
             update["calls"] = [
-                c if c["id"] == call["id"] else released(c, now, [given]) for c in state.calls
+                c if c["id"] == call["id"] else apply_grants(c, now, [given]) for c in state.calls
             ]
     return update

@@ -6,23 +6,23 @@ from typing import Any, cast
 
 from langgraph.runtime import Runtime
 
-from ..calls.approval import still_open
-from ..calls.call_records import CallRecord, as_evidence
-from ..calls.commands import messages_of, values_of, wanted
+from ..calls.approval import keep_waiting
+from ..calls.call_records import CallRecord, to_evidence
+from ..calls.commands import build_messages, collect_updates, merge_values
 from ..calls.path import run_calls
 from ..state.calls import (
     STOPPED,
     UNCERTAIN,
     CallState,
     CallsUpdate,
-    left_in_doubt,
-    stopped_after,
+    find_stop_in_results,
+    is_left_in_doubt,
 )
 from ..state.context import Context
 from ..state.outcome import Spend
-from ..text.told import say
-from ..turn.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, strikes_of
-from ..turn.scope import RunScope, scope_of
+from ..text.sentences import say
+from ..turn.repetition import LAST_STRIKE, LOOP_DETECTED, count_strikes, describe_loop
+from ..turn.scope import RunScope, make_scope
 from .parts import Parts
 
 
@@ -39,7 +39,7 @@ Ended = Callable[[str, str], Any]
 `denied`, and why in words; `stopped` where the turn ends before some of them began."""
 
 
-def turn_ended(reason: str, why: str) -> Any:
+def end_turn_after_calls(reason: str, why: str) -> Any:
     """A doubt with nobody to ask, a loop or a hook ends the turn; whoever stops it does so."""
     if reason == STOPPED:
         return {}
@@ -52,60 +52,62 @@ async def call_tools(
     state: CallState, runtime: Runtime[Context], *, parts: Parts, role: str, ended: Ended
 ) -> PassUpdate:
     """Run what may run now; each call gets one tool message, in this pass or in a later one."""
-    scope = await scope_of(state, runtime, parts)
+    scope = await make_scope(state, runtime, parts)
     scope = replace(scope, run=replace(scope.run, role=role))
     done = await run_calls(
         scope, parts.toolbox, state.calls, decisions=state.decisions, history=state.own_evidence,
         state=state,
     )  # fmt: skip
-    records, before = done.records, state.denied if _goes_on(state) else ""
+    records, before = done.records, state.denied if _has_earlier_pass(state) else ""
     cancelled = [r["reason"] for r in records if r["status"] == "cancelled"]
-    update = _by_tools(state, records, waits=bool(done.waiting)) | PassUpdate(
-        evidence=[as_evidence(record) for record in records if not record.get("own")],
+    update = _apply_tool_wishes(state, records, waits=bool(done.waiting)) | PassUpdate(
+        evidence=[to_evidence(record) for record in records if not record.get("own")],
         denied=cancelled[-1] if cancelled else before,
-        strikes=max(state.strikes, strikes_of(records)),
-        spend=scope.used(Spend(tool_calls=sum(r["counts"] for r in records))),
+        strikes=max(state.strikes, count_strikes(records)),
+        spend=scope.add_seconds(Spend(tool_calls=sum(r["counts"] for r in records))),
         warnings=scope.notes,
     )
-    update |= still_open(state, done.waiting)
-    if why := _cannot_go_on(scope, records):
+    update |= keep_waiting(state, done.waiting)
+    if why := _find_stop(scope, records):
         update |= ended(*why)
     elif done.waiting and scope.run.stopped():
         update |= ended(STOPPED, "")
     return update
 
 
-def _by_tools(state: CallState, records: Sequence[CallRecord], *, waits: bool) -> PassUpdate:
+def _apply_tool_wishes(
+    state: CallState, records: Sequence[CallRecord], *, waits: bool
+) -> PassUpdate:
     """What tools want changed; their messages follow once every call of the turn has its answer."""
     answers = [record["message"] for record in records]
     if not (state.held or any(record.get("update") for record in records)):
         return PassUpdate(messages=answers, held=[], found=[])
-    wishes = wanted(records)
+    wishes = collect_updates(records)
     held = [*state.held, *(wish for wish in wishes if wish.get("messages"))]
-    added = [] if waits else messages_of(held, state.turn_id, state.messages)
+    added = [] if waits else build_messages(held, state.turn_id, state.messages)
     found = [name for wish in wishes for name in wish.get("found", [])]
     return (
         PassUpdate(messages=[*answers, *added], held=held if waits else [])
-        | cast("PassUpdate", values_of(wishes))
+        | cast("PassUpdate", merge_values(wishes))
         | PassUpdate(found=found)
     )
 
 
-def _goes_on(state: CallState) -> bool:
+def _has_earlier_pass(state: CallState) -> bool:
     """Whether an earlier pass has answered some calls of the same message."""
     newest = state.evidence[-1]["id"].rpartition(".")[0] if state.evidence else ""
     return bool(state.calls) and str(state.calls[0]["id"]).rpartition(".")[0] == newest
 
 
-def _cannot_go_on(scope: RunScope, records: Sequence[CallRecord]) -> tuple[str, str] | None:
+def _find_stop(scope: RunScope, records: Sequence[CallRecord]) -> tuple[str, str] | None:
     """A doubt with nobody to ask, a loop that goes on after a warning, or a hook's word."""
-    evidence = [as_evidence(record) for record in records]
-    if doubtful := [record for record in evidence if left_in_doubt(record)]:
+    evidence = [to_evidence(record) for record in records]
+    if doubtful := [record for record in evidence if is_left_in_doubt(record)]:
         words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
         return UNCERTAIN, say("task_in_doubt", calls=words)
-    if strikes_of(records) >= LAST_STRIKE:
-        what = loop_told(evidence, scope.run.model_turn)
+    if count_strikes(records) >= LAST_STRIKE:
+        what = describe_loop(evidence, scope.run.model_turn)
         scope.emit({"type": "loop", "task": scope.path, "strike": LAST_STRIKE, "what": what})
         return LOOP_DETECTED, what
-    stopped = stopped_after([record["message"] for record in records])
+    stopped = find_stop_in_results([record["message"] for record in records])
     return ("denied", stopped) if stopped else None

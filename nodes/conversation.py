@@ -12,12 +12,12 @@ from langchain_core.messages import (
     SystemMessage,
 )
 
-from ..calls.of_message import spelled_calls
-from ..models.drafts import thinking, without_thoughts
-from ..prompts.prompt import section
-from ..state.messages import REASONING, is_words, signature
-from ..text.canonical import storable
-from ..text.told import say
+from ..calls.message_calls import fix_call_names
+from ..models.drafts import drop_thoughts, wrap_reasoning
+from ..prompts.prompt import render_section
+from ..state.messages import REASONING, is_words, make_signature
+from ..text.canonical import make_storable
+from ..text.sentences import say
 from ..turn.scope import RunScope
 
 _OURS: Final = frozenset({"human", "ai", "tool"})
@@ -26,20 +26,20 @@ _OURS: Final = frozenset({"human", "ai", "tool"})
 
 def system_message(scope: RunScope, prompt: str, listed: str, notes: list[str]) -> SystemMessage:
     """A prompt, the names of tools that are `listed` alone, and what hooks have noted."""
-    told = scope.hook_notes(notes)
-    more = section("more_tools", listed) if listed else ""
-    around = section("additional_context", told) if told else ""
+    told = scope.join_hook_notes(notes)
+    more = render_section("more_tools", listed) if listed else ""
+    around = render_section("additional_context", told) if told else ""
     return SystemMessage("\n\n".join(filter(None, [prompt, more, around])))
 
 
-def what_is_open(resource: str, task: str) -> list[HumanMessage]:
+def render_open_resource(resource: str, task: str) -> list[HumanMessage]:
     """What a client says is open, if it does: its text is in no role but the user's."""
     if not (resource or task):
         return []
     return [HumanMessage(say("what_is_open", resource=resource, task=task))]
 
 
-def as_shown(message: AnyMessage) -> BaseMessage:
+def to_model_message(message: AnyMessage) -> BaseMessage:
     """A message as a model sees it: what providers would refuse is mended, thoughts are left out.
 
     With calls some providers want the thoughts back as they were.
@@ -48,11 +48,11 @@ def as_shown(message: AnyMessage) -> BaseMessage:
         return HumanMessage(message.content, id=message.id)
     thought = REASONING in message.additional_kwargs
     if thought and isinstance(message, AIMessage) and is_words(message):
-        return without_thoughts(message)
-    return spelled_calls(message)
+        return drop_thoughts(message)
+    return fix_call_names(message)
 
 
-def own(
+def sign_message(
     message: AIMessage,
     name: str,
     role: str,
@@ -69,14 +69,14 @@ def own(
         marks: What else is known of it, such as `ENDS`; what does not hold is left out.
     """
     if is_words(message):
-        message = without_thoughts(message)
+        message = drop_thoughts(message)
     content = message.content
     update = {
-        "content": storable(content) if isinstance(content, str) else content,
+        "content": make_storable(content) if isinstance(content, str) else content,
         "id": name,
         "additional_kwargs": message.additional_kwargs
-        | thinking(reasoning)
-        | signature(role)
+        | wrap_reasoning(reasoning)
+        | make_signature(role)
         | {mark: value for mark, value in marks.items() if value},
     }
     return message.model_copy(update=update)

@@ -8,10 +8,10 @@ from typing import Any
 
 from ..calls.toolbox import Toolbox
 from ..models.choice import Models
-from ..models.typed_result import ResultSchema, typed_result
+from ..models.typed_result import ResultSchema, add_typed_result
 from ..state.loop import LoopState
-from ..store.locks.held import LockedBy
-from ..turn.begin import Missing, with_request
+from ..store.locks.thread_locks import LockedBy
+from ..turn.begin import MissingTools, note_request
 from ..turn.end import Typed
 from ..turn.scope import GraphParts, RunScope
 
@@ -27,25 +27,25 @@ class Parts(GraphParts):
     locked_by: LockedBy | None = None
     """Gives what locks the threads; None where that is for the graph's saver to say."""
 
-    async def missing(self, user_id: str | None = None) -> Missing:
+    async def find_missing(self, user_id: str | None = None) -> MissingTools:
         """What is to be said of tools and instructions before a turn begins."""
-        found, known = await self.toolbox.missing(user_id), self.instructions
+        found, known = await self.toolbox.find_missing(user_id), self.instructions
         if not known.folders:
             return found
-        changed = await asyncio.to_thread(known.changed)
+        changed = await asyncio.to_thread(known.list_changed)
         return found._replace(warnings=[*found.warnings, *known.problems, *changed])
 
-    async def likely(
+    async def find_likely_tools(
         self, scope: RunScope, state: LoopState, begun: Mapping[str, Any]
     ) -> list[str]:
         """Which of many tools the request of a turn is likely to need that has begun so."""
         if begun.get("halt"):
             return []
         catalog = await self.toolbox.catalog(scope.user)
-        return catalog.shelf.likely(with_request(state).request)
+        return catalog.deferred_tools.find_likely(note_request(state).request)
 
-    def typed(self, scope: RunScope, role: str, request: str) -> Typed | None:
+    def bind_typed_result(self, scope: RunScope, role: str, request: str) -> Typed | None:
         """What makes the result of a turn, asked of the role that writes its answer."""
         if self.result is None:
             return None
-        return partial(typed_result, scope, self.models, self.result, role, request)
+        return partial(add_typed_result, scope, self.models, self.result, role, request)

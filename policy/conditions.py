@@ -38,7 +38,7 @@ class Interval:
     low_in: bool = True
     high_in: bool = True
 
-    def holds(self, value: Value) -> bool:
+    def contains(self, value: Value) -> bool:
         """Whether the number lies in it; a word does not."""
         if isinstance(value, str):
             return False
@@ -47,7 +47,7 @@ class Interval:
         return above and (high is None or value < high or (self.high_in and value == high))
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no number lies in it."""
         if self.low is None or self.high is None:
             return False
@@ -55,7 +55,7 @@ class Interval:
             self.low == self.high and not (self.low_in and self.high_in)
         )
 
-    def meets(self, other: "Interval") -> bool:
+    def is_followed_by(self, other: "Interval") -> bool:
         """Whether the other one goes on where this one ends, with nothing between them."""
         return self.high == other.low and (self.high_in or other.low_in)
 
@@ -85,14 +85,14 @@ def read_interval(text: str) -> Interval:
         if bound is None or word not in _WORDS:
             msg = f"{text!r} is no range of numbers: write words {_SHAPE}"
             raise ConditionError(msg)
-        found = _within(found, word, Decimal(bound[2]), text)
-    if found.empty:
+        found = _add_bound(found, word, Decimal(bound[2]), text)
+    if found.is_empty:
         msg = f"no number is {text!r}"
         raise ConditionError(msg)
     return found
 
 
-def _within(known: Interval, word: str, number: Decimal, text: str) -> Interval:
+def _add_bound(known: Interval, word: str, number: Decimal, text: str) -> Interval:
     low, high, low_in, high_in = known.low, known.high, known.low_in, known.high_in
     lower = word in ("at least", "above", "exactly")
     upper = word in ("at most", "below", "exactly")
@@ -118,12 +118,12 @@ class Piece(NamedTuple):
         return " or ".join(map(str, self.parts))
 
 
-def joined(pieces: Sequence[Piece]) -> Piece:
+def join_pieces(pieces: Sequence[Piece]) -> Piece:
     """Pieces that stand in the order of their values, as one; numbers side by side are a range."""
     parts: list[str | Interval] = []
     for part in chain.from_iterable(piece.parts for piece in pieces):
         last = parts[-1] if parts else ""
-        if isinstance(part, Interval) and isinstance(last, Interval) and last.meets(part):
+        if isinstance(part, Interval) and isinstance(last, Interval) and last.is_followed_by(part):
             parts[-1] = replace(last, high=part.high, high_in=part.high_in)
         else:
             parts.append(part)
@@ -161,11 +161,11 @@ class Dimension:
         """Whether rows can speak of the value at all."""
         if isinstance(value, str):
             return value in self.words
-        if self.numbers is None or not self.numbers.holds(value):
+        if self.numbers is None or not self.numbers.contains(value):
             return False
         return not self.whole or value == value.to_integral_value()
 
-    def condition(self, told: str | Sequence[str]) -> "Condition":
+    def read_condition(self, told: str | Sequence[str]) -> "Condition":
         """What a row says of it: one word or range, or a list of which one must fit.
 
         Raises:
@@ -175,9 +175,9 @@ class Dimension:
         if not parts:
             msg = "the list is empty: name a value, or leave the line out"
             raise ConditionError(msg)
-        return Condition(tuple(self._part(part) for part in parts))
+        return Condition(tuple(self._read_part(part) for part in parts))
 
-    def _part(self, told: str) -> str | Interval:
+    def _read_part(self, told: str) -> str | Interval:
         if told in self.words:
             return told
         if self.numbers is None:
@@ -195,9 +195,9 @@ class Dimension:
 
     def _may_bound(self, bound: Decimal) -> bool:
         known = self.numbers or Interval()
-        return bound in (known.low, known.high) or known.holds(bound)
+        return bound in (known.low, known.high) or known.contains(bound)
 
-    def pieces(self, conditions: Iterable["Condition"]) -> list[Piece]:
+    def cut_pieces(self, conditions: Iterable["Condition"]) -> list[Piece]:
         """Its values, cut where one of the conditions begins or ends."""
         words = [Piece(word, (word,)) for word in self.words]
         if self.numbers is None:
@@ -206,9 +206,9 @@ class Dimension:
         for condition in conditions:
             for part in condition.parts:
                 cuts |= {part.low, part.high} if isinstance(part, Interval) else set()
-        return [*words, *self._numbers_between(sorted(cut for cut in cuts if cut is not None))]
+        return [*words, *self._cut_numbers(sorted(cut for cut in cuts if cut is not None))]
 
-    def _numbers_between(self, cuts: Sequence[Decimal]) -> Iterable[Piece]:
+    def _cut_numbers(self, cuts: Sequence[Decimal]) -> Iterable[Piece]:
         for cut, following in zip(cuts, [*cuts[1:], None], strict=True):
             if self.covers(cut):
                 yield Piece(cut, (Interval(cut, cut),))
@@ -216,12 +216,12 @@ class Dimension:
                 return
             sample = cut + 1 if self.whole else (cut + following) / 2
             between = Interval(cut, following, low_in=False, high_in=False)
-            if between.holds(sample) and self.covers(sample):
+            if between.contains(sample) and self.covers(sample):
                 yield Piece(sample, (between,))
 
-    def boundaries(self, conditions: Iterable["Condition"]) -> list[Value]:
+    def list_boundaries(self, conditions: Iterable["Condition"]) -> list[Value]:
         """Every word, every number at which a condition turns, and its neighbours."""
-        found = self.pieces(conditions)
+        found = self.cut_pieces(conditions)
         step = Decimal(1) if self.whole else Decimal("0.01")
         numbers = [one.sample for one in found if isinstance(one.sample, Decimal)]
         near = {number + change for number in numbers for change in (-step, Decimal(0), step)}
@@ -238,7 +238,7 @@ class Condition:
     def fits(self, value: Value) -> bool:
         """Whether it covers the value."""
         return any(
-            part.holds(value) if isinstance(part, Interval) else part == value
+            part.contains(value) if isinstance(part, Interval) else part == value
             for part in self.parts
         )
 

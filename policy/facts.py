@@ -25,7 +25,7 @@ Kind = Literal["value", "days", "hours", "compared"]
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadFact:
     """Something that could not be read: the name of the sentence that says why, and its slots."""
 
     why: str
@@ -33,27 +33,27 @@ class Unread:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class KnownFacts:
     """What is known of a call: its arguments, the verified customer, and the facts read for it."""
 
     call: Mapping[str, Any]
     customer: str | int | None = None
-    facts: Mapping[str, Mapping[str, Any] | Unread] = field(default_factory=dict)
+    facts: Mapping[str, Mapping[str, Any] | UnreadFact] = field(default_factory=dict)
 
-    def at(self, path: Path) -> Any:
+    def get_path(self, path: Path) -> Any:
         """What stands at a path; `_MISSING` where nothing does, `Unread` where it is not known."""
         root, *rest = path
         if root == CUSTOMER and not rest:
             return _MISSING if self.customer is None else self.customer
         value: Any = self.call if root == CALL else self.facts.get(root, _MISSING)
         for part in rest:
-            if isinstance(value, Unread):
+            if isinstance(value, UnreadFact):
                 return value
             value = value.get(part, _MISSING) if isinstance(value, Mapping) else _MISSING
         return value
 
 
-def same(left: object, right: object) -> bool:
+def is_same_id(left: object, right: object) -> bool:
     """Whether two ids are the same: texts or whole numbers, of one type, and not empty."""
     return type(left) is type(right) and type(left) in (str, int) and left == right and left != ""
 
@@ -77,25 +77,28 @@ class Fact:
     owner: str = ""
     same: Mapping[str, str] = field(default_factory=dict)
 
-    def question(self, known: Known) -> dict[str, Any] | Unread:
+    def build_question(self, known: KnownFacts) -> dict[str, Any] | UnreadFact:
         """The arguments of the reading tool, of what is known."""
         asked: dict[str, Any] = {}
         for argument, path in self.ask.items():
-            value = known.at(path)
-            if not same(value, value):  # an id, nothing else
-                return Unread("policy_no_id", {"what": ".".join(path)})
+            value = known.get_path(path)
+            if not is_same_id(value, value):  # an id, nothing else
+                return UnreadFact("policy_no_id", {"what": ".".join(path)})
             asked[argument] = value
         return asked
 
-    def answer(self, asked: Mapping[str, Any], data: object) -> Mapping[str, Any] | Unread:
+    def check_answer(
+        self, asked: Mapping[str, Any], data: object
+    ) -> Mapping[str, Any] | UnreadFact:
         """What the tool gave, if it is about what was asked."""
         if not isinstance(data, Mapping):
-            return Unread("policy_no_object", {"tool": self.tool})
+            return UnreadFact("policy_no_object", {"tool": self.tool})
         repeated = {argument: argument for argument in asked if argument in data}
         for told, argument in (repeated | {**self.same}).items():
-            if not same(data.get(told), asked[argument]):
-                return Unread(
-                    "policy_other_answer", {"tool": self.tool, "told": _shown(data.get(told))}
+            if not is_same_id(data.get(told), asked[argument]):
+                return UnreadFact(
+                    "policy_other_answer",
+                    {"tool": self.tool, "told": _render_value(data.get(told))},
                 )
         return data
 
@@ -122,100 +125,110 @@ class Source:
         paths = [path for _, path in (*self.terms, *self.against)]
         return [path[0] for path in paths if path[0] not in (CALL, CUSTOMER)]
 
-    def value(self, known: Known, now: datetime, dimension: Dimension) -> Value | Unread:
+    def read_value(
+        self, known: KnownFacts, now: datetime, dimension: Dimension
+    ) -> Value | UnreadFact:
         """The value that decides, or why it cannot be read."""
-        if dimension.empty and len(self.terms) == 1 and known.at(self.terms[0][1]) is None:
+        if dimension.empty and len(self.terms) == 1 and known.get_path(self.terms[0][1]) is None:
             return dimension.empty
-        found = self._found(known, now, dimension)
-        if isinstance(found, Unread) or dimension.covers(found):
+        found = self._look_up_value(known, now, dimension)
+        if isinstance(found, UnreadFact) or dimension.covers(found):
             return found
-        return Unread("policy_out_of_range", {"value": _shown(found)})
+        return UnreadFact("policy_out_of_range", {"value": _render_value(found)})
 
-    def _found(self, known: Known, now: datetime, dimension: Dimension) -> Value | Unread:
+    def _look_up_value(
+        self, known: KnownFacts, now: datetime, dimension: Dimension
+    ) -> Value | UnreadFact:
         if self.kind == "compared":
-            return self._compared(known)
+            return self._compare_values(known)
         if dimension.numbers is None:
-            return _word(known.at(self.terms[0][1]), dimension)
+            return _read_word(known.get_path(self.terms[0][1]), dimension)
         if self.kind == "value":
-            return _sum(self.terms, known, counted=len(self.terms) > 1)
-        return _since(known.at(self.terms[0][1]), now, self.zone, days=self.kind == "days")
+            return _add_terms(self.terms, known, counted=len(self.terms) > 1)
+        return _measure_since(
+            known.get_path(self.terms[0][1]), now, self.zone, days=self.kind == "days"
+        )
 
-    def _compared(self, known: Known) -> Value | Unread:
-        left = _sum(self.terms, known, counted=True)
-        right = _sum(self.against, known, counted=True)
-        if isinstance(left, Unread):
+    def _compare_values(self, known: KnownFacts) -> Value | UnreadFact:
+        left = _add_terms(self.terms, known, counted=True)
+        right = _add_terms(self.against, known, counted=True)
+        if isinstance(left, UnreadFact):
             return left
-        if isinstance(right, Unread):
+        if isinstance(right, UnreadFact):
             return right
         return "equal" if left == right else "below" if left < right else "above"
 
 
-def _word(value: object, dimension: Dimension) -> Value | Unread:
-    if isinstance(value, Unread):
+def _read_word(value: object, dimension: Dimension) -> Value | UnreadFact:
+    if isinstance(value, UnreadFact):
         return value
     if dimension.values == YES_NO:
         if not isinstance(value, bool):
-            return _wrong(value, "policy_no_boolean")
+            return _make_unread(value, "policy_no_boolean")
         return "yes" if value else "no"
-    return value if isinstance(value, str) else _wrong(value, "policy_no_word")
+    return value if isinstance(value, str) else _make_unread(value, "policy_no_word")
 
 
-def _sum(terms: tuple[tuple[int, Path], ...], known: Known, *, counted: bool) -> Decimal | Unread:
+def _add_terms(
+    terms: tuple[tuple[int, Path], ...], known: KnownFacts, *, counted: bool
+) -> Decimal | UnreadFact:
     """The numbers of the terms added up; where something is `counted` none may be below 0."""
     total = Decimal(0)
     for sign, path in terms:
-        number = _number(known.at(path))
-        if isinstance(number, Unread):
+        number = _read_number(known.get_path(path))
+        if isinstance(number, UnreadFact):
             return number
         if number < 0 and counted:  # it would make the others look smaller
-            return Unread("policy_out_of_range", {"value": _shown(known.at(path))})
+            return UnreadFact("policy_out_of_range", {"value": _render_value(known.get_path(path))})
         total += sign * number
     return total
 
 
-def _number(value: object) -> Decimal | Unread:
+def _read_number(value: object) -> Decimal | UnreadFact:
     """A number as it is told; a text is none, and neither is a truth value."""
-    if isinstance(value, Unread):
+    if isinstance(value, UnreadFact):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return _wrong(value, "policy_no_number")
+        return _make_unread(value, "policy_no_number")
     if isinstance(value, int) and abs(value) > _HUGE:
-        return Unread("policy_no_number", {"value": _shown(value)})
+        return UnreadFact("policy_no_number", {"value": _render_value(value)})
     number = Decimal(repr(value))  # 0.1 is meant, not its nearest binary fraction
     if not number.is_finite() or abs(number) > _HUGE:
-        return Unread("policy_no_number", {"value": _shown(value)})
+        return UnreadFact("policy_no_number", {"value": _render_value(value)})
     return number
 
 
-def _since(value: object, now: datetime, zone: tzinfo, *, days: bool) -> Decimal | Unread:
+def _measure_since(
+    value: object, now: datetime, zone: tzinfo, *, days: bool
+) -> Decimal | UnreadFact:
     """Days of the calendar, or hours, from a point in time until now."""
-    if isinstance(value, Unread):
+    if isinstance(value, UnreadFact):
         return value
     if not isinstance(value, str):
-        return _wrong(value, "policy_no_time")
+        return _make_unread(value, "policy_no_time")
     try:
         then = date.fromisoformat(value) if days and len(value) == len("2026-01-31") else None
         moment = datetime.fromisoformat(value) if then is None else None
         if moment is not None:
             if moment.tzinfo is None:  # nobody knows where it is meant
-                return Unread("policy_no_zone", {"value": _shown(value)})
+                return UnreadFact("policy_no_zone", {"value": _render_value(value)})
             then = moment.astimezone(zone).date()
     except (ValueError, OverflowError):
-        return _wrong(value, "policy_no_time")
+        return _make_unread(value, "policy_no_time")
     if days and then is not None:
         return Decimal((now.astimezone(zone).date() - then).days)
     if moment is None:
-        return _wrong(value, "policy_no_time")
+        return _make_unread(value, "policy_no_time")
     return Decimal((now - moment) // timedelta(microseconds=1)) / _HOUR
 
 
-def _wrong(value: object, why: str) -> Unread:
+def _make_unread(value: object, why: str) -> UnreadFact:
     if value is _MISSING or value is None:
-        return Unread("policy_missing")
-    return Unread(why, {"value": _shown(value)})
+        return UnreadFact("policy_missing")
+    return UnreadFact(why, {"value": _render_value(value)})
 
 
-def _shown(value: object) -> str:
+def _render_value(value: object) -> str:
     try:
         return repr(value)[:60]
     except ValueError:  # Python refuses to write out an integer of thousands of digits

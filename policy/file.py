@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from ..state.errors import SettingsError
 from .conditions import COMPARED, ConditionError, Dimension, Interval, read_interval
 from .facts import CALL, CUSTOMER, Fact, Kind, Path as Place, Source
-from .parts import Part, part_of
-from .rules import VERDICTS, Governed, Identity, Row, Rules, Section, Verdict
+from .parts import Part, parse_part
+from .rules import VERDICTS, GovernedTool, Identity, Row, Rules, Section, Verdict
 
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
@@ -37,16 +37,16 @@ def read_rules(path: Path) -> Rules:
     except ValueError as error:
         msg = f"The policy {path} is no UTF-8 text: save it as UTF-8."
         raise SettingsError(msg) from error
-    return rules_of(text, str(path))
+    return parse_rules(text, str(path))
 
 
-def rules_of(text: str, where: str = "text") -> Rules:
+def parse_rules(text: str, where: str = "text") -> Rules:
     """The policy that a YAML text spells; `where` begins each error.
 
     Raises:
         SettingsError: See `PolicyTable.read`.
     """
-    return _Reader(part_of(text, where)).rules()
+    return _Reader(parse_part(text, where)).read_all()
 
 
 class _Reader:
@@ -63,212 +63,249 @@ class _Reader:
             "tools",
             "policies",
         )
-        file.mapping(known)
+        file.read_mapping(known)
         self.file = file
         self.facts: dict[str, Fact] = {}
         self.dimensions: dict[str, tuple[Dimension, Source]] = {}
         self.sections: dict[str, Section] = {}
 
-    def rules(self) -> Rules:
+    def read_all(self) -> Rules:
         file = self.file
-        zone, identity = self._zone(), self._identity(file.at("identity"))
-        for name, part in file.at("facts").parts():
-            self.facts[name] = self._fact(name, part)
-        for name, part in file.at("dimensions").parts():
-            self.dimensions[name] = self._dimension(name, part, zone)
-        for name, part in file.at("policies").parts():
-            self.sections[name] = self._section(name, part)
-        tools = {name: self._tool(name, part) for name, part in file.at("tools").parts()}
+        zone, identity = self._read_zone(), self._read_identity(file.get_part("identity"))
+        for name, part in file.get_part("facts").read_parts():
+            self.facts[name] = self._read_fact(name, part)
+        for name, part in file.get_part("dimensions").read_parts():
+            self.dimensions[name] = self._read_dimension(name, part, zone)
+        for name, part in file.get_part("policies").read_parts():
+            self.sections[name] = self._read_section(name, part)
+        tools = {
+            name: self._read_tool(name, part) for name, part in file.get_part("tools").read_parts()
+        }
         if not tools:
-            file.at("tools").wrong("name the tools that the policy decides about")
-        self._all_used(tools)
+            file.get_part("tools").raise_error("name the tools that the policy decides about")
+        self._check_all_used(tools)
         return Rules(
-            name=file.at("name").text(""), identity=identity, facts=self.facts,
+            name=file.get_part("name").read_text(""), identity=identity, facts=self.facts,
             dimensions=self.dimensions, tools=tools, sections=self.sections,
-            reads=file.at("unlisted").one_of(("reads", "forbidden"), "reads") == "reads",
+            reads=file.get_part("unlisted").read_choice(("reads", "forbidden"), "reads") == "reads",
         )  # fmt: skip
 
-    def _all_used(self, tools: Mapping[str, Governed]) -> None:
+    def _check_all_used(self, tools: Mapping[str, GovernedTool]) -> None:
         used = {tool.section for tool in tools.values()}
         for name in self.sections:
             if name not in used:
-                self.file.at("policies").at(name).wrong("no tool is decided by it: name it there")
+                self.file.get_part("policies").get_part(name).raise_error(
+                    "no tool is decided by it: name it there"
+                )
         for tool in tools.values():
-            if self.file.at("identity").said is None and (tool.identity or tool.customer):
-                self.file.at("tools").at(tool.name).wrong(
+            if self.file.get_part("identity").said is None and (tool.identity or tool.customer):
+                self.file.get_part("tools").get_part(tool.name).raise_error(
                     "it needs a verified customer, but the file has no identity"
                 )
 
-    def _zone(self) -> tzinfo:
-        part = self.file.at("timezone")
+    def _read_zone(self) -> tzinfo:
+        part = self.file.get_part("timezone")
         if part.said is None:
             return UTC
         try:
-            return ZoneInfo(part.text())
+            return ZoneInfo(part.read_text())
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            part.wrong(f"{part.said!r} is no time zone: write one such as Europe/Berlin")
+            part.raise_error(f"{part.said!r} is no time zone: write one such as Europe/Berlin")
 
-    def _identity(self, part: Part) -> Identity | None:
+    def _read_identity(self, part: Part) -> Identity | None:
         if part.said is None:
             return None
-        part.mapping(("tool", "confirmed", "customer", "tries"))
-        tries = part.at("tries").text("5")
+        part.read_mapping(("tool", "confirmed", "customer", "tries"))
+        tries = part.get_part("tries").read_text("5")
         if not (tries.isdecimal() and int(tries)):
-            part.at("tries").wrong("here stands a whole number from 1 on")
+            part.get_part("tries").raise_error("here stands a whole number from 1 on")
         return Identity(
-            tool=part.at("tool").text(), confirmed=part.at("confirmed").text(),
-            customer=part.at("customer").text(), tries=int(tries),
-        )  # fmt: skip
+            tool=part.get_part("tool").read_text(),
+            confirmed=part.get_part("confirmed").read_text(),
+            customer=part.get_part("customer").read_text(),
+            tries=int(tries),
+        )
 
-    def _fact(self, name: str, part: Part) -> Fact:
-        part.mapping(("tool", "ask", "owner", "same"))
+    def _read_fact(self, name: str, part: Part) -> Fact:
+        part.read_mapping(("tool", "ask", "owner", "same"))
         if name in _ROOTS:
-            part.wrong(f"{name!r} has a meaning of its own: give the fact another name")
-        ask = {key: self._place(said, said.text()) for key, said in part.at("ask").parts()}
-        repeated = {key: said.one_of([*ask]) for key, said in part.at("same").parts()}
+            part.raise_error(f"{name!r} has a meaning of its own: give the fact another name")
+        ask = {
+            key: self._read_place(said, said.read_text())
+            for key, said in part.get_part("ask").read_parts()
+        }
+        repeated = {
+            key: said.read_choice([*ask]) for key, said in part.get_part("same").read_parts()
+        }
         return Fact(
-            name=name, tool=part.at("tool").text(), ask=ask, owner=part.at("owner").text(""),
+            name=name,
+            tool=part.get_part("tool").read_text(),
+            ask=ask,
+            owner=part.get_part("owner").read_text(""),
             same=repeated,
-        )  # fmt: skip
+        )
 
-    def _place(self, part: Part, text: str) -> Place:
+    def _read_place(self, part: Part, text: str) -> Place:
         """A path such as `order.status`, `call.amount`, or `customer`."""
         path = tuple(text.split("."))
         root_alone = (path[0] == CUSTOMER) == (len(path) == 1)
         if not all(path) or path[0] not in _ROOTS | self.facts.keys() or not root_alone:
             known = ", ".join(f"{fact}.…" for fact in (CALL, *self.facts))
-            part.wrong(f"{text!r} leads nowhere: begin with {known}, or write {CUSTOMER}")
+            part.raise_error(f"{text!r} leads nowhere: begin with {known}, or write {CUSTOMER}")
         return path
 
-    def _terms(self, part: Part) -> tuple[tuple[int, Place], ...]:
+    def _read_terms(self, part: Part) -> tuple[tuple[int, Place], ...]:
         """Paths that are added up: `order.total - order.refunded`."""
-        words = part.text().split()
+        words = part.read_text().split()
         signs = {"+": 1, "-": -1}
         if len(words) % 2 == 0 or any(sign not in signs for sign in words[1::2]):
-            part.wrong("write a path, or several with + or - and spaces between them")
+            part.raise_error("write a path, or several with + or - and spaces between them")
         given = [1, *(signs[sign] for sign in words[1::2])]
         return tuple(
-            (sign, self._place(part, path)) for sign, path in zip(given, words[::2], strict=True)
+            (sign, self._read_place(part, path))
+            for sign, path in zip(given, words[::2], strict=True)
         )
 
-    def _dimension(self, name: str, part: Part, zone: tzinfo) -> tuple[Dimension, Source]:
-        part.mapping(
+    def _read_dimension(self, name: str, part: Part, zone: tzinfo) -> tuple[Dimension, Source]:
+        part.read_mapping(
             (*_SOURCES, "with", "values", "number", "whole number", "if empty", "label", "words")
         )
-        sources = [key for key in _SOURCES if part.at(key).said is not None]
+        sources = [key for key in _SOURCES if part.get_part(key).said is not None]
         if len(sources) != 1:
-            part.wrong(f"say where it is read by one of: {', '.join(_SOURCES)}")
+            part.raise_error(f"say where it is read by one of: {', '.join(_SOURCES)}")
         (key,) = sources
-        numbers, whole = self._numbers(part, key)
-        terms = self._terms(part.at(key))
+        numbers, whole = self._read_numbers(part, key)
+        terms = self._read_terms(part.get_part(key))
         if len(terms) > 1 and not (key == "compare" or (key == "is" and numbers)):
-            part.at(key).wrong("only numbers can be added up")
-        against = self._terms(part.at("with")) if key == "compare" else ()
+            part.get_part(key).raise_error("only numbers can be added up")
+        against = self._read_terms(part.get_part("with")) if key == "compare" else ()
         source = Source(kind=_SOURCES[key], terms=terms, against=against, zone=zone)
         values: tuple[str, ...] = COMPARED if key == "compare" else ()
         if key == "is" and numbers is None:
-            values = tuple(part.at("values").texts())
-        empty = part.at("if empty").text("")
+            values = tuple(part.get_part("values").read_texts())
+        empty = part.get_part("if empty").read_text("")
         words = [*values, *([empty] if empty else [])]
         if len(set(words)) < len(words):
-            part.wrong("a value stands twice: keep one")
-        told = {word: said.languages() for word, said in part.at("words").parts()}
+            part.raise_error("a value stands twice: keep one")
+        told = {word: said.read_languages() for word, said in part.get_part("words").read_parts()}
         if strange := sorted(told.keys() - set(words)):
-            part.at("words").wrong(f"{strange[0]!r} is none of its values: {', '.join(words)}")
+            part.get_part("words").raise_error(
+                f"{strange[0]!r} is none of its values: {', '.join(words)}"
+            )
         return Dimension(
             name=name, values=values, numbers=numbers, whole=whole, empty=empty,
-            label=part.at("label").languages(), told=told,
+            label=part.get_part("label").read_languages(), told=told,
         ), source  # fmt: skip
 
-    def _numbers(self, part: Part, source: str) -> tuple[Interval | None, bool]:
+    def _read_numbers(self, part: Part, source: str) -> tuple[Interval | None, bool]:
         """The numbers that it can be, and whether whole ones are meant."""
-        given = [key for key in ("number", "whole number") if part.at(key).said is not None]
+        given = [key for key in ("number", "whole number") if part.get_part(key).said is not None]
         if source in ("is", "compare") and not given:
             return None, False
-        if source == "compare" or len(given) > 1 or (given and part.at("values").said is not None):
-            part.wrong("say either values, number or whole number, and none of them with compare")
+        if (
+            source == "compare"
+            or len(given) > 1
+            or (given and part.get_part("values").said is not None)
+        ):
+            part.raise_error(
+                "say either values, number or whole number, and none of them with compare"
+            )
         whole = source == "days since" or given == ["whole number"]
-        place = part.at(given[0]) if given else part
-        told = place.text() if given else _ALWAYS[source]
+        place = part.get_part(given[0]) if given else part
+        told = place.read_text() if given else _ALWAYS[source]
         try:
             numbers = read_interval(told)
         except ConditionError as error:
-            place.wrong(str(error))
+            place.raise_error(str(error))
         if numbers.low is None or numbers.high is None:
-            place.wrong("say the least and the greatest number: `at least 0 and at most 10000`")
+            place.raise_error(
+                "say the least and the greatest number: `at least 0 and at most 10000`"
+            )
         return numbers, whole
 
-    def _section(self, name: str, part: Part) -> Section:
-        part.mapping(("title", "rows"))
-        said = part.at("rows").said
+    def _read_section(self, name: str, part: Part) -> Section:
+        part.read_mapping(("title", "rows"))
+        said = part.get_part("rows").said
         if not isinstance(said, list) or not said:
-            part.at("rows").wrong("here stands a list of rows, each beginning with `- id:`")
-        rows = [self._row(Part(f"{part.where}, row {i}", one)) for i, one in enumerate(said, 1)]
+            part.get_part("rows").raise_error(
+                "here stands a list of rows, each beginning with `- id:`"
+            )
+        rows = [
+            self._read_row(Part(f"{part.where}, row {i}", one)) for i, one in enumerate(said, 1)
+        ]
         ids = [row.id for row in rows]
         known = [row.id for section in self.sections.values() for row in section.rows]
         for one in ids:
             if ids.count(one) + known.count(one) > 1:
-                part.wrong(f"two rows have the id {one!r}: rename one")
+                part.raise_error(f"two rows have the id {one!r}: rename one")
         named = [n for n in self.dimensions if any(n in row.when for row in rows)]
         section = Section(
             name=name, rows=tuple(rows), dimensions=tuple(self.dimensions[n][0] for n in named)
         )
-        if problems := section.problems():
-            part.wrong("; ".join(problems))
+        if problems := section.find_problems():
+            part.raise_error("; ".join(problems))
         return section
 
-    def _row(self, part: Part) -> Row:
-        part.mapping(("id", "when", "then", "title", "article"))
-        id_ = part.at("id").text()
+    def _read_row(self, part: Part) -> Row:
+        part.read_mapping(("id", "when", "then", "title", "article"))
+        id_ = part.get_part("id").read_text()
         part = Part(f"{part.where.rpartition(', ')[0]}, row {id_!r}", part.said)
         when = {}
-        for name, said in part.at("when").parts():
+        for name, said in part.get_part("when").read_parts():
             if name not in self.dimensions:
                 near = difflib.get_close_matches(name, self.dimensions, n=1)
                 meant = f"did you mean {near[0]!r}?" if near else "declare it under dimensions"
-                said.wrong(f"there is no dimension {name!r}; {meant}")
+                said.raise_error(f"there is no dimension {name!r}; {meant}")
             try:
-                told = said.texts()
-                when[name] = self.dimensions[name][0].condition(told)
+                told = said.read_texts()
+                when[name] = self.dimensions[name][0].read_condition(told)
             except ConditionError as error:
-                said.wrong(str(error))
-        verdict = cast("Verdict", part.at("then").one_of(VERDICTS))
-        title, article = part.at("title").languages(), part.at("article").languages()
+                said.raise_error(str(error))
+        verdict = cast("Verdict", part.get_part("then").read_choice(VERDICTS))
+        title, article = (
+            part.get_part("title").read_languages(),
+            part.get_part("article").read_languages(),
+        )
         if not article:
-            part.at("article").wrong("say in words what holds: people are told it")
+            part.get_part("article").raise_error("say in words what holds: people are told it")
         return Row(id=id_, verdict=verdict, when=when, title=title, article=article)
 
-    def _tool(self, name: str, part: Part) -> Governed:
-        part.mapping(_OF_TOOLS)
-        section = part.at("policy").text("") or None
+    def _read_tool(self, name: str, part: Part) -> GovernedTool:
+        part.read_mapping(_OF_TOOLS)
+        section = part.get_part("policy").read_text("") or None
         if section is not None and section not in self.sections:
-            part.at("policy").wrong(f"there is no policy {section!r}")
-        if section is not None and part.at("then").said is not None:
-            part.wrong("either a policy decides, or `then` does: keep one")
-        reads = part.at("reads").boolean(default=False)
-        verdict = cast("Verdict", part.at("then").one_of(VERDICTS, "allowed"))
-        if section is None and not reads and part.at("then").said is None:
-            part.wrong("say by which `policy` it is decided, or `then: allowed`, asks or forbidden")
-        optional = part.at("customer if given").text("")
-        customer, facts = part.at("customer").text("") or optional, self._facts(part, section)
-        arguments = self._arguments(part, facts, section, customer, reads=reads)
+            part.get_part("policy").raise_error(f"there is no policy {section!r}")
+        if section is not None and part.get_part("then").said is not None:
+            part.raise_error("either a policy decides, or `then` does: keep one")
+        reads = part.get_part("reads").read_boolean(default=False)
+        verdict = cast("Verdict", part.get_part("then").read_choice(VERDICTS, "allowed"))
+        if section is None and not reads and part.get_part("then").said is None:
+            part.raise_error(
+                "say by which `policy` it is decided, or `then: allowed`, asks or forbidden"
+            )
+        optional = part.get_part("customer if given").read_text("")
+        customer, facts = (
+            part.get_part("customer").read_text("") or optional,
+            self._read_facts(part, section),
+        )
+        arguments = self._read_arguments(part, facts, section, customer, reads=reads)
         owned = any(self.facts[fact].owner for fact in facts)
         decides = section is not None or verdict != "forbidden"
-        return Governed(
+        return GovernedTool(
             name=name, section=section, verdict=verdict, reads=reads, customer=customer,
-            optional=bool(optional), identity=part.at("identity").boolean(
+            optional=bool(optional), identity=part.get_part("identity").read_boolean(
                 default=bool(owned or (customer and not optional) or (decides and not reads))
             ),
-            consent=part.at("consent").boolean(default=not reads),
-            facts=facts, arguments=arguments, article=part.at("article").languages(),
+            consent=part.get_part("consent").read_boolean(default=not reads),
+            facts=facts, arguments=arguments, article=part.get_part("article").read_languages(),
         )  # fmt: skip
 
-    def _facts(self, part: Part, section: str | None) -> tuple[str, ...]:
+    def _read_facts(self, part: Part, section: str | None) -> tuple[str, ...]:
         """The facts that a call of the tool needs, in the order in which they can be read."""
-        told = part.at("about")
-        needed = set(told.texts()) if told.said is not None else set()
+        told = part.get_part("about")
+        needed = set(told.read_texts()) if told.said is not None else set()
         if strange := sorted(needed - self.facts.keys()):
-            told.wrong(f"there is no fact {strange[0]!r}")
+            told.raise_error(f"there is no fact {strange[0]!r}")
         if section is not None:
             for dimension in self.sections[section].dimensions:
                 needed.update(self.dimensions[dimension.name][1].roots)
@@ -277,11 +314,11 @@ class _Reader:
                 needed.update(p[0] for p in self.facts[name].ask.values() if p[0] in self.facts)
         return tuple(name for name in self.facts if name in needed)
 
-    def _arguments(
+    def _read_arguments(
         self, part: Part, facts: Sequence[str], section: str | None, customer: str, *, reads: bool
     ) -> frozenset[str] | None:
         """What a call may be given. What decides must be among it, and a change names all."""
-        told = part.at("arguments")
+        told = part.get_part("arguments")
         used = {customer} if customer else set()
         paths = [path for fact in facts for path in self.facts[fact].ask.values()]
         if section is not None:
@@ -291,7 +328,7 @@ class _Reader:
         used |= {path[1] for path in paths if path[0] == CALL}
         if told.said is None:
             return None if reads else frozenset(used)
-        given = frozenset(told.texts())
+        given = frozenset(told.read_texts())
         if missing := sorted(used - given):
-            told.wrong(f"{missing[0]!r} decides, but is not among the arguments: add it")
+            told.raise_error(f"{missing[0]!r} decides, but is not among the arguments: add it")
         return given

@@ -16,7 +16,7 @@ class _Words(yaml.BaseLoader):  # type: ignore[misc]  # the library has no types
     """Reads every scalar as the text it is: `no` is a word, `1_000` no number, a date no date."""
 
 
-def _mapping(loader: Any, node: Any) -> dict[str, Any]:
+def _build_mapping(loader: Any, node: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in node.value:
         name = loader.construct_object(key, deep=True)
@@ -30,7 +30,7 @@ def _mapping(loader: Any, node: Any) -> dict[str, Any]:
     return found
 
 
-_Words.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Words.add_constructor("tag:yaml.org,2002:map", _build_mapping)
 
 
 @dataclass(frozen=True)
@@ -40,68 +40,68 @@ class Part:
     where: str
     said: Any
 
-    def wrong(self, what: str) -> NoReturn:
+    def raise_error(self, what: str) -> NoReturn:
         """Say what is wrong here."""
         msg = f"The policy {self.where}: {what}."
         raise SettingsError(msg)
 
-    def at(self, key: str) -> "Part":
+    def get_part(self, key: str) -> "Part":
         """What stands under a key; nothing may."""
-        return Part(f"{self.where}, {key}", self.mapping().get(key))
+        return Part(f"{self.where}, {key}", self.read_mapping().get(key))
 
-    def mapping(self, known: Collection[str] = ()) -> Mapping[str, Any]:
+    def read_mapping(self, known: Collection[str] = ()) -> Mapping[str, Any]:
         """The keys here; with `known` no others."""
         if not isinstance(self.said, Mapping):
-            self.wrong("here stand keys with values, such as `tool: get_order`")
+            self.raise_error("here stand keys with values, such as `tool: get_order`")
         for key in self.said if known else ():
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 meant = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
-                self.wrong(f"there is no key {key!r}; {meant}")
+                self.raise_error(f"there is no key {key!r}; {meant}")
         return self.said
 
-    def parts(self) -> Iterable[tuple[str, "Part"]]:
+    def read_parts(self) -> Iterable[tuple[str, "Part"]]:
         """What stands under each key; nothing where nothing is said."""
-        said = {} if self.said in (None, "") else self.mapping()
-        return [(key, self.at(key)) for key in said]
+        said = {} if self.said in (None, "") else self.read_mapping()
+        return [(key, self.get_part(key)) for key in said]
 
-    def text(self, default: str | None = None) -> str:
+    def read_text(self, default: str | None = None) -> str:
         """A text; without a default there must be one."""
         if self.said is None and default is not None:
             return default
         if not isinstance(self.said, str) or not self.said.strip():
-            self.wrong("here stands a text")
+            self.raise_error("here stands a text")
         return self.said.strip()
 
-    def texts(self) -> list[str]:
+    def read_texts(self) -> list[str]:
         """One text, or a list of them."""
         said = [self.said] if isinstance(self.said, str) else self.said
         if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
-            self.wrong("here stands a text or a list of texts")
+            self.raise_error("here stands a text or a list of texts")
         return [one.strip() for one in said]
 
-    def boolean(self, *, default: bool) -> bool:
+    def read_boolean(self, *, default: bool) -> bool:
         """Yes or no."""
         if self.said is None:
             return default
         if not isinstance(self.said, str) or self.said.lower() not in _BOOLEANS:
-            self.wrong("here stands yes or no")
+            self.raise_error("here stands yes or no")
         return _BOOLEANS[self.said.lower()]
 
-    def one_of(self, known: Sequence[str], default: str | None = None) -> str:
+    def read_choice(self, known: Sequence[str], default: str | None = None) -> str:
         """One of a few words."""
-        found = self.text(default)
+        found = self.read_text(default)
         if found not in known:
-            self.wrong(f"{found!r} is none of {', '.join(known)}")
+            self.raise_error(f"{found!r} is none of {', '.join(known)}")
         return found
 
-    def languages(self) -> dict[str, str]:
+    def read_languages(self) -> dict[str, str]:
         """A text by language; one alone is English."""
         if self.said is None:
             return {}
         if isinstance(self.said, str):
             return {"en": self.said.strip()}
-        return {key: part.text() for key, part in self.parts()}
+        return {key: part.read_text() for key, part in self.read_parts()}
 
 
 def read_yaml(text: str, loader: Any = yaml.SafeLoader) -> Any:
@@ -117,7 +117,7 @@ def read_yaml(text: str, loader: Any = yaml.SafeLoader) -> Any:
     return said
 
 
-def part_of(text: str, where: str) -> Part:
+def parse_part(text: str, where: str) -> Part:
     """What a YAML text says; `where` begins each error.
 
     Raises:

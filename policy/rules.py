@@ -10,9 +10,9 @@ from datetime import datetime
 from itertools import product
 from typing import Final, Literal
 
-from ..text.told import ENGLISH, LANGUAGE, say
-from .conditions import Condition, Dimension, Piece, Value, joined
-from .facts import Fact, Known, Source, Unread, same
+from ..text.sentences import ENGLISH, LANGUAGE, say
+from .conditions import Condition, Dimension, Piece, Value, join_pieces
+from .facts import Fact, KnownFacts, Source, UnreadFact, is_same_id
 
 Verdict = Literal["allowed", "asks", "forbidden"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("allowed", "asks", "forbidden")
@@ -55,38 +55,43 @@ class Section:
     rows: tuple[Row, ...]
     dimensions: tuple[Dimension, ...]
 
-    def row_of(self, values: Mapping[str, Value]) -> Row | None:
+    def find_row(self, values: Mapping[str, Value]) -> Row | None:
         """The row for a value of each dimension; loading has proven that there is just one."""
         fitting = [row for row in self.rows if row.fits(values)]
         return fitting[0] if len(fitting) == 1 else None
 
-    def pieces(self) -> dict[str, list[Piece]]:
+    def cut_pieces(self) -> dict[str, list[Piece]]:
         """The values of each dimension, cut where a row begins or ends."""
-        return {one.name: one.pieces(self._said_of(one.name)) for one in self.dimensions}
+        return {
+            one.name: one.cut_pieces(self._list_conditions(one.name)) for one in self.dimensions
+        }
 
-    def boundaries(self) -> dict[str, list[Value]]:
+    def list_boundaries(self) -> dict[str, list[Value]]:
         """By dimension every word, and every number at which a row turns, with its neighbours."""
-        return {one.name: one.boundaries(self._said_of(one.name)) for one in self.dimensions}
+        return {
+            one.name: one.list_boundaries(self._list_conditions(one.name))
+            for one in self.dimensions
+        }
 
-    def _said_of(self, name: str) -> list[Condition]:
+    def _list_conditions(self, name: str) -> list[Condition]:
         return [row.when[name] for row in self.rows if name in row.when]
 
-    def cells(self) -> Iterator[Cell]:
+    def list_cells(self) -> Iterator[Cell]:
         """Every cell: one piece of each dimension."""
-        pieces = self.pieces()
+        pieces = self.cut_pieces()
         for chosen in product(*pieces.values()):
             cell = dict(zip(pieces, chosen, strict=True))
-            yield Cell(values={n: p.sample for n, p in cell.items()}, words=_in_words(cell))
+            yield Cell(values={n: p.sample for n, p in cell.items()}, words=_describe_cell(cell))
 
-    def problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         """Cells without a row or with several, and rows without a cell; the first few."""
-        pieces, found = self.pieces(), []
+        pieces, found = self.cut_pieces(), []
         for row in self.rows:
             for name, condition in row.when.items():
                 if not any(condition.fits(piece.sample) for piece in pieces[name]):
                     found.append(f"row {row.id!r} can never apply: no {name} is {condition}")
         walk = _Walk(pieces)
-        for problem in walk.through([*self.rows], [*pieces], {}):
+        for problem in walk.find_gaps([*self.rows], [*pieces], {}):
             found.append(problem)
             if len(found) >= _SHOWN_PROBLEMS:
                 break
@@ -100,7 +105,7 @@ class _Walk:
     pieces: Mapping[str, Sequence[Piece]]
     steps: int = 0
 
-    def through(
+    def find_gaps(
         self, rows: Sequence[Row], names: Sequence[str], cell: dict[str, Piece]
     ) -> Iterator[str]:
         self.steps += 1
@@ -109,31 +114,31 @@ class _Walk:
             return
         asked = [name for name in names if any(name in row.when for row in rows)]
         if rows and asked:
-            for fitting, piece in self._parted(rows, asked[0]):
-                yield from self.through(fitting, asked[1:], {**cell, asked[0]: piece})
+            for fitting, piece in self._split_rows(rows, asked[0]):
+                yield from self.find_gaps(fitting, asked[1:], {**cell, asked[0]: piece})
                 if self.steps > _MOST_STEPS:
                     return
         elif not rows:
-            yield f"gap: no row for {_in_words(cell)}"
+            yield f"gap: no row for {_describe_cell(cell)}"
         elif len(rows) > 1:
             named = " and ".join(repr(row.id) for row in rows)
-            yield f"overlap: rows {named} both apply to {_in_words(cell)}"
+            yield f"overlap: rows {named} both apply to {_describe_cell(cell)}"
 
-    def _parted(self, rows: Sequence[Row], name: str) -> list[tuple[list[Row], Piece]]:
+    def _split_rows(self, rows: Sequence[Row], name: str) -> list[tuple[list[Row], Piece]]:
         """Rows that may fit together, with the values of a dimension for which it is these."""
         parted: dict[tuple[str, ...], tuple[list[Row], list[Piece]]] = {}
         for piece in self.pieces[name]:
             fitting = [row for row in rows if _may_fit(row, name, piece)]
             key = tuple(row.id for row in fitting)
             parted.setdefault(key, (fitting, []))[1].append(piece)
-        return [(fitting, joined(pieces)) for fitting, pieces in parted.values()]
+        return [(fitting, join_pieces(pieces)) for fitting, pieces in parted.values()]
 
 
 def _may_fit(row: Row, name: str, piece: Piece) -> bool:
     return name not in row.when or row.when[name].fits(piece.sample)
 
 
-def _in_words(cell: Mapping[str, Piece]) -> str:
+def _describe_cell(cell: Mapping[str, Piece]) -> str:
     return ", ".join(f"{name}: {piece.words}" for name, piece in cell.items()) or "anything"
 
 
@@ -148,7 +153,7 @@ class Identity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Governed:
+class GovernedTool:
     """What a table says of one tool.
 
     Attributes:
@@ -177,7 +182,7 @@ class Governed:
     article: Texts = field(default_factory=dict)
 
     @property
-    def counts(self) -> bool:
+    def is_counted(self) -> bool:
         """Whether it is a change of which a turn may make one."""
         return not self.reads and (self.consent or self.verdict != "allowed")
 
@@ -213,72 +218,74 @@ class Rules:
     identity: Identity | None = None
     facts: Mapping[str, Fact] = field(default_factory=dict)
     dimensions: Mapping[str, tuple[Dimension, Source]] = field(default_factory=dict)
-    tools: Mapping[str, Governed] = field(default_factory=dict)
+    tools: Mapping[str, GovernedTool] = field(default_factory=dict)
     sections: Mapping[str, Section] = field(default_factory=dict)
     reads: bool = True
 
     @property
-    def named(self) -> list[str]:
+    def tool_names(self) -> list[str]:
         """Every tool that it needs, or decides about."""
         verifies = [self.identity.tool] if self.identity else []
         return [*dict.fromkeys([*verifies, *(f.tool for f in self.facts.values()), *self.tools])]
 
-    def governs(self, original: str, server: str | None) -> Governed | None:
+    def find_governed(self, original: str, server: str | None) -> GovernedTool | None:
         """What it says of a tool, by the name its server knows it by."""
         return self.tools.get(f"{server}/{original}") or self.tools.get(original)
 
-    def verifies(self, original: str, server: str | None) -> bool:
+    def is_verifier(self, original: str, server: str | None) -> bool:
         """Whether the tool is the one that verifies customers."""
         known = self.identity.tool if self.identity else ""
         return known in (original, f"{server}/{original}")
 
-    def may_begin(self, tool: Governed, known: Known) -> Ruling | None:
+    def find_early_ban(self, tool: GovernedTool, known: KnownFacts) -> Ruling | None:
         """What forbids a call before any fact is read; None where nothing does."""
         given = set(known.call)
         if tool.arguments is not None and (strange := sorted(given - tool.arguments)):
-            return _no("policy_argument", argument=strange[0], tool=tool.name)
+            return _forbid("policy_argument", argument=strange[0], tool=tool.name)
         if tool.identity and known.customer is None:
-            return _no("policy_identity", tool=self.identity.tool if self.identity else "")
+            return _forbid("policy_identity", tool=self.identity.tool if self.identity else "")
         told = known.call.get(tool.customer)
         needed = tool.customer and not (tool.optional and told in (None, ""))
-        if needed and not same(told, known.customer):
-            return _no("policy_not_own", what=tool.customer)
+        if needed and not is_same_id(told, known.customer):
+            return _forbid("policy_not_own", what=tool.customer)
         return None
 
-    def rule(self, tool: Governed, known: Known, now: datetime) -> Ruling:
+    def rule(self, tool: GovernedTool, known: KnownFacts, now: datetime) -> Ruling:
         """What it says of a call, once the facts are read; what is not readable allows nothing."""
-        if (forbidden := self.may_begin(tool, known)) is not None:
+        if (forbidden := self.find_early_ban(tool, known)) is not None:
             return forbidden
         for name in tool.facts:
-            fact = known.facts.get(name, Unread("policy_not_read"))
-            if isinstance(fact, Unread):
-                return _unread(name, fact)
+            fact = known.facts.get(name, UnreadFact("policy_not_read"))
+            if isinstance(fact, UnreadFact):
+                return _rule_unread(name, fact)
             owner = self.facts[name].owner
-            if owner and not same(fact.get(owner), known.customer):
-                return _no("policy_not_own", what=name)
+            if owner and not is_same_id(fact.get(owner), known.customer):
+                return _forbid("policy_not_own", what=name)
         if tool.section is None:
-            return _ruled(tool, tool.verdict, "", tool.article)
-        return self._by_row(tool, self.sections[tool.section], known, now)
+            return _make_ruling(tool, tool.verdict, "", tool.article)
+        return self._rule_by_row(tool, self.sections[tool.section], known, now)
 
-    def _by_row(self, tool: Governed, section: Section, known: Known, now: datetime) -> Ruling:
+    def _rule_by_row(
+        self, tool: GovernedTool, section: Section, known: KnownFacts, now: datetime
+    ) -> Ruling:
         values: dict[str, Value] = {}
         for dimension in section.dimensions:
-            value = self.dimensions[dimension.name][1].value(known, now, dimension)
-            if isinstance(value, Unread):
-                return _unread(dimension.name, value)
+            value = self.dimensions[dimension.name][1].read_value(known, now, dimension)
+            if isinstance(value, UnreadFact):
+                return _rule_unread(dimension.name, value)
             values[dimension.name] = value
-        row = section.row_of(values)
+        row = section.find_row(values)
         if row is None:  # loading has proven that there is one
-            return _unread(section.name, Unread("policy_no_row"))
-        return _ruled(tool, row.verdict, row.id, row.article)
+            return _rule_unread(section.name, UnreadFact("policy_no_row"))
+        return _make_ruling(tool, row.verdict, row.id, row.article)
 
 
-def _ruled(tool: Governed, verdict: Verdict, row: str, article: Texts) -> Ruling:
-    words = in_language(article) or say(f"policy_{verdict}", tool=tool.name)
+def _make_ruling(tool: GovernedTool, verdict: Verdict, row: str, article: Texts) -> Ruling:
+    words = select_language(article) or say(f"policy_{verdict}", tool=tool.name)
     return Ruling(verdict, row, words, consent=verdict == "allowed" and tool.consent)
 
 
-def in_language(texts: Texts, language: str = "") -> str:
+def select_language(texts: Texts, language: str = "") -> str:
     """The text in a language, by default the run's; else in English, else in any."""
     for wanted in (language or LANGUAGE.get(), ENGLISH, *texts):
         if texts.get(wanted):
@@ -286,9 +293,9 @@ def in_language(texts: Texts, language: str = "") -> str:
     return ""
 
 
-def _unread(what: str, why: Unread) -> Ruling:
-    return _no("policy_unread", what=what, why=say(why.why, **why.slots))
+def _rule_unread(what: str, why: UnreadFact) -> Ruling:
+    return _forbid("policy_unread", what=what, why=say(why.why, **why.slots))
 
 
-def _no(sentence: str, **slots: object) -> Ruling:
+def _forbid(sentence: str, **slots: object) -> Ruling:
     return Ruling("forbidden", "", say(sentence, **slots))

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..text.told import ENGLISH
-from .articles import articles_of
+from ..text.sentences import ENGLISH
+from .articles import build_articles
 from .rules import Rules
 
 
@@ -34,4 +34,4 @@ class PolicyTable(Rules):
         Args:
             language: `en` or `zh`; a row that lacks it is told in another one.
         """
-        return articles_of(self, language)
+        return build_articles(self, language)

@@ -36,7 +36,7 @@ def read_agent(path: str | Path) -> AgentDefinition:
     Raises:
         SettingsError: It cannot be read, or says what no agent can be.
     """
-    fields, text = _read(Path(path))
+    fields, text = _read_file(Path(path))
     found = {to_snake(key.replace("-", "_")): value for key, value in fields.items()}
     if barred := sorted(found.keys() & _NOT_KEPT):
         msg = f"The agent file {path} has {barred[0]}: list the tools it may call under tools."
@@ -47,11 +47,11 @@ def read_agent(path: str | Path) -> AgentDefinition:
     given: dict[str, Any] = {key: found.pop(key) for key in _OWN & found.keys()}
     notes: list[str] = []
     for key in _LISTS & found.keys():
-        given[key] = _names(found.pop(key), notes.append)
-    if "model" in found and (tier := _tier(found.pop("model"), notes.append)):
+        given[key] = _read_names(found.pop(key), notes.append)
+    if "model" in found and (tier := _read_tier(found.pop("model"), notes.append)):
         given.setdefault("tier", tier)
     own = given.get("limits") or {}
-    given["limits"] = _limits(found) | own if isinstance(own, dict) else own
+    given["limits"] = _read_limits(found) | own if isinstance(own, dict) else own
     notes += [f"{key} is not known and counts for nothing" for key in sorted(found)]
     warnings = tuple(f"The agent file {path}: {note}." for note in notes)
     try:
@@ -77,12 +77,12 @@ def desk_agents() -> tuple[AgentDefinition, ...]:
     return tuple(read_agent(SHIPPED / f"{name}.md") for name in names)
 
 
-def as_agent(given: AgentDefinition | str | Path) -> AgentDefinition:
+def load_agent(given: AgentDefinition | str | Path) -> AgentDefinition:
     """A definition, or the one that a file of this path holds; see `read_agent`."""
     return given if isinstance(given, AgentDefinition) else read_agent(given)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], str]:
+def _read_file(path: Path) -> tuple[dict[str, Any], str]:
     try:
         fields, text = read_front_matter(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -94,7 +94,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
     return fields, text.strip()
 
 
-def _names(value: object, note: Callable[[str], None]) -> tuple[str, ...] | None:
+def _read_names(value: object, note: Callable[[str], None]) -> tuple[str, ...] | None:
     """Names as a list or with commas between; `*` or nothing means all."""
     items = value.split(",") if isinstance(value, str) else value
     if items is None:
@@ -108,7 +108,7 @@ def _names(value: object, note: Callable[[str], None]) -> tuple[str, ...] | None
     return None if bare == ("*",) else bare
 
 
-def _tier(model: object, note: Callable[[str], None]) -> str:
+def _read_tier(model: object, note: Callable[[str], None]) -> str:
     """The tier that a model's name stands for; other names are the operator's to give."""
     name = str(model or "inherit")
     if name == "inherit" or name in TIERS:
@@ -120,7 +120,7 @@ def _tier(model: object, note: Callable[[str], None]) -> str:
     return ""
 
 
-def _limits(found: dict[str, Any]) -> dict[str, Any]:
+def _read_limits(found: dict[str, Any]) -> dict[str, Any]:
     limits: dict[str, Any] = {}
     for key in _LIMITS.keys() & found.keys():
         name, unit = _LIMITS[key]

@@ -21,40 +21,40 @@ def read_company(folder: str | Path) -> Company:
         SettingsError: There is none, or its file is wrong; says which, where and what to do.
     """
     file = Path(folder).expanduser() / COMPANY_FILE
-    said = _read(file)
+    said = _read_yaml(file)
     if unknown := next((key for key in said if key not in _KEYS), ""):
         near = difflib.get_close_matches(unknown, _KEYS, n=1)
         meant = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(_KEYS)}."
-        raise _wrong(file, f"has no key {unknown!r}: {meant}")
+        raise _make_error(file, f"has no key {unknown!r}: {meant}")
     try:
         policy = file.with_name(_POLICY)
         rules = str(policy) if policy.is_file() else ""
         return Company(**said, folder=str(file.parent), policy=rules)
     except ValidationError as error:
         first = error.errors()[0]
-        raise _wrong(file, f"{_place(first['loc'])}: {first['msg']}.") from error
+        raise _make_error(file, f"{_format_place(first['loc'])}: {first['msg']}.") from error
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_yaml(file: Path) -> dict[str, Any]:
     from ..policy.parts import read_yaml  # noqa: PLC0415 - only a desk pays for it
 
     try:
         said = read_yaml(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         why = "is no folder with a company.yaml, as examples/shop/lumen is one"
-        raise _wrong(file.parent, f"{why} ({error.strerror}).") from error
+        raise _make_error(file.parent, f"{why} ({error.strerror}).") from error
     except UnicodeDecodeError as error:
-        raise _wrong(file, "is no UTF-8 text: save it as UTF-8.") from error
+        raise _make_error(file, "is no UTF-8 text: save it as UTF-8.") from error
     except ValueError as error:
-        raise _wrong(file, f"is no YAML that can be read ({str(error)[:_SHOWN]}).") from error
+        raise _make_error(file, f"is no YAML that can be read ({str(error)[:_SHOWN]}).") from error
     if not isinstance(said, dict) or not said.get("name"):
-        raise _wrong(file, "has no name: write lines such as `name: Lumen`.")
+        raise _make_error(file, "has no name: write lines such as `name: Lumen`.")
     return {str(key): value for key, value in said.items()}
 
 
-def _place(where: tuple[int | str, ...]) -> str:
+def _format_place(where: tuple[int | str, ...]) -> str:
     return ".".join(map(str, where)) or "it"
 
 
-def _wrong(path: Path, what: str) -> SettingsError:
+def _make_error(path: Path, what: str) -> SettingsError:
     return SettingsError(f"The company {str(path)!r} {what}")

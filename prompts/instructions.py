@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..state.errors import SettingsError
-from ..text.told import say
+from ..text.sentences import say
 
 FILE: Final = "AGENTS.md"
 SKILL: Final = "SKILL.md"
@@ -63,7 +63,7 @@ class Instructions:
     skills: Mapping[str, Skill] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
-    def told(self) -> str:
+    def render_text(self) -> str:
         """What every role is told."""
         said = [say("instructions", file=FILE, text=text) for text in self.texts.values()]
         if self.skills:
@@ -71,16 +71,16 @@ class Instructions:
             said.append(say("skills_listed", skills="\n".join(lines)))
         return "\n\n".join(said)
 
-    def changed(self) -> list[str]:
+    def list_changed(self) -> list[str]:
         """Which instructions are others than those that are followed."""
         return [
             f"{path} has changed since it was read: what it said then is followed until the graph "
             "is built again."
             for path, stamp in self.stamps.items()
-            if _stamp(path) != stamp
+            if _stamp_file(path) != stamp
         ]
 
-    def read(self, name: str, file: str = "") -> str:
+    def read_skill(self, name: str, file: str = "") -> str:
         """The body of a skill, with the names of the files beside it; or one of those.
 
         Raises:
@@ -91,12 +91,12 @@ class Instructions:
             msg = say("no_such_skill", name=repr(name), known=", ".join(self.skills))
             raise ValueError(msg)
         if file:
-            return _read(skill.folder / file, skill.folder, MOST_SKILL_BYTES)
+            return _read_file(skill.folder / file, skill.folder, MOST_SKILL_BYTES)
         path = skill.folder / SKILL
-        if _stamp(path) != skill.stamp:
+        if _stamp_file(path) != skill.stamp:
             raise ValueError(say("skill_changed", name=name))
-        _, body = read_front_matter(_read(path, skill.within, MOST_SKILL_BYTES))
-        beside = ", ".join(_beside(skill.folder))
+        _, body = read_front_matter(_read_file(path, skill.within, MOST_SKILL_BYTES))
+        beside = ", ".join(_list_skill_files(skill.folder))
         return (
             f"{body.strip()}\n\n{say('files_of_skill', files=beside)}" if beside else body.strip()
         )
@@ -109,14 +109,14 @@ def read_instructions(folders: str | Path | Sequence[str | Path] | None) -> Inst
         SettingsError: One is no folder, has nothing to follow, or an AGENTS.md that cannot be read.
     """
     given = [folders] if isinstance(folders, str | Path) else [*(folders or ())]
-    named = tuple(dict.fromkeys(_folder(Path(one)) for one in given))
+    named = tuple(dict.fromkeys(_check_folder(Path(one)) for one in given))
     texts: dict[Path, str] = {}
     skills: dict[str, Skill] = {}
     problems: list[str] = []
     for folder in named:
         before = len(texts) + len(skills) + len(problems)
-        texts |= _agents_in(folder)
-        for skill in _skills_in(folder, problems):
+        texts |= _read_agents(folder)
+        for skill in _find_skills(folder, problems):
             if len(skills) == MOST_SKILLS:
                 problems.append(f"The skill in {skill.folder} is left out: there are too many.")
             elif skills.setdefault(skill.name, skill) is not skill:
@@ -125,7 +125,7 @@ def read_instructions(folders: str | Path | Sequence[str | Path] | None) -> Inst
         if len(texts) + len(skills) + len(problems) == before:
             msg = f"{folder} has no {FILE} and no folder with a {SKILL}: name another one, or none."
             raise SettingsError(msg)
-    stamps = {folder / FILE: _stamp(folder / FILE) for folder in named}
+    stamps = {folder / FILE: _stamp_file(folder / FILE) for folder in named}
     return Instructions(named, texts, stamps, skills, tuple(problems))
 
 
@@ -152,18 +152,18 @@ def read_front_matter(text: str) -> tuple[dict[str, Any], str]:
     return {str(key): value for key, value in said.items()}, text[found.end() :]
 
 
-def _agents_in(folder: Path) -> dict[Path, str]:
+def _read_agents(folder: Path) -> dict[Path, str]:
     path = folder / FILE
     if not (path.exists() or path.is_symlink()):
         return {}
     try:
-        return {path: _read(path, folder, MOST_BYTES).strip()}
+        return {path: _read_file(path, folder, MOST_BYTES).strip()}
     except ValueError as error:
         msg = f"{error}."
         raise SettingsError(msg) from error
 
 
-def _folder(path: Path) -> Path:
+def _check_folder(path: Path) -> Path:
     if not str(path).strip() or not path.expanduser().is_dir():
         msg = (
             f"{str(path)!r} is no folder: instructions are read from folders with {FILE} or skills."
@@ -172,19 +172,19 @@ def _folder(path: Path) -> Path:
     return path.expanduser().absolute()
 
 
-def _skills_in(folder: Path, problems: list[str]) -> Iterator[Skill]:
+def _find_skills(folder: Path, problems: list[str]) -> Iterator[Skill]:
     for place in _PLACES:
         for path in sorted(folder.glob(f"{place}{SKILL}")):
             try:
-                yield _skill(path, folder)
+                yield _read_skill(path, folder)
             except ValueError as error:
                 problems.append(
                     f"The skill in {path.parent} is left out: {error}.".replace("..", ".")
                 )
 
 
-def _skill(path: Path, within: Path) -> Skill:
-    stamp, text = _stamp(path), _read(path, within, MOST_SKILL_BYTES)
+def _read_skill(path: Path, within: Path) -> Skill:
+    stamp, text = _stamp_file(path), _read_file(path, within, MOST_SKILL_BYTES)
     try:
         said, _ = read_front_matter(text)
     except ValueError as error:
@@ -199,7 +199,7 @@ def _skill(path: Path, within: Path) -> Skill:
     return Skill(name, description, path.parent, within, stamp)
 
 
-def _read(path: Path, within: Path, most: int) -> str:
+def _read_file(path: Path, within: Path, most: int) -> str:
     """The text of a file that really is in the folder.
 
     Raises:
@@ -225,7 +225,7 @@ def _read(path: Path, within: Path, most: int) -> str:
         raise ValueError(msg) from error
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp_file(path: Path) -> Stamp:
     try:
         found = path.stat()
     except OSError:
@@ -236,7 +236,7 @@ def _stamp(path: Path) -> Stamp:
 _MOST_BESIDE: Final = 50
 
 
-def _beside(folder: Path) -> list[str]:
+def _list_skill_files(folder: Path) -> list[str]:
     """The files of a skill's folder besides SKILL.md, as they are asked for."""
     found = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != SKILL)
     return [str(path.relative_to(folder)) for path in found[:_MOST_BESIDE]]

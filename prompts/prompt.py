@@ -15,25 +15,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..state.errors import SettingsError
-from ..state.roles import ROLES, shared_template
-from ..text.told import (
+from ..state.roles import ROLES, find_template
+from ..text.sentences import (
     ENGLISH,
     FILE,
     FILES,
     SENTENCES,
-    known_as,
-    learn,
+    learn_language,
+    match_language,
     read_sentences,
     say,
     slots_in,
 )
-from .tags import NAMES, as_written, defused, defused_json
+from .tags import NAMES, escape_tags, escape_tags_in_json, unescape_tags
 
 SLOT: Final = "{{businessContext}}"
 _SLOTS: Final = re.compile(r"\{\{(businessContext|resourceId|taskId|tools)\}\}")
 
 
-def _templates_in(folder: Traversable | Path) -> dict[str, str]:
+def _read_templates(folder: Traversable | Path) -> dict[str, str]:
     return {
         entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8").strip()
         for entry in folder.iterdir()
@@ -43,7 +43,7 @@ def _templates_in(folder: Traversable | Path) -> dict[str, str]:
 
 def _read_all() -> dict[str, dict[str, str]]:
     folders = [f for f in files(__package__).joinpath("core").iterdir() if f.is_dir()]
-    return {f.name: found for f in folders if (found := _templates_in(f))}
+    return {f.name: found for f in folders if (found := _read_templates(f))}
 
 
 # Read at import: a file read inside a node would block the event loop.
@@ -75,26 +75,26 @@ class PromptManager:
             SettingsError: The language is not known, or the folder holds none.
         """
         given = read_language(language) if isinstance(language, Path) else language
-        self.language = known_language(given)
+        self.language = resolve_language(given)
         self._templates: dict[str, str] = {}
         self._contexts: dict[str, str] = {}
         self._system_context = ""
 
     def set_system_context(self, text: str | Path) -> None:
         """Set what every role should know; a `Path` is read as a Markdown file."""
-        self._system_context = _read(text)
+        self._system_context = _read_text(text)
 
     def set_business_context(self, role: str, text: str | Path) -> None:
         """Set what one role should know; a `Path` is read as a Markdown file."""
-        self._contexts[role] = _read(text)
+        self._contexts[role] = _read_text(text)
 
     def set_all_business_contexts(self, contexts: Mapping[str, str | Path] | str | Path) -> None:
         """Set the contexts of several roles, replacing all earlier ones.
 
         Accepts a mapping of role to text or file, or a folder with one `<role>.md` per role.
         """
-        found = contexts if isinstance(contexts, Mapping) else _folder(Path(contexts))
-        self._contexts = {role: _read(text) for role, text in found.items()}
+        found = contexts if isinstance(contexts, Mapping) else _list_contexts_in(Path(contexts))
+        self._contexts = {role: _read_text(text) for role, text in found.items()}
 
     def set_core_template(self, role: str, template: str | Path) -> None:
         """Replace the core template of a role, or give a new role one.
@@ -103,7 +103,7 @@ class PromptManager:
             SettingsError: The template lacks a slot that the one shipped for the role has (a new
                 role needs the one for the business context), or has it twice.
         """
-        text = _read(template)
+        text = _read_text(template)
         _check_slots(f"The core template for role {role!r}", role, text)
         self._templates[role] = text
 
@@ -130,31 +130,31 @@ class PromptManager:
         Raises:
             SettingsError: No template is known for the role or language.
         """
-        known = self._known(language)
+        known = self._get_templates(language)
         given = {role: business_context} if isinstance(business_context, str) else business_context
-        own = self._contexts_for(role, known, given)
-        context = _joined([self._system_context, system_context, *own])
-        texts = dict.fromkeys(slots_of(role), "")
+        own = self._list_contexts(role, known, given)
+        context = _join_parts([self._system_context, system_context, *own])
+        texts = dict.fromkeys(list_slots(role), "")
         texts |= {**(slots or {}), "businessContext": context or say("no_business_context")}
-        template = known[_template_of(role, known)]
+        template = known[_find_template(role, known)]
         return _SLOTS.sub(lambda slot: texts.get(slot[1], slot[0]), template).strip()
 
     def is_shared(self, role: str, language: str = "") -> bool:
         """Whether the role has one prompt with others, and so one list of tools."""
-        return _template_of(role, self._known(language)) != role
+        return _find_template(role, self._get_templates(language)) != role
 
-    def _known(self, language: str) -> Mapping[str, str]:
-        spoken = CORE_TEMPLATES[known_language(language or self.language)]
+    def _get_templates(self, language: str) -> Mapping[str, str]:
+        spoken = CORE_TEMPLATES[resolve_language(language or self.language)]
         return {**CORE_TEMPLATES[ENGLISH], **spoken, **self._templates}
 
-    def _contexts_for(
+    def _list_contexts(
         self, role: str, known: Mapping[str, str], given: Mapping[str, str]
     ) -> list[str]:
         """The context of a role; if it has one prompt with others, of each of them by name."""
-        name = _template_of(role, known)
-        sharing = [one for one in ROLES if one not in known and shared_template(one) == name]
+        name = _find_template(role, known)
+        sharing = [one for one in ROLES if one not in known and find_template(one) == name]
         texts = {
-            one: _joined([self._contexts.get(one, ""), given.get(one, "")])
+            one: _join_parts([self._contexts.get(one, ""), given.get(one, "")])
             for one in sharing or [role]
         }
         if name == role:
@@ -179,9 +179,11 @@ class PromptManager:
                 of its own; one that shares the action's prompt is sent their definitions with it.
             contexts: `system_context`, `business_context` and `language` as for `get_prompt`.
         """
-        tools = section("tools", [dict(t) for t in tool_info]) if tool_info else say("no_tools")
+        tools = (
+            render_section("tools", [dict(t) for t in tool_info]) if tool_info else say("no_tools")
+        )
         place = {"resourceId": resource_id, "taskId": task_id}
-        slots = {name: defused(" ".join(text.splitlines())) for name, text in place.items()}
+        slots = {name: escape_tags(" ".join(text.splitlines())) for name, text in place.items()}
         slots["tools"] = tools
         return self.get_prompt(phase, slots=slots, **contexts)
 
@@ -205,17 +207,19 @@ def read_language(folder: Path) -> str:
             f"The language {name!r} ships with the package: give the folder {folder} another name."
         )
         raise SettingsError(msg)
-    templates = {path.stem: _read(path) for path in _files(folder) if path.name not in FILES}
+    templates = {
+        path.stem: _read_text(path) for path in _list_files(folder) if path.name not in FILES
+    }
     for role, text in templates.items():
         _check_slots(str(folder / f"{role}.md"), role, text)
     if (said := folder / FILE).is_file():
         _check_sentences(said)
-    learn(name, folder)
+    learn_language(name, folder)
     CORE_TEMPLATES[name] = {role: text.strip() for role, text in templates.items()}
     return name
 
 
-def _files(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     found = sorted(folder.glob("*.md"))
     if not found:
         msg = (
@@ -228,7 +232,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _check_sentences(file: Path) -> None:
     english = SENTENCES[ENGLISH]
-    for name, text in read_sentences(_read(file)).items():
+    for name, text in read_sentences(_read_text(file)).items():
         unknown = {*slots_in(text)} - {*slots_in(english.get(name, ""))}
         if name not in english or unknown:
             what = f"the slots {sorted(unknown)}" if name in english else "no meaning"
@@ -236,13 +240,13 @@ def _check_sentences(file: Path) -> None:
             raise SettingsError(msg)
 
 
-def known_language(language: str) -> str:
+def resolve_language(language: str) -> str:
     """The language of this name, or of one that means it, such as `zh-CN`.
 
     Raises:
         SettingsError: There is none.
     """
-    known = known_as(language, CORE_TEMPLATES)
+    known = match_language(language, CORE_TEMPLATES)
     if known not in CORE_TEMPLATES:
         named = repr(language[:_SHOWN])
         msg = f"There are no prompts in language {named}; there are {sorted(CORE_TEMPLATES)}."
@@ -250,9 +254,9 @@ def known_language(language: str) -> str:
     return known
 
 
-def _template_of(role: str, known: Mapping[str, str]) -> str:
+def _find_template(role: str, known: Mapping[str, str]) -> str:
     """The name of a role's template: its own if there is one, else the one it shares."""
-    name = role if role in known else shared_template(role)
+    name = role if role in known else find_template(role)
     if name not in known:
         msg = (
             f"There is no core template for role {role!r}; give one with "
@@ -262,18 +266,18 @@ def _template_of(role: str, known: Mapping[str, str]) -> str:
     return name
 
 
-def slots_of(role: str) -> list[str]:
+def list_slots(role: str) -> list[str]:
     """The slots of the template shipped for a role; a role of one's own has only the first."""
-    shipped = _SLOTS.findall(CORE_TEMPLATES[ENGLISH].get(shared_template(role), SLOT))
+    shipped = _SLOTS.findall(CORE_TEMPLATES[ENGLISH].get(find_template(role), SLOT))
     return list(dict.fromkeys([*shipped, *(["tools"] if role == "thought" else [])]))
 
 
-def _joined(parts: Iterable[str]) -> str:
+def _join_parts(parts: Iterable[str]) -> str:
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
 def _check_slots(what: str, role: str, text: str) -> None:
-    for name in slots_of(role):
+    for name in list_slots(role):
         slot = f"{{{{{name}}}}}"
         if text.count(slot) != 1:
             msg = (
@@ -283,7 +287,7 @@ def _check_slots(what: str, role: str, text: str) -> None:
             raise SettingsError(msg)
 
 
-def _read(text: str | Path) -> str:
+def _read_text(text: str | Path) -> str:
     if isinstance(text, str):
         return text
     try:
@@ -293,7 +297,7 @@ def _read(text: str | Path) -> str:
         raise SettingsError(msg) from error
 
 
-def _folder(folder: Path) -> dict[str, str | Path]:
+def _list_contexts_in(folder: Path) -> dict[str, str | Path]:
     if not folder.is_dir():
         msg = f"{folder} is no folder; business contexts are one <role>.md per role in a folder."
         raise SettingsError(msg)
@@ -303,42 +307,44 @@ def _folder(folder: Path) -> dict[str, str | Path]:
 # The sections of the data.
 
 
-def section(name: str, value: object) -> str:
+def render_section(name: str, value: object) -> str:
     """Write one section: a text as it is, anything else as JSON, a line per list item."""
     if name not in NAMES:
         msg = f"There is no section {name!r}; the sections are {list(NAMES)}."
         raise ValueError(msg)
-    body = defused(value) if isinstance(value, str) else defused_json(_json(value))
+    body = (
+        escape_tags(value) if isinstance(value, str) else escape_tags_in_json(_render_json(value))
+    )
     return f"<{name}>\n{body}\n</{name}>"
 
 
-def sections(values: Mapping[str, object]) -> str:
+def render_sections(values: Mapping[str, object]) -> str:
     """Write several sections, leaving out the empty ones (None, '', [], {})."""
     kept = ((name, value) for name, value in values.items() if value not in (None, "", [], {}))
-    return "\n\n".join(section(name, value) for name, value in kept)
+    return "\n\n".join(render_section(name, value) for name, value in kept)
 
 
 def read_section(text: str, name: str) -> str | None:
     """Read the last section of this name back as text; None if there is none."""
-    body = _body(text, name)
-    return None if body is None else as_written(body)
+    body = _find_body(text, name)
+    return None if body is None else unescape_tags(body)
 
 
 def read_json(text: str, name: str) -> Any:
     """Read a section written from JSON data back; None if it is missing or no JSON."""
-    body = _body(text, name)
+    body = _find_body(text, name)
     try:
         return None if body is None else json.loads(body)
     except json.JSONDecodeError:
         return None
 
 
-def _body(text: str, name: str) -> str | None:
+def _find_body(text: str, name: str) -> str | None:
     found = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
     return str(found[-1]) if found else None
 
 
-def _json(value: object) -> str:
+def _render_json(value: object) -> str:
     if isinstance(value, list) and value:
         return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=False) for item in value) + "\n]"
     return json.dumps(value, ensure_ascii=False)

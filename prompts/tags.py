@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Final
 
-from ..text.words import folded
+from ..text.words import fold_case
 
 NAMES: Final = (
     "additional_context", "answers", "conversation", "earlier_evidence", "evidence",
@@ -71,25 +71,25 @@ class _Tag:
     behind: int
 
 
-def defused(text: str) -> str:
+def escape_tags(text: str) -> str:
     """The text with a backslash behind the bracket of each tag."""
-    return _rewritten(text, _at_edges(text), lambda bracket: f"{bracket}\\")
+    return _rewrite_tags(text, _find_edge_tags(text), lambda bracket: f"{bracket}\\")
 
 
-def as_written(text: str) -> str:
+def unescape_tags(text: str) -> str:
     """A defused text as it was: what is behind the bracket says nothing of where a tag stands."""
-    tags = [tag for tag in _at_edges(text) if text.startswith("\\", tag.behind)]
+    tags = [tag for tag in _find_edge_tags(text) if text.startswith("\\", tag.behind)]
     cut = [replace(tag, behind=tag.behind + 1) for tag in tags]
-    return _rewritten(text, cut, lambda bracket: bracket.removesuffix("\\"))
+    return _rewrite_tags(text, cut, lambda bracket: bracket.removesuffix("\\"))
 
 
-def defused_json(text: str) -> str:
+def escape_tags_in_json(text: str) -> str:
     """The same JSON with the bracket of each tag in its strings escaped."""
-    tags = _tags(text, lambda rest: _ESCAPES.sub(lambda sign: _MEANT.get(sign[1], ""), rest))
-    return _rewritten(text, tags, lambda bracket: f"\\u{ord(bracket[0]):04x}{bracket[1:]}")
+    tags = _find_tags(text, lambda rest: _ESCAPES.sub(lambda sign: _MEANT.get(sign[1], ""), rest))
+    return _rewrite_tags(text, tags, lambda bracket: f"\\u{ord(bracket[0]):04x}{bracket[1:]}")
 
 
-def _rewritten(text: str, tags: Iterable[_Tag], mark: Callable[[str], str]) -> str:
+def _rewrite_tags(text: str, tags: Iterable[_Tag], mark: Callable[[str], str]) -> str:
     parts, done = [], 0
     for tag in tags:
         parts += [text[done : tag.start], mark(text[tag.start : tag.behind])]
@@ -97,9 +97,9 @@ def _rewritten(text: str, tags: Iterable[_Tag], mark: Callable[[str], str]) -> s
     return "".join([*parts, text[done:]])
 
 
-def _at_edges(text: str) -> list[_Tag]:
+def _find_edge_tags(text: str) -> list[_Tag]:
     """The tags of every line that begins or ends with one; between words none means anything."""
-    tags = _tags(text)
+    tags = _find_tags(text)
     ends = list(accumulate(map(len, text.splitlines(keepends=True)))) if tags else []
     found: list[_Tag] = []
     for line, group in groupby(tags, lambda tag: bisect(ends, tag.start)):
@@ -112,7 +112,7 @@ def _at_edges(text: str) -> list[_Tag]:
     return found
 
 
-def _tags(text: str, said: Callable[[str], str] = str) -> list[_Tag]:
+def _find_tags(text: str, said: Callable[[str], str] = str) -> list[_Tag]:
     """All that is spelled like a tag; `said` reads what is behind a bracket."""
     brackets = list(_OPENED.finditer(text))
     ends = [*(bracket.start() for bracket in brackets[1:]), len(text)]
@@ -128,14 +128,14 @@ def _begins_tag(before: str, bracket: str, rest: str) -> bool:
     bare = rest.lstrip("\\")
     if bracket == "<" and before.isalnum() and _A_TYPE.match(bare):
         return False
-    return _TAG.match(_as_read(bare)) is not None
+    return _TAG.match(_normalize_text(bare)) is not None
 
 
-def _as_read(text: str) -> str:
+def _normalize_text(text: str) -> str:
     """The text as a reader sees it: small plain letters, single blanks, one kind of line end."""
     seen = _BLANKS.sub(" ", _LINE_ENDS.sub("\n", _UNSEEN.sub("", text)))
     if seen.isascii():
         return seen.lower()
-    apart = folded(seen, "NFKD")
+    apart = fold_case(seen, "NFKD")
     plain = "".join(sign for sign in apart if not unicodedata.combining(sign))
     return plain.translate(_DRAWN_ALIKE)

@@ -30,7 +30,7 @@ class _Background:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def loop(self) -> asyncio.AbstractEventLoop:
+    def get_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 # In an empty context: the loop keeps the one it is made in, and a run with it.
@@ -92,7 +92,7 @@ class _Call(Generic[T]):
             raise SyncCallInLoop(msg)
         self.outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._task: asyncio.Task[T] | None = None
-        self._loop = _background.loop()
+        self._loop = _background.get_loop()
         # Runs in a copy of the caller's contextvars, and the task copies that one.
         self._loop.call_soon_threadsafe(self._start, coro)
 
@@ -146,7 +146,7 @@ def _finish(call: _Call[Any]) -> None:
         concurrent.futures.wait([call.outcome])
 
 
-async def hop(coro: Coroutine[Any, Any, T]) -> T:
+async def await_in_background(coro: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine on the background loop, from any loop.
 
     The caller's contextvars go along, exceptions keep their type, and cancelling either side

@@ -20,16 +20,16 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 
 from ..state.context import Context, OpenSession
 from ..state.errors import StateKeyError
-from ..state.loop import FOLDED, changes
+from ..state.loop import FOLDED, drop_unchanged
 from ..state.outcome import Quote
-from ..state.records import channels_of, packed, schema_of, unpacked
+from ..state.records import channels_of, pack_fields, schema_of, unpack_fields
 from ..store.base import langgraph_keys as keys
-from ..store.base.pace import in_turn
+from ..store.base.fair_scheduler import yield_to_others
 from ..store.journal.port import Fence
 from ..store.journal.recorder import Recorder
-from ..store.locks.control import heeding
-from ..store.locks.held import LockedBy
-from .message_stream import told_as_written
+from ..store.locks.control import stop_at_wish
+from ..store.locks.thread_locks import LockedBy
+from .message_stream import stream_drafts
 
 Bounded = Callable[[object], object]
 Fenced = Callable[[str], Awaitable[Fence | None]]
@@ -42,7 +42,7 @@ _LASTING: Final = (LastValue, BinaryOperatorAggregate, DeltaChannel)
 """Channels that keep their value in a step that does not write them."""
 
 
-class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
+class CheckedStateGraph(StateGraph[StateT, ContextT, InputT, OutputT]):
     """A StateGraph that refuses what LangGraph would silently lose, with what its runs need.
 
     Attributes:
@@ -84,15 +84,15 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
     inside: Mapping[str, Any] = MappingProxyType({})
 
     @property
-    def known(self) -> Collection[str]:
+    def writable_keys(self) -> Collection[str]:
         """What its nodes may write: the fields of its state, or its channels where it has none."""
         return self.channels if self.fields is None else channels_of(self.fields)
 
-    def packed(self, update: Any) -> Any:
+    def pack_update(self, update: Any) -> Any:
         """An update of fields, as one of channels; anything else stays as it is."""
         if self.fields is None or not isinstance(update, Mapping):
             return update
-        return packed(self.fields, update)
+        return pack_fields(self.fields, update)
 
     def __init__(
         self, state: type[StateT], context_schema: type[ContextT] | None = None, **options: Any
@@ -112,33 +112,37 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
         and its messages are told as they are written.
         """
         if iscoroutinefunction(getattr(action, "func", action)):
-            action = _spelled_right(str(node), told_as_written(action), self.known, self.channels)
-            action = heeding(action) if node in self.borders else action
+            action = _check_update_keys(
+                str(node), stream_drafts(action), self.writable_keys, self.channels
+            )
+            action = stop_at_wish(action) if node in self.borders else action
             action = self.told(action) if self.told else action
             if self.fields is not None:
-                action = _by_fields(action, self.fields)
+                action = _adapt_to_fields(action, self.fields)
                 options.setdefault("input_schema", self.state_schema)
         return super().add_node(node, action, **options)
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """Route by a function; see LangGraph, which would call a sync one in a worker thread."""
-        return super().add_conditional_edges(source, _at_once(path, self.fields), path_map)
+        return super().add_conditional_edges(
+            source, _make_async_router(path, self.fields), path_map
+        )
 
 
-def _by_fields(action: Node, state: type) -> Node:
+def _adapt_to_fields(action: Node, state: type) -> Node:
     """A node that takes the state as its fields, and whose update of them is packed."""
 
     @wraps(action)
     async def run(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        update = await action(state(**unpacked(values)), *args, **kwargs)
+        update = await action(state(**unpack_fields(values)), *args, **kwargs)
         if isinstance(update, Command) and isinstance(update.update, Mapping):
-            return replace(update, update=packed(state, update.update))
-        return packed(state, update) if isinstance(update, Mapping) else update
+            return replace(update, update=pack_fields(state, update.update))
+        return pack_fields(state, update) if isinstance(update, Mapping) else update
 
     return run
 
 
-def _spelled_right(
+def _check_update_keys(
     node: str, action: Callable[..., Any], known: Collection[str], channels: Mapping[str, Any]
 ) -> Callable[..., Any]:
     """A node that begins in its turn; StateKeyError where it returns a key its state lacks.
@@ -147,35 +151,35 @@ def _spelled_right(
     """
 
     @wraps(action)
-    async def checked(state: Any, *args: Any, **kwargs: Any) -> Any:
-        await in_turn()
+    async def run_checked(state: Any, *args: Any, **kwargs: Any) -> Any:
+        await yield_to_others()
         update = await action(state, *args, **kwargs)
         changed = update.update if isinstance(update, Command) else update
         for key in changed if isinstance(changed, Mapping) else ():
             if key not in known:
-                raise StateKeyError(_unknown(node, key, list(known)))
+                raise StateKeyError(_describe_unknown_key(node, key, list(known)))
         if not (isinstance(update, dict) and is_dataclass(state)):
             return update
         # A channel of another kind may fold what is written into what is there, or forget it.
         other = {k: v for k, v in update.items() if type(channels.get(k, _PLAIN)) is not LastValue}
-        return changes(state, update) | {k: v for k, v in other.items() if k not in FOLDED}
+        return drop_unchanged(state, update) | {k: v for k, v in other.items() if k not in FOLDED}
 
-    return checked
+    return run_checked
 
 
-def _unknown(node: str, key: str, known: list[str]) -> str:
+def _describe_unknown_key(node: str, key: str, known: list[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     meant = f" Did it mean {near[0]!r}?" if near else ""
     return f"The node {node!r} returned the key {key!r}, which its graph's state lacks.{meant}"
 
 
-def _at_once(path: Any, fields: type | None) -> Any:
+def _make_async_router(path: Any, fields: type | None) -> Any:
     """A sync router as an async function, which runs where it is called: it only reads state."""
     if iscoroutinefunction(path) or not hasattr(path, "__name__"):
         return path
 
     async def route(state: Any) -> Any:
-        return path(state if fields is None else fields(**unpacked(state)))
+        return path(state if fields is None else fields(**unpack_fields(state)))
 
     route.__name__ = path.__name__
     # LangGraph reads from it where the edges lead to; the state's type is not its channels.
@@ -183,7 +187,7 @@ def _at_once(path: Any, fields: type | None) -> Any:
     return route
 
 
-def read_less(nodes: Mapping[str, Any]) -> None:
+def optimize_reads(nodes: Mapping[str, Any]) -> None:
     """Have the routers of a compiled graph's nodes read what is new, and nothing twice.
 
     They see the state as their node leaves it, at the price of what the node has written; LangGraph
@@ -194,10 +198,10 @@ def read_less(nodes: Mapping[str, Any]) -> None:
             reader = getattr(writer, "kwargs", {}).get("reader")
             if isinstance(reader, partial) and reader.func is ChannelRead.do_read:
                 about = reader.keywords
-                writer.kwargs["reader"] = partial(_read, about["select"], about["mapper"])
+                writer.kwargs["reader"] = partial(_read_channels, about["select"], about["mapper"])
 
 
-def _read(select: list[str], mapper: Any, config: RunnableConfig) -> Any:
+def _read_channels(select: list[str], mapper: Any, config: RunnableConfig) -> Any:
     read = config["configurable"][keys.READ]
     _, channels, _, task = read.args
     values: dict[str, Any] = read(select, fresh=False)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ..state.context import DEFAULTS, Context, unfit_for_tools
+from ..state.context import DEFAULTS, Context, explain_unfit_context
 from ..state.errors import SettingsError
 
 VARIABLE: Final = "LOOPWRIGHT_CEILING"
@@ -51,7 +51,7 @@ def read_ceiling(environ: Mapping[str, str]) -> Context:
         raise SettingsError(msg) from error
 
 
-def tightened(given: object, ceiling: Context, offered: Collection[str]) -> Context:
+def apply_ceiling(given: object, ceiling: Context, offered: Collection[str]) -> Context:
     """A client's settings under the operator's ceiling.
 
     What is left out, or says what is the default anyway, is brought under the ceiling in silence.
@@ -66,37 +66,39 @@ def tightened(given: object, ceiling: Context, offered: Collection[str]) -> Cont
         ValidationError: One is wrong.
     """
     wanted = given if isinstance(given, Context) else Context.model_validate(given or {})
-    names = {*offered, *_models(ceiling)}
-    taken = {name: _taken(name, wanted, ceiling, names) for name in Context.model_fields}
+    names = {*offered, *_list_models(ceiling)}
+    taken = {name: _limit_setting(name, wanted, ceiling, names) for name in Context.model_fields}
     return wanted.model_copy(update=taken)
 
 
-def _taken(name: str, wanted: Context, ceiling: Context, offered: Collection[str]) -> object:
+def _limit_setting(
+    name: str, wanted: Context, ceiling: Context, offered: Collection[str]
+) -> object:
     said, most = getattr(wanted, name), getattr(ceiling, name)
     if name == SHARED:
-        return _shared(said, most)
+        return _merge_shared(said, most)
     if said == getattr(DEFAULTS, name):
-        return said if _within(name, said, most) and not _is_own(name) else most
+        return said if _is_within(name, said, most) and not _is_own(name) else most
     if name in MODELS:
         _check_models(name, said, offered)
-    elif name not in FREE and not _within(name, said, most):
+    elif name not in FREE and not _is_within(name, said, most):
         msg = (
-            f"The run's context is wrong: {name}={_shown(said)} is beyond what a client of this"
-            f" server may set ({_shown(most)}): leave it out; its operator can raise it in"
-            f" {VARIABLE}."
+            f"The run's context is wrong: {name}={_show_value(said)} is beyond what a client of"
+            f" this server may set ({_show_value(most)}): leave it out; its operator can raise it"
+            f" in {VARIABLE}."
         )
         raise SettingsError(msg)
     return said
 
 
-def _shared(said: Mapping[str, Any], most: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_shared(said: Mapping[str, Any], most: Mapping[str, Any]) -> dict[str, Any]:
     """The operator's data for tools, and what a client adds to it."""
     taken = sorted(key for key in said if key in most and said[key] != most[key])
     both = {**said, **most}
     if taken:
-        why = f"{', '.join(map(_shown, taken))} is set by the server's operator: leave it out"
+        why = f"{', '.join(map(_show_value, taken))} is set by the server's operator: leave it out"
     else:
-        why = unfit_for_tools(both)
+        why = explain_unfit_context(both)
     if why:
         msg = f"The run's context is wrong: {SHARED}: {why}."
         raise SettingsError(msg)
@@ -108,12 +110,12 @@ def _is_own(name: str) -> bool:
     return not (name in STRICTEST_FIRST or _is_number(getattr(DEFAULTS, name), name))
 
 
-def _within(name: str, said: object, most: object) -> bool:
+def _is_within(name: str, said: object, most: object) -> bool:
     if name in STRICTEST_FIRST:
         order = STRICTEST_FIRST[name].index
         return order(said) <= order(most)
     if _is_number(said, name) or _is_number(most, name):
-        return _number(said) <= _number(most)
+        return _as_number(said) <= _as_number(most)
     return said == most
 
 
@@ -123,11 +125,11 @@ def _is_number(value: object, name: str) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number(value: Any) -> float:
+def _as_number(value: Any) -> float:
     return float("inf") if value is None else float(value)
 
 
-def _models(context: Context) -> set[str]:
+def _list_models(context: Context) -> set[str]:
     one = {context.model} if context.model else set()
     return {*one, *context.models.values(), *context.fallback_models}
 
@@ -136,13 +138,14 @@ def _check_models(name: str, said: Any, offered: Collection[str]) -> None:
     named = [said] if isinstance(said, str) else [*said.values()] if name == "models" else said
     if unknown := [model for model in named if model not in offered]:
         msg = (
-            f"The run's context is wrong: {name} names {', '.join(map(_shown, unknown))}, which"
-            f" this server does not offer; it offers {', '.join(sorted(offered)) or 'none by name'}"
-            ". Its operator can name more in LOOPWRIGHT_MODELS."
+            f"The run's context is wrong: {name} names {', '.join(map(_show_value, unknown))},"
+            " which this server does not offer; it offers"
+            f" {', '.join(sorted(offered)) or 'none by name'}."
+            " Its operator can name more in LOOPWRIGHT_MODELS."
         )
         raise SettingsError(msg)
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:79]}…"

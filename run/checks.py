@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from ..state.context import Context
 from ..state.errors import AnswerRejected, LoopwrightError, SettingsError
-from ..state.messages import MOST_TEXT, longer, unreadable
-from ..state.questions import Answer, Said, Words, is_operators
+from ..state.messages import MOST_TEXT, explain_too_long, explain_unreadable
+from ..state.questions import Answer, TextAnswer, Words, is_for_operator
 from ..store.base import langgraph_keys as keys
 from ..stream.meters import AGENT, ERROR, RUNS, STATUS, measure
 from .run import Run
@@ -30,7 +30,7 @@ def check_input(run: Run) -> None:
     """
     if isinstance(run.input, Command):
         _check_command(run.input)
-    elif not run.nested and (why := _unstorable(run, run.input)):
+    elif not run.is_nested and (why := _explain_unstorable(run, run.input)):
         msg = f"The input for thread {run.thread!r} cannot be saved, so nothing was run: {why}"
         raise SettingsError(msg)
     _check_messages(run.input, thread=run.thread)
@@ -60,7 +60,7 @@ def address_answer(
     given: Any = answer.resume
     if given is None:
         return answer
-    if run.addressed and asked and not pending:
+    if run.has_checkpoint_id and asked and not pending:
         check_answerer(run, given, asked)
         return answer
     if not pending:
@@ -86,7 +86,7 @@ def check_answerer(run: Run, resume: Any, pending: Iterable[Interrupt]) -> None:
     """Refuse a customer's answer to a question of the operator's; None is no answer."""
     if resume is None or not run.customer:
         return
-    theirs = [one.id for one in pending if is_operators(one.value)]
+    theirs = [one.id for one in pending if is_for_operator(one.value)]
     if wrong := [one for one in theirs if not _is_map(resume) or one in resume]:
         msg = (
             f"Only the operator answers the question {', '.join(wrong)} on thread {run.thread!r}:"
@@ -95,7 +95,7 @@ def check_answerer(run: Run, resume: Any, pending: Iterable[Interrupt]) -> None:
         raise AnswerRejected(msg)
 
 
-def answered_inside(run: Run, asked: Sequence[Interrupt]) -> Run:
+def answer_inner_run(run: Run, asked: Sequence[Interrupt]) -> Run:
     """A run in a graph that resumes; a customer's bare answer comes to it where something is asked.
 
     Else the next question would take it, also one of the operator's.
@@ -104,18 +104,22 @@ def answered_inside(run: Run, asked: Sequence[Interrupt]) -> Run:
     check_answerer(run, run.configurable.get(keys.RESUME_MAP) or pad.get_null_resume(), asked)
     if asked or not run.customer:
         return run
-    return run.telling(keys.SCRATCHPAD, replace(pad, get_null_resume=lambda _=False: None))
+    return run.with_configurable(
+        keys.SCRATCHPAD, replace(pad, get_null_resume=lambda _=False: None)
+    )
 
 
 def _check_storable_answer(run: Run, answer: Command[Any]) -> None:
     """Refuse an answer that a checkpoint cannot hold, before anything takes it."""
-    why = _unstorable(run, answer.resume) or longer(len(repr(answer.resume)), MOST_TEXT)
+    why = _explain_unstorable(run, answer.resume) or explain_too_long(
+        len(repr(answer.resume)), MOST_TEXT
+    )
     if why:
         msg = f"The answer to thread {run.thread!r} cannot be saved, its question stays open: {why}"
         raise AnswerRejected(msg)
 
 
-def _unstorable(run: Run, value: object) -> str:
+def _explain_unstorable(run: Run, value: object) -> str:
     """Why a checkpoint cannot hold a value, and what to do; "" where it can."""
     if run.saver is None:
         return ""
@@ -131,7 +135,7 @@ def _check_messages(given: object, *, thread: str) -> None:
     values = given.update if isinstance(given, Command) else given
     why = ""
     if isinstance(values, Mapping) and "messages" in values:
-        why = unreadable(values["messages"])
+        why = explain_unreadable(values["messages"])
     elif isinstance(given, str | bytes | int | float | list | tuple):
         why = f"it is a {type(given).__name__}, not an object with `messages`"
     if why:
@@ -153,28 +157,30 @@ def _is_map(resume: object) -> bool:
 
 
 @contextmanager
-def failing(run: Run, graph: str) -> Iterator[None]:
+def report_failure(run: Run, graph: str) -> Iterator[None]:
     """Tell the meter of a run that an error ends, and whoever called it in words."""
     try:
         yield
     except GraphBubbleUp:
         raise
     except Exception as error:
-        if not run.nested:
+        if not run.is_nested:
             kind = {ERROR: type(error).__name__}
             measure(RUNS, 1, {AGENT: graph, STATUS: "error", **kind})
-        if isinstance(error, ValidationError) and (words := in_words(error, thread=run.thread)):
+        if isinstance(error, ValidationError) and (
+            words := translate_error(error, thread=run.thread)
+        ):
             raise words from error
         raise
 
 
-def in_words(error: ValidationError, *, thread: str) -> LoopwrightError | None:
+def translate_error(error: ValidationError, *, thread: str) -> LoopwrightError | None:
     """A refused answer or a wrong setting in one sentence; None where it is about neither."""
     details = "; ".join(
         f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}".removeprefix(": ").rstrip(".")
         for detail in error.errors(include_url=False)
     ).replace("Value error, ", "")
-    if error.title in {kind.__name__ for kind in (Answer, Said, Words)}:
+    if error.title in {kind.__name__ for kind in (Answer, TextAnswer, Words)}:
         msg = f"The answer to thread {thread!r} is not taken, its question stays open: {details}."
         return AnswerRejected(msg)
     if error.title == Context.__name__:

@@ -23,9 +23,13 @@ from ..state.errors import SettingsError
 from ..state.questions import ANSWERED_BY, By
 from ..state.roles import ROLES, TIERS, roles_of
 from ..store.base import langgraph_keys as keys
-from ..store.checkpoints.threaded import lend, with_async, with_async_store
-from .builder import Surrounded
-from .outside import from_outside
+from ..store.checkpoints.async_adapters import (
+    ensure_async_saver,
+    ensure_async_store,
+    wrap_parent_stores,
+)
+from .builder import CheckedStateGraph
+from .client_access import is_server_call
 from .run import Run
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -82,9 +86,9 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     """
 
     @property
-    def ours(self) -> Surrounded[StateT, ContextT, InputT, OutputT]:
+    def own_builder(self) -> CheckedStateGraph[StateT, ContextT, InputT, OutputT]:
         """The builder, which knows what surrounds the runs."""
-        return cast("Surrounded[StateT, ContextT, InputT, OutputT]", self.builder)
+        return cast("CheckedStateGraph[StateT, ContextT, InputT, OutputT]", self.builder)
 
     @property
     def checkpointer(self) -> Checkpointer:
@@ -94,7 +98,7 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     @checkpointer.setter
     def checkpointer(self, saver: Checkpointer) -> None:
         # Under its own name, because LangGraph's copy() reads the instance's __dict__.
-        vars(self)["checkpointer"] = with_async(saver)
+        vars(self)["checkpointer"] = ensure_async_saver(saver)
 
     @property
     def store(self) -> BaseStore | None:
@@ -103,7 +107,7 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     @store.setter
     def store(self, store: BaseStore | None) -> None:
-        vars(self)["store"] = with_async_store(store)
+        vars(self)["store"] = ensure_async_store(store)
 
     def copy(self, update: dict[str, Any] | None = None) -> Self:
         """A twin with some attributes replaced."""
@@ -125,19 +129,19 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         """The settings that this graph reads, as a form."""
         if self.context_schema is not Context:
             return super().get_context_jsonschema()
-        inside = self.ours.inside.items()
+        inside = self.own_builder.inside.items()
         nodes = {(node, node) for node in self.builder.nodes}
         nodes |= {(node, name) for name, one in inside for node in one.builder.nodes}
-        return form_of(nodes, self.ours.graph)
+        return build_settings_form(nodes, self.own_builder.graph)
 
     def _is_client(self, configurable: Mapping[str, Any]) -> bool:
         """Whether a client calls, who is not the operator."""
-        return self.ours.served or from_outside(configurable)
+        return self.own_builder.served or is_server_call(configurable)
 
-    def _run(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Run:
+    def _make_run(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Run:
         """A run as it is asked for, with its saver: a parent's before the own one, or none."""
-        config = self._lent(config)
-        configurable = self._configurable(config)
+        config = self._adapt_config(config)
+        configurable = self._merge_configurable(config)
         saver = configurable.get(keys.SAVER, self.checkpointer)
         if self.checkpointer is False or not isinstance(saver, BaseCheckpointSaver):
             saver = None
@@ -148,7 +152,7 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         rest = {key: value for key, value in options.items() if key != ANSWERED_BY}
         return Run(input, config, rest, configurable, saver, customer)
 
-    def _configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
+    def _merge_configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
         """What a run will see as `configurable`, by LangGraph's rules.
 
         A config that names a thread or checkpoint of its own stands alone; any other one refines
@@ -161,25 +165,25 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         ambient = var_child_runnable_config.get() or {}
         return {**ambient.get("configurable", {}), **explicit}
 
-    def _lent(self, config: RunnableConfig | None) -> RunnableConfig:
+    def _adapt_config(self, config: RunnableConfig | None) -> RunnableConfig:
         """A caller's config, with async methods for what a sync parent graph passes down."""
-        return lend(config or {}, self._configurable(config))
+        return wrap_parent_stores(config or {}, self._merge_configurable(config))
 
 
 Graph = Compiled[Any, Any, Any, Any]
 """Whichever one."""
 
 
-def form_of(nodes: Collection[tuple[str, str]], graph: str) -> dict[str, Any]:
+def build_settings_form(nodes: Collection[tuple[str, str]], graph: str) -> dict[str, Any]:
     """The JSON schema of the settings that the nodes of a graph read; a server asks at each run.
 
     `nodes` are those of graphs inside as well, each with the node of this graph that it is in.
     """
-    return deepcopy(_form(frozenset(nodes), graph))
+    return deepcopy(_build_form(frozenset(nodes), graph))
 
 
 @cache
-def _form(nodes: frozenset[tuple[str, str]], graph: str) -> dict[str, Any]:
+def _build_form(nodes: frozenset[tuple[str, str]], graph: str) -> dict[str, Any]:
     whole = Context.model_json_schema()
     shown: dict[str, Any] = {}
     for group, names in GROUPS.items():
@@ -190,12 +194,12 @@ def _form(nodes: frozenset[tuple[str, str]], graph: str) -> dict[str, Any]:
                 place = {"x-group": group, "x-order": len(shown)}
                 at = {"langgraph_nodes": here} if name in READ_BY else {}
                 shown[name] = {**whole["properties"][name], **place, **at}
-    for name, choices in _choices(roles_of(graph) or ROLES).items():
+    for name, choices in _list_choices(roles_of(graph) or ROLES).items():
         shown[name] |= {"properties": choices, "additionalProperties": False}
     return {**whole, "properties": shown}
 
 
-def _choices(roles: Collection[str]) -> dict[str, dict[str, Any]]:
+def _list_choices(roles: Collection[str]) -> dict[str, dict[str, Any]]:
     """What may be said of each role, by the settings that say it."""
     text = {
         role: {"type": "string", "title": role, "description": ROLES[role].label} for role in roles

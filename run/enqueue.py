@@ -19,21 +19,21 @@ from pydantic import ValidationError
 
 from ..state.context import Context
 from ..state.errors import AnswerRejected, SettingsError
-from ..state.messages import read_messages, unreadable
+from ..state.messages import explain_unreadable, read_messages
 from ..state.questions import ANSWERED_BY, By
 from ..store.base import langgraph_keys as keys
-from ..store.base.hands import in_hands
-from ..store.checkpoints.head import Head
-from ..store.locks.waiting import pauses
-from ..store.work.turns import TURN_KEY, Turn, Turns, queue_of
+from ..store.base.worker_threads import run_in_worker
+from ..store.checkpoints.thread_head import ThreadHead
+from ..store.locks.wait_queue import yield_delays
+from ..store.work.turns import TURN_KEY, Turn, TurnQueue, find_queue
 from ..stream.meters import AGENT, ENQUEUED, measure
 from ..text.canonical import hash_of
 from .background import run_blocking
-from .checks import address_answer, in_words
+from .checks import address_answer, translate_error
+from .client_access import check_keys
 from .compiled import Compiled
-from .continuing import check_nodes
-from .outside import check_keys
 from .run import Run
+from .thread_checks import check_nodes
 
 _LOOKS: Final = (0.05, 1.0)
 """Seconds between two looks at a turn that somebody waits for: at first, and at most."""
@@ -41,7 +41,7 @@ _LOOKS: Final = (0.05, 1.0)
 _OF_CONFIG: Final = ("metadata", "tags", "recursion_limit")
 
 
-class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
+class QueueingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
     """A graph whose turns can wait in the database for a worker."""
 
     def enqueue(self, config: RunnableConfig, message: Any, **options: Any) -> Turn:
@@ -72,24 +72,24 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
             AnswerRejected: No such question is open, or it is not theirs to answer.
             ThreadIncompatible: The thread is another graph's.
         """
-        run = self._run(None, config, {ANSWERED_BY: answered_by})
-        turns = self._turns(run)
+        run = self._make_run(None, config, {ANSWERED_BY: answered_by})
+        turns = self._open_queue(run)
         name = id or secrets.token_hex(8)
-        known = await in_hands(turns, turns.read, run.thread, name) if id else None
-        head = await run.head()
+        known = await run_in_worker(turns, turns.read, run.thread, name) if id else None
+        head = await run.read_head()
         if head is not None:
             check_nodes(run, head, self)
         answers = isinstance(message, Command)
         if answers and known is not None:  # its question may have been answered by it
             return known
-        given = await _answer(run, head, message) if answers else _said(message, name)
-        body = {"thread": run.thread, **given, "context": self._settings(context)}
+        given = await _dump_answer(run, head, message) if answers else _dump_message(message, name)
+        body = {"thread": run.thread, **given, "context": self._dump_settings(context)}
         turn = Turn(
             id=name, thread=run.thread, graph=self.name or "", state="waiting",
-            kind="answer" if answers else "message", body=body | _kept(config, run),
+            kind="answer" if answers else "message", body=body | _strip_config(config, run),
         )  # fmt: skip
         _check_json(turn.body)
-        added = await in_hands(turns, turns.add, turn)
+        added = await run_in_worker(turns, turns.add, turn)
         if known is None:
             measure(ENQUEUED, 1, {AGENT: turn.graph})
         return added
@@ -113,11 +113,11 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
         Returns:
             The turn as it stands; None where the thread has none with this id.
         """
-        run = self._run(None, config, {})
-        turns = self._turns(run)
-        until, looks = time.monotonic() + (wait or 0), pauses(*_LOOKS)
+        run = self._make_run(None, config, {})
+        turns = self._open_queue(run)
+        until, looks = time.monotonic() + (wait or 0), yield_delays(*_LOOKS)
         while True:
-            turn = await in_hands(turns, turns.read, run.thread, id)
+            turn = await run_in_worker(turns, turns.read, run.thread, id)
             left = until - time.monotonic()
             if turn is None or turn.over or turn.state == "asks" or left <= 0:
                 return turn
@@ -140,21 +140,21 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
             The turn as it stands: `dequeued`, or as it was where that came too late, or a run
             has the thread; `stop` ends that. None where the thread has none with this id.
         """
-        run = self._run(None, config, {})
-        turns = self._turns(run)
-        locked_by = run.locks(self.ours.locked_by)
-        return await in_hands(turns, turns.dequeue, run.thread, id, locked_by)
+        run = self._make_run(None, config, {})
+        turns = self._open_queue(run)
+        locked_by = run.find_locks(self.own_builder.locked_by)
+        return await run_in_worker(turns, turns.dequeue, run.thread, id, locked_by)
 
-    def _turns(self, run: Run) -> Turns:
+    def _open_queue(self, run: Run) -> TurnQueue:
         """The queue of its threads.
 
         Raises:
             SettingsError: It has none.
         """
         check_keys(run.configurable, runs=True)
-        inbox = self.ours.inbox
-        turns = queue_of(inbox.journal) if inbox else None
-        if turns is None or not run.heeds or run.addressed:
+        inbox = self.own_builder.inbox
+        turns = find_queue(inbox.journal) if inbox else None
+        if turns is None or not run.is_controllable or run.has_checkpoint_id:
             msg = (
                 "Nothing can be enqueued by this config: build the graph with"
                 " durability=open_durability(url), and name the thread_id of a thread, without a"
@@ -163,18 +163,18 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
             raise SettingsError(msg)
         return turns
 
-    def _settings(self, context: Any) -> Any:
+    def _dump_settings(self, context: Any) -> Any:
         """The settings of a run, as JSON."""
         if context is None or self.context_schema is not Context:
             return context
         try:
             read = Context.model_validate(context)
         except ValidationError as error:
-            raise in_words(error, thread="") or error from error
+            raise translate_error(error, thread="") or error from error
         return read.model_dump(mode="json", exclude_unset=True)
 
 
-def _said(message: Any, name: str) -> dict[str, Any]:
+def _dump_message(message: Any, name: str) -> dict[str, Any]:
     """A message, or a whole input, as JSON; the message says of which turn it is.
 
     Raises:
@@ -185,7 +185,7 @@ def _said(message: Any, name: str) -> dict[str, Any]:
     if isinstance(given, str):
         given = [("user", given)]
     given = given if isinstance(given, list) else [given]
-    why = unreadable(given)
+    why = explain_unreadable(given)
     said: Sequence[AnyMessage] = () if why else read_messages(given)
     if not why and not (said and isinstance(said[-1], HumanMessage) and said[-1].content):
         why = "the last one is none of the user's, or empty"
@@ -198,18 +198,18 @@ def _said(message: Any, name: str) -> dict[str, Any]:
     return {"messages": [message_to_dict(one) for one in [*said[:-1], last]], "values": values}
 
 
-async def _answer(run: Run, head: Head | None, command: Command[Any]) -> dict[str, Any]:
+async def _dump_answer(run: Run, head: ThreadHead | None, command: Command[Any]) -> dict[str, Any]:
     """An answer by the ids of the questions that are open, and what they ask."""
     if command.resume is None or command.update or command.goto:
         msg = "Only an answer can be enqueued as a command: Command(resume=…), and nothing beside."
         raise AnswerRejected(msg)
-    pending = [] if head is None else await run.questions(head)
+    pending = [] if head is None else await run.list_questions(head)
     answer: Any = address_answer(run, command, pending).resume
     asked = {one.id: hash_of(one.value) for one in pending if one.id in answer}
     return {"answer": answer, "asked": asked}
 
 
-def _kept(config: RunnableConfig, run: Run) -> dict[str, Any]:
+def _strip_config(config: RunnableConfig, run: Run) -> dict[str, Any]:
     """What of a config is kept with the turn; what LangGraph and we set is not the caller's."""
     told = {
         key: value

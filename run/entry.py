@@ -15,56 +15,60 @@ from ..state.loop import STOPPING
 from ..state.messages import STEERS, read_messages
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
-from ..state.records import unpacked
+from ..state.records import unpack_fields
 from ..store.base import langgraph_keys as keys
-from ..store.base.hands import in_hands
-from ..store.checkpoints.head import CUT_OFF, Head, add
+from ..store.base.worker_threads import run_in_worker
+from ..store.checkpoints.thread_head import CUT_OFF, ThreadHead, write_update
 from .checks import address_answer, check_input
+from .client_access import is_withdrawal, strip_marks
 from .compiled import Graph
-from .continuing import check_nodes, check_values, keep_order, put_back
-from .due import Due
-from .outside import unmarked, withdraws
-from .run import Run, saved_values, write
-from .wishes import Heeded, heeded
+from .queued_input import QueuedInput
+from .run import Run, read_saved_values, write_state
+from .stop_and_steer import InboxInput, read_inbox
+from .thread_checks import check_nodes, check_values, keep_order, restore_thread
 
 
-async def let_in(graph: Graph, run: Run, began: float, *, client: bool) -> Run:
+async def prepare_run(graph: Graph, run: Run, began: float, *, client: bool) -> Run:
     """Check and complete a run of the whole graph, whose caller called at `began`; see `heeded`.
 
     One read of the thread's head; a second one only where old state is migrated, an ended thread is
     resumed, somebody steers, or a client names messages. A client's run asks if it has begun yet.
     """
     given = run.input
-    run, head = await _asked(graph, run, client=client)
+    run, head = await _check_run_input(graph, run, client=client)
     if run.saver is None:
         return run
-    if isinstance(given, Due) and run.input is None:  # a worker goes on, whom nobody asked to
+    if (
+        isinstance(given, QueuedInput) and run.input is None
+    ):  # a worker goes on, whom nobody asked to
         began = -inf
-    run = replace(run, options=_durable(graph, run.options))
-    head = head or await run.head()
-    keep_order(run, await run.newest() if run.addressed else head)
-    stops = withdraws(run.input)
-    head = await _whole(graph, run, head, client=client)
+    run = replace(run, options=_require_durability(graph, run.options))
+    head = head or await run.read_head()
+    keep_order(run, await run.read_newest_head() if run.has_checkpoint_id else head)
+    stops = is_withdrawal(run.input)
+    head = await _find_intact_head(graph, run, head, client=client)
     if head is None:
-        if (run.resumes or stops) and run.thread:
+        if (run.is_resume or stops) and run.thread:
             msg = f"No thread {run.thread!r} is saved here; start it with a message."
             raise ThreadNotFound(msg)
         return run
-    if await run.repeats(head, client=client):
-        return await _again(graph, run, head)
-    if stops and STOPPING not in graph.ours.known:
-        await write(graph, run.where(), StateUpdate(None, END))
+    if await run.is_repeat(head, client=client):
+        return await _repeat_run(graph, run, head)
+    if stops and STOPPING not in graph.own_builder.writable_keys:
+        await write_state(graph, run.make_saver_config(), StateUpdate(None, END))
         return replace(run, input=None)
-    inbox = graph.ours.inbox
-    waiting = await heeded(run, inbox, began)
-    run = await _with_wishes(graph, run, head, waiting, stops=stops)
+    inbox = graph.own_builder.inbox
+    waiting = await read_inbox(run, inbox, began)
+    run = await _take_up_wishes(graph, run, head, waiting, stops=stops)
     if inbox is not None and waiting.settled:  # what was said is saved with the thread by now
-        await inbox.taken(run.thread, waiting.settled)
+        await inbox.forget_wishes(run.thread, waiting.settled)
     await _forget_scratch(graph, run, head)
-    return run if stops else replace(run, input=await _input(graph, run, head))
+    return run if stops else replace(run, input=await _resolve_input(graph, run, head))
 
 
-async def _whole(graph: Graph, run: Run, head: Head | None, *, client: bool) -> Head | None:
+async def _find_intact_head(
+    graph: Graph, run: Run, head: ThreadHead | None, *, client: bool
+) -> ThreadHead | None:
     """Where the run starts from, once nothing is missing there."""
     if head is None:
         return None
@@ -72,40 +76,42 @@ async def _whole(graph: Graph, run: Run, head: Head | None, *, client: bool) -> 
     try:
         await check_values(run, head.saved.config, head.saved.parent_config)
     except ThreadIncompatible:
-        if run.addressed or not client or not await put_back(graph, run, head):
+        if run.has_checkpoint_id or not client or not await restore_thread(graph, run, head):
             raise
-        if (head := await run.head()) is not None:
+        if (head := await run.read_head()) is not None:
             await check_values(run, head.saved.config, head.saved.parent_config)
     return head
 
 
-async def _again(graph: Graph, run: Run, head: Head) -> Run:
+async def _repeat_run(graph: Graph, run: Run, head: ThreadHead) -> Run:
     """A run that its server calls again goes on; what it brought is saved, and maybe answered."""
     run = replace(run, input=None)
-    await _bring_up(graph, run, head, (), stops=False)
+    await _update_state(graph, run, head, (), stops=False)
     return run
 
 
-async def _asked(graph: Graph, run: Run, *, client: bool) -> tuple[Run, Head | None]:
+async def _check_run_input(
+    graph: Graph, run: Run, *, client: bool
+) -> tuple[Run, ThreadHead | None]:
     """The run with its input checked, and the thread's head where that had to be read for it."""
     head = None
-    if isinstance(run.input, Due):
-        head = await run.head()
-        run = await run.input.chosen(graph, run, head)
+    if isinstance(run.input, QueuedInput):
+        head = await run.read_head()
+        run = await run.input.choose_input(graph, run, head)
     check_input(run)
     if client and isinstance(run.input, Mapping) and run.input.get("messages"):
-        run = await _heard(graph, run)
+        run = await _clean_client_messages(graph, run)
     return run, head
 
 
-async def _heard(graph: Graph, run: Run) -> Run:
+async def _clean_client_messages(graph: Graph, run: Run) -> Run:
     """The run with what its client says, of which nothing passes for words of the run."""
     given = run.input["messages"]
     said = read_messages(given if isinstance(given, list) else [given])
     known: Sequence[AnyMessage] = ()
     if run.saver and run.thread and any(one.id and not _is_users(one) for one in said):
-        known = (await graph.aget_state(run.where())).values.get("messages") or ()
-    return replace(run, input={**run.input, "messages": unmarked(said, known)})
+        known = (await graph.aget_state(run.make_saver_config())).values.get("messages") or ()
+    return replace(run, input={**run.input, "messages": strip_marks(said, known)})
 
 
 def _is_users(message: AnyMessage) -> bool:
@@ -116,35 +122,37 @@ def _is_users(message: AnyMessage) -> bool:
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-async def _with_wishes(graph: Graph, run: Run, head: Head, waiting: Heeded, *, stops: bool) -> Run:
+async def _take_up_wishes(
+    graph: Graph, run: Run, head: ThreadHead, waiting: InboxInput, *, stops: bool
+) -> Run:
     """Take up what was said meanwhile, and the wish to stop; where there is nothing to stop, rest.
 
     What was said begins a turn where nothing else does.
     """
-    said = await _unheard(graph, run, head, waiting.messages)
-    over = head.status is not None and not head.waiting()
+    said = await _drop_known_messages(graph, run, head, waiting.messages)
+    over = head.status is not None and not head.find_next_nodes()
     if stops and over and not said:
         return replace(run, input=None)
     if stops or (said and run.input is None):
         run = replace(run, input={"messages": []})
-    await _bring_up(graph, run, head, said, stops=stops)
+    await _update_state(graph, run, head, said, stops=stops)
     return run
 
 
-async def _unheard(
-    graph: Graph, run: Run, head: Head, messages: Sequence[BaseMessage]
+async def _drop_known_messages(
+    graph: Graph, run: Run, head: ThreadHead, messages: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
     """Those that the thread does not have yet: a crash may have come before they were settled."""
     if not messages:
         return []
-    known = (await graph.aget_state(run.where())).values.get("messages") or []
+    known = (await graph.aget_state(run.make_saver_config())).values.get("messages") or []
     known += [one for key, value in head.own_writes if key == "messages" for one in value]
     marks = {one.additional_kwargs.get(STEERS) for one in known if isinstance(one, BaseMessage)}
     return [one for one in messages if one.additional_kwargs[STEERS] not in marks]
 
 
-def _durable(graph: Graph, options: dict[str, Any]) -> dict[str, Any]:
-    if not graph.ours.writes():
+def _require_durability(graph: Graph, options: dict[str, Any]) -> dict[str, Any]:
+    if not graph.own_builder.writes():
         return options
     if options.get("durability") == "exit":
         msg = (
@@ -155,73 +163,96 @@ def _durable(graph: Graph, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "durability": "sync"}
 
 
-async def _bring_up(
-    graph: Graph, run: Run, head: Head, said: Sequence[BaseMessage], *, stops: bool
+async def _update_state(
+    graph: Graph, run: Run, head: ThreadHead, said: Sequence[BaseMessage], *, stops: bool
 ) -> None:
     """Write what this run must find in the state and no node of an earlier one has put there.
 
     Raises:
         ThreadIncompatible: a version of the package saved the thread that cannot be read here.
     """
-    update = {**await _migrated(graph, run, head), **await _cut_off(graph, run, head)}
-    if STOPPING in graph.ours.known and _begins(run) and head.values.get(STOPPING, False) != stops:
+    update = {**await _migrate_state(graph, run, head), **await _collect_cut_off(graph, run, head)}
+    if (
+        STOPPING in graph.own_builder.writable_keys
+        and _is_turn_start(run)
+        and head.values.get(STOPPING, False) != stops
+    ):
         update[STOPPING] = stops
     if said:
         update["messages"] = [*said]
     if update and run.saver is not None:
-        await add(run.saver, head.saved.config, head, graph.ours.packed(update))
+        await write_update(
+            run.saver, head.saved.config, head, graph.own_builder.pack_update(update)
+        )
 
 
-def _begins(run: Run) -> bool:
+def _is_turn_start(run: Run) -> bool:
     """Whether a turn begins, or ends before its time."""
-    return not (run.resumes or run.addressed or isinstance(run.input, Command))
+    return not (run.is_resume or run.has_checkpoint_id or isinstance(run.input, Command))
 
 
-async def _migrated(graph: Graph, run: Run, head: Head) -> dict[str, Any]:
+async def _migrate_state(graph: Graph, run: Run, head: ThreadHead) -> dict[str, Any]:
     """The state of an older version of the package, brought up to date."""
     version = head.values.get("schema_version")
-    if "schema_version" not in graph.ours.known or version == SCHEMA_VERSION:
+    if "schema_version" not in graph.own_builder.writable_keys or version == SCHEMA_VERSION:
         return {}
-    state = await graph.aget_state(run.where())
+    state = await graph.aget_state(run.make_saver_config())
     # Of an older version the state tells nothing: that of schema 2 had a channel for each field.
-    update = migrate({**unpacked(state.values), "schema_version": version}, thread=run.thread)
-    return {key: value for key, value in update.items() if key in graph.ours.known}
+    update = migrate({**unpack_fields(state.values), "schema_version": version}, thread=run.thread)
+    return {key: value for key, value in update.items() if key in graph.own_builder.writable_keys}
 
 
-async def _cut_off(graph: Graph, run: Run, head: Head) -> Mapping[str, Any]:
+async def _collect_cut_off(graph: Graph, run: Run, head: ThreadHead) -> Mapping[str, Any]:
     """What a turn had finished that a new message ends before its time; a resume finds it."""
-    if not _begins(run) or CUT_OFF not in graph.ours.known or CUT_OFF in head.own_values:
+    if (
+        not _is_turn_start(run)
+        or CUT_OFF not in graph.own_builder.writable_keys
+        or CUT_OFF in head.own_values
+    ):
         return {}
-    finished = await _left_inside(graph, run) if graph.ours.inside else head.returned()
+    finished = (
+        await _read_inner_state(graph, run)
+        if graph.own_builder.inside
+        else head.list_task_returns()
+    )
     return {CUT_OFF: finished} if finished else {}
 
 
-async def _left_inside(graph: Graph, run: Run) -> list[Any]:
+async def _read_inner_state(graph: Graph, run: Run) -> list[Any]:
     """What the graph had in its state in which the turn was cut off, with its name."""
     left: list[Any] = []
-    for task in (await graph.aget_state(run.where())).tasks:
-        inner, where = graph.ours.inside.get(task.name), run.where(f"{task.name}:{task.id}")
+    for task in (await graph.aget_state(run.make_saver_config())).tasks:
+        inner, where = (
+            graph.own_builder.inside.get(task.name),
+            run.make_saver_config(f"{task.name}:{task.id}"),
+        )
         saved = None if inner is None or run.saver is None else await run.saver.aget_tuple(where)
         if inner is not None and saved is not None:
-            values = await saved_values(inner, where["configurable"] | {keys.SAVER: run.saver})
-            left.append({**values, "graph": task.name, CUT_OFF: Head(saved).returned()})
+            values = await read_saved_values(inner, where["configurable"] | {keys.SAVER: run.saver})
+            left.append(
+                {**values, "graph": task.name, CUT_OFF: ThreadHead(saved).list_task_returns()}
+            )
     return left
 
 
-async def _forget_scratch(graph: Graph, run: Run, head: Head) -> None:
+async def _forget_scratch(graph: Graph, run: Run, head: ThreadHead) -> None:
     """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
     forget = getattr(run.saver, "forget_scratch", None)
-    if forget and graph.ours.scratch and not (run.addressed or head.waiting()):
-        await in_hands(run.saver, forget, run.thread, graph.ours.scratch)
+    if (
+        forget
+        and graph.own_builder.scratch
+        and not (run.has_checkpoint_id or head.find_next_nodes())
+    ):
+        await run_in_worker(run.saver, forget, run.thread, graph.own_builder.scratch)
 
 
-async def _input(graph: Graph, run: Run, head: Head) -> Any:
+async def _resolve_input(graph: Graph, run: Run, head: ThreadHead) -> Any:
     if isinstance(run.input, Command):
-        asked = [question for _, question in head.asked()]
-        given = replace(run.input, update=graph.ours.packed(run.input.update))
-        return address_answer(run, given, await run.questions(head), asked=asked)
-    if run.input is None and head.status in RESUMABLE and not run.addressed:
-        state = await graph.aget_state(run.where())
+        asked = [question for _, question in head.iterate_questions()]
+        given = replace(run.input, update=graph.own_builder.pack_update(run.input.update))
+        return address_answer(run, given, await run.list_questions(head), asked=asked)
+    if run.input is None and head.status in RESUMABLE and not run.has_checkpoint_id:
+        state = await graph.aget_state(run.make_saver_config())
         # An ended thread has no task to go on with: a turn without a new message is one.
         return None if state.next else {"messages": []}
     return run.input

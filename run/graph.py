@@ -27,36 +27,36 @@ from ..state.errors import (
 )
 from ..state.migrations import migrate
 from ..state.outcome import Outcome, Quote
-from ..state.records import unpacked
+from ..state.records import unpack_fields
 from ..store.base import langgraph_keys as keys
-from ..store.base.pace import in_turn
-from ..store.checkpoints.head import without_answered
+from ..store.base.fair_scheduler import yield_to_others
+from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY
-from ..store.locks.held import Held
-from ..store.locks.waiting import wait_of
+from ..store.locks.thread_locks import HeldLock
+from ..store.locks.wait_queue import parse_wait
 from .background import run_blocking, stream_blocking
-from .beside import beside
-from .builder import Surrounded, read_less
-from .checks import answered_inside, failing, in_words
-from .continuing import check_nodes, check_values, keep_order
-from .enqueue import Enqueues
-from .entry import let_in
-from .outside import check_keys, check_update, client_run
+from .builder import CheckedStateGraph, optimize_reads
+from .checks import answer_inner_run, report_failure, translate_error
+from .client_access import check_keys, check_update, make_client_run
+from .enqueue import QueueingGraph
+from .entry import prepare_run
 from .run import HELD_KEY, Run
-from .wishes import (
+from .side_work import open_side_work
+from .stop_and_steer import (
     STOP,
-    as_next,
-    controlled,
-    ended_by_wish,
-    going_on,
-    leave,
+    allow_early_end,
+    attach_control,
+    make_next_config,
+    make_steer,
+    make_stop,
     next_input,
-    to_steer,
-    to_stop,
+    post_wish,
+    record_continuations,
 )
+from .thread_checks import check_nodes, check_values, keep_order
 
 
-class LoopBuilder(Surrounded[StateT, ContextT, InputT, OutputT]):
+class LoopBuilder(CheckedStateGraph[StateT, ContextT, InputT, OutputT]):
     """A StateGraph that compiles to a LoopGraph, also where an engine compiles it."""
 
     def compile(
@@ -66,14 +66,14 @@ class LoopBuilder(Surrounded[StateT, ContextT, InputT, OutputT]):
         compiled = super().compile(checkpointer, **options)
         # LangGraph names the class it constructs; the instance is complete, only its doors differ.
         compiled.__class__ = LoopGraph
-        read_less(compiled.nodes)
+        optimize_reads(compiled.nodes)
         graph = cast("LoopGraph[StateT, ContextT, InputT, OutputT]", compiled)
         graph.checkpointer, graph.store = graph.checkpointer, graph.store
-        keys.typed_output(graph)
+        keys.restrict_typed_output(graph)
         return graph
 
 
-class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
+class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
     """A compiled graph that can be called sync or async, from any thread and any event loop."""
 
     def invoke(  # one signature for LangGraph's three overloads
@@ -89,7 +89,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
 
         A question that a message has superseded on the way is not among those it gives.
         """
-        with going_on() as went_on:
+        with record_continuations() as went_on:
             values = await super().ainvoke(input, config, **options)
         if not (went_on and isinstance(values, dict) and INTERRUPT in values):
             return values
@@ -101,7 +101,9 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         self, given: Mapping[str, Any], config: RunnableConfig | None = None, **options: Any
     ) -> dict[str, Any]:
         """Run as a part of another graph, whose node gives fields and takes fields."""
-        return unpacked(await self.ainvoke(self.ours.packed(given), config, **options))
+        return unpack_fields(
+            await self.ainvoke(self.own_builder.pack_update(given), config, **options)
+        )
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
@@ -131,11 +133,11 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         try:
             settings = Context.model_validate({} if context is None else context)
         except ValidationError as error:
-            raise in_words(error, thread="") or error from error
-        if self.ours.quoted is None:
+            raise translate_error(error, thread="") or error from error
+        if self.own_builder.quoted is None:
             msg = "This graph is part of another one: ask that one for a quote."
             raise SettingsError(msg)
-        return await self.ours.quoted(settings)
+        return await self.own_builder.quoted(settings)
 
     def stop(self, config: RunnableConfig, **options: Any) -> Outcome | None:
         """End the thread's turn as cancelled; see `astop`."""
@@ -158,14 +160,14 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         Raises:
             ThreadNotFound: Nobody saved it.
         """
-        run, wish = self._run(None, config, {}), to_stop()
-        inbox = await leave(run, self.ours, wish)
+        run, wish = self._make_run(None, config, {}), make_stop()
+        inbox = await post_wish(run, self.own_builder, wish)
         try:
             await self.ainvoke(STOP, config, **{"wait": 0, **options})
         except ThreadBusy:
             return None
         except LoopwrightError:
-            await inbox.taken(run.thread, [wish])
+            await inbox.forget_wishes(run.thread, [wish])
             raise
         return cast("Outcome | None", (await self.aget_state(config)).values.get("outcome"))
 
@@ -191,11 +193,11 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         Raises:
             SettingsError: It is no message of the user's.
         """
-        run, wish = self._run(None, config, {}), to_steer(message)
-        inbox = await leave(run, self.ours, wish)
+        run, wish = self._make_run(None, config, {}), make_steer(message)
+        inbox = await post_wish(run, self.own_builder, wish)
         try:
-            async with run.hold(self.ours.locked_by):
-                await inbox.taken(run.thread, [wish])
+            async with run.hold(self.own_builder.locked_by):
+                await inbox.forget_wishes(run.thread, [wish])
         except ThreadBusy:
             return True
         return False
@@ -220,16 +222,16 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
             SettingsError: a wrong context, or `durability="exit"` where tools write.
         """
         began, goes_on = time.monotonic(), False
-        client = self._is_client(self._configurable(config))
-        wait = wait_of(options.pop("wait", None), os.environ if client else {})
+        client = self._is_client(self._merge_configurable(config))
+        wait = parse_wait(options.pop("wait", None), os.environ if client else {})
         while True:
-            run, inside = self._run(input, config, options), False
-            await in_turn()
+            run, inside = self._make_run(input, config, options), False
+            await yield_to_others()
             check_keys(run.configurable, runs=True)
             try:
                 async with (
-                    run.hold(self.ours.locked_by, wait) as held,
-                    aclosing(self._legs(run, began, held)) as chunks,
+                    run.hold(self.own_builder.locked_by, wait) as held,
+                    aclosing(self._stream_with_steering(run, began, held)) as chunks,
                 ):
                     inside = True
                     async for chunk in chunks:
@@ -239,16 +241,18 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
                     raise
                 return  # whoever holds the thread by now looks for what was wished
             # Once more, now that others could have had it.
-            if (input := await next_input(run, held, self.ours.inbox)) is None:
+            if (input := await next_input(run, held, self.own_builder.inbox)) is None:
                 return
-            config, wait, goes_on = as_next(config), 0, True
+            config, wait, goes_on = make_next_config(config), 0, True
 
-    async def _legs(self, run: Run, began: float, held: Held | None) -> AsyncGenerator[Any, None]:
+    async def _stream_with_steering(
+        self, run: Run, began: float, held: HeldLock | None
+    ) -> AsyncGenerator[Any, None]:
         """Run, and go on for as long as something was wished meanwhile: nobody comes between."""
         while True:
             async with (
-                self._door(run, began, held) as told,
-                ended_by_wish(told),
+                self._enter_run(run, began, held) as told,
+                allow_early_end(told),
                 aclosing(
                     cast("Any", super().astream(told.input, told.config, **told.options))
                 ) as chunks,
@@ -258,10 +262,10 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
                         yield chunk
                 finally:
                     if held is not None:
-                        held.is_over()
-            if (given := await next_input(run, held, self.ours.inbox)) is None:
+                        held.mark_over()
+            if (given := await next_input(run, held, self.own_builder.inbox)) is None:
                 return
-            run = self._run(given, as_next(run.config), run.options)
+            run = self._make_run(given, make_next_config(run.config), run.options)
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """The thread's state; see LangGraph."""
@@ -269,16 +273,16 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
 
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """The thread's state; see LangGraph. Questions that were answered are left out."""
-        run = self._run(None, config, {})
+        run = self._make_run(None, config, {})
         check_keys(run.configurable, runs=False)
         state = await super().aget_state(run.config, subgraphs=subgraphs)
         if state.parent_config is not None:
             await check_values(run, state.config, state.parent_config)
-        inner = run.nested or run.configurable.get("checkpoint_ns")
-        if not state.interrupts or inner or run.addressed:
+        inner = run.is_nested or run.configurable.get("checkpoint_ns")
+        if not state.interrupts or inner or run.has_checkpoint_id:
             return state
-        head = await run.head()
-        return state if head is None else without_answered(state, await run.questions(head))
+        head = await run.read_head()
+        return state if head is None else drop_answered(state, await run.list_questions(head))
 
     def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
         """The thread's checkpoints, newest first; see LangGraph."""
@@ -291,7 +295,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
 
         It ends before those whose values were lost with older checkpoints.
         """
-        run, newest = self._run(None, config, {}), True
+        run, newest = self._make_run(None, config, {}), True
         check_keys(run.configurable, runs=False)
         async for state in super().aget_state_history(run.config, **options):
             try:
@@ -308,7 +312,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Write into the state of a thread that no run holds; see `abulk_update_state`."""
-        return run_blocking(self.abulk_update_state(self._lent(config), supersteps))
+        return run_blocking(self.abulk_update_state(self._adapt_config(config), supersteps))
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -319,65 +323,65 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
             ThreadBusy: A run of the thread has not ended; it would go on without what is written.
             SettingsError: A client of a server may not.
         """
-        run = self._run(None, config, {})
+        run = self._make_run(None, config, {})
         check_keys(run.configurable, runs=False)
         if client := self._is_client(run.configurable):
             check_update(supersteps)
-        wait = wait_of(None, os.environ if client else {})
-        async with run.hold(self.ours.locked_by, wait) as held:
-            if (newest := await run.newest()) is not None:
+        wait = parse_wait(None, os.environ if client else {})
+        async with run.hold(self.own_builder.locked_by, wait) as held:
+            if (newest := await run.read_newest_head()) is not None:
                 keep_order(run, newest)
                 await check_values(run, newest.saved.config, newest.saved.parent_config)
-            told = run if held is None else run.telling(HELD_KEY, held.entry)
+            told = run if held is None else run.with_configurable(HELD_KEY, held.entry)
             fields = [
-                [StateUpdate(self.ours.packed(one[0]), *one[1:]) for one in step]
+                [StateUpdate(self.own_builder.pack_update(one[0]), *one[1:]) for one in step]
                 for step in supersteps
             ]
             return await super().abulk_update_state(told.config, fields)
 
     @asynccontextmanager
-    async def _door(self, run: Run, began: float, held: Held | None) -> AsyncIterator[Run]:
+    async def _enter_run(self, run: Run, began: float, held: HeldLock | None) -> AsyncIterator[Run]:
         """Everything around one run that holds its thread."""
         if held is not None:
-            run = run.telling(HELD_KEY, held.entry)
-            if self.ours.inbox is not None:
-                self.ours.inbox.held(run.thread)
-            if self.ours.fenced is not None and self.ours.writes():
-                run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
+            run = run.with_configurable(HELD_KEY, held.entry)
+            if self.own_builder.inbox is not None:
+                self.own_builder.inbox.expire_usage(run.thread)
+            if self.own_builder.fenced is not None and self.own_builder.writes():
+                run = run.with_configurable(FENCE_KEY, await self.own_builder.fenced(run.lock_name))
         if client := self._is_client(run.configurable):
-            run = client_run(run, self.ours.bounded)
-        run = controlled(run, self.ours, held)
-        if run.nested:
-            run = await self._resumed(run) if run.configurable.get(keys.RESUMING) else run
+            run = make_client_run(run, self.own_builder.bounded)
+        run = attach_control(run, self.own_builder, held)
+        if run.is_nested:
+            run = await self._resume_inner(run) if run.configurable.get(keys.RESUMING) else run
         else:
-            run = await let_in(self, run, began, client=client)
+            run = await prepare_run(self, run, began, client=client)
         async with (
-            self._settling(run),
-            run.session(self.ours.session) as opened,
-            beside(opened) as told,
+            self._settle_spend(run),
+            run.open_session(self.own_builder.session) as opened,
+            open_side_work(opened) as told,
         ):
-            with failing(run, self.name or ""):
+            with report_failure(run, self.name or ""):
                 yield told
 
     @asynccontextmanager
-    async def _settling(self, run: Run) -> AsyncIterator[None]:
+    async def _settle_spend(self, run: Run) -> AsyncIterator[None]:
         """What a run's turns have taken is on record when it is over, and no more than that."""
-        inbox = None if run.nested else self.ours.inbox
+        inbox = None if run.is_nested else self.own_builder.inbox
         try:
             yield
         except Exception as error:
             if inbox is not None and not isinstance(error, DatabaseError):
                 with suppress(LoopwrightError):
-                    await inbox.settled(run.thread)
+                    await inbox.settle_usage(run.thread)
             raise
         if inbox is not None:
-            await inbox.settled(run.thread)
+            await inbox.settle_usage(run.thread)
 
-    async def _resumed(self, run: Run) -> Run:
+    async def _resume_inner(self, run: Run) -> Run:
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""
-        if (head := await run.head()) is not None:
+        if (head := await run.read_head()) is not None:
             check_nodes(run, head, self)
             migrate(head.values, thread=run.thread)
             await check_values(run, head.saved.config, head.saved.parent_config)
             keep_order(run, head)
-        return answered_inside(run, [] if head is None else head.interrupts())
+        return answer_inner_run(run, [] if head is None else head.list_interrupts())

@@ -39,7 +39,7 @@ class Retracted(RemoveMessage, AIMessageChunk):  # type: ignore[misc]  # its typ
         return AIMessageChunk(content="", id=self.id)
 
 
-class Shown:
+class StreamedDraft:
     """A message as the listeners see it while it is written; `about` signs its first chunk."""
 
     def __init__(self, name: str, about: Mapping[str, str], *, known: bool) -> None:
@@ -57,16 +57,16 @@ class Shown:
         if not (text.startswith(self._text) and reasoning.startswith(self._reasoning)):
             self.retract()
         more = reasoning[len(self._reasoning) :]
-        about = self._first() | ({REASONING: more} if more else {})
+        about = self._begin_metadata() | ({REASONING: more} if more else {})
         self._push(text[len(self._text) :], additional_kwargs=about)
         self._text, self._reasoning = text, reasoning
 
     def settle(self, message: AIMessage) -> None:
         """Show the rest of the message, or all of it anew where it came otherwise."""
-        before = AIMessageChunk(content=self._text, additional_kwargs=self._shown_about())
-        if not (self.begun and _is_sum(message, before, rest := _rest(message, before))):
+        before = AIMessageChunk(content=self._text, additional_kwargs=self._shown_metadata())
+        if not (self.begun and _is_sum(message, before, rest := _make_rest_chunk(message, before))):
             self.retract()
-            rest = _rest(message, AIMessageChunk(content=""))
+            rest = _make_rest_chunk(message, AIMessageChunk(content=""))
         self._context.run(push_message, rest, state_key=None)
 
     def retract(self) -> None:
@@ -76,10 +76,10 @@ class Shown:
         self._text = self._reasoning = ""
         self.begun = self._known = False
 
-    def _shown_about(self) -> dict[str, str]:
+    def _shown_metadata(self) -> dict[str, str]:
         return self._about | ({REASONING: self._reasoning} if self._reasoning else {})
 
-    def _first(self) -> dict[str, str]:
+    def _begin_metadata(self) -> dict[str, str]:
         if self.begun:
             return {}
         self.retract()
@@ -91,7 +91,7 @@ class Shown:
         self._context.run(push_message, chunk, state_key=None)
 
 
-def _rest(message: AIMessage, shown: AIMessageChunk) -> AIMessageChunk:
+def _make_rest_chunk(message: AIMessage, shown: AIMessageChunk) -> AIMessageChunk:
     """The chunk that makes the message of what is shown of it."""
     content = message.content
     if isinstance(content, str):
@@ -108,12 +108,12 @@ def _rest(message: AIMessage, shown: AIMessageChunk) -> AIMessageChunk:
         },
         response_metadata=message.response_metadata,
         usage_metadata=message.usage_metadata,
-        tool_call_chunks=_calls(message),
+        tool_call_chunks=_make_call_chunks(message),
         chunk_position="last",
     )
 
 
-def _calls(message: AIMessage) -> list[ToolCallChunk]:
+def _make_call_chunks(message: AIMessage) -> list[ToolCallChunk]:
     made = [(c["name"], json.dumps(c["args"]), c["id"]) for c in message.tool_calls]
     made += [(c["name"] or "", c["args"] or "", c["id"]) for c in message.invalid_tool_calls]
     return [
@@ -126,10 +126,10 @@ def _is_sum(message: AIMessage, shown: AIMessageChunk, rest: AIMessageChunk) -> 
     return bool(message_chunk_to_message(shown + rest) == message)
 
 
-_DRAFTS: ContextVar[dict[str, Shown] | None] = ContextVar("loopwright_drafts", default=None)
+_DRAFTS: ContextVar[dict[str, StreamedDraft] | None] = ContextVar("loopwright_drafts", default=None)
 
 
-def begin_draft(name: str, about: Mapping[str, str]) -> Shown | None:
+def begin_draft(name: str, about: Mapping[str, str]) -> StreamedDraft | None:
     """Show a message while it is written; None where the running node has no listener.
 
     Args:
@@ -138,11 +138,11 @@ def begin_draft(name: str, about: Mapping[str, str]) -> Shown | None:
     """
     if (drafts := _DRAFTS.get()) is None:
         return None
-    known = any(name in listener.seen for listener in keys.listeners(get_config()))
-    return drafts.setdefault(name, Shown(name, about, known=known))
+    known = any(name in listener.seen for listener in keys.find_message_handlers(get_config()))
+    return drafts.setdefault(name, StreamedDraft(name, about, known=known))
 
 
-def told_as_written(action: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def stream_drafts(action: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """A node whose drafts become what it returns, or are taken back.
 
     What it changes or removes of messages that listeners know is told them, too.
@@ -150,13 +150,13 @@ def told_as_written(action: Callable[..., Awaitable[Any]]) -> Callable[..., Awai
 
     @wraps(action)
     async def node(state: Any, *args: Any, **kwargs: Any) -> Any:
-        listeners = keys.listeners(get_config())
-        drafts = dict[str, Shown]()
+        listeners = keys.find_message_handlers(get_config())
+        drafts = dict[str, StreamedDraft]()
         before = _DRAFTS.set(drafts if listeners else None)
         try:
             update = await action(state, *args, **kwargs)
         except BaseException:
-            _take_back(drafts, state)
+            _retract_drafts(drafts, state)
             raise
         finally:
             _DRAFTS.reset(before)
@@ -164,18 +164,18 @@ def told_as_written(action: Callable[..., Awaitable[Any]]) -> Callable[..., Awai
             told = update.get("messages")
             messages = [m for m in told or () if isinstance(m, BaseMessage)]
             seen = set[object]().union(*(one.seen for one in listeners))
-            _tell(messages, drafts, state, seen)
+            _settle_drafts(messages, drafts, state, seen)
         return update
 
     return node
 
 
-def _tell(
-    messages: Sequence[BaseMessage], drafts: dict[str, Shown], state: Any, seen: set[object]
+def _settle_drafts(
+    messages: Sequence[BaseMessage], drafts: dict[str, StreamedDraft], state: Any, seen: set[object]
 ) -> None:
     """Settle the drafts; if listeners know one of the messages by its id, tell all in order."""
     returned = {m.id for m in messages if isinstance(m, AIMessage)}
-    _take_back({name: one for name, one in drafts.items() if name not in returned}, state)
+    _retract_drafts({name: one for name, one in drafts.items() if name not in returned}, state)
     if not any(message.id in seen for message in messages):
         return
     had = list(getattr(state, "messages", ()))
@@ -189,26 +189,26 @@ def _tell(
             draft.settle(message)
         elif not draft and message not in had:
             newest = bool(had) and message.id == had[-1].id
-            _tell_again(message, anew=newest and message.id in seen)
+            _resend_message(message, anew=newest and message.id in seen)
         had = [one for one in had if one.id != message.id]
 
 
-def _take_back(drafts: Mapping[str, Shown], state: Any) -> None:
+def _retract_drafts(drafts: Mapping[str, StreamedDraft], state: Any) -> None:
     """Take back drafts that came to nothing; a message that stays in the state is told again."""
     for name, draft in drafts.items():
         if draft.begun:
             draft.retract()
             for message in getattr(state, "messages", ()):
                 if message.id == name:
-                    _tell_again(message, anew=False)
+                    _resend_message(message, anew=False)
 
 
-def _tell_again(message: BaseMessage, *, anew: bool) -> None:
+def _resend_message(message: BaseMessage, *, anew: bool) -> None:
     """Tell a whole message, or a removal; `anew` takes back what listeners have under its id."""
     if anew or isinstance(message, RemoveMessage):
         push_message(Retracted(id=str(message.id)), state_key=None)
     if isinstance(message, AIMessage):
-        whole = _rest(message, AIMessageChunk(content=""))
+        whole = _make_rest_chunk(message, AIMessageChunk(content=""))
         push_message(
             whole if message_chunk_to_message(whole) == message else message, state_key=None
         )

@@ -12,11 +12,11 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt, StateUpdate
 
 from ..state.context import SESSION_KEY, OpenSession
-from ..state.records import unpacked
+from ..state.records import unpack_fields
 from ..store.base import langgraph_keys as keys
-from ..store.checkpoints.head import Head, inner_places, open_questions
-from ..store.durability import Saver, locks_of
-from ..store.locks.held import Held, Holding, LockedBy, name_of, thread_lock
+from ..store.checkpoints.thread_head import ThreadHead, find_inner_namespaces, find_open_questions
+from ..store.durability import Saver, get_saver_locks
+from ..store.locks.thread_locks import HeldLock, LockedBy, LockEntry, build_lock_name, lock_thread
 
 HELD_KEY: Final = "__loopwright_held"
 """Where graphs inside a run find what it holds; kept out of metadata as FENCE_KEY."""
@@ -34,7 +34,7 @@ class Run:
     customer: bool = False  # who answers no question that is put to the operator
 
     @property
-    def nested(self) -> bool:
+    def is_nested(self) -> bool:
         """Whether the graph runs as a node of another one, which answers for the thread."""
         return keys.TASK in self.configurable
 
@@ -45,22 +45,22 @@ class Run:
         return "" if thread is None else str(thread)
 
     @property
-    def resumes(self) -> bool:
+    def is_resume(self) -> bool:
         """Whether the caller wants to go on with what is saved."""
         command = self.input
         return command is None or (isinstance(command, Command) and command.resume is not None)
 
     @property
-    def heeds(self) -> bool:
+    def is_controllable(self) -> bool:
         """Whether others can wish something of it: it has a thread to itself."""
-        return not self.nested and self.saver is not None and bool(self.thread)
+        return not self.is_nested and self.saver is not None and bool(self.thread)
 
     @property
-    def addressed(self) -> bool:
+    def has_checkpoint_id(self) -> bool:
         """Whether the run names a checkpoint instead of taking the newest."""
-        return not self.nested and bool(self.configurable.get("checkpoint_id"))
+        return not self.is_nested and bool(self.configurable.get("checkpoint_id"))
 
-    async def repeats(self, head: Head, *, client: bool) -> bool:
+    async def is_repeat(self, head: ThreadHead, *, client: bool) -> bool:
         """Whether a server calls again, after a crash, a run that has begun before.
 
         A server that does not keep the runs of a thread apart may have let another one in between,
@@ -71,14 +71,14 @@ class Run:
             return False
         if str(given) == str(head.saved.metadata.get("run_id")):
             return True
-        if self.addressed or not client:
+        if self.has_checkpoint_id or not client:
             return False
         place = RunnableConfig(configurable={"thread_id": self.thread, "checkpoint_ns": ""})
         async for _ in self.saver.alist(place, filter={"run_id": str(given)}, limit=1):
             return True
         return False
 
-    def where(self, inner: str = "") -> RunnableConfig:
+    def make_saver_config(self, inner: str = "") -> RunnableConfig:
         """The config under which the saver finds the checkpoint the run starts from.
 
         Args:
@@ -87,13 +87,13 @@ class Run:
         place: dict[str, Any] = {**self.configurable, "thread_id": self.thread}
         if inner:
             place["checkpoint_ns"] = inner
-        elif not self.nested:
+        elif not self.is_nested:
             place["checkpoint_ns"] = ""
         return {"configurable": place}
 
     def hold(
         self, locked_by: LockedBy | None, wait: float = 0
-    ) -> "AbstractAsyncContextManager[Held | None]":
+    ) -> "AbstractAsyncContextManager[HeldLock | None]":
         """Keep other runs out of the thread, unless a run around this one does so.
 
         Args:
@@ -103,47 +103,47 @@ class Run:
         if self.saver is None or not self.thread:
             return nullcontext()
         around = self.configurable.get(HELD_KEY)
-        if isinstance(around, Holding) and around.covers(self.thread):
+        if isinstance(around, LockEntry) and around.covers(self.thread):
             return nullcontext()
-        return thread_lock(self.locks(locked_by), self.locked, wait)
+        return lock_thread(self.find_locks(locked_by), self.lock_name, wait)
 
-    def locks(self, locked_by: LockedBy | None) -> LockedBy:
+    def find_locks(self, locked_by: LockedBy | None) -> LockedBy:
         """What gives the locks of a thread that is saved: `locked_by`, or whatever saves it."""
-        return locked_by or partial(locks_of, cast("Saver", self.saver))
+        return locked_by or partial(get_saver_locks, cast("Saver", self.saver))
 
     @property
-    def locked(self) -> str:
+    def lock_name(self) -> str:
         """What `hold` locks: the thread.
 
         A graph inside somebody else's graph, whose runs nobody keeps apart, has a part of it.
         """
-        within = self.nested or keys.SAVER in self.configurable
+        within = self.is_nested or keys.SAVER in self.configurable
         part = self.configurable.get("checkpoint_ns") if within else None
-        return name_of(self.thread, part or "")
+        return build_lock_name(self.thread, part or "")
 
     @asynccontextmanager
-    async def session(self, opened: OpenSession | None) -> AsyncIterator["Run"]:
+    async def open_session(self, opened: OpenSession | None) -> AsyncIterator["Run"]:
         """Put something around a run of the whole graph; its nodes can read what that brought."""
-        if opened is None or self.nested:
+        if opened is None or self.is_nested:
             yield self
             return
-        source = "startup" if await self.head() is None else "resume"
+        source = "startup" if await self.read_head() is None else "resume"
         async with opened(self.thread, source) as session:
-            yield self.telling(SESSION_KEY, session)
+            yield self.with_configurable(SESSION_KEY, session)
 
-    def telling(self, key: str, value: object) -> "Run":
+    def with_configurable(self, key: str, value: object) -> "Run":
         """The run, telling its nodes and the graphs inside it what was settled at its door."""
         configurable = {**self.config.get("configurable", {}), key: value}
         return replace(self, config={**self.config, "configurable": configurable})
 
-    async def head(self) -> Head | None:
+    async def read_head(self) -> ThreadHead | None:
         """The checkpoint the run starts from, if there is one."""
         if self.saver is None or not self.thread:
             return None
-        saved = await self.saver.aget_tuple(self.where())
-        return None if saved is None else Head(saved)
+        saved = await self.saver.aget_tuple(self.make_saver_config())
+        return None if saved is None else ThreadHead(saved)
 
-    async def newest(self) -> Head | None:
+    async def read_newest_head(self) -> ThreadHead | None:
         """The newest checkpoint where the run is saved, whichever it starts from."""
         if self.saver is None or not self.thread:
             return None
@@ -151,34 +151,34 @@ class Run:
         saved = await self.saver.aget_tuple(
             {"configurable": {"thread_id": self.thread, "checkpoint_ns": place}}
         )
-        return None if saved is None else Head(saved)
+        return None if saved is None else ThreadHead(saved)
 
-    async def questions(self, head: Head) -> list[Interrupt]:
+    async def list_questions(self, head: ThreadHead) -> list[Interrupt]:
         """The questions that are open; at an older checkpoint those that were."""
-        if self.saver is None or self.addressed:
-            return head.interrupts()
-        return await self._open(head)
+        if self.saver is None or self.has_checkpoint_id:
+            return head.list_interrupts()
+        return await self._list_open(head)
 
-    async def _open(self, head: Head, around: str = "") -> list[Interrupt]:
+    async def _list_open(self, head: ThreadHead, around: str = "") -> list[Interrupt]:
         """Those that are open in a graph, which has this namespace."""
         inner: dict[str, set[str]] = {}
         saver = cast("BaseCheckpointSaver[Any]", self.saver)
-        for place in set[str]().union(*inner_places(head, around).values()):
-            if saved := await saver.aget_tuple(self.where(place)):
-                inner[place] = {one.id for one in await self._open(Head(saved), place)}
-        return open_questions(head, inner, around)
+        for place in set[str]().union(*find_inner_namespaces(head, around).values()):
+            if saved := await saver.aget_tuple(self.make_saver_config(place)):
+                inner[place] = {one.id for one in await self._list_open(ThreadHead(saved), place)}
+        return find_open_questions(head, inner, around)
 
 
-async def write(graph: Any, where: RunnableConfig, update: StateUpdate) -> None:
+async def write_state(graph: Any, where: RunnableConfig, update: StateUpdate) -> None:
     """Write into the state of a thread that is held, which the graph's own door would hold."""
     await CompiledStateGraph.abulk_update_state(graph, where, [[update]])
 
 
-async def saved_values(graph: Any, configurable: Mapping[str, Any]) -> dict[str, Any]:
+async def read_saved_values(graph: Any, configurable: Mapping[str, Any]) -> dict[str, Any]:
     """What a graph that runs inside another one has in its state, as far as it is saved.
 
     Its own door refuses the keys that lead there.
     """
     state = await CompiledStateGraph.aget_state(graph, {"configurable": {**configurable}})
-    fields = unpacked(state.values)
+    fields = unpack_fields(state.values)
     return {k: [*v] if isinstance(v, list) else v for k, v in fields.items()}

@@ -26,12 +26,12 @@ from ..state.errors import (
     ThreadError,
     ToolServerError,
 )
-from ..store.base.hands import in_hands
-from ..store.threads.listing import GRAPH_KEY
-from ..store.work.turns import Turn, Turns
+from ..store.base.worker_threads import run_in_worker
+from ..store.threads.thread_list import GRAPH_KEY
+from ..store.work.turns import Turn, TurnQueue
 from ..stream.meters import AGENT, TAKEN, measure
-from .due import Due, Over, only_desk
 from .graph import LoopGraph
+from .queued_input import NothingToRun, QueuedInput, awaits_only_desk
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class Worker:
     """
 
     graphs: Mapping[str, LoopGraph[Any, Any, Any, Any]]
-    turns: Turns
+    turns: TurnQueue
     concurrency: int = 8
     report: Report = lambda *_: None
     _running: dict["asyncio.Task[None]", RunControl] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Worker:
     _next: dict[str, float] = field(default_factory=dict)
 
     @property
-    def leaves(self) -> bool:
+    def is_leaving(self) -> bool:
         """Whether it was told to leave."""
         return self._leaving.is_set()
 
@@ -104,7 +104,7 @@ class Worker:
         away = 0
         while not self._leaving.is_set():
             try:
-                taken = await self._take()
+                taken = await self._take_turns()
                 away = 0
             except DatabaseError as error:
                 taken, away = [], away + 1
@@ -112,20 +112,20 @@ class Worker:
             for turn in taken:
                 self._start(turn)
             if not taken or len(self._running) >= self.concurrency:
-                await self._wait(_pause(away) if away else _IDLE)
+                await self._wait(_retry_delay(away) if away else _IDLE)
         while self._running:
             await asyncio.wait(self._running)
 
-    async def _take(self) -> list[Turn]:
+    async def _take_turns(self) -> list[Turn]:
         room = self.concurrency - len(self._running)
         if room <= 0:
             return []
         names = [*self.graphs]
         if self._is_time("adopts", _ADOPTS):
-            await in_hands(self.turns, self.turns.adopt, names)
+            await run_in_worker(self.turns, self.turns.adopt, names)
         if self._is_time("sweeps", _SWEEPS):
-            await in_hands(self.turns, self.turns.sweep, _KEPT)
-        return await in_hands(self.turns, self.turns.take, names, room, _RESERVED)
+            await run_in_worker(self.turns, self.turns.sweep, _KEPT)
+        return await run_in_worker(self.turns, self.turns.take, names, room, _RESERVED)
 
     def _is_time(self, what: str, every: float) -> bool:
         now = time.monotonic()
@@ -154,7 +154,7 @@ class Worker:
         task.add_done_callback(lambda done: self._running.pop(done, None))
 
     async def _attempt(self, turn: Turn, control: RunControl) -> None:
-        due = Due(turn, self.turns)
+        due = QueuedInput(turn, self.turns)
         try:
             await self._run(due, control)
         except DatabaseError as error:  # nothing can be recorded: it is taken again by itself
@@ -163,80 +163,80 @@ class Worker:
             log.exception("The worker could not end the turn %r of %r", turn.id, turn.thread)
             self.report("failed", due.turn, "see the log")
 
-    async def _run(self, due: Due, control: RunControl) -> None:
+    async def _run(self, due: QueuedInput, control: RunControl) -> None:
         """Run it once, and record what came of it."""
         turn = due.turn
         if turn.tries >= _DEADLY and not turn.why:
             why = f"It was begun {turn.tries} times, and ended its worker each time."
-            await self._aside(turn, why)
+            await self._set_aside(turn, why)
             return
         measure(TAKEN, 1, {AGENT: turn.graph})
         anew = "tried again" if turn.why else "taken over"
         self.report(anew if turn.dropped else "taken", turn, "")
         try:
             values = await self.graphs[turn.graph].ainvoke(
-                due, _config(turn), context=turn.body.get("context"), control=control
+                due, _make_config(turn), context=turn.body.get("context"), control=control
             )
-        except Over as over:
-            await self._over(due, over)
+        except NothingToRun as over:
+            await self._record_over(due, over)
         except GraphDrained:
-            await self._later(due, "paused", 0.0)
+            await self._postpone(due, "paused", 0.0)
         except ThreadBusy as error:
-            await self._later(due, "busy", _BUSY, str(error))
+            await self._postpone(due, "busy", _BUSY, str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, the turn must not be lost
-            await self._failed(due, error)
+            await self._record_failure(due, error)
         else:
-            await self._ran(due, control, values)
+            await self._record_end(due, control, values)
 
-    async def _ran(self, due: Due, control: RunControl, values: Any) -> None:
+    async def _record_end(self, due: QueuedInput, control: RunControl, values: Any) -> None:
         told = values if isinstance(values, Mapping) else {}
         asked = [*told.get(INTERRUPT, ())]
         if control.drain_requested or not due.ours:  # the thread itself tells how far it is
-            await self._later(due, "paused" if due.ours else "went on", 0.0)
-        elif asked and not only_desk(asked) and due.turn.kind == "message":
-            await self._later(due, "asks", _ASKS)
+            await self._postpone(due, "paused" if due.ours else "went on", 0.0)
+        elif asked and not awaits_only_desk(asked) and due.turn.kind == "message":
+            await self._postpone(due, "asks", _ASKS)
         else:
-            await self._end(due.turn, None if asked else told.get("outcome"))
+            await self._end_turn(due.turn, None if asked else told.get("outcome"))
 
-    async def _over(self, due: Due, over: Over) -> None:
+    async def _record_over(self, due: QueuedInput, over: NothingToRun) -> None:
         if over.asks and due.turn.kind == "message":
-            await self._later(due, "asks", _ASKS)
+            await self._postpone(due, "asks", _ASKS)
         elif not over.gone:
-            await self._end(due.turn, over.outcome)
+            await self._end_turn(due.turn, over.outcome)
 
-    async def _failed(self, due: Due, error: Exception) -> None:
+    async def _record_failure(self, due: QueuedInput, error: Exception) -> None:
         told = isinstance(error, LoopwrightError)
         why = str(error) if told else f"{type(error).__name__}: {error}"
         if isinstance(error, _NEVER) and not isinstance(error, _AWAY):
-            await self._aside(due.turn, why)
+            await self._set_aside(due.turn, why)
             return
         if not told:
             log.error("The turn %r of %r failed", due.turn.id, due.turn.thread, exc_info=error)
-        await self._later(due, "failed", _pause(due.turn.tries), why)
+        await self._postpone(due, "failed", _retry_delay(due.turn.tries), why)
 
-    async def _later(self, due: Due, what: str, seconds: float, why: str = "") -> None:
+    async def _postpone(self, due: QueuedInput, what: str, seconds: float, why: str = "") -> None:
         asks, failed = what == "asks", what == "failed"
         told = why if failed else ""
-        await in_hands(
-            self.turns, self.turns.later, due.turn, seconds, told, asks=asks, failed=failed
+        await run_in_worker(
+            self.turns, self.turns.postpone, due.turn, seconds, told, asks=asks, failed=failed
         )
         self.report(what, due.turn, why)
 
-    async def _end(self, turn: Turn, outcome: Mapping[str, Any] | None) -> None:
-        await in_hands(self.turns, self.turns.end, turn, "ended", outcome=outcome)
+    async def _end_turn(self, turn: Turn, outcome: Mapping[str, Any] | None) -> None:
+        await run_in_worker(self.turns, self.turns.end, turn, "ended", outcome=outcome)
         self.report("ended", turn, str((outcome or {}).get("status", "")))
 
-    async def _aside(self, turn: Turn, why: str) -> None:
-        await in_hands(self.turns, self.turns.end, turn, "aside", why)
+    async def _set_aside(self, turn: Turn, why: str) -> None:
+        await run_in_worker(self.turns, self.turns.end, turn, "aside", why)
         self.report("set aside", turn, why)
 
 
-def _pause(tries: int) -> float:
+def _retry_delay(tries: int) -> float:
     first, most = _PAUSES
     return min(first * 2.0 ** min(tries - 1, 30), most)
 
 
-def _config(turn: Turn) -> RunnableConfig:
+def _make_config(turn: Turn) -> RunnableConfig:
     """The config it was enqueued with; what is saved tells of which graph it is."""
     given = dict(turn.body.get("config") or {})
     given.setdefault("configurable", {"thread_id": turn.thread})

@@ -10,7 +10,7 @@ from itertools import islice
 
 import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from .plain import Refused
+from .plain_server import Refused
 
 SECONDS = 5.0
 """How long one search may take."""
@@ -36,7 +36,7 @@ def find(
         message = f"The regular expression is not valid: {error}."
         raise Refused(message) from error
     try:
-        return list(islice(_found(wanted, list(texts)), limit))
+        return list(islice(_search_lines(wanted, list(texts)), limit))
     except TimeoutError as error:
         message = (
             f"The search took longer than {SECONDS:g} s; simplify the regular expression"
@@ -45,16 +45,16 @@ def find(
         raise Refused(message) from error
 
 
-def _found(wanted: regex.Pattern[str], texts: list[tuple[str, str]]) -> Iterable[str]:
+def _search_lines(wanted: regex.Pattern[str], texts: list[tuple[str, str]]) -> Iterable[str]:
     deadline = time.monotonic() + SECONDS
     for path, text in texts:
         for number, line in enumerate(text.split("\n"), start=1):
             left = max(deadline - time.monotonic(), 0.001)
             if found := wanted.search(line, timeout=left):
-                yield f"{path}:{number}: {_clipped(line, found.start())}"
+                yield f"{path}:{number}: {_clip_line(line, found.start())}"
 
 
-def _clipped(line: str, start: int) -> str:
+def _clip_line(line: str, start: int) -> str:
     line = line.rstrip("\r")
     if len(line) <= _LINE_CHARACTERS:
         return line

@@ -19,9 +19,18 @@ from mcp.server.fastmcp import FastMCP
 from pydantic import Field
 from regex import escape  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from .confined import DELICATE, Entry, Parts, Root, is_delicate
 from .matching import find
-from .plain import ADDS, READS, Arguments, PlainServer, Refused, in_thread, serve, shown
+from .plain_server import (
+    ADDS,
+    READS,
+    Arguments,
+    PlainServer,
+    Refused,
+    run_in_thread,
+    serve,
+    to_line,
+)
+from .root_folder import DELICATE, Entry, Parts, Root, is_sensitive_name
 
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 8_192
@@ -57,16 +66,18 @@ class Workspace:
         offset: Annotated[int, Field(ge=0, description="Entries to skip")] = 0,
     ) -> str:
         """List files and folders with kind and size. Links are named but not followed."""
-        start = self._root.parts(path)
+        start = self._root.split_path(path)
         walk = self._root.walk(start, recursive=recursive or "/" in glob)
         walked = list(islice(walk, WALKED_ENTRIES + 1))
-        kept = [entry for entry in walked[:WALKED_ENTRIES] if _fits(entry.parts, start, glob)]
+        kept = [
+            entry for entry in walked[:WALKED_ENTRIES] if _matches_glob(entry.parts, start, glob)
+        ]
         page = kept[offset : offset + LISTED_ENTRIES]
-        lines = [_listed(entry) for entry in page]
+        lines = [_format_entry(entry) for entry in page]
         if not page:
             lines.append(f"[nothing to list here; {len(kept)} entries fit]")
         elif len(page) < len(kept):
-            lines.append(_paging_note(offset, len(page), len(kept)))
+            lines.append(_make_paging_note(offset, len(page), len(kept)))
         if len(walked) > WALKED_ENTRIES:
             lines.append(f"[stopped after {WALKED_ENTRIES} entries; narrow it by path]")
         return "\n".join(lines)
@@ -79,16 +90,16 @@ class Workspace:
         limit: Annotated[int, Field(ge=0, description="Lines; 0 is a preview of 100")] = 0,
     ) -> str:
         """Read a text file. Shows a preview and how much is left, unless full or limit is given."""
-        name = shown(path)
-        data, size = self._root.read(self._root.parts(path), READABLE_BYTES)
+        name = to_line(path)
+        data, size = self._root.read(self._root.split_path(path), READABLE_BYTES)
         if not data:
             return f"[{name} is empty]"
         if _is_binary(data):
             return f"[{name} is a binary file of {size} bytes and cannot be shown as text]"
-        text = _decoded(data)
+        text = _decode_text(data)
         allowed = FULL_BYTES if full or limit else PREVIEW_BYTES
         wanted = None if full else limit or PREVIEW_LINES
-        body = _excerpt(name, text, first=offset, count=wanted, most=allowed)
+        body = _cut_excerpt(name, text, first=offset, count=wanted, most=allowed)
         if size > len(data):
             body += f"\n[{name} has {size} bytes; only the first {len(data)} can be read]"
         return body
@@ -106,7 +117,7 @@ class Workspace:
         if not 0 < len(query) <= _QUERY_CHARACTERS:
             message = f"A query has 1 to {_QUERY_CHARACTERS} characters, not {len(query)}."
             raise Refused(message)
-        sweep = _Sweep(self._root, self._root.parts(path), glob)
+        sweep = _Sweep(self._root, self._root.split_path(path), glob)
         pattern = query if regex else escape(query)
         found = find(sweep.texts(), pattern, match_case=match_case, limit=max_matches + 1)
         lines = found[:max_matches]
@@ -127,16 +138,16 @@ class Workspace:
     ) -> str:
         """Write a whole text file, making missing folders. Does not replace unless overwrite."""
         data = content.encode()
-        done = self._root.write(self._root.parts(path), data, overwrite=overwrite)
+        done = self._root.write(self._root.split_path(path), data, overwrite=overwrite)
         if done == "unchanged":
-            return f"{shown(path)} already has exactly this content; nothing was changed."
-        return f"{shown(path)} {done}, {len(data)} bytes."
+            return f"{to_line(path)} already has exactly this content; nothing was changed."
+        return f"{to_line(path)} {done}, {len(data)} bytes."
 
     def append_file(self, path: _Path, content: str) -> str:
         """Add text at the end of a file exactly as given; makes the file if missing."""
         data = content.encode()
-        size = self._root.append(self._root.parts(path), data)
-        return f"{len(data)} bytes added to {shown(path)}, now {size} bytes."
+        size = self._root.append(self._root.split_path(path), data)
+        return f"{len(data)} bytes added to {to_line(path)}, now {size} bytes."
 
 
 @dataclass
@@ -158,12 +169,12 @@ class _Sweep:
                 return
             if entry.size > SEARCHED_FILE_BYTES:
                 self.left_out[f"over {SEARCHED_FILE_BYTES} bytes"] += 1
-            elif is_delicate(entry.parts[-1]) and entry.parts != self.start:
+            elif is_sensitive_name(entry.parts[-1]) and entry.parts != self.start:
                 self.left_out["that often hold credentials, to be named by path"] += 1
-            elif (data := self._data(entry)) is not None:
+            elif (data := self._read_data(entry)) is not None:
                 self.files += 1
                 self.taken += len(data)
-                yield shown("/".join(entry.parts)), _decoded(data)
+                yield to_line("/".join(entry.parts)), _decode_text(data)
 
     def notes(self) -> list[str]:
         counted = ", ".join(f"{count} {why}" for why, count in self.left_out.items())
@@ -173,14 +184,16 @@ class _Sweep:
         return notes
 
     def _entries(self) -> Iterator[Entry]:
-        first = self.root.entry(self.start)
+        first = self.root.inspect_entry(self.start)
         if first.kind == "file":
             return iter([first])
         walked = list(islice(self.root.walk(self.start, recursive=True), WALKED_ENTRIES + 1))
         self.cut = len(walked) > WALKED_ENTRIES
-        return (e for e in walked if e.kind == "file" and _fits(e.parts, self.start, self.glob))
+        return (
+            e for e in walked if e.kind == "file" and _matches_glob(e.parts, self.start, self.glob)
+        )
 
-    def _data(self, entry: Entry) -> bytes | None:
+    def _read_data(self, entry: Entry) -> bytes | None:
         try:
             data = self.root.read(entry.parts, SEARCHED_FILE_BYTES).data
         except Refused:
@@ -192,7 +205,7 @@ class _Sweep:
         return data
 
 
-def _excerpt(name: str, text: str, *, first: int, count: int | None, most: int) -> str:
+def _cut_excerpt(name: str, text: str, *, first: int, count: int | None, most: int) -> str:
     """A number of lines (None: all) from the first one asked for, of at most so many bytes."""
     lines = text.removesuffix("\n").split("\n")
     if first > len(lines):
@@ -200,7 +213,7 @@ def _excerpt(name: str, text: str, *, first: int, count: int | None, most: int) 
         raise Refused(message)
     start = first - 1
     end = len(lines) if count is None else start + count
-    taken, cut = _within(lines[start:end], most)
+    taken, cut = _take_lines(lines[start:end], most)
     last = start + len(taken)
     if not start and last == len(lines) and not cut:
         return text
@@ -214,7 +227,7 @@ def _excerpt(name: str, text: str, *, first: int, count: int | None, most: int) 
     return "\n".join([*taken, f"[{'; '.join(notes)}]"])
 
 
-def _within(lines: Sequence[str], allowed: int) -> tuple[list[str], bool]:
+def _take_lines(lines: Sequence[str], allowed: int) -> tuple[list[str], bool]:
     """Take whole lines up to a number of bytes; a first line that is longer is cut."""
     taken: list[str] = []
     used = 0
@@ -235,12 +248,12 @@ def _is_binary(data: bytes) -> bool:
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def _decoded(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     encoding = "utf-16" if data.startswith(_UTF16) else "utf-8-sig"
     return data.decode(encoding, errors="replace")
 
 
-def _fits(parts: Parts, start: Parts, glob: str) -> bool:
+def _matches_glob(parts: Parts, start: Parts, glob: str) -> bool:
     if not glob:
         return True
     if "/" not in glob:
@@ -249,15 +262,15 @@ def _fits(parts: Parts, start: Parts, glob: str) -> bool:
     return fnmatchcase(path, glob) or fnmatchcase(path, glob.replace("**/", ""))
 
 
-def _listed(entry: Entry) -> str:
-    path = shown("/".join(entry.parts))
+def _format_entry(entry: Entry) -> str:
+    path = to_line("/".join(entry.parts))
     if entry.kind == "folder":
         return f"{path}/ (folder)"
     size = f"{entry.size} bytes" if entry.kind == "file" else "not opened"
     return f"{path} ({entry.kind}, {size})"
 
 
-def _paging_note(offset: int, count: int, total: int) -> str:
+def _make_paging_note(offset: int, count: int, total: int) -> str:
     more = offset + count
     how = f"; go on with offset={more} or narrow it by glob" if more < total else ""
     return f"[entries {offset + 1}-{more} of {total}{how}]"
@@ -278,7 +291,7 @@ def build_server(root: Root) -> FastMCP[None]:
     ):
         # Text only: typed returns would send every result twice.
         server.add_tool(
-            in_thread(tool), annotations=annotations, structured_output=False, meta=asks
+            run_in_thread(tool), annotations=annotations, structured_output=False, meta=asks
         )
     return server
 
@@ -303,7 +316,7 @@ def main() -> None:
     try:
         root = Root(folder)
     except Refused:
-        parser.error(f"--root {shown(folder)} is not a folder that can be opened.")
+        parser.error(f"--root {to_line(folder)} is not a folder that can be opened.")
     _leave_on_signal(root)
     serve(build_server(root))
 

@@ -10,15 +10,15 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .calls import CallState, CallsUpdate, Evidence, TurnState, newest
+from .calls import CallState, CallsUpdate, Evidence, TurnState, keep_newest
 from .context import Context
 from .definition import AgentLimits
 from .loop import LoopState, LoopUpdate
-from .messages import EVIDENCE, Messages, since
+from .messages import EVIDENCE, Messages, slice_since
 from .outcome import Reason, Spend
 from .plan import Task, merge_tasks
 from .snapshot import TARGET_SHARE, TURN_LIMIT
-from .window import tokens_in
+from .window import estimate_message_tokens
 
 MAIN: Final = "agent"
 """The path of a graph's own agent: begins its call ids, `agent.<round>.<index>`."""
@@ -81,7 +81,7 @@ class AgentState(CallState, AgentInput):
         default_factory=list
     )
     """The list of what is to be done; write_todos writes it."""
-    snapshot: Annotated[dict[str, Any], DeltaChannel(newest, snapshot_frequency=20)] = field(
+    snapshot: Annotated[dict[str, Any], DeltaChannel(keep_newest, snapshot_frequency=20)] = field(
         default_factory=dict
     )
     """What stands in a request for the messages before `cut`, a `Kept`; compress writes it, and
@@ -187,12 +187,12 @@ def turn_name(path: str, round_: int) -> str:
     return f"{path}#{round_}"
 
 
-def handle(path: str, call: Mapping[str, Any]) -> str:
+def make_agent_path(path: str, call: Mapping[str, Any]) -> str:
     """The path of the sub-agent that works on this call, which begins the ids of its calls."""
     return f"{path}/{call['args']['agent_name']}{call['id'].removeprefix(path)}"
 
 
-def limits_of(context: Context, own: AgentLimits) -> dict[str, Any]:
+def merge_limits(context: Context, own: AgentLimits) -> dict[str, Any]:
     """The limits of an agent: those of the run, or its own where they are tighter."""
     given: dict[str, float | None] = {
         "turns": context.max_turns,
@@ -207,7 +207,7 @@ def limits_of(context: Context, own: AgentLimits) -> dict[str, Any]:
     return {name: min(numbers) for name, numbers in both.items() if numbers}
 
 
-def reached(state: AgentState) -> Reason | None:
+def find_reached_limit(state: AgentState) -> Reason | None:
     """The limit that an agent has reached; None while there is room.
 
     Of tokens and dollars that is room for a call like those before: the final warning.
@@ -233,29 +233,33 @@ def reached(state: AgentState) -> Reason | None:
 def is_long(state: AgentState) -> bool:
     """Whether the next request would be too long, and compressing its history may help."""
     room = state.room or int(state.limits.get("context", TURN_LIMIT) * TARGET_SHARE)
-    return next_window(state) > max(room, int(state.snapshot.get("above", 0)))
+    return estimate_next_window(state) > max(room, int(state.snapshot.get("above", 0)))
 
 
-def next_window(state: AgentState) -> int:
+def estimate_next_window(state: AgentState) -> int:
     """Tokens of the next request, as far as they are known."""
     if not state.window:
-        return tokens_in(said(state))
+        return estimate_message_tokens(list_request_messages(state))
     inside = f"{state.path}/"
-    own = (message for message in reversed(state.messages) if not _about(message, inside))
-    return state.window + tokens_in(takewhile(lambda message: message.type != "ai", own))
+    own = (
+        message for message in reversed(state.messages) if not _is_about_subagent(message, inside)
+    )
+    return state.window + estimate_message_tokens(
+        takewhile(lambda message: message.type != "ai", own)
+    )
 
 
-def _about(message: AnyMessage, inside: str) -> bool:
+def _is_about_subagent(message: AnyMessage, inside: str) -> bool:
     """Whether people were asked by it of a call of a sub-agent."""
     return str(message.additional_kwargs.get(EVIDENCE)).startswith(inside)
 
 
-def said(state: AgentState) -> list[AnyMessage]:
+def list_request_messages(state: AgentState) -> list[AnyMessage]:
     """The messages that requests hold, without those by which people were asked of sub-agents."""
     kept: list[AnyMessage] = []
     inside, asked = f"{state.path}/", set[str | None]()
-    for message in since(state.messages, state.cut):
-        if _about(message, inside):
+    for message in slice_since(state.messages, state.cut):
+        if _is_about_subagent(message, inside):
             asked = {c["id"] for c in message.tool_calls} if message.type == "ai" else set()
         elif not (message.type == "tool" and message.tool_call_id in asked):
             asked = set()
@@ -263,12 +267,12 @@ def said(state: AgentState) -> list[AnyMessage]:
     return kept
 
 
-def asked_for(state: AgentState) -> str:
+def find_objective(state: AgentState) -> str:
     """What an agent was asked for: the request of the turn, of a sub-agent its first message."""
     first = next((message.text for message in state.messages if message.type == "human"), "")
     return str(getattr(state, "request", "") or first)
 
 
-def succeeded(evidence: list[Evidence]) -> bool:
+def has_succeeded(evidence: list[Evidence]) -> bool:
     """Whether a call brought something."""
     return any(record["status"] == "success" for record in evidence)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
-from ..text.told import say
+from ..text.sentences import say
 
 Block = dict[str, Any]
 
@@ -35,7 +35,7 @@ def blocks_in(message: BaseMessage) -> list[Block]:
     return [b for b in message.content if isinstance(b, Mapping) and b.get("type") != "text"]
 
 
-def attached_to(messages: Sequence[AnyMessage]) -> Iterator[Attachment]:
+def list_attachments(messages: Sequence[AnyMessage]) -> Iterator[Attachment]:
     """What the user's messages have attached, numbered through, oldest first."""
     number = 0
     for place, message in enumerate(messages):
@@ -46,15 +46,15 @@ def attached_to(messages: Sequence[AnyMessage]) -> Iterator[Attachment]:
             yield Attachment(f"{kind} {number}", place, block)
 
 
-def names_at(messages: Sequence[AnyMessage]) -> dict[int, list[str]]:
+def name_attachments(messages: Sequence[AnyMessage]) -> dict[int, list[str]]:
     """The names of what each message has attached, by its place."""
     names: dict[int, list[str]] = {}
-    for one in attached_to(messages):
+    for one in list_attachments(messages):
         names.setdefault(one.place, []).append(one.name)
     return names
 
 
-def shown_blocks(messages: Sequence[AnyMessage], place: int) -> list[Block]:
+def build_attachment_blocks(messages: Sequence[AnyMessage], place: int) -> list[Block]:
     """What a role is shown beside words, a line of text before each: what the request has attached.
 
     Of the talk before it the newest are shown; a line says how many have no room.
@@ -63,20 +63,20 @@ def shown_blocks(messages: Sequence[AnyMessage], place: int) -> list[Block]:
         messages: The conversation.
         place: Where the request stands.
     """
-    found = list(attached_to(messages[: place + 1]))
+    found = list(list_attachments(messages[: place + 1]))
     of_request = [one for one in found if one.place == place]
     before = found[: len(found) - len(of_request)]
-    kept = _newest(before)
+    kept = _take_newest(before)
     left = len(before) - len(kept)
-    shown = [_line(say("older_attachments_left_out", count=left))] if left else []
+    shown = [_make_text_block(say("older_attachments_left_out", count=left))] if left else []
     for one in kept:
-        shown += [_line(say("attached_before", name=one.name)), one.block]
+        shown += [_make_text_block(say("attached_before", name=one.name)), one.block]
     for one in of_request:
-        shown += [_line(say("attached_to_request", name=one.name)), one.block]
+        shown += [_make_text_block(say("attached_to_request", name=one.name)), one.block]
     return shown
 
 
-def _newest(before: Sequence[Attachment]) -> list[Attachment]:
+def _take_newest(before: Sequence[Attachment]) -> list[Attachment]:
     kept: list[Attachment] = []
     room = SIZE_BEFORE
     for one in before[: -MOST_BEFORE - 1 : -1]:
@@ -87,5 +87,5 @@ def _newest(before: Sequence[Attachment]) -> list[Attachment]:
     return kept
 
 
-def _line(text: str) -> Block:
+def _make_text_block(text: str) -> Block:
     return {"type": "text", "text": f"{text}\n"}

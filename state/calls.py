@@ -14,8 +14,8 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from ..text.canonical import storable
-from .grown import GrowingChannel, Grown
+from ..text.canonical import make_storable
+from .append_only import GrowingChannel, IndexedList
 from .messages import Messages
 from .outcome import Reason, Spend, add_spend
 from .questions import Decision
@@ -95,7 +95,7 @@ class Evidence(TypedDict, total=False):
 
 def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) -> list[Evidence]:
     """Batch reducer for a delta channel: records by their `id`, the later one wins."""
-    merged = Grown.of(left, _id)
+    merged = IndexedList.of(left, _id)
     for record in chain.from_iterable(writes):
         merged.put(record, _id)
     return merged
@@ -130,12 +130,12 @@ def index_of(task: str) -> int | None:
     return int(found[2]) if found else None
 
 
-def left_in_doubt(record: Evidence) -> bool:
+def is_left_in_doubt(record: Evidence) -> bool:
     """Whether a call that may have run was given up, because nobody could be asked about it."""
     return record["status"] == "cancelled" and record.get("reason") == UNCERTAIN
 
 
-def rounds_named(evidence: Sequence[Evidence]) -> dict[str, int]:
+def collect_rounds(evidence: Sequence[Evidence]) -> dict[str, int]:
     """Task id to the highest round that the ids of its calls name."""
     rounds: dict[str, int] = {}
     for record in evidence:
@@ -157,7 +157,7 @@ RESULTS: Final = ("loopwright", "results")
 
 def results_of(thread: str) -> tuple[str, ...]:
     """Where a store has a thread's long results. A label must be non-empty and without periods."""
-    label = storable(thread).replace("%", "%25").replace(".", "%2E") or "-"
+    label = make_storable(thread).replace("%", "%25").replace(".", "%2E") or "-"
     return (*RESULTS, label)
 
 
@@ -171,7 +171,7 @@ def thread_of_results(namespace: tuple[str, ...]) -> str | None:
 Records = Annotated[list[Evidence], GrowingChannel(merge_records, snapshot_frequency=50)]
 
 
-def newest(before: T, writes: Sequence[T]) -> T:
+def keep_newest(before: T, writes: Sequence[T]) -> T:
     """Batch reducer: what was written last. On a delta channel it is stored once a change."""
     return writes[-1] if writes else before
 
@@ -280,12 +280,12 @@ class CallsUpdate(TypedDict, total=False):
     strikes: int
 
 
-def stopped_by(calls: Sequence[Mapping[str, Any]]) -> str:
+def find_stop_in_calls(calls: Sequence[Mapping[str, Any]]) -> str:
     """Why a hook wants the run to end instead of these calls; "" where none does."""
     return next((str(call[HOOK_STOP]) for call in calls if call.get(HOOK_STOP)), "")
 
 
-def stopped_after(messages: Sequence[BaseMessage]) -> str:
+def find_stop_in_results(messages: Sequence[BaseMessage]) -> str:
     """Why a hook wants the run to end after the newest results; "" where none does."""
     for message in reversed(messages):
         if not isinstance(message, ToolMessage):

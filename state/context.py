@@ -23,7 +23,7 @@ MOST_TOOL_CONTEXT: Final = 32_000
 """Characters of JSON: every call of a tool carries it."""
 
 
-def unfit_for_tools(given: dict[str, Any]) -> str:
+def explain_unfit_context(given: dict[str, Any]) -> str:
     """Why data cannot be a `tool_context`; "" where it can."""
     try:
         length = len(json.dumps(given, allow_nan=False, ensure_ascii=False).encode())
@@ -239,7 +239,7 @@ class Context(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, given: Any) -> Any:
+    def _check_known_settings(cls, given: Any) -> Any:
         """Say where data of the application belongs, which is no setting."""
         unknown = (
             sorted(map(str, set(given) - set(cls.model_fields))) if type(given) is dict else []
@@ -254,15 +254,15 @@ class Context(BaseModel):
 
     @field_validator("tool_context")
     @classmethod
-    def _is_json(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _check_json(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Refuse what could not be sent to a tool."""
-        if why := unfit_for_tools(given):
+        if why := explain_unfit_context(given):
             raise ValueError(why)
         return given
 
     @field_validator("prices")
     @classmethod
-    def _is_price(cls, given: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    def _check_price(cls, given: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
         """Refuse a price that could not be counted with."""
         for model, price in given.items():
             whole = {*RATES[:2]} <= price.keys() <= {*RATES}

@@ -21,10 +21,10 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from ..text.canonical import storable
+from ..text.canonical import make_storable
 from ..text.empty_phrases import says_nothing
+from ..text.sentences import say
 from ..text.synonyms import synonyms_of
-from ..text.told import say
 
 TaskStatus = Literal[
     "pending", "in_progress", "completed", "failed", "skipped", "cancelled", "blocked"
@@ -60,14 +60,14 @@ def read_word(
     """
     if not isinstance(value, str):
         return value
-    spelled = {_squashed(word): word for word in words}
-    whole = _squashed(value)
-    last = _squashed(value.rsplit(".", 1)[-1])  # of an enum as Python prints it
+    spelled = {_squash(word): word for word in words}
+    whole = _squash(value)
+    last = _squash(value.rsplit(".", 1)[-1])  # of an enum as Python prints it
     known = {**(also or {}), **spelled}
     return known.get(whole) or known.get(last) or value
 
 
-def _squashed(text: str) -> str:
+def _squash(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).lower()
 
 
@@ -81,19 +81,19 @@ def may_change(old: TaskStatus, new: TaskStatus) -> bool:
     return old == new or new in _CHANGES[old]
 
 
-def listed(value: object) -> object:
+def as_list(value: object) -> object:
     """Read null as an empty list and a lone value as a list of one: models send both."""
     if value is None:
         return []
     return value if isinstance(value, list | tuple) else [value]
 
 
-def _text(value: object) -> object:
+def _read_text(value: object) -> object:
     """Read numbers and null where a text is wanted; a text that could not be kept is mended."""
     if value is None:
         return ""
     if isinstance(value, str):
-        return storable(value)
+        return make_storable(value)
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -102,15 +102,15 @@ def _read_flag(value: object) -> object:
 
 
 Flag = Annotated[bool, BeforeValidator(_read_flag)]
-Text = Annotated[str, BeforeValidator(_text)]
-Texts = Annotated[list[Text], BeforeValidator(listed)]
-Id = Annotated[str, BeforeValidator(_text), Field(max_length=200)]
+Text = Annotated[str, BeforeValidator(_read_text)]
+Texts = Annotated[list[Text], BeforeValidator(as_list)]
+Id = Annotated[str, BeforeValidator(_read_text), Field(max_length=200)]
 Status = Annotated[TaskStatus, BeforeValidator(read_status)]
 
 
-def _is(wanted: str, *also: str) -> AfterValidator:
+def _must_be(wanted: str, *also: str) -> AfterValidator:
     """What an answer says it is must be what was asked for; saying nothing is fine."""
-    known = {_squashed(name): wanted for name in also}
+    known = {_squash(name): wanted for name in also}
 
     def read(given: str) -> str:
         if given and read_word(given, [wanted], known) != wanted:
@@ -126,7 +126,7 @@ class Contract(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     @classmethod
-    def other_spelling(cls, text: str) -> dict[str, Any] | None:  # noqa: ARG003 - of the few that have one
+    def read_other_spelling(cls, text: str) -> dict[str, Any] | None:  # noqa: ARG003 - of the few that have one
         """The contract as an object, where a text holds it otherwise than as JSON."""
         return None
 
@@ -158,15 +158,15 @@ class Todo(Contract):
     )
     inputs: Text = Field(default="", description="Key information the task needs.")
     depends_on: Annotated[
-        list[Id] | None, BeforeValidator(lambda v: None if v is None else listed(v))
+        list[Id] | None, BeforeValidator(lambda v: None if v is None else as_list(v))
     ] = Field(default=None, description="Ids of the tasks whose results this one needs.")
 
 
 class PlannerResponse(Contract):
     """The plan, or what is missing to make one."""
 
-    type: Annotated[Text, _is("component", "planner-response")] = "component"
-    component: Annotated[Text, _is("planner-response", "planner")] = "planner-response"
+    type: Annotated[Text, _must_be("component", "planner-response")] = "component"
+    component: Annotated[Text, _must_be("planner-response", "planner")] = "planner-response"
     summary: Text = Field(default="", description="One or two sentences on the plan.")
     needs_more_planning: Flag = Field(
         default=False,
@@ -175,7 +175,7 @@ class PlannerResponse(Contract):
     missing_information: Texts = Field(
         default_factory=list, description="Questions only the user can answer."
     )
-    todos: Annotated[list[Todo], BeforeValidator(listed)] = Field(default_factory=list)
+    todos: Annotated[list[Todo], BeforeValidator(as_list)] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _plans_something(self) -> Self:
@@ -205,8 +205,8 @@ def _read_action(value: object) -> object:
 class ExecutorResponse(Contract):
     """The executor's report on its task."""
 
-    type: Annotated[Text, _is("component", "executor-response")] = "component"
-    component: Annotated[Text, _is("executor-response", "executor")] = "executor-response"
+    type: Annotated[Text, _must_be("component", "executor-response")] = "component"
+    component: Annotated[Text, _must_be("executor-response", "executor")] = "executor-response"
     summary: Text = Field(
         default="", description="Process, the actual result with its data, and problems met."
     )
@@ -215,7 +215,7 @@ class ExecutorResponse(Contract):
     )
     should_continue: Flag | None = Field(default=None, description="True to take another round.")
     next_action: Annotated[NextAction | None, BeforeValidator(_read_action)] = None
-    todos: Annotated[list[TodoStatus], BeforeValidator(listed)] = Field(default_factory=list)
+    todos: Annotated[list[TodoStatus], BeforeValidator(as_list)] = Field(default_factory=list)
     is_current: Flag | None = None
 
     @model_validator(mode="after")
@@ -263,13 +263,13 @@ class VerifierResponse(Contract):
         default="",
         description="The final answer, with concrete data; '' if the evidence cannot carry one.",
     )
-    tasks: Annotated[list[TaskVerdict], BeforeValidator(listed)] = Field(default_factory=list)
+    tasks: Annotated[list[TaskVerdict], BeforeValidator(as_list)] = Field(default_factory=list)
     overall_feedback: Text = ""
     all_completed: Flag = Field(description="Every task fully reached its criteria.")
     user_needs_satisfied: Flag = Field(description="The user's own words are answered.")
     improvements: Texts = Field(default_factory=list, description="What the next plan must mend.")
-    type: Annotated[Text, _is("component", "verifier-response")] = "component"
-    component: Annotated[Text, _is("verifier-response", "verifier")] = "verifier-response"
+    type: Annotated[Text, _must_be("component", "verifier-response")] = "component"
+    component: Annotated[Text, _must_be("verifier-response", "verifier")] = "verifier-response"
 
     @property
     def passed(self) -> bool:
@@ -279,13 +279,13 @@ class VerifierResponse(Contract):
     @model_validator(mode="after")
     def _does_not_contradict_itself(self) -> Self:
         self.improvements = [text for text in self.improvements if text.strip()]
-        problem = _contradiction(self)
+        problem = _find_contradiction(self)
         if problem:
             raise ValueError(problem)
         return self
 
 
-def _contradiction(verdict: VerifierResponse) -> str:
+def _find_contradiction(verdict: VerifierResponse) -> str:
     if verdict.passed and says_nothing(verdict.summary):
         return say("passed_without_summary")
     if verdict.all_completed and any(not task.completed for task in verdict.tasks):

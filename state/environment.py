@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from .errors import SettingsError
 
 
-def variable(environ: Mapping[str, str], name: str) -> str | None:
+def read_variable(environ: Mapping[str, str], name: str) -> str | None:
     """The value of a variable; None where it is unset.
 
     Raises:
         SettingsError: It is set and empty, as `NAME=$FORGOTTEN` leaves it: what it was to say, a
             policy perhaps, is not known, so the default must not step in.
     """
-    return stated(environ.get(name), f"The environment variable {name}")
+    return require_nonempty(environ.get(name), f"The environment variable {name}")
 
 
-def stated(value: str | None, what: str) -> str | None:
+def require_nonempty(value: str | None, what: str) -> str | None:
     """A setting that somebody gave, or None; `what` names it.
 
     Raises:

@@ -208,17 +208,17 @@ class FlowUpdate(LoopUpdate, CallsUpdate, total=False):
     not_enough: str
 
 
-def finished(steps: Sequence[FlowStep]) -> list[FlowStep]:
+def select_finished(steps: Sequence[FlowStep]) -> list[FlowStep]:
     """The steps that are done."""
     return [step for step in steps if step["status"] == "completed"]
 
 
-def unfinished(steps: Sequence[FlowStep]) -> list[FlowStep]:
+def select_unfinished(steps: Sequence[FlowStep]) -> list[FlowStep]:
     """The steps that are still to be done."""
     return [step for step in steps if step["status"] != "completed"]
 
 
-def failed_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
+def select_failed(steps: Sequence[FlowStep]) -> list[FlowStep]:
     """The steps that failed and that the goal cannot be met without."""
     return [step for step in steps if step["status"] == "failed" and not step.get("optional")]
 
@@ -254,7 +254,7 @@ def items_of(step: FlowStep) -> list[FlowStep]:
     ]
 
 
-def call_name(revision: str, step: FlowStep, more: int = 1) -> str:
+def make_call_name(revision: str, step: FlowStep, more: int = 1) -> str:
     """The name in the journal of a step's next call in a plan, or of its last one."""
     return f"{revision}.{call_id(step['id'], step['rounds'] + more)}"
 
@@ -265,7 +265,7 @@ def reopen_items(items: Sequence[FlowStep], *, anew: bool = False) -> list[FlowS
     return [item | shut if anew or not is_done(item) else item for item in items]
 
 
-def value_of(step: FlowStep) -> Any:
+def read_value(step: FlowStep) -> Any:
     """The result of a finished step as data: a text, or the JSON value it is.
 
     Of a stored result this is what the state holds, its head and tail.

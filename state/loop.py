@@ -10,20 +10,20 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from .attachments import Block
-from .calls import CallState, CallsUpdate, Evidence, Records, TurnState, newest
+from .calls import CallState, CallsUpdate, Evidence, Records, TurnState, keep_newest
+from .history import EarlierRecords
 from .messages import (
     STEERS,
     Conversation,
     Messages,
     attachments_of,
     conversation_of,
-    request_place,
+    find_request,
     request_text,
 )
 from .outcome import Outcome, Reason, Spend
-from .past import EarlierRecords
 from .plan import Task, merge_tasks
-from .shown import Components, Events, Kept
+from .ui_channels import Components, Events, KeptEvents
 
 U = TypeVar("U", bound=Mapping[str, Any])
 
@@ -78,7 +78,7 @@ class LoopState(LoopOutput, TurnState):
     """Somebody stopped the turn; the graph's doors write it, intake ends the turn."""
     stop_hook_active: bool = False
     """A hook rejected this turn's answer, so another one is being made; finish sets it."""
-    events: Events = field(default_factory=Kept)
+    events: Events = field(default_factory=KeptEvents)
     """What was told of this turn, and up to which number; what stands around each node writes it,
     and `ui`, which shows it."""
     allowance: int = 0
@@ -96,9 +96,9 @@ class LoopState(LoopOutput, TurnState):
         return request_text(self.messages, self.request_message)
 
     @property
-    def steered(self) -> bool:
+    def is_steered(self) -> bool:
         """Whether the request came while the turn before it was running."""
-        place = request_place(self.messages, self.request_message)
+        place = find_request(self.messages, self.request_message)
         return place >= 0 and STEERS in self.messages[place].additional_kwargs
 
     @property
@@ -118,7 +118,7 @@ class LoopUpdate(TypedDict, total=False):
     messages: Any
     outcome: Outcome | None
     ui: list[AnyUIMessage]
-    events: Kept
+    events: KeptEvents
     schema_version: int
     turn: int
     turn_id: str
@@ -200,11 +200,11 @@ class TaskInput(TurnState):
 
     record = "turn_state"
 
-    request: Annotated[str, DeltaChannel(newest, snapshot_frequency=50)] = ""
+    request: Annotated[str, DeltaChannel(keep_newest, snapshot_frequency=50)] = ""
     task: Task = field(default_factory=Task)
-    results_so_far: Annotated[list[dict[str, str]], DeltaChannel(newest, snapshot_frequency=50)] = (
-        field(default_factory=list)
-    )
+    results_so_far: Annotated[
+        list[dict[str, str]], DeltaChannel(keep_newest, snapshot_frequency=50)
+    ] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
@@ -260,16 +260,16 @@ FOLDED = frozenset(
 )
 
 
-def changes(state: object, update: U) -> U:
+def drop_unchanged(state: object, update: U) -> U:
     """The part of an update that changes something: every key written is a row in the database."""
     given: dict[str, Any] = dict(update)
     if isinstance(texts := given.get("warnings"), list):  # each is told once
         known = getattr(state, "warnings", ())
         given["warnings"] = [text for text in texts if text not in known]
 
-    def changed(key: str, value: Any) -> bool:
+    def is_changed(key: str, value: Any) -> bool:
         if isinstance(value, Overwrite):
             return bool(getattr(state, key) != value.value)
         return bool(value) if key in FOLDED else bool(getattr(state, key) != value)
 
-    return cast("U", {key: value for key, value in given.items() if changed(key, value)})
+    return cast("U", {key: value for key, value in given.items() if is_changed(key, value)})

@@ -18,10 +18,10 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Overwrite
 
 from ..text.canonical import beginning_of, weigh
-from ..text.told import say
-from .attachments import Block, blocks_in, names_at, shown_blocks
+from ..text.sentences import say
+from .append_only import GrowingChannel, IndexedList
+from .attachments import Block, blocks_in, build_attachment_blocks, name_attachments
 from .errors import SettingsError
-from .grown import GrowingChannel, Grown
 
 
 def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMessage]:
@@ -33,15 +33,15 @@ def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMe
     It does not repair tool calls without results: that is the entry node's work.
     """
     news = [m for w in writes for m in read_messages(w if isinstance(w, list) else [w])]
-    whole = Grown.of(state if isinstance(state, Grown) else read_messages(state), _id)
+    whole = IndexedList.of(state if isinstance(state, IndexedList) else read_messages(state), _id)
     if any(isinstance(message, RemoveMessage) for message in news):
         merged = {str(message.id): message for message in whole}
         for message in news:
             _fold(merged, message)
-        return Grown.of(merged.values(), _id)
+        return IndexedList.of(merged.values(), _id)
     for message in news:
         last = str(whole[-1].id) if whole else ""
-        whole.put(_named(message, last, len(whole)), _id)
+        whole.put(_assign_id(message, last, len(whole)), _id)
     return whole
 
 
@@ -56,7 +56,7 @@ def read_messages(items: Sequence[Any]) -> list[AnyMessage]:
     return cast("list[AnyMessage]", convert_to_messages(items))
 
 
-def unreadable(given: Any) -> str:
+def explain_unreadable(given: Any) -> str:
     """Why values for the message channel are no messages; "" where they are.
 
     What cannot be read must not be written: no state of the thread could be read any more. A
@@ -77,7 +77,7 @@ def unreadable(given: Any) -> str:
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
             why = str(error).partition("\nFor troubleshooting")[0]
             return f"message {place}: {' '.join(why.split())[:_SHOWN]}"
-        if too_long := longer(words, MOST_TEXT) or longer(whole, MOST_WHOLE):
+        if too_long := explain_too_long(words, MOST_TEXT) or explain_too_long(whole, MOST_WHOLE):
             msg = f"What is given up to message {place} is not taken: {too_long}"
             raise SettingsError(msg)
     return ""
@@ -88,7 +88,7 @@ MOST_TEXT: Final = 2_000_000  # characters, of the words given at once or an ans
 MOST_WHOLE: Final = 50_000_000  # of messages given at once with all that is attached to them
 
 
-def longer(size: int, most: int) -> str:
+def explain_too_long(size: int, most: int) -> str:
     """Why so many characters are not taken, and what to do; "" where they are."""
     what = f"it has {size:,} characters, and {most:,} are the limit"
     return f"{what}: shorten it, or let a tool read the text." if size > most else ""
@@ -100,11 +100,11 @@ def _fold(merged: dict[str, AnyMessage], message: AnyMessage | RemoveMessage) ->
             merged.clear()
         merged.pop(str(message.id), None)
         return
-    message = _named(message, next(reversed(merged), ""), len(merged))
+    message = _assign_id(message, next(reversed(merged), ""), len(merged))
     merged[str(message.id)] = message
 
 
-def _named(message: AnyMessage, last: str, count: int) -> AnyMessage:
+def _assign_id(message: AnyMessage, last: str, count: int) -> AnyMessage:
     """The message with an id; one without follows so many, of which the last one has this id."""
     if message.id is not None:
         return message
@@ -128,32 +128,32 @@ TEXT_CAP: Final = 8_000
 Conversation = list[dict[str, Any]]
 
 
-def request_place(messages: Sequence[AnyMessage], request: str) -> int:
+def find_request(messages: Sequence[AnyMessage], request: str) -> int:
     """Where the message with the request stands: by its id, else the newest human one; -1: nowhere.
 
     Nodes and tools may add human messages too, so only a turn that begins looks for the newest.
     """
     place = -1
-    if isinstance(messages, Grown):
-        place = messages.place(request, _id)
+    if isinstance(messages, IndexedList):
+        place = messages.find_place(request, _id)
     elif request:
-        place = _newest(messages, lambda message: message.id == request)
+        place = _find_newest(messages, lambda message: message.id == request)
     if place >= 0 and messages[place].type == "human":
         return place
-    return _newest(messages, lambda message: message.type == "human")
+    return _find_newest(messages, lambda message: message.type == "human")
 
 
-def since(messages: Sequence[AnyMessage], name: str) -> Sequence[AnyMessage]:
+def slice_since(messages: Sequence[AnyMessage], name: str) -> Sequence[AnyMessage]:
     """The messages from the one of this id on; all of them where there is none."""
     if not name:
         return messages
-    place = messages.place(name, _id) if isinstance(messages, Grown) else -1
+    place = messages.find_place(name, _id) if isinstance(messages, IndexedList) else -1
     if place < 0:
-        place = _newest(messages, lambda message: message.id == name)
+        place = _find_newest(messages, lambda message: message.id == name)
     return messages[max(0, place) :]
 
 
-def _newest(messages: Sequence[AnyMessage], fits: Callable[[AnyMessage], bool]) -> int:
+def _find_newest(messages: Sequence[AnyMessage], fits: Callable[[AnyMessage], bool]) -> int:
     """The place of the newest message that fits; -1 where none does."""
     return next((p for p in range(len(messages) - 1, -1, -1) if fits(messages[p])), -1)
 
@@ -163,16 +163,16 @@ def request_text(messages: Sequence[AnyMessage], request: str = "") -> str:
 
     Of one that is a picture alone a sentence says so.
     """
-    place = request_place(messages, request)
+    place = find_request(messages, request)
     if place < 0:
         return ""
     text = messages[place].text
     if not text.strip() and blocks_in(messages[place]):
         return say("request_without_words")
-    return _shortened(text)
+    return _shorten(text)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     if len(text) <= REQUEST_CAP:
         return text
     half = REQUEST_CAP // 2
@@ -182,7 +182,7 @@ def _shortened(text: str) -> str:
 
 def attachments_of(messages: Sequence[AnyMessage], request: str) -> list[Block]:
     """What a role that sees the request is shown of it beside its words, and of the talk before."""
-    return shown_blocks(messages, request_place(messages, request))
+    return build_attachment_blocks(messages, find_request(messages, request))
 
 
 def conversation_of(messages: Sequence[AnyMessage], request: str) -> Conversation:
@@ -191,9 +191,9 @@ def conversation_of(messages: Sequence[AnyMessage], request: str) -> Conversatio
     What phases say to each other, calls and results are no part of it. The oldest words go first
     where not all have room; the first entry then says how many.
     """
-    before = messages[: max(0, request_place(messages, request))]
+    before = messages[: max(0, find_request(messages, request))]
     talk = [(place, message) for place, message in enumerate(before) if is_talk(message)]
-    names = names_at(before)
+    names = name_attachments(before)
     shown: Conversation = []
     room = float(TALK_CAP)
     for place, message in reversed(talk):
@@ -211,7 +211,7 @@ def is_talk(message: AnyMessage) -> bool:
     """Whether a message is for the other side: of the user, or an answer to the user."""
     if message.type == "human":
         return bool(message.text.strip() or blocks_in(message))
-    if not isinstance(message, AIMessage) or _calls(message) or not message.text.strip():
+    if not isinstance(message, AIMessage) or _list_call_ids(message) or not message.text.strip():
         return False
     about = message.additional_kwargs
     by_phase = about.get(ROLE, PACKAGE) != PACKAGE
@@ -265,7 +265,7 @@ def _of_model(message: BaseMessage) -> TypeGuard[AIMessage]:
     return message.type not in ("human", "tool") and isinstance(message, AIMessage)
 
 
-def signature(role: str) -> dict[str, str]:
+def make_signature(role: str) -> dict[str, str]:
     """What a message carries beside its words: who wrote it, and when (UTC, ISO 8601)."""
     return {ROLE: role, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
 
@@ -282,7 +282,7 @@ Answer = Callable[[str], ToolMessage]
 """From the id of a call that has no answer to the message that answers it."""
 
 
-def repairs(
+def make_repairs(
     messages: Sequence[AnyMessage], answer: Answer, *, open_calls: Collection[str] = ()
 ) -> list[Any]:
     """The writes that make a conversation whole; none where it is.
@@ -296,7 +296,7 @@ def repairs(
     Returns:
         Messages to remove from the first defect on, then everything as it should follow.
     """
-    whole = _whole(messages, answer, frozenset(open_calls))
+    whole = _repair_all(messages, answer, frozenset(open_calls))
     same = sum(
         1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(messages, whole, strict=False))
     )
@@ -305,34 +305,36 @@ def repairs(
     return [*(RemoveMessage(id=str(m.id)) for m in messages[same:]), *whole[same:]]
 
 
-def _whole(
+def _repair_all(
     messages: Sequence[AnyMessage], answer: Answer, open_calls: frozenset[str]
 ) -> list[AnyMessage]:
-    newest = max((i for i, m in enumerate(messages) if _calls(m)), default=-1)
+    newest = max((i for i, m in enumerate(messages) if _list_call_ids(m)), default=-1)
     named = {str(m.id): m for m in messages if isinstance(m, ToolMessage)}
-    owned = named.keys() & {answer_name(m) for m in messages if _calls(m)}
+    owned = named.keys() & {answer_name(m) for m in messages if _list_call_ids(m)}
     whole: list[AnyMessage] = []
     for place, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             continue  # follows its call below; an answer without a call is dropped
         whole.append(message)
-        if calls := _calls(message):
+        if calls := _list_call_ids(message):
             made_up = open_calls if place == newest else frozenset()
             own = named.get(answer_name(message))  # by its id, wherever it stands
-            given = _given((m for m in messages[place + 1 :] if str(m.id) not in owned), made_up)
+            given = _find_answers(
+                (m for m in messages[place + 1 :] if str(m.id) not in owned), made_up
+            )
             whole += [own] if own else [given.get(call) or answer(call) for call in calls]
     return whole
 
 
-def _calls(message: AnyMessage) -> list[str]:
+def _list_call_ids(message: AnyMessage) -> list[str]:
     """Ids of the calls a message makes, each once."""
     return list(dict.fromkeys(call["id"] for call in calls_in(message) if call["id"]))
 
 
-def _given(behind: Iterable[AnyMessage], made_up: frozenset[str]) -> dict[str, ToolMessage]:
+def _find_answers(behind: Iterable[AnyMessage], made_up: frozenset[str]) -> dict[str, ToolMessage]:
     """Call id to the first answer before the next message with calls: providers repeat ids."""
     given: dict[str, ToolMessage] = {}
-    for message in takewhile(lambda m: not _calls(m), behind):
+    for message in takewhile(lambda m: not _list_call_ids(m), behind):
         if isinstance(message, ToolMessage) and not _is_made_up(message, made_up):
             given.setdefault(message.tool_call_id, message)
     return given

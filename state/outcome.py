@@ -38,7 +38,7 @@ def add_spend(left: Spend | None, right: Spend | None) -> Spend:
     return total  # type: ignore[no-any-return]  # the shape is that of its two parts
 
 
-def spent_by(outcome: "Outcome") -> Spend:
+def read_spend(outcome: "Outcome") -> Spend:
     """What a run used by its outcome, as whatever runs around it counts it."""
     counted: Any = {key: value for key, value in outcome["spend"].items() if value is not None}
     del counted["allowance"]

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from typing_extensions import TypedDict
 
-from ..text.told import say
+from ..text.sentences import say
+from .append_only import IndexedList
 from .contracts import FINISHED, TaskStatus, Todo, may_change, read_status
-from .grown import Grown
-from .questions import question
+from .questions import make_question
 
 
 class Task(TypedDict, total=False):
@@ -47,10 +47,10 @@ def merge_tasks(left: list[Task], writes: Sequence[Sequence[Task]]) -> list[Task
 
     One that is `gone` goes.
     """
-    merged = Grown.of(left, _id)
+    merged = IndexedList.of(left, _id)
     for task in chain.from_iterable(writes):
         if task.get("gone"):
-            merged = Grown.of([one for one in merged if one["id"] != task["id"]], _id)
+            merged = IndexedList.of([one for one in merged if one["id"] != task["id"]], _id)
         else:
             merged.put(task, _id, lambda old, new: {**old, **new})
     return merged
@@ -91,10 +91,10 @@ def find_problems(todos: Sequence[Todo], limit: int) -> list[str]:
             problems.append(
                 say("task_depends_on_unknown", task=repr(todo.id), unknown=unknown, known=ids[:20])
             )
-    return problems or _cycles(todos)
+    return problems or _find_cycles(todos)
 
 
-def _cycles(todos: Sequence[Todo]) -> list[str]:
+def _find_cycles(todos: Sequence[Todo]) -> list[str]:
     try:
         TopologicalSorter({t.id: t.depends_on or [] for t in todos}).prepare()
     except CycleError as error:
@@ -102,16 +102,16 @@ def _cycles(todos: Sequence[Todo]) -> list[str]:
     return []
 
 
-def progress(tasks: Collection[Mapping[str, Any]]) -> tuple[int, int]:
+def count_progress(tasks: Collection[Mapping[str, Any]]) -> tuple[int, int]:
     """How many of the tasks or steps are completed or skipped, and how many there are."""
     return sum(task.get("status") in FINISHED for task in tasks), len(tasks)
 
 
-def plan_question(tasks: Sequence[Task]) -> dict[str, Any]:
+def make_plan_question(tasks: Sequence[Task]) -> dict[str, Any]:
     """The question whether a plan may run."""
     shown = [{key: task[key] for key in _OF_TASKS if task.get(key) is not None} for task in tasks]
-    text = f"Run this plan?\n{plan_in_words(tasks)}"
-    return question("review_plan", {"todos": shown}, text)
+    text = f"Run this plan?\n{describe_plan(tasks)}"
+    return make_question("review_plan", {"todos": shown}, text)
 
 
 _OF_TASKS: Final = (
@@ -119,13 +119,13 @@ _OF_TASKS: Final = (
 )  # fmt: skip
 
 
-def plan_in_words(tasks: Sequence[Task]) -> str:
+def describe_plan(tasks: Sequence[Task]) -> str:
     """The tasks that are still to be done, a line each; of a plan that is done, all."""
     left = [task for task in tasks if task["status"] != "completed"] or tasks
     return "\n".join(f"{task['id']}. {task['description']}" for task in left)
 
 
-def changes_of(old: Sequence[Task], new: Sequence[Task]) -> list[str]:
+def describe_changes(old: Sequence[Task], new: Sequence[Task]) -> list[str]:
     """What a new plan keeps (=), adds (+) and leaves out (-) of an unfinished one, a line each."""
     open_ = [task for task in old if task["status"] != "completed"]
     known, now = ({fingerprint(t) for t in tasks} for tasks in (open_, new))
@@ -137,7 +137,7 @@ def changes_of(old: Sequence[Task], new: Sequence[Task]) -> list[str]:
     return [f"{mark} {task['id']}. {task['description']}" for mark, task in lines]
 
 
-def fallback_plan(request: str) -> list[Todo]:
+def make_fallback_plan(request: str) -> list[Todo]:
     """The plan where no sound one could be had: the request itself as one task."""
     return [Todo(id="1", description=request.strip() or say("answer_the_user"))]
 
@@ -147,7 +147,7 @@ def is_sequential(tasks: Sequence[Task]) -> bool:
     return all(t.get("depends_on") is None for t in tasks if t["status"] != "completed")
 
 
-def in_order(tasks: Sequence[Task]) -> list[Task]:
+def sort_by_dependencies(tasks: Sequence[Task]) -> list[Task]:
     """Tasks in the order they may start: dependencies first, then priority, then place."""
     left = sorted(tasks, key=lambda t: t.get("priority", 1))
     if is_sequential(tasks):
@@ -156,23 +156,23 @@ def in_order(tasks: Sequence[Task]) -> list[Task]:
     ordered: list[Task] = []
     done: set[str] = set()
     while left:
-        ready = next((t for t in left if done >= set(_needs(t)) & known), left[0])
+        ready = next((t for t in left if done >= set(_list_needed_ids(t)) & known), left[0])
         left.remove(ready)
         ordered.append(ready)
         done.add(ready["id"])
     return ordered
 
 
-def _needs(task: Task) -> list[str]:
+def _list_needed_ids(task: Task) -> list[str]:
     return task.get("depends_on") or []
 
 
-def waits_for(tasks: Sequence[Task]) -> dict[str, list[str]]:
+def map_dependencies(tasks: Sequence[Task]) -> dict[str, list[str]]:
     """For each task the ids it waits for: its dependencies, or all tasks before it."""
-    ordered = [task["id"] for task in in_order(tasks)]
+    ordered = [task["id"] for task in sort_by_dependencies(tasks)]
     if is_sequential(tasks):
         return {name: ordered[:place] for place, name in enumerate(ordered)}
-    needs = {task["id"]: _needs(task) for task in tasks}
+    needs = {task["id"]: _list_needed_ids(task) for task in tasks}
     return {name: [other for other in needs[name] if other in needs] for name in ordered}
 
 
@@ -199,24 +199,24 @@ def adopt_plan(
     taken = {t["id"] for t in done}
     for todo in _dependencies_first(todos):
         task = _as_task(todo)
-        match = _same_words(task, done)
+        match = _find_same_words(task, done)
         if match:
             done.remove(match)
         if match and all(fresh[named[i]]["status"] == "completed" for i in todo.depends_on or []):
             task = {**match, "priority": todo.priority}
         else:
-            task["id"] = free_id(todo.id, taken)
+            task["id"] = find_free_id(todo.id, taken)
             _continue_counts(task, failed.get(task["id"]), (rounds or {}).get(task["id"], 0))
         taken.add(task["id"])
         named[todo.id] = task["id"]
         needs = todo.depends_on
         task["depends_on"] = None if needs is None else [named[i] for i in needs]
         fresh[task["id"]] = task
-    _succeed(list(fresh.values()), old, rounds or {})
+    _link_successors(list(fresh.values()), old, rounds or {})
     return [*done, *(fresh[named[todo.id]] for todo in todos)]
 
 
-def _succeed(fresh: Sequence[Task], old: Sequence[Task], rounds: Mapping[str, int]) -> None:
+def _link_successors(fresh: Sequence[Task], old: Sequence[Task], rounds: Mapping[str, int]) -> None:
     """Let new tasks say which unfinished ones of the plan before they stand for.
 
     That is the one with the same words, or with the same id; where there is none, every task that
@@ -236,7 +236,7 @@ def _succeed(fresh: Sequence[Task], old: Sequence[Task], rounds: Mapping[str, in
                 task["replaces"] = others
 
 
-def _same_words(task: Task, done: Sequence[Task]) -> Task | None:
+def _find_same_words(task: Task, done: Sequence[Task]) -> Task | None:
     """The finished task with the same words; of several the one with the same id."""
     same = [t for t in done if fingerprint(t) == fingerprint(task)]
     return next((t for t in same if t["id"] == task["id"]), same[0] if same else None)
@@ -289,7 +289,7 @@ def _continue_counts(task: Task, before: Task | None, rounds: int) -> None:
         task["seconds"] = before.get("seconds", 0.0)
 
 
-def free_id(wanted: str, taken: Collection[str]) -> str:
+def find_free_id(wanted: str, taken: Collection[str]) -> str:
     """This id, or the first of `<id>-2`, `<id>-3`, … that is not taken."""
     if wanted not in taken:
         return wanted
@@ -316,7 +316,7 @@ def apply_wishes(tasks: Sequence[Task], wishes: Mapping[str, object]) -> list[Ta
 _WISHABLE = frozenset({"skipped", "cancelled"})
 
 
-def requested(tasks: Sequence[Task]) -> list[Task]:
+def list_required(tasks: Sequence[Task]) -> list[Task]:
     """The tasks that must be proven: all but those that the verifier too holds for needless."""
     return [task for task in tasks if not (is_left_out(task) and task.get("spared"))]
 

@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, Required
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from typing_extensions import TypedDict
 
-from ..text.canonical import storable
-from ..text.told import say
+from ..text.canonical import make_storable
+from ..text.sentences import say
 
 Allowed = Literal["decide", "settle", "respond"]
 
@@ -28,7 +28,7 @@ DECISIONS: Final[Mapping[Allowed, tuple[AnswerKind, ...]]] = {
 """The answers a question takes: whether to act, how an uncertain act ended, or words."""
 
 
-def question(
+def make_question(
     name: str,
     args: dict[str, Any],
     description: str,
@@ -65,7 +65,7 @@ def question(
     }
 
 
-def is_operators(question: object) -> bool:
+def is_for_operator(question: object) -> bool:
     """Whether a question is put to the operator, so that no customer's answer is taken."""
     return isinstance(question, Mapping) and question.get(ANSWERED_BY) == "operator"
 
@@ -110,12 +110,12 @@ class Answer(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _any_shape(cls, value: object) -> object:
-        return _read(_decision(value))
+        return _normalize_decision(_unwrap_decision(value))
 
     @field_validator("remember", mode="before")
     @classmethod
     def _what_to_remember(cls, value: object) -> object:
-        return _remembered(value)
+        return _check_remember(value)
 
     @model_validator(mode="after")
     def _edit_has_arguments(self) -> "Answer":
@@ -124,7 +124,7 @@ class Answer(BaseModel):
             raise ValueError(msg)
         return self
 
-    def edited(self, listed: str) -> dict[str, Any]:
+    def read_edited_plan(self, listed: str) -> dict[str, Any]:
         """The edited plan; front ends that edit in text fields send what it lists as JSON text."""
         args = self.args or {}
         try:
@@ -133,12 +133,12 @@ class Answer(BaseModel):
             return args
 
     @property
-    def wish(self) -> str:
+    def plan_feedback(self) -> str:
         """The words with which a plan goes back to its planner."""
         return say("user_says", words=self.message.strip() or say("plan_rejected"))
 
 
-def reviewed(answer: Answer, plan: str) -> str:
+def describe_review(answer: Answer, plan: str) -> str:
     """What a review came to, in words; `plan` is the edited one, where that can run."""
     if answer.type == "approve":
         return "The plan was approved."
@@ -159,7 +159,7 @@ class Decision(TypedDict, total=False):
     arguments: str
 
 
-def _decision(value: object) -> object:
+def _unwrap_decision(value: object) -> object:
     """The one decision in whatever it is wrapped in."""
     try:
         return _unfold(value)
@@ -174,13 +174,13 @@ def _unfold(value: object) -> object:
     if isinstance(value, str):
         return _from_text(value)
     if isinstance(value, dict) and isinstance(value.get("decisions"), list):
-        inner = _only(value["decisions"])
+        inner = _unfold_single(value["decisions"])
         around = {key: value[key] for key in ("remember", "tool_call_id") if key in value}
         return {**around, **inner} if isinstance(inner, dict) else inner
-    return _only(value) if isinstance(value, list) else value
+    return _unfold_single(value) if isinstance(value, list) else value
 
 
-def _only(values: list[Any]) -> object:
+def _unfold_single(values: list[Any]) -> object:
     if len(values) != 1:
         msg = f"one answer is wanted, {len(values)} were given"
         raise ValueError(msg)
@@ -204,7 +204,7 @@ def _from_text(text: str) -> object:
     raise ValueError(msg)
 
 
-def _read(value: object) -> object:
+def _normalize_decision(value: object) -> object:
     """A decision in any front end's words as the fields of an answer."""
     if not isinstance(value, dict):
         return value
@@ -217,26 +217,26 @@ def _read(value: object) -> object:
         "type": kind,
         "name": value.get("name") or "",
         "args": args if isinstance(args, dict) else None,
-        "message": _kept(value.get("message") or (args if isinstance(args, str) else "")),
+        "message": _make_storable(value.get("message") or (args if isinstance(args, str) else "")),
         "tool_call_id": str(value.get("tool_call_id") or value.get("id") or ""),
         "remember": value.get("remember"),
     }
-    return read | _edited_action(value.get("edited_action") or args)
+    return read | _read_edited_action(value.get("edited_action") or args)
 
 
-def _kept(words: object) -> object:
+def _make_storable(words: object) -> object:
     """Words go into messages, where half a character would break every later model call."""
-    return storable(words) if isinstance(words, str) else words
+    return make_storable(words) if isinstance(words, str) else words
 
 
-def _edited_action(value: object) -> dict[str, Any]:
+def _read_edited_action(value: object) -> dict[str, Any]:
     """Name and arguments as Chat UI (`name`, `args`) and Inbox (`action`, `args`) nest them."""
     if isinstance(value, dict) and set(value) in ({"name", "args"}, {"action", "args"}):
         return {"name": value.get("name") or value.get("action") or "", "args": value["args"]}
     return {}
 
 
-def _remembered(value: object) -> object:
+def _check_remember(value: object) -> object:
     """What an approval covers.
 
     Values must be texts, as they are, and at least one: none would cover every call.
@@ -255,7 +255,7 @@ def _remembered(value: object) -> object:
     return value
 
 
-class Said(Answer):
+class TextAnswer(Answer):
     """An answer to a question that a text can answer: what is no decision is the answer itself.
 
     `approve`, `reject[: reason]` and `respond: text` are decisions here as everywhere; `yes` and
@@ -265,11 +265,15 @@ class Said(Answer):
     @model_validator(mode="before")
     @classmethod
     def _any_shape(cls, value: object) -> object:
-        plain = _plain(value)
-        return _read(_said(_decision(value) if plain is None else {"message": plain, **_SAID}))
+        plain = _read_plain_text(value)
+        return _normalize_decision(
+            _fix_inbox_response(
+                _unwrap_decision(value) if plain is None else {"message": plain, **_SAID}
+            )
+        )
 
 
-class Words(Said):
+class Words(TextAnswer):
     """An answer to a question that asks for words: some words, or a refusal to answer."""
 
     @model_validator(mode="after")
@@ -290,11 +294,11 @@ _SAID: Final = {"type": "respond"}
 _ANSWERS: Final = frozenset({"yes", "y", "no", "n"})
 
 
-def _plain(value: Any) -> str | None:
+def _read_plain_text(value: Any) -> str | None:
     """The text that an answer is, in no shape of a front end; None where it is a decision."""
     match value:
         case [one]:
-            return _plain(one)
+            return _read_plain_text(one)
         case dict() if len(value) == 1 and "type" not in value:
             (text,) = value.values()  # one field, whatever a front end calls it
             return text if isinstance(text, str) else None
@@ -304,7 +308,7 @@ def _plain(value: Any) -> str | None:
             return value
         case str():
             try:
-                decision: Any = _decision(value)
+                decision: Any = _unwrap_decision(value)
             except ValueError:
                 return value
             known = isinstance(decision, dict) and "type" in decision
@@ -312,7 +316,7 @@ def _plain(value: Any) -> str | None:
     return None
 
 
-def _said(value: object) -> object:
+def _fix_inbox_response(value: object) -> object:
     """Agent Inbox sends what was typed as a rejection with text for `args`; it means the text."""
     if isinstance(value, dict) and value.get("type") == "reject" and not value.get("message"):
         args = value.get("args")

@@ -91,7 +91,7 @@ def merge_fields(
     return merged
 
 
-def packed(state: type, update: Mapping[str, Any]) -> dict[str, Any]:
+def pack_fields(state: type, update: Mapping[str, Any]) -> dict[str, Any]:
     """An update of fields as one of channels; channels that it names stay as they are."""
     channels, written = channels_of(state), dict[str, Any]()
     for name, value in update.items():
@@ -103,7 +103,7 @@ def packed(state: type, update: Mapping[str, Any]) -> dict[str, Any]:
     return written
 
 
-def unpacked(values: Mapping[str, Any]) -> dict[str, Any]:
+def unpack_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """What stands in a state's channels, as fields."""
     flat = {name: value for name, value in values.items() if name not in RECORDS}
     for record in RECORDS:

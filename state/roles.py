@@ -69,7 +69,7 @@ GRAPHS: Final[tuple[str, ...]] = tuple(dict.fromkeys(r.graph for r in ROLES.valu
 """The graphs whose roles these are."""
 
 
-def shared_template(role: str) -> str:
+def find_template(role: str) -> str:
     """The template that ships for a role: one it shares with others, else one of its name."""
     row = ROLES.get(role)
     return (row.shares if row else "") or role

@@ -12,9 +12,9 @@ from ..text.canonical import weigh
 from .calls import Evidence
 from .context import Context
 from .contracts import Contract, Text, read_word
+from .history import EarlierRecords, make_earlier_records
 from .loop import LoopState, LoopUpdate
 from .outcome import Outcome, Reason, Tried, Way
-from .past import EarlierRecords, remembered
 
 WAYS: Final[tuple[Way, ...]] = get_args(Way)
 
@@ -122,7 +122,7 @@ _EMPTY: Final = re.compile(
 """Words that fit any tool."""
 
 
-def telling(request: str) -> str:
+def strip_generic_words(request: str) -> str:
     """The words of a request that may tell which tool it needs."""
     return _EMPTY.sub(" ", request)
 
@@ -162,7 +162,7 @@ def is_greeting(request: str) -> bool:
     return short and _GREETING.fullmatch(request.strip()) is not None
 
 
-def by_rule(seen: Features, context: Context) -> tuple[Way, str] | None:
+def choose_by_rule(seen: Features, context: Context) -> tuple[Way, str] | None:
     """The graph of a request that needs no judgement, and the name of the sentence that says why.
 
     None where somebody must judge.
@@ -182,7 +182,7 @@ def by_rule(seen: Features, context: Context) -> tuple[Way, str] | None:
 # What follows a graph that failed
 
 
-def stronger_than(state: RouterState, *, can_ask: bool) -> Way | None:
+def choose_stronger(state: RouterState, *, can_ask: bool) -> Way | None:
     """What takes the request over from the graph that had it; None where nothing would help.
 
     Who ended by its own word, with a part undone, gives way once: a stronger graph that says the
@@ -213,7 +213,7 @@ _NOT_KEPT: Final = frozenset({
 """Fields of a graph's state that the turn around it has, or that begin anew."""
 
 
-def handed_to(state: RouterState, *, remembers: bool) -> dict[str, Any]:
+def make_inner_input(state: RouterState, *, remembers: bool) -> dict[str, Any]:
     """What the graph that has the request begins with: the conversation, and what it had left.
 
     `remembers`: it has a place for what other graphs have found.
@@ -225,13 +225,13 @@ def handed_to(state: RouterState, *, remembers: bool) -> dict[str, Any]:
     return given | ({"earlier": state.earlier} if remembers else {})
 
 
-def left_by(values: Mapping[str, Any]) -> dict[str, Any]:
+def select_kept(values: Mapping[str, Any]) -> dict[str, Any]:
     """What of a graph's state is kept for its next turn."""
     left = {k: v for k, v in values.items() if k not in _NOT_KEPT and v is not None}
     return {key: [*value] if isinstance(value, list) else value for key, value in left.items()}
 
 
-def found_by(way: str, turn: int, values: Mapping[str, Any]) -> list[Evidence]:
+def collect_earlier(way: str, turn: int, values: Mapping[str, Any]) -> list[Evidence]:
     """What a graph's calls brought, unless it remembers that itself.
 
     Steps of one graph and tasks of another may have equal ids.
@@ -239,10 +239,10 @@ def found_by(way: str, turn: int, values: Mapping[str, Any]) -> list[Evidence]:
     if "earlier" in values:
         return list(values["earlier"])
     found: list[Evidence] = values.get("evidence") or []
-    return remembered(turn, [one | Evidence(id=f"{way}.{one['id']}") for one in found])
+    return make_earlier_records(turn, [one | Evidence(id=f"{way}.{one['id']}") for one in found])
 
 
-def rewritten(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> list[Any]:
+def make_rewrite(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> list[Any]:
     """The writes that make one conversation of the other; none where they are the same."""
     same = 0
     for mine, theirs in zip(before, after, strict=False):

@@ -7,7 +7,7 @@ from langchain_core.messages import AnyMessage
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from .contracts import Contract, Text, Texts, listed
+from .contracts import Contract, Text, Texts, as_list
 from .messages import ROLE
 
 Section = Literal[
@@ -36,7 +36,7 @@ class Fact(Contract):
     sources: Texts = Field(alias="from", description="Ids of the messages that say so.")
 
 
-Facts = Annotated[list[Fact], BeforeValidator(listed)]
+Facts = Annotated[list[Fact], BeforeValidator(as_list)]
 
 
 class Snapshot(Contract):
@@ -59,7 +59,7 @@ class KeptFact(TypedDict):
     sources: list[str]
 
 
-class Kept(TypedDict, total=False):
+class KeptSnapshot(TypedDict, total=False):
     """The field `snapshot` of a state.
 
     `facts` by section; `words` of the user and `calls` that were cut, with their messages' ids;
@@ -81,7 +81,7 @@ class Kept(TypedDict, total=False):
     above: int
 
 
-def handle_of(name: str | None) -> str:
+def make_short_name(name: str | None) -> str:
     """The short name by which a model knows a message."""
     return "m-" + hashlib.sha256(str(name).encode()).hexdigest()[:8]
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from ..text.told import say
+from ..text.sentences import say
 from .calls import Evidence
 from .contracts import FINISHED, STATUSES, TaskStatus, read_status
-from .plan import Task, fingerprint, free_id
+from .plan import Task, find_free_id, fingerprint
 
 WRITE_TODOS: Final = "write_todos"
 LARGE: Final = 3
@@ -21,7 +21,7 @@ def open_todos(todos: Sequence[Task]) -> list[Task]:
     return [todo for todo in todos if todo["status"] not in _CLOSED]
 
 
-def open_in_words(todos: Sequence[Task]) -> list[str]:
+def describe_open(todos: Sequence[Task]) -> list[str]:
     """The same, each with why it is not done, where that was said."""
     return [
         ": ".join(filter(None, [todo["description"].rstrip("."), todo.get("feedback", "")]))
@@ -33,13 +33,13 @@ def problems_of(items: Sequence[Mapping[str, Any]], most: int) -> list[str]:
     """Everything that makes a list unsound, a sentence each."""
     found = [say("too_many_tasks", count=len(items), limit=most)] if len(items) > most else []
     for place, item in enumerate(items, 1):
-        found += [say("todo_named", place=place, problem=one) for one in _problems(item)]
-    running = sum(_status(item) == "in_progress" for item in items)
+        found += [say("todo_named", place=place, problem=one) for one in _find_problems(item)]
+    running = sum(_read_status(item) == "in_progress" for item in items)
     return [*found, say("todos_in_progress", count=running)] if running > 1 else found
 
 
-def _problems(item: Mapping[str, Any]) -> Iterator[str]:
-    status = _status(item)
+def _find_problems(item: Mapping[str, Any]) -> Iterator[str]:
+    status = _read_status(item)
     if not str(item.get("description", "")).strip():
         yield say("todo_without_words")
     if status not in STATUSES:
@@ -48,11 +48,11 @@ def _problems(item: Mapping[str, Any]) -> Iterator[str]:
         yield say("todo_without_note", status=status)
 
 
-def _status(item: Mapping[str, Any]) -> object:
+def _read_status(item: Mapping[str, Any]) -> object:
     return read_status(str(item.get("status", "pending")))  # a person may write anything
 
 
-def written(
+def apply_items(
     old: Sequence[Task],
     items: Sequence[Mapping[str, Any]],
     evidence: Sequence[Evidence] = (),
@@ -69,25 +69,25 @@ def written(
         evidence: The calls so far; those made while an item was in progress are its evidence.
         round_: The model turn that writes.
     """
-    known = _matches(old, items)
+    known = _match_items(old, items)
     taken = {todo["id"] for todo in old}
     fresh: list[Task] = []
     for place, item in enumerate(items):
         before = known.get(place, Task())
-        name = before.get("id") or free_id(str(len(taken) + 1), taken)
+        name = before.get("id") or find_free_id(str(len(taken) + 1), taken)
         taken.add(name)
         task = Task(
             id=name,
             description=str(item["description"]).strip(),
-            status=cast("TaskStatus", _status(item)),
+            status=cast("TaskStatus", _read_status(item)),
             feedback=str(item.get("note", "")).strip(),
         )
-        fresh.append({**before, **task, **_work(before, task, evidence, round_)})
+        fresh.append({**before, **task, **_track_work(before, task, evidence, round_)})
     kept = {todo["id"] for todo in known.values()}
-    return [*(_left_out(todo) for todo in old if todo["id"] not in kept), *fresh]
+    return [*(_mark_left_out(todo) for todo in old if todo["id"] not in kept), *fresh]
 
 
-def _work(before: Task, task: Task, evidence: Sequence[Evidence], round_: int) -> Task:
+def _track_work(before: Task, task: Task, evidence: Sequence[Evidence], round_: int) -> Task:
     """When an item was begun, and at its end the calls that were made in between."""
     was, now = before.get("status") == "in_progress", task["status"] == "in_progress"
     if now and not was:
@@ -103,13 +103,13 @@ def _work(before: Task, task: Task, evidence: Sequence[Evidence], round_: int) -
     return Task(evidence=list(dict.fromkeys([*before.get("evidence", []), *reversed(made)])))
 
 
-def _left_out(todo: Task) -> Task:
+def _mark_left_out(todo: Task) -> Task:
     if todo["status"] in _CLOSED:
         return todo
     return {**todo, "status": "cancelled", "feedback": say("todo_left_out")}
 
 
-def _matches(old: Sequence[Task], items: Sequence[Mapping[str, Any]]) -> dict[int, Task]:
+def _match_items(old: Sequence[Task], items: Sequence[Mapping[str, Any]]) -> dict[int, Task]:
     """Place in the new list to the item of the old one that stands there."""
     left = {todo["id"]: todo for todo in old}
     found: dict[int, Task] = {}

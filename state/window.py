@@ -15,7 +15,7 @@ _MESSAGE: Final = 4
 """What a message costs beside its content: who says it, and which call it answers."""
 
 
-def tokens_in(messages: Iterable[BaseMessage]) -> int:
+def estimate_message_tokens(messages: Iterable[BaseMessage]) -> int:
     """Estimate the tokens of messages: their words, calls, images and documents."""
     return sum(map(_tokens, messages))
 
@@ -23,7 +23,7 @@ def tokens_in(messages: Iterable[BaseMessage]) -> int:
 def _tokens(message: BaseMessage) -> int:
     content = message.content
     blocks = [content] if isinstance(content, str) else content
-    tokens = _MESSAGE + sum(map(_of_block, blocks))
+    tokens = _MESSAGE + sum(map(_estimate_block, blocks))
     if told := message.additional_kwargs.get(TOLD):
         tokens += _MESSAGE + estimate_tokens(str(told))
     for call in calls_in(message):
@@ -33,7 +33,7 @@ def _tokens(message: BaseMessage) -> int:
     return tokens
 
 
-def _of_block(block: Any) -> int:
+def _estimate_block(block: Any) -> int:
     """A block of text by its words; what is no text by its kind, never by its length."""
     if isinstance(block, str):
         return estimate_tokens(block)
@@ -48,9 +48,9 @@ def _of_block(block: Any) -> int:
     return _IMAGE if any(word in kind for word in ("image", "audio", "video", "media")) else 0
 
 
-def tokens_of(asked: Sequence[BaseMessage], answer: AIMessage) -> tuple[int, int]:
+def count_call_tokens(asked: Sequence[BaseMessage], answer: AIMessage) -> tuple[int, int]:
     """Input and output tokens of one call: as the provider counted them, else estimated."""
     usage = answer.usage_metadata
     if usage and (usage["input_tokens"] or usage["output_tokens"]):
         return usage["input_tokens"], usage["output_tokens"]
-    return tokens_in(asked), tokens_in([answer])
+    return estimate_message_tokens(asked), estimate_message_tokens([answer])

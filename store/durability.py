@@ -16,28 +16,28 @@ from langgraph.store.base import BaseStore, PutOp
 from ..state.calls import results_of
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
 from .base.findings import Finding
-from .checkpoints.threaded import ThreadedSaver, ThreadedStore
-from .locks.held import PRUNES, Locks, held_here
-from .objects import Objects, ResultsElsewhere
+from .checkpoints.async_adapters import ThreadedSaver, ThreadedStore
+from .locks.thread_locks import PRUNES, Locks, lock_thread_blocking
+from .objects import ObjectResultStore, Objects
 from .postgres import health as of_postgres
-from .postgres.database import PostgresDatabase, without_password
-from .postgres.leases import LEASE, checked_lease
-from .postgres.pool import CONNECTIONS, checked_connections
+from .postgres.database import PostgresDatabase, hide_password
+from .postgres.leases import LEASE, check_lease
+from .postgres.pool import CONNECTIONS, check_connections
 from .sqlite import health as of_sqlite
 from .sqlite.database import SqliteDatabase
 from .sqlite.locks import SqliteLocks
-from .threads.desk import HandOver, handed_over
-from .threads.listing import (
+from .threads.hand_overs import HandOver, list_hand_overs
+from .threads.pruning import RUNS, Keeps, Pruned, build_keep_rule, iterate_thread_texts
+from .threads.thread_list import (
     EXPIRY,
     LOOKED_AT,
     Order,
+    ThreadQuery,
     ThreadSummary,
-    Wanted,
     Which,
-    checked,
+    build_query,
     list_threads,
 )
-from .threads.pruning import RUNS, Keeps, Pruned, texts_of, what_stays
 from .work import turns as queue
 from .work.turns import Turn
 
@@ -75,12 +75,12 @@ class Durability(AbstractContextManager["Durability"]):
         self.store: BaseStore = ThreadedStore(database.store)
         self.results, self._objects = objects and objects.url, objects
         if objects is not None:
-            self.store = ResultsElsewhere(self.store, objects)
+            self.store = ObjectResultStore(self.store, objects)
         self.close, self._database = database.close, database
 
     def thread_ids(self) -> list[str]:
         """Every saved thread, those that changed last before the others."""
-        return [one.thread_id for one in self._database.find(Wanted(None, "newest", None))]
+        return [one.thread_id for one in self._database.find(ThreadQuery(None, "newest", None))]
 
     def threads(
         self, which: Which | None = None, *, order: Order = "newest", limit: int | None = None
@@ -99,9 +99,9 @@ class Durability(AbstractContextManager["Durability"]):
         Raises:
             SettingsError: One of these is not known.
         """
-        return self._listed(checked(which, order, limit))
+        return self._list_threads(build_query(which, order, limit))
 
-    def _listed(self, wanted: Wanted) -> list[ThreadSummary]:
+    def _list_threads(self, wanted: ThreadQuery) -> list[ThreadSummary]:
         found = self._database.find(wanted)
         return list_threads(self.checkpointer, found, self.locks, wanted)
 
@@ -111,13 +111,13 @@ class Durability(AbstractContextManager["Durability"]):
         Args:
             within: How old they may be. One that waits for a human does not expire.
         """
-        newest = Wanted("unfinished", "newest", LOOKED_AT, among=LOOKED_AT)
-        return [thread for thread in self._listed(newest) if thread.is_offered(within)]
+        newest = ThreadQuery("unfinished", "newest", LOOKED_AT, among=LOOKED_AT)
+        return [thread for thread in self._list_threads(newest) if thread.is_offered(within)]
 
     def handed_over(self) -> list[HandOver]:
         """The threads that wait for a human who took them over, longest first."""
-        left = self._database.find(Wanted("unfinished", "oldest", None, held=True))
-        return handed_over(self.checkpointer, (one.thread_id for one in left))
+        left = self._database.find(ThreadQuery("unfinished", "oldest", None, held=True))
+        return list_hand_overs(self.checkpointer, (one.thread_id for one in left))
 
     def turns(self, thread: str | None = None, *, limit: int | None = None) -> list[Turn]:
         """The enqueued turns that are to run, and those set aside, in the order of their coming.
@@ -126,8 +126,8 @@ class Durability(AbstractContextManager["Durability"]):
             thread: Only those of this one. Its answers go before its messages.
             limit: At most so many; None: all of them.
         """
-        found = queue.queue_of(self.journal)
-        return [] if found is None else found.listed(thread, limit)
+        found = queue.find_queue(self.journal)
+        return [] if found is None else found.list_turns(thread, limit)
 
     def dismiss(self, thread: str) -> None:
         """Delete a thread, and what the journal knows of its calls.
@@ -137,12 +137,12 @@ class Durability(AbstractContextManager["Durability"]):
             ThreadBusy: A run holds it.
         """
         self._check_saved(thread)
-        with held_here(lambda: self.locks, thread):
+        with lock_thread_blocking(lambda: self.locks, thread):
             self.checkpointer.delete_thread(thread)
 
     def _forget(self, thread: str) -> None:
         """Remove what is kept of a thread beside its checkpoints."""
-        queue.forget(self.journal, thread)
+        queue.forget_thread(self.journal, thread)
         place = results_of(thread)
         while found := self.store.search(place, limit=_AT_ONCE):
             self.store.batch([PutOp(one.namespace, one.key, None) for one in found])
@@ -179,7 +179,7 @@ class Durability(AbstractContextManager["Durability"]):
             ThreadNotFound: No such thread is saved.
             DatabaseError: The database cannot do it.
         """
-        keeps = what_stays(keep, turns, older_than)
+        keeps = build_keep_rule(keep, turns, older_than)
         if thread is not None:
             self._check_saved(thread)
         done: list[str] = []
@@ -198,7 +198,7 @@ class Durability(AbstractContextManager["Durability"]):
 
     def _prune(self, thread: str, keeps: Keeps) -> str | bool:
         try:
-            with held_here(lambda: self.locks, thread, PRUNES):
+            with lock_thread_blocking(lambda: self.locks, thread, PRUNES):
                 said = self._database.prune(thread, keeps)
                 if self._objects is None or isinstance(said, str):
                     return said
@@ -211,7 +211,9 @@ class Durability(AbstractContextManager["Durability"]):
         place = results_of(thread)
         if not (keys := objects.keys(place)):
             return False
-        told = "\n".join(texts_of(self.checkpointer, thread, self.journal.bodies(thread)))
+        told = "\n".join(
+            iterate_thread_texts(self.checkpointer, thread, self.journal.read_bodies(thread))
+        )
         lost = [key for key in keys if key not in told]
         objects.drop(place, lost)
         return bool(lost)
@@ -244,17 +246,17 @@ def open_durability(
         SettingsError: The lease is too short or too long, or there is no connection.
         DatabaseError: it cannot be opened or written; says what, where and what to do.
     """
-    lease, connections = checked_lease(lease), checked_connections(connections)
+    lease, connections = check_lease(lease), check_connections(connections)
     objects = None if results is None else Objects(results)
-    return Durability(_opened(url, lease, connections), objects)
+    return Durability(_open_database(url, lease, connections), objects)
 
 
-def _opened(url: str, lease: float, connections: int) -> Database:
+def _open_database(url: str, lease: float, connections: int) -> Database:
     if _SQLITE.fullmatch(url):
         return SqliteDatabase(url)
     if _POSTGRES.match(url):
         return PostgresDatabase(url, lease, connections)
-    shown = without_password(url) if "://" in url else url
+    shown = hide_password(url) if "://" in url else url
     file = f" (sqlite:///{url} for a file)" if "/" not in url and ":" not in url else ""
     msg = (
         f"Cannot open the database {shown!r}{file}: give sqlite:///FILE,"
@@ -263,22 +265,22 @@ def _opened(url: str, lease: float, connections: int) -> Database:
     raise DatabaseError(msg)
 
 
-def findings(url: str) -> Iterator[Finding]:
+def inspect_database(url: str) -> Iterator[Finding]:
     """Look whether a database can do what runs need of it; nothing is changed, and none is made.
 
     Raises:
         DatabaseError: The URL names none, or its drivers are not installed.
     """
     if _POSTGRES.match(url):
-        yield from of_postgres.findings(url)
+        yield from of_postgres.inspect_database(url)
     elif file := _SQLITE.fullmatch(url):
-        yield from of_sqlite.findings(file[1])
+        yield from of_sqlite.inspect_database(file[1])
     else:
         msg = f"{url!r} names no database: give sqlite:///FILE or postgresql://…."
         raise DatabaseError(msg)
 
 
-class _InProcess:
+class _ProcessLocks:
     """Locks of a saver that others than this process do not use, or whose locks nobody knows."""
 
     def __init__(self, domain: Hashable) -> None:
@@ -288,13 +290,13 @@ class _InProcess:
         """There is no other process."""
 
 
-def locks_of(saver: Saver) -> Locks:
+def get_saver_locks(saver: Saver) -> Locks:
     """What locks the threads of a saver, also of one that was not opened here.
 
     Savers are copied (LangGraph does, with strict deserialization); what they share is not.
     """
     if isinstance(saver, ThreadedSaver):
-        return saver.locks or locks_of(saver.inner)
+        return saver.locks or get_saver_locks(saver.inner)
     if isinstance(saver, SqliteSaver):
         return SqliteLocks(saver)
-    return _InProcess(id(getattr(saver, "conn", getattr(saver, "storage", saver))))
+    return _ProcessLocks(id(getattr(saver, "conn", getattr(saver, "storage", saver))))

@@ -21,8 +21,8 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, Result
 
 from ..state.calls import RESULTS
 from ..state.errors import DatabaseError
-from .journal.sql import cause_of
-from .postgres.database import cause_at, without_password
+from .journal.sql import get_cause
+from .postgres.database import hide_password, redact_cause
 from .sqlite.file import make_folder
 
 _END: Final = ".json"
@@ -47,7 +47,7 @@ class Objects:
         Raises:
             DatabaseError: A package is missing, or it cannot be written.
         """
-        self.url = shown = without_password(url)
+        self.url = shown = hide_password(url)
         try:
             core: Any = importlib.import_module("fsspec.core")
         except ImportError as error:
@@ -57,18 +57,18 @@ class Objects:
             )
             raise DatabaseError(msg) from error
         try:
-            with self._told(but=(ImportError, ValueError)):
+            with self._explain_errors(but=(ImportError, ValueError)):
                 self._files, path = core.url_to_fs(url)
         except (ImportError, ValueError) as error:
             msg = (
-                f"Cannot keep long results in {shown!r} ({cause_at(url, error)}): install the"
+                f"Cannot keep long results in {shown!r} ({redact_cause(url, error)}): install the"
                 " package by which fsspec opens such a URL, or give another one."
             )
             raise DatabaseError(msg) from error
         self._folder = str(path).rstrip("/")
         self._is_local = "file" in (self._files.protocol, *self._files.protocol)
         proof = f"{self._folder}/proof-{secrets.token_hex(8)}"
-        with self._told():
+        with self._explain_errors():
             self._write(proof, b"{}")
             self._files.rm_file(proof)
 
@@ -76,9 +76,9 @@ class Objects:
         """What is kept of a thread under a key."""
         if len(quote(key, safe="", errors="replace")) > _LONGEST:
             return None  # a model asks for whatever it likes
-        with self._told():
+        with self._explain_errors():
             try:
-                kept = json.loads(self._files.cat_file(self._path(place, key)))
+                kept = json.loads(self._files.cat_file(self._build_path(place, key)))
             except (FileNotFoundError, ValueError):  # nothing whole: it is written again
                 return None
         at = datetime.fromisoformat(kept["at"])
@@ -87,14 +87,16 @@ class Objects:
     def put(self, place: Place, key: str, value: Mapping[str, Any]) -> None:
         """Keep it; whoever reads it meanwhile sees what was there before, or all of this."""
         at = datetime.now(UTC).isoformat()
-        with self._told():
-            self._write(self._path(place, key), json.dumps({"at": at, "value": value}).encode())
+        with self._explain_errors():
+            self._write(
+                self._build_path(place, key), json.dumps({"at": at, "value": value}).encode()
+            )
 
     def keys(self, place: Place) -> list[str]:
         """All that are kept of a thread."""
-        with self._told(), suppress(FileNotFoundError):
+        with self._explain_errors(), suppress(FileNotFoundError):
             self._files.invalidate_cache()
-            found = self._files.ls(self._of(place), detail=False)
+            found = self._files.ls(self._build_folder(place), detail=False)
             names = [str(path).rpartition("/")[2] for path in found]
             return [unquote(name.removesuffix(_END)) for name in names if name.endswith(_END)]
         return []
@@ -102,23 +104,23 @@ class Objects:
     def drop(self, place: Place, keys: Iterable[str]) -> None:
         """Remove these of a thread; what is gone already is as good."""
         for key in keys:
-            with self._told(), suppress(FileNotFoundError):
-                self._files.rm_file(self._path(place, key))
+            with self._explain_errors(), suppress(FileNotFoundError):
+                self._files.rm_file(self._build_path(place, key))
 
     def forget(self, place: Place) -> None:
         """Remove all that is kept of a thread."""
-        with self._told(), suppress(FileNotFoundError):
+        with self._explain_errors(), suppress(FileNotFoundError):
             self._files.invalidate_cache()
-            self._files.rm(self._of(place), recursive=True)
+            self._files.rm(self._build_folder(place), recursive=True)
 
-    def _of(self, place: Place) -> str:
+    def _build_folder(self, place: Place) -> str:
         """The folder of a thread; names that differ by case or length only are different ones."""
         thread = place[-1]
         told = hashlib.sha256(thread.encode()).hexdigest()[:32]
         return f"{self._folder}/{quote(thread, safe='')[:_SHOWN]}-{told}"
 
-    def _path(self, place: Place, key: str) -> str:
-        return f"{self._of(place)}/{quote(key, safe='')}{_END}"
+    def _build_path(self, place: Place, key: str) -> str:
+        return f"{self._build_folder(place)}/{quote(key, safe='')}{_END}"
 
     def _write(self, path: str, data: bytes) -> None:
         if self._is_local:
@@ -132,14 +134,14 @@ class Objects:
             self._files.pipe_file(path, data)
 
     @contextmanager
-    def _told(self, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    def _explain_errors(self, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
         try:
             yield
         except but:
             raise
         except Exception as error:  # each file system has errors of its own
             msg = (
-                f"Long results cannot be kept in {self.url!r} or read from it ({cause_of(error)}):"
+                f"Long results cannot be kept in {self.url!r} or read from it ({get_cause(error)}):"
                 " see that it can be reached and written, then try again."
             )
             raise DatabaseError(msg) from error
@@ -154,7 +156,7 @@ def _write_file(path: str, data: bytes) -> None:
     os.replace(begun, path)
 
 
-class ResultsElsewhere(BaseStore):
+class ObjectResultStore(BaseStore):
     """A store whose long results are objects; those that it has kept itself are read as well."""
 
     def __init__(self, inner: BaseStore, objects: Objects) -> None:
@@ -165,19 +167,19 @@ class ResultsElsewhere(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """See the inner store."""
         given = [*ops]
-        done = self._done(given)
+        done = self._run_on_objects(given)
         rest = [op for number, op in enumerate(given) if number not in done]
-        return _joined(done, self.inner.batch(rest) if rest else [])
+        return _merge_results(done, self.inner.batch(rest) if rest else [])
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """See the inner store; objects are read and written in a worker thread."""
         given = [*ops]
         own = any(_is_result(op) for op in given)
-        done = await asyncio.to_thread(self._done, given) if own else {}
+        done = await asyncio.to_thread(self._run_on_objects, given) if own else {}
         rest = [op for number, op in enumerate(given) if number not in done]
-        return _joined(done, await self.inner.abatch(rest) if rest else [])
+        return _merge_results(done, await self.inner.abatch(rest) if rest else [])
 
-    def _done(self, ops: list[Op]) -> dict[int, Result]:
+    def _run_on_objects(self, ops: list[Op]) -> dict[int, Result]:
         """What is done without the inner store, by its number among them all."""
         done: dict[int, Result] = {}
         for number, op in enumerate(ops):
@@ -198,7 +200,7 @@ def _is_result(op: Op) -> bool:
     return isinstance(op, GetOp | PutOp) and op.namespace[:-1] == RESULTS
 
 
-def _joined(done: dict[int, Result], rest: list[Result]) -> list[Result]:
+def _merge_results(done: dict[int, Result], rest: list[Result]) -> list[Result]:
     others = iter(rest)
     every = range(len(done) + len(rest))
     return [done[number] if number in done else next(others) for number in every]

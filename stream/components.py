@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, cast
 from langgraph.graph.ui import AnyUIMessage
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from ..state.shown import Component
+from ..state.ui_channels import Component
 
 Details = dict[str, JsonValue]
 
@@ -24,7 +24,9 @@ class Props(BaseModel):
     def text(self) -> str:
         """The component in plain text: its values, a line each."""
         given = self.model_dump(exclude_defaults=True)
-        return "\n".join(f"{name.replace('_', ' ')}: {_plain(one)}" for name, one in given.items())
+        return "\n".join(
+            f"{name.replace('_', ' ')}: {_as_plain_text(one)}" for name, one in given.items()
+        )
 
 
 class Todo(Props):
@@ -161,7 +163,7 @@ class ToolCall(Props):
     def text(self) -> str:
         """The call as it was made, its status and its result."""
         why = f" ({self.reason})" if self.reason else ""
-        head = f"{self.tool}({_plain(self.arguments)}): {self.status}{why}"
+        head = f"{self.tool}({_as_plain_text(self.arguments)}): {self.status}{why}"
         return f"{head}\n{self.result}" if self.result else head
 
 
@@ -188,7 +190,7 @@ class Approval(Props):
 
     def text(self) -> str:
         """What is asked, and the answer."""
-        asked = self.description or f"{self.action.name}({_plain(self.action.args)})"
+        asked = self.description or f"{self.action.name}({_as_plain_text(self.action.args)})"
         return f"{asked}: {self.answered or 'open'}"
 
 
@@ -261,17 +263,17 @@ def text_of(name: str, props: Mapping[str, Any]) -> str:
     try:
         return COMPONENTS[name].model_validate(props).text()
     except (KeyError, ValidationError):
-        return _plain(dict(props))
+        return _as_plain_text(dict(props))
 
 
-def _plain(value: Any) -> str:
+def _as_plain_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 """A UI message: `type` "ui", `id`, `name`, `props`, `metadata`."""
 
 
-def component(
+def make_component(
     name: str, key: str, props: Props | Mapping[str, Any], *, under: str, seq: int, **more: Any
 ) -> Component:
     """A component as the stream and the state have it.
@@ -289,7 +291,7 @@ def component(
     return {"type": "ui", "id": f"{key}.{name}", "name": name, "props": given, "metadata": about}
 
 
-def removed_under(drawn: Iterable[AnyUIMessage], gone: Sequence[str]) -> list[Component]:
+def remove_under(drawn: Iterable[AnyUIMessage], gone: Sequence[str]) -> list[Component]:
     """The writes that remove the components under messages that go."""
     places = ((one["id"], cast("Component", one).get("metadata") or {}) for one in drawn)
     lost = [name for name, about in places if about.get("message_id") in gone]

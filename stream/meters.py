@@ -62,14 +62,14 @@ _of: list[Any] = [None]
 """The provider whose instruments they are: a program may set another one."""
 
 
-def metered() -> bool:
+def is_metered() -> bool:
     """Whether the program has configured a meter."""
-    return _provider() is not None
+    return _find_provider() is not None
 
 
 def measure(name: str, value: float = 1, about: Mapping[str, str] = MappingProxyType({})) -> bool:
     """Tell the meter a number, if there is one; says whether it was told."""
-    provider = _provider()
+    provider = _find_provider()
     if provider is None:
         return False
     if _of[0] is not provider:
@@ -84,7 +84,7 @@ def measure(name: str, value: float = 1, about: Mapping[str, str] = MappingProxy
     return True
 
 
-def _provider() -> Any:
+def _find_provider() -> Any:
     """The program's meter provider; the one that stands in until it is set has no `shutdown`."""
     metrics = sys.modules.get("opentelemetry.metrics")
     if metrics is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..state.shown import Component, Kept, merge_events
+from ..state.ui_channels import Component, KeptEvents, merge_events
 from .events import EVENTS, Event, subject_of
 from .views import components_of
 
@@ -21,13 +21,13 @@ class Replay:
     of order before, what is known then is what the state has, and what comes late changes nothing.
     """
 
-    state: Kept = field(default_factory=Kept)
+    state: KeptEvents = field(default_factory=KeptEvents)
     drawn: dict[str, Component] = field(default_factory=dict)
     heard: dict[int, Event] = field(default_factory=dict)
 
     def take(self, values: Mapping[str, Any]) -> None:
         """Begin from a thread's state; what was heard and it does not confirm is forgotten."""
-        self.state, self.heard = values.get("events") or Kept(), {}
+        self.state, self.heard = values.get("events") or KeptEvents(), {}
         self.drawn = {one["id"]: one for one in values.get("ui") or ()}
 
     def hear(self, chunk: Any) -> None:
@@ -49,16 +49,16 @@ class Replay:
         return len(self.heard) < max(self.heard, default=before) - before
 
     @property
-    def events(self) -> Kept:
+    def events(self) -> KeptEvents:
         """The newest event of each subject, as the state has them."""
-        return merge_events(self.state, [*map(_as_write, self._in_order())])
+        return merge_events(self.state, [*map(_as_write, self._sort_events())])
 
     @property
     def ui(self) -> dict[str, Component]:
         """By id: the components."""
         turn, folded = self.state.get("turn", ""), {**self.state.get("kept", {})}
         drawn = {**self.drawn}
-        for event in self._in_order():
+        for event in self._sort_events():
             if event["turn"] != turn:
                 turn, folded = event["turn"], {}
             if subject := subject_of(event):
@@ -66,11 +66,11 @@ class Replay:
             drawn |= {one["id"]: one for one in components_of(folded, event)}
         return drawn
 
-    def _in_order(self) -> list[Event]:
+    def _sort_events(self) -> list[Event]:
         return [self.heard[number] for number in sorted(self.heard)]
 
 
-def _as_write(event: Event) -> Kept:
+def _as_write(event: Event) -> KeptEvents:
     subject = subject_of(event)
     kept = {subject: dict(event)} if subject else {}
-    return Kept(turn=event["turn"], upto=event["seq"], kept=kept)
+    return KeptEvents(turn=event["turn"], upto=event["seq"], kept=kept)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ..state.calls import SERVER_ASKS, UNCERTAIN
-from ..state.plan import progress
-from ..state.shown import Component
+from ..state.plan import count_progress
+from ..state.ui_channels import Component
 from .components import (
     Action,
     Approval,
@@ -17,7 +17,7 @@ from .components import (
     SummaryResponse,
     ToolCall,
     VerifierResponse,
-    component,
+    make_component,
 )
 from .events import Event
 
@@ -42,162 +42,173 @@ def components_of(folded: Folded, event: Event) -> Iterator[Component]:
         yield from view(folded, event)
 
 
-def _drafted(folded: Folded, event: Event) -> Iterator[Component]:
+def _view_draft(folded: Folded, event: Event) -> Iterator[Component]:
     """An answer that is still being written."""
     fields, role = event["fields"], event["role"]
     under, seq = event.get("message_id", ""), event["seq"]
     if role in _PLANNERS:
         told = {
             "summary": str(fields.get("summary") or fields.get("goal") or ""),
-            "todos": _drafted_steps(fields.get("todos", fields.get("steps"))),
-            "missing_information": _texts(fields.get("missing_information")),
+            "todos": _view_draft_steps(fields.get("todos", fields.get("steps"))),
+            "missing_information": _read_texts(fields.get("missing_information")),
             "streaming": True,
         }
-        yield component("planner-response", under, told, under=under, seq=seq)
+        yield make_component("planner-response", under, told, under=under, seq=seq)
     elif role == "verifier":
         verdict = VerifierResponse(
-            feedback=str(fields.get("overall_feedback") or ""), tasks=_judged(fields.get("tasks")),
-            improvements=_texts(fields.get("improvements")), streaming=True,
-        )  # fmt: skip
-        yield component("verifier-response", _verdict_of(event), verdict, under=under, seq=seq)
+            feedback=str(fields.get("overall_feedback") or ""),
+            tasks=_read_judged(fields.get("tasks")),
+            improvements=_read_texts(fields.get("improvements")),
+            streaming=True,
+        )
+        yield make_component(
+            "verifier-response", _make_verdict_id(event), verdict, under=under, seq=seq
+        )
     elif role == "executor" and (task := folded.get(f"task:{event['task']}")):
-        report = _report(task, summary=str(fields.get("summary") or ""), streaming=True)
-        yield component(
-            "executor-response", _attempt(task), report, under=task["message_id"], seq=seq
+        report = _make_report(task, summary=str(fields.get("summary") or ""), streaming=True)
+        yield make_component(
+            "executor-response", _make_attempt_id(task), report, under=task["message_id"], seq=seq
         )
 
 
-def _drafted_steps(given: object) -> list[dict[str, Any]]:
+def _view_draft_steps(given: object) -> list[dict[str, Any]]:
     """The tasks or steps that a draft has; a model may write anything in their place."""
     found = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
     told = {"seconds", *_COUNTED}  # by a run, not by a model
-    return [_step({k: v for k, v in one.items() if k not in told}) for one in found]
+    return [_make_step({k: v for k, v in one.items() if k not in told}) for one in found]
 
 
-def _verdict_of(event: Event) -> str:
+def _make_verdict_id(event: Event) -> str:
     """A verdict of a turn: it stands under its draft's message only where it passes."""
     return f"{event['turn']}.{event['round']}"
 
 
-def _planned(folded: Folded, event: Event) -> Iterator[Component]:
+def _view_plan(folded: Folded, event: Event) -> Iterator[Component]:
     """The plan as it was made, and the list or graph that shows how far it is."""
     under, seq = event.get("message_id", ""), event["seq"]
-    todos = [_step({**todo, "status": "pending"}) for todo in event["todos"]]
+    todos = [_make_step({**todo, "status": "pending"}) for todo in event["todos"]]
     told = {"summary": "", "todos": todos, "missing_information": [], "streaming": False}
-    yield component("planner-response", under, told, under=under, seq=seq)
-    yield from _progress(folded, event)
+    yield make_component("planner-response", under, told, under=under, seq=seq)
+    yield from _view_progress(folded, event)
 
 
-def told_of_part(event: Event) -> dict[str, Any]:
+def read_part_fields(event: Event) -> dict[str, Any]:
     """What an event says of a task or step of the plan, by its fields; {} of any other event."""
     name = {"id": event.get("step_id")}
-    counts = _some(event, "items", "done")
+    counts = _pick_fields(event, "items", "done")
     match event.get("type"):
         case "task":
-            return _some(event, "id", "description", "status", "result")
+            return _pick_fields(event, "id", "description", "status", "result")
         case "prompt_flow_step_start":
             return {**name, "status": "in_progress", "attempts": event.get("attempt"), **counts}
         case "prompt_flow_step_item":
             return {**name, **counts}
         case "prompt_flow_step_result":
-            told = _some(event, "status", "attempts", "seconds")
+            told = _pick_fields(event, "status", "attempts", "seconds")
             return {**name, **told, "result": event.get("output"), **counts}
     return {}
 
 
-def _some(event: Event, *names: str) -> dict[str, Any]:
+def _pick_fields(event: Event, *names: str) -> dict[str, Any]:
     return {name: event[name] for name in names if name in event}
 
 
-def _progress(folded: Folded, event: Event) -> Iterator[Component]:
+def _view_progress(folded: Folded, event: Event) -> Iterator[Component]:
     """How far the plan is: its tasks, or its steps."""
     plan = folded.get("plan") or folded.get("todos")
     if plan is None:
         return
     under, turn, seq = plan.get("message_id", ""), event["turn"], event["seq"]
-    name, key = ("flow-graph", "steps") if _of_tools(plan) else ("todo-list", "todos")
-    yield component(name, turn, {key: _parts_now(folded, plan)}, under=under, seq=seq)
+    name, key = ("flow-graph", "steps") if _has_tool_steps(plan) else ("todo-list", "todos")
+    yield make_component(name, turn, {key: _view_parts(folded, plan)}, under=under, seq=seq)
 
 
-def _of_tools(plan: Event) -> bool:
+def _has_tool_steps(plan: Event) -> bool:
     return any("tool" in todo for todo in plan["todos"])
 
 
-def _parts_now(folded: Folded, plan: Event) -> list[dict[str, Any]]:
+def _view_parts(folded: Folded, plan: Event) -> list[dict[str, Any]]:
     """The tasks or steps of a plan as they stand."""
-    now = _step_now if _of_tools(plan) else _todo_now
+    now = _view_step if _has_tool_steps(plan) else _view_todo
     return [now(folded, plan, one) for one in plan["todos"]]
 
 
-def _since(folded: Folded, plan: Event, subject: str) -> Event:
+def _find_newer(folded: Folded, plan: Event, subject: str) -> Event:
     """The newest event about a part of the plan; an older one was about another plan."""
     event = folded.get(subject, {})
     return event if event.get("seq", 0) > plan["seq"] else {}
 
 
-def _todo_now(folded: Folded, plan: Event, todo: Mapping[str, Any]) -> dict[str, Any]:
+def _view_todo(folded: Folded, plan: Event, todo: Mapping[str, Any]) -> dict[str, Any]:
     name = str(todo["id"])
-    now, verdict = _since(folded, plan, f"task:{name}"), _since(folded, plan, "verdict")
+    now, verdict = _find_newer(folded, plan, f"task:{name}"), _find_newer(folded, plan, "verdict")
     status = now.get("status", todo.get("status", "pending"))
     rejected = {one["id"] for one in verdict.get("tasks", ()) if not one["completed"]}
     if name in rejected and verdict["seq"] > now.get("seq", 0):
         status = "failed"
-    return _todo({**todo, "status": status})
+    return _make_todo({**todo, "status": status})
 
 
-def _step_now(folded: Folded, plan: Event, step: Mapping[str, Any]) -> dict[str, Any]:
+def _view_step(folded: Folded, plan: Event, step: Mapping[str, Any]) -> dict[str, Any]:
     name = str(step["id"])
-    now, item = _since(folded, plan, f"step:{name}"), _since(folded, plan, f"item:{name}")
+    now, item = _find_newer(folded, plan, f"step:{name}"), _find_newer(folded, plan, f"item:{name}")
     for event in sorted(filter(None, (now, item)), key=lambda one: one["seq"]):
-        step = {**step, **told_of_part(event)}
-    return _step(step)
+        step = {**step, **read_part_fields(event)}
+    return _make_step(step)
 
 
-def _worked(_: Folded, event: Event) -> Iterator[Component]:
+def _view_task(_: Folded, event: Event) -> Iterator[Component]:
     """A task, under the message that reports it."""
-    told = _report(event, summary=event.get("result", ""))
-    yield component("executor-response", _attempt(event), told, under=event["message_id"],
-                    seq=event["seq"])  # fmt: skip
+    told = _make_report(event, summary=event.get("result", ""))
+    yield make_component(
+        "executor-response",
+        _make_attempt_id(event),
+        told,
+        under=event["message_id"],
+        seq=event["seq"],
+    )
 
 
-def _attempt(task: Event) -> str:
+def _make_attempt_id(task: Event) -> str:
     return f"{task['turn']}.{task['id']}.attempt.{task['attempt']}"
 
 
-def _report(task: Event, *, summary: str, streaming: bool = False) -> dict[str, Any]:
+def _make_report(task: Event, *, summary: str, streaming: bool = False) -> dict[str, Any]:
     about = {key: task[key] for key in ("description", "status", "attempt")}
     return {"task": task["id"], **about, "summary": summary, "streaming": streaming}
 
 
-def _judgement(folded: Folded, event: Event) -> Iterator[Component]:
+def _view_verdict(folded: Folded, event: Event) -> Iterator[Component]:
     under, seq = event.get("message_id", ""), event["seq"]
     told = VerifierResponse(
-        passed=event["passed"], improvements=_texts(event["improvements"]),
-        tasks=_judged(event.get("tasks")), feedback=event.get("feedback", ""),
+        passed=event["passed"], improvements=_read_texts(event["improvements"]),
+        tasks=_read_judged(event.get("tasks")), feedback=event.get("feedback", ""),
     )  # fmt: skip
-    yield component("verifier-response", _verdict_of(event), told, under=under, seq=seq)
-    yield from _progress(folded, event)
+    yield make_component("verifier-response", _make_verdict_id(event), told, under=under, seq=seq)
+    yield from _view_progress(folded, event)
 
 
-def _called(_: Folded, event: Event) -> Iterator[Component]:
+def _view_call(_: Folded, event: Event) -> Iterator[Component]:
     """A call, and the question about it, once there was one."""
     if event["status"] in _PASSING:
         return
     turn, seq, under = event["turn"], event["seq"], event.get("message_id", "")
-    told = _CALL | _some(event, *_CALL)
-    yield component("tool-call", f"{turn}.{event['id']}", told, under=under, seq=seq)
+    told = _CALL | _pick_fields(event, *_CALL)
+    yield make_component("tool-call", f"{turn}.{event['id']}", told, under=under, seq=seq)
     if event.get("asked"):
         about = Approval(
-            id=event["id"], kind=_KINDS.get(event.get("reason", ""), "tool_approval"),
-            action=Action(name=event["tool"], args=event["arguments"]), answered=_answer(event),
-        )  # fmt: skip
-        yield component("approval", f"{turn}.{event['id']}", about, under=under, seq=seq)
+            id=event["id"],
+            kind=_KINDS.get(event.get("reason", ""), "tool_approval"),
+            action=Action(name=event["tool"], args=event["arguments"]),
+            answered=_read_answer(event),
+        )
+        yield make_component("approval", f"{turn}.{event['id']}", about, under=under, seq=seq)
 
 
 _KINDS: Final = {UNCERTAIN: "uncertain_call", SERVER_ASKS: "elicitation"}
 
 
-def _answer(event: Event) -> Any:
+def _read_answer(event: Event) -> Any:
     """How a question about a call was answered, by what became of the call."""
     if event["status"] == "awaiting_approval":
         return ""
@@ -207,50 +218,50 @@ def _answer(event: Event) -> Any:
     return reason if reason in same else known.get(reason, "approve")
 
 
-def _shown_by_tool(_: Folded, event: Event) -> Iterator[Component]:
+def _view_tool_component(_: Folded, event: Event) -> Iterator[Component]:
     turn, key = event["turn"], f"{event['call']}.{event['place']}"
     under = event.get("message_id", "")
-    yield component(
+    yield make_component(
         event["name"], f"{turn}.{key}", event["props"], under=under, seq=event["seq"],
         text=event["text"],
     )  # fmt: skip
 
 
-def _asked(_: Folded, event: Event) -> Iterator[Component]:
+def _view_question(_: Folded, event: Event) -> Iterator[Component]:
     under, seq = event.get("message_id", ""), event["seq"]
     told = Approval(
         id=under, kind=event["kind"], description=event["text"], answered=event["answered"]
     )
-    yield component("approval", under, told, under=under, seq=seq)
+    yield make_component("approval", under, told, under=under, seq=seq)
 
 
-def _ended(folded: Folded, event: Event) -> Iterator[Component]:
+def _view_summary(folded: Folded, event: Event) -> Iterator[Component]:
     plan = folded.get("plan") or folded.get("todos")
-    done, total = progress(_parts_now(folded, plan) if plan else [])
+    done, total = count_progress(_view_parts(folded, plan) if plan else [])
     told = SummaryResponse(
         status=event["status"], reason=event["reason"], done=done, total=total,
-        unmet=_texts(event.get("unmet")), warnings=_texts(event.get("warnings")),
+        unmet=_read_texts(event.get("unmet")), warnings=_read_texts(event.get("warnings")),
     )  # fmt: skip
     under = event.get("message_id", "")
-    yield component("summary-response", under, told, under=under, seq=event["seq"])
+    yield make_component("summary-response", under, told, under=under, seq=event["seq"])
 
 
-def _todo(given: Mapping[str, Any]) -> dict[str, Any]:
+def _make_todo(given: Mapping[str, Any]) -> dict[str, Any]:
     """A task as it is shown. Plain, not validated: a plan is drawn with each change of a part."""
     return {
         "id": str(given.get("id") or ""),
         "description": str(given.get("description") or ""),
         "status": str(given.get("status") or "pending"),
-        "depends_on": _texts(given.get("depends_on", given.get("dependencies"))),
+        "depends_on": _read_texts(given.get("depends_on", given.get("dependencies"))),
     }
 
 
-def _step(given: Mapping[str, Any]) -> dict[str, Any]:
+def _make_step(given: Mapping[str, Any]) -> dict[str, Any]:
     """The same of a step."""
     counts = {key: n if isinstance(n := given.get(key), int) else 0 for key in _COUNTED}
     seconds = given.get("seconds")
     return {
-        **_todo(given), "tool": str(given.get("tool") or ""), **counts,
+        **_make_todo(given), "tool": str(given.get("tool") or ""), **counts,
         "seconds": float(seconds) if isinstance(seconds, int | float) else 0.0,
         "result": str(given.get("result") or ""),
     }  # fmt: skip
@@ -259,7 +270,7 @@ def _step(given: Mapping[str, Any]) -> dict[str, Any]:
 _COUNTED: Final = ("items", "done", "attempts")
 
 
-def _judged(given: object) -> list[Judged]:
+def _read_judged(given: object) -> list[Judged]:
     return [
         Judged(id=str(one.get("id")), completed=bool(one.get("completed")),
                feedback=str(one.get("feedback") or ""))
@@ -267,23 +278,23 @@ def _judged(given: object) -> list[Judged]:
     ]  # fmt: skip
 
 
-def _texts(given: object) -> list[str]:
+def _read_texts(given: object) -> list[str]:
     return [str(one) for one in given] if isinstance(given, list) else []
 
 
 _View = Callable[[Folded, Event], Iterator[Component]]
 _VIEWS: Final[Mapping[str, tuple[_View, ...]]] = {
-    "draft": (_drafted,),
-    "plan": (_planned,),
-    "todos": (_progress,),
-    "task": (_progress, _worked),
-    "prompt_flow_step_start": (_progress,),
-    "prompt_flow_step_item": (_progress,),
-    "prompt_flow_step_result": (_progress,),
-    "tool_call": (_called,),
-    "component": (_shown_by_tool,),
-    "question": (_asked,),
-    "verdict": (_judgement,),
-    "outcome": (_ended,),
+    "draft": (_view_draft,),
+    "plan": (_view_plan,),
+    "todos": (_view_progress,),
+    "task": (_view_progress, _view_task),
+    "prompt_flow_step_start": (_view_progress,),
+    "prompt_flow_step_item": (_view_progress,),
+    "prompt_flow_step_result": (_view_progress,),
+    "tool_call": (_view_call,),
+    "component": (_view_tool_component,),
+    "question": (_view_question,),
+    "verdict": (_view_verdict,),
+    "outcome": (_view_summary,),
 }
 """Of each type of event: which components it changes."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from .told import say
+from .sentences import say
 
 
 def canonical(value: Any) -> str:
@@ -32,36 +32,36 @@ DEEPEST: Final = 64
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """The text with a replacement character for each one that could not be stored or sent."""
     if _REFUSED.search(text) is None:
         return text
-    return _REFUSED.sub("\ufffd", _PAIR.sub(_one, text))
+    return _REFUSED.sub("\ufffd", _PAIR.sub(_join_surrogates, text))
 
 
-def _one(pair: re.Match[str]) -> str:
+def _join_surrogates(pair: re.Match[str]) -> str:
     return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-def storable_json(value: Any, depth: int = 0) -> Any:
+def make_storable_json(value: Any, depth: int = 0) -> Any:
     """A JSON value that a checkpoint can hold.
 
     Integers beyond 64 bits become text, and so does what is nested deeper than `DEEPEST`.
     """
     if isinstance(value, str):
-        return storable(value)
+        return make_storable(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value if value in _INTEGERS else str(value)
     if isinstance(value, dict | list) and depth >= DEEPEST:
         return _as_text(value)
     if isinstance(value, dict):
-        return {storable(str(k)): storable_json(v, depth + 1) for k, v in value.items()}
-    return [storable_json(v, depth + 1) for v in value] if isinstance(value, list) else value
+        return {make_storable(str(k)): make_storable_json(v, depth + 1) for k, v in value.items()}
+    return [make_storable_json(v, depth + 1) for v in value] if isinstance(value, list) else value
 
 
 def _as_text(value: object) -> str:
     try:
-        return storable(json.dumps(value, ensure_ascii=False, default=str))
+        return make_storable(json.dumps(value, ensure_ascii=False, default=str))
     except (RecursionError, ValueError):
         return "…"
 
@@ -72,7 +72,7 @@ _SHOWN: Final = 100
 _NAMES_SHOWN: Final = 20
 
 
-def shortened(text: str, most: int = _SHOWN) -> str:
+def shorten_text(text: str, most: int = _SHOWN) -> str:
     """The text in `most` characters at most, the last of them '…' where something is left out."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -80,7 +80,7 @@ def shortened(text: str, most: int = _SHOWN) -> str:
 def list_names(names: Iterable[object]) -> str:
     """The first names for a message, and how many more there are."""
     given = list(names)
-    shown = ", ".join(repr(shortened(str(name))) for name in given[:_NAMES_SHOWN])
+    shown = ", ".join(repr(shorten_text(str(name))) for name in given[:_NAMES_SHOWN])
     more = len(given) - _NAMES_SHOWN
     return say("listed_and_more", listed=shown, count=more) if more > 0 else shown
 

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from .words import folded
+from .words import fold_case
 
 FILE: Final = "empty_phrases.md"
 
@@ -45,24 +45,24 @@ def says_nothing(text: str, request: str = "") -> bool:
     """
     if len(text) > _LONGEST:
         return False
-    parts = [part for part in map(_squashed, _SENTENCES.split(text)) if part]
+    parts = [part for part in map(_squash, _SENTENCES.split(text)) if part]
     if not parts:
         return not any(unicodedata.category(sign) in ("Sc", "Sm", "Sk") for sign in text)
-    if "".join(parts) in _squashed(request):
+    if "".join(parts) in _squash(request):
         return False
-    empty = [_is(part, _NOTHING) for part in parts]
+    empty = [_matches_list(part, _NOTHING) for part in parts]
     return any(empty) and all(
-        nothing or _is(part, _ASIDE) for part, nothing in zip(parts, empty, strict=True)
+        nothing or _matches_list(part, _ASIDE) for part, nothing in zip(parts, empty, strict=True)
     )
 
 
-def _is(part: str, heading: str) -> bool:
+def _matches_list(part: str, heading: str) -> bool:
     return any(heading in lists and lists[heading].fullmatch(part) for lists in _PATTERNS.values())
 
 
-def _squashed(text: str) -> str:
+def _squash(text: str) -> str:
     """Its letters, marks and digits alone, small."""
-    return "".join(sign for sign in folded(text) if unicodedata.category(sign)[0] in "LMN")
+    return "".join(sign for sign in fold_case(text) if unicodedata.category(sign)[0] in "LMN")
 
 
 def _pattern(phrase: str) -> str:
@@ -77,9 +77,9 @@ def _group(bracket: str, words: str, bare: str) -> str:
 
 
 def _alternatives(words: Iterable[str]) -> str:
-    return f"(?:{'|'.join(re.escape(word) for word in _known(words))})"
+    return f"(?:{'|'.join(re.escape(word) for word in _sort_longest_first(words))})"
 
 
-def _known(words: Iterable[str]) -> Iterator[str]:
+def _sort_longest_first(words: Iterable[str]) -> Iterator[str]:
     # Longest first: of two that begin alike the shorter would be tried in vain.
-    return iter(sorted(map(_squashed, words), key=len, reverse=True))
+    return iter(sorted(map(_squash, words), key=len, reverse=True))

@@ -14,7 +14,7 @@ SECONDS: Final = 1.0
 """How long one search may take."""
 
 
-def why_wrong(pattern: str) -> str:
+def find_pattern_error(pattern: str) -> str:
     """Why a text is no regular expression; '' where it is one."""
     try:
         regex.compile(pattern)

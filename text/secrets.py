@@ -51,10 +51,10 @@ _URL_SAFE: Final = str.maketrans("+/", "-_")
 
 def is_secret_name(name: str) -> bool:
     """Whether a value of this name is a secret."""
-    return _kind(name) != ""
+    return _classify_name(name) != ""
 
 
-def _kind(name: str) -> str:
+def _classify_name(name: str) -> str:
     words = [word.upper() for word in _WORD.findall(name)]
     while words and words[-1].isdigit():
         words.pop()
@@ -65,17 +65,17 @@ def _kind(name: str) -> str:
     return "perhaps" if _WEAKER & set(words) else ""
 
 
-def values_of(named: Iterable[tuple[str, str]]) -> Iterator[str]:
+def find_secrets(named: Iterable[tuple[str, str]]) -> Iterator[str]:
     """The secrets among named values: those under names of secrets, and credentials in others."""
     for name, value in named:
-        text, kind = value.strip(), _kind(name)
-        yield from _inside(text)
+        text, kind = value.strip(), _classify_name(name)
+        yield from _find_in_text(text)
         if kind == "surely" or (kind and not text.isalpha()):
             yield text
             yield from _lines(text)
 
 
-def values_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
+def find_header_secrets(headers: Mapping[str, str]) -> Iterator[str]:
     """The secrets in headers: every word of those that do not say something harmless."""
     for name, value in headers.items():
         if _OPEN_HEADERS.match(name.lower()):
@@ -83,38 +83,40 @@ def values_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
         for word in re.split(r"[\s;,]+", value):
             yield word
             yield word.partition("=")[2]
-            yield from _decoded(word)
+            yield from _decode_basic(word)
 
 
-def values_of_arguments(args: Iterable[str]) -> Iterator[str]:
+def find_argument_secrets(args: Iterable[str]) -> Iterator[str]:
     """The secrets on a command line: what follows a flag with the name of a secret."""
     before = ""
     for arg in args:
         flag = _FLAG.fullmatch(arg)
         if flag and flag[2] is not None:
-            yield from values_of([(flag[1].replace("-", "_"), flag[2])])
+            yield from find_secrets([(flag[1].replace("-", "_"), flag[2])])
         else:
-            yield from values_of([(before, arg)])
+            yield from find_secrets([(before, arg)])
         before = flag[1].replace("-", "_") if flag and flag[2] is None else ""
 
 
-def _inside(text: str) -> Iterator[str]:
+def _find_in_text(text: str) -> Iterator[str]:
     """The secrets in a URL, in `password=…` pairs, or in a JSON object."""
     if "://" in text:
-        yield from _in_url(text)
+        yield from _find_in_url(text)
     if "=" in text:
         pairs = ((name, value.strip("'\"")) for name, value in _PAIR.findall(text))
-        yield from (v for name, v in pairs if _kind(name) == "surely" or name.upper() == "PWD")
+        yield from (
+            v for name, v in pairs if _classify_name(name) == "surely" or name.upper() == "PWD"
+        )
     if text.startswith("{"):
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
             return
         items = [(k, v) for k, v in found.items() if isinstance(v, str)]
-        yield from values_of(items)
+        yield from find_secrets(items)
 
 
-def _in_url(text: str) -> Iterator[str]:
+def _find_in_url(text: str) -> Iterator[str]:
     try:
         url = urlsplit(text)
         user, word = url.username or "", url.password or ""
@@ -136,7 +138,7 @@ def _lines(text: str) -> Iterator[str]:
         yield from (n for n in lines if len(n) >= _LONG and not n.startswith("-----"))
 
 
-def _decoded(word: str) -> Iterator[str]:
+def _decode_basic(word: str) -> Iterator[str]:
     """The password behind a word of Basic authentication."""
     try:
         said = base64.b64decode(word, validate=True).decode()
@@ -158,10 +160,10 @@ def _spellings(value: str) -> Iterator[str]:
     yield data.hex()
     yield data.hex().upper()
     yield base64.b64encode(data).decode()
-    yield from _in_base64(data)
+    yield from _encode_base64(data)
 
 
-def _in_base64(data: bytes) -> Iterator[str]:
+def _encode_base64(data: bytes) -> Iterator[str]:
     """What base64 makes of it wherever it stands in a longer text, as in `user:password`."""
     for before, shared in ((0, 0), (1, 2), (2, 3)):
         whole = (before + len(data)) * 8 // 6  # characters that nothing behind it changes
@@ -191,32 +193,32 @@ class Secrets:
         elif not set(spelled) <= set(self._spelled):
             self._spelled = tuple(sorted({*self._spelled, *spelled}, key=len, reverse=True))
 
-    def in_words(self, text: str) -> str:
+    def mask_words(self, text: str) -> str:
         """What a server says in words, without secrets; a password in an address never is shown."""
-        return _IN_URL.sub(rf"\1{MASK}", self.in_text(text))
+        return _IN_URL.sub(rf"\1{MASK}", self.mask_text(text))
 
-    def in_text(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """The text without secrets."""
-        return str(_walked(text, self._present(text)))
+        return str(_mask_json(text, self._find_present(text)))
 
-    def in_json(self, value: Any) -> Any:
+    def mask_json(self, value: Any) -> Any:
         """A JSON value without secrets, in its keys as well."""
         if isinstance(value, str):
-            return self.in_text(value)
-        found = bool(self._present("\n".join(_texts(value))))
-        return _walked(value, list(self._known())) if found else value
+            return self.mask_text(value)
+        found = bool(self._find_present("\n".join(_iter_texts(value))))
+        return _mask_json(value, list(self._list_known())) if found else value
 
-    def _present(self, text: str) -> list[str]:
-        return [value for value in self._known() if value in text]
+    def _find_present(self, text: str) -> list[str]:
+        return [value for value in self._list_known() if value in text]
 
-    def _known(self) -> Iterator[str]:
+    def _list_known(self) -> Iterator[str]:
         yield from self._spelled
         yield from self._passing
-        if (ours := own()) is not self:
+        if (ours := read_own_secrets()) is not self:
             yield from ours._spelled
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iter_texts(value: Any) -> Iterator[str]:
     """All texts of a JSON value as they are, keys as well."""
     waiting = [value]
     while waiting:
@@ -229,23 +231,23 @@ def _texts(value: Any) -> Iterator[str]:
             waiting += one
 
 
-def _without(text: str, value: str) -> str:
+def _mask_value(text: str, value: str) -> str:
     if len(value) >= _NO_BOUNDS or not value.isalnum():
         return text.replace(value, MASK)
     return re.sub(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])", MASK, text)
 
 
-def _walked(value: Any, known: list[str]) -> Any:
+def _mask_json(value: Any, known: list[str]) -> Any:
     if isinstance(value, str):
         for one in known:
-            value = _without(value, one)
+            value = _mask_value(value, one)
         return value
     if isinstance(value, Mapping):
-        return {_walked(key, known): _walked(item, known) for key, item in value.items()}
-    return [_walked(item, known) for item in value] if isinstance(value, list | tuple) else value
+        return {_mask_json(key, known): _mask_json(item, known) for key, item in value.items()}
+    return [_mask_json(item, known) for item in value] if isinstance(value, list | tuple) else value
 
 
-_known_kind = lru_cache(maxsize=4096)(_kind)
+_known_kind = lru_cache(maxsize=4096)(_classify_name)
 
 
 _environment: Final[Mapping[bytes, bytes]] = vars(os.environ).get("_data", {})
@@ -254,20 +256,20 @@ _environment: Final[Mapping[bytes, bytes]] = vars(os.environ).get("_data", {})
 _newest: Final[list[tuple[Mapping[bytes, bytes], Secrets]]] = []
 
 
-def own() -> Secrets:
+def read_own_secrets() -> Secrets:
     """The secrets of this process: those in its environment."""
     if _environment and _newest and _newest[0][0] == _environment:
         return _newest[0][1]
     before = dict(_environment)
     may_be = ((n, v) for n, v in os.environ.items() if "://" in v or _known_kind(n))
-    secrets = _of_environment(tuple(may_be))
+    secrets = _read_environment(tuple(may_be))
     _newest[:] = [(before, secrets)]
     return secrets
 
 
 @lru_cache(maxsize=8)
-def _of_environment(items: tuple[tuple[str, str], ...]) -> Secrets:
-    return Secrets(values_of(items))
+def _read_environment(items: tuple[tuple[str, str], ...]) -> Secrets:
+    return Secrets(find_secrets(items))
 
 
 def is_masked(value: Any) -> bool:

@@ -5,7 +5,7 @@ from typing import Final
 _KILO: Final = 1000
 
 
-def size_text(count: int) -> str:
+def format_size(count: int) -> str:
     """A number of bytes: three digits, and the largest unit that fits."""
     amount, unit = float(count), "B"
     for larger in ("kB", "MB", "GB"):
@@ -15,7 +15,7 @@ def size_text(count: int) -> str:
     return f"{amount:.3g} {unit}" if amount < _KILO else f"{amount:,.0f} {unit}"
 
 
-def span(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """A time in the largest unit of which it is at least one; what is over is left out."""
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:

@@ -34,7 +34,7 @@ def words_of(name: str) -> set[str]:
 
 def words_in(text: str, *, asked: bool) -> Iterator[str]:
     """The words of a text in order; of one that is `asked`, no single characters of words."""
-    for found in _RUNS.finditer(_plain(text)):
+    for found in _RUNS.finditer(_strip_marks(text)):
         if run := found[1]:
             yield from _pairs(run, asked=asked)
         else:
@@ -63,14 +63,14 @@ def stem(word: str) -> str:
     return _DOUBLED.sub(r"\1", _ENDINGS.sub("", word))
 
 
-def _plain(text: str) -> str:
+def _strip_marks(text: str) -> str:
     if text.isascii():
         return text
     text = _STACKED.sub(r"\1", text.replace("ß", "ss"))
     return unicodedata.normalize("NFC", unicodedata.normalize("NFKD", text).translate(_marks()))
 
 
-def folded(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
+def fold_case(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
     """The text without case, each letter spelled in one way."""
     return unicodedata.normalize(form, _STACKED.sub(r"\1", text)).casefold()
 

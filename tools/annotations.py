@@ -48,7 +48,7 @@ _MAPPINGS: Final = frozenset({"dict", "Mapping", "MutableMapping", "defaultdict"
 _WRAPPERS: Final = (Annotated, NotRequired, Required, ReadOnly)
 
 
-def promised(tool: BaseTool) -> Schema | None:
+def read_result_schema(tool: BaseTool) -> Schema | None:
     """The schema of a tool's result by its return annotation; None where that says nothing.
 
     A text may spell anything; what a tool gives as content is words for a model.
@@ -56,12 +56,12 @@ def promised(tool: BaseTool) -> Schema | None:
     if tool.response_format == "content_and_artifact" or (tool.metadata or {}).get("content"):
         return None
     function = getattr(tool, "coroutine", None) or getattr(tool, "func", None)
-    schema = _schema(_hints(function or type(tool)._run).get("return"), ())
+    schema = _make_schema(_read_hints(function or type(tool)._run).get("return"), ())
     told = schema.keys() - {"type"} or schema.get("type") in ("integer", "number", "boolean")
     return schema if told or schema.get("type") == "array" else None
 
 
-def _hints(function: Callable[..., Any] | type) -> dict[str, Any]:
+def _read_hints(function: Callable[..., Any] | type) -> dict[str, Any]:
     """The annotations of a function or a class; none where they cannot be read."""
     while isinstance(function, partial):
         function = function.func
@@ -73,35 +73,37 @@ def _hints(function: Callable[..., Any] | type) -> dict[str, Any]:
         return {}
 
 
-def _schema(kind: Any, around: Around) -> Schema:
+def _make_schema(kind: Any, around: Around) -> Schema:
     """The schema of a type; {} where its values may be anything."""
     origin, inside = get_origin(kind), get_args(kind)
     if len(around) > _DEEPEST or kind is None:
         return {}
     if origin in _WRAPPERS:
-        return _schema(inside[0], around)
+        return _make_schema(inside[0], around)
     if origin in (Union, types.UnionType):
         return _any_of(
-            [{"type": "null"} if k is type(None) else _schema(k, around) for k in inside]
+            [{"type": "null"} if k is type(None) else _make_schema(k, around) for k in inside]
         )
     if origin is Literal:
         return _one_of(inside)
     if isinstance(kind, NewType):
-        return _schema(kind.__supertype__, around)
+        return _make_schema(kind.__supertype__, around)
     if isinstance(kind, TypeAliasType):
-        return _schema(kind.__value__, around)
-    return _holder(origin or kind, inside, around) or _class(kind, around)
+        return _make_schema(kind.__value__, around)
+    return _make_container_schema(origin or kind, inside, around) or _make_class_schema(
+        kind, around
+    )
 
 
-def _holder(kind: Any, inside: tuple[Any, ...], around: Around) -> Schema:
+def _make_container_schema(kind: Any, inside: tuple[Any, ...], around: Around) -> Schema:
     """The schema of a list or a mapping, of whichever make; {} where it is neither."""
     name, module = getattr(kind, "__name__", ""), getattr(kind, "__module__", "")
     if module.partition(".")[0] not in ("builtins", "collections", "typing"):
         return {}
     if name in _MAPPINGS:
-        values = _schema(inside[1], around) if len(inside) == 2 else {}
+        values = _make_schema(inside[1], around) if len(inside) == 2 else {}
         return {"type": "object", **({"additionalProperties": values} if values else {})}
-    return _array(name, inside, around) if name in _LISTS else {}
+    return _make_array_schema(name, inside, around) if name in _LISTS else {}
 
 
 def _any_of(branches: list[Schema]) -> Schema:
@@ -114,13 +116,13 @@ def _one_of(values: tuple[Any, ...]) -> Schema:
     return {"enum": plain} if is_json else {}
 
 
-def _array(name: str, inside: tuple[Any, ...], around: Around) -> Schema:
+def _make_array_schema(name: str, inside: tuple[Any, ...], around: Around) -> Schema:
     same = name != "tuple" or (len(inside) == 2 and inside[1] is ...)
-    items = _schema(inside[0], around) if inside and same else {}
+    items = _make_schema(inside[0], around) if inside and same else {}
     return {"type": "array", **({"items": items} if items else {})}
 
 
-def _class(kind: Any, around: Around) -> Schema:
+def _make_class_schema(kind: Any, around: Around) -> Schema:
     if not isinstance(kind, type) or kind in around:  # a recursive one ends here
         return {}
     if issubclass(kind, Enum):
@@ -131,25 +133,25 @@ def _class(kind: Any, around: Around) -> Schema:
         return {"type": "string"}
     inner = (*around, kind)
     if issubclass(kind, BaseModel):
-        return _model(kind, inner)
+        return _make_model_schema(kind, inner)
     if not (is_dataclass(kind) or is_typeddict(kind)):
         return {}
-    hints = _hints(kind)
+    hints = _read_hints(kind)
     names = [field.name for field in fields_of(kind)] if is_dataclass(kind) else list(hints)
-    return _object({name: hints.get(name, Any) for name in names}, inner)
+    return _make_object_schema({name: hints.get(name, Any) for name in names}, inner)
 
 
-def _object(types_of: Mapping[str, Any], around: Around) -> Schema:
-    fields = {name: _schema(kind, around) for name, kind in types_of.items()}
+def _make_object_schema(types_of: Mapping[str, Any], around: Around) -> Schema:
+    fields = {name: _make_schema(kind, around) for name, kind in types_of.items()}
     return {"type": "object", "properties": fields}
 
 
-def _model(kind: type[BaseModel], around: Around) -> Schema:
+def _make_model_schema(kind: type[BaseModel], around: Around) -> Schema:
     """The fields of a model as it is written down; {} where code of its own writes it."""
     own = kind.__pydantic_decorators__
     if own.model_serializers or kind.__pydantic_root_model__:
         return {}
-    schema = _object(dict(_fields(kind)), around)
+    schema = _make_object_schema(dict(_fields(kind)), around)
     if kind.model_config.get("extra") == "allow":
         schema["additionalProperties"] = True
     return schema

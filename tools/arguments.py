@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from ..text.canonical import DEEPEST, storable_json
-from ..text.told import say
+from ..text.canonical import DEEPEST, make_storable_json
+from ..text.sentences import say
 from .schemas import Schema
 
 _SHOWN_SCHEMA: Final = 1_500
@@ -30,8 +30,8 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     """
     if not isinstance(args, dict):
         kind = type(args).__name__
-        return {}, say("arguments_no_object", kind=kind, wanted=_wanted(schema))
-    unsafe = unsafe_part(args)
+        return {}, say("arguments_no_object", kind=kind, wanted=_describe_wanted(schema))
+    unsafe = find_unsafe_part(args)
     if unsafe:
         return {}, unsafe
     fitted = fit(args, schema)
@@ -39,10 +39,10 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     if not found:
         return fitted, ""
     problems = "; ".join(found[:_MAX_PROBLEMS])
-    return fitted, say("arguments_do_not_fit", problems=problems, wanted=_wanted(schema))
+    return fitted, say("arguments_do_not_fit", problems=problems, wanted=_describe_wanted(schema))
 
 
-def unsafe_part(args: object) -> str:
+def find_unsafe_part(args: object) -> str:
     """What no server can be sent: it would arrive as something else, or break the connection."""
     try:
         json.dumps(args, allow_nan=False, ensure_ascii=False).encode()
@@ -52,7 +52,7 @@ def unsafe_part(args: object) -> str:
         return say("arguments_no_number")
     except RecursionError:
         return say("arguments_too_deep", depth=DEEPEST)
-    if storable_json(args) != args:
+    if make_storable_json(args) != args:
         return say("arguments_too_deep", depth=DEEPEST)
     return ""
 
@@ -63,9 +63,9 @@ def fit(value: Any, schema: object, *, told: bool = False) -> Any:
     With `told` in the one spelling that all ways to write it come to: 3 for 3.0, defaults told.
     """
     rules = schema if isinstance(schema, dict) else {}
-    kinds = allowed(rules)
+    kinds = list_allowed_types(rules)
     if isinstance(value, str) and kinds and "string" not in kinds and "enum" not in rules:
-        value = _read(value, kinds)
+        value = _parse_string(value, kinds)
     if isinstance(value, int | float) and kinds - {"null"} == {"string"}:
         return value if isinstance(value, bool) else json.dumps(value)
     if isinstance(value, dict):
@@ -89,15 +89,15 @@ def _fit_object(value: dict[str, Any], schema: Schema, *, told: bool) -> dict[st
     return {name: fit(item, properties.get(name), told=told) for name, item in given.items()}
 
 
-def allowed(schema: Schema) -> set[str]:
+def list_allowed_types(schema: Schema) -> set[str]:
     """The types a sanitised schema allows; empty where it does not say."""
     if "anyOf" not in schema:
         return {schema["type"]} if "type" in schema else set()
-    branches = [allowed(branch) for branch in schema["anyOf"]]
+    branches = [list_allowed_types(branch) for branch in schema["anyOf"]]
     return set.union(*branches) if all(branches) else set()
 
 
-def _read(text: str, kinds: set[str]) -> Any:
+def _parse_string(text: str, kinds: set[str]) -> Any:
     """The JSON value a string spells, if it is of a wanted type; else the string itself."""
     try:
         value = json.loads(text)
@@ -110,12 +110,12 @@ def _read(text: str, kinds: set[str]) -> Any:
 def problems_of(errors: Iterable[jsonschema.ValidationError]) -> list[str]:
     """Where each problem is, and what it is; what is wrong further out comes first."""
     return [
-        _told(error)
+        _describe_error(error)
         for error in sorted(errors, key=lambda e: (len(e.absolute_path), str(e.message)))
     ]
 
 
-def _told(error: jsonschema.ValidationError) -> str:
+def _describe_error(error: jsonschema.ValidationError) -> str:
     place = ".".join(map(str, error.absolute_path))
     message = str(error.message)
     if len(message) > _SHOWN_PROBLEM:  # what is wanted comes last, behind the value
@@ -126,7 +126,7 @@ def _told(error: jsonschema.ValidationError) -> str:
     return f"{place}: {message}" if place else message
 
 
-def _wanted(schema: Schema) -> str:
+def _describe_wanted(schema: Schema) -> str:
     text = json.dumps(schema.get("properties", {}), ensure_ascii=False)
     if len(text) > _SHOWN_SCHEMA:
         text = text[:_SHOWN_SCHEMA] + "…"

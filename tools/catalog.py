@@ -16,13 +16,13 @@ from langchain_core.tools import BaseTool
 
 from ..state.roles import ROLES
 from ..text.canonical import canonical
-from ..text.patterns import why_wrong
-from ..text.told import say
-from .arguments import allowed, fit
+from ..text.patterns import find_pattern_error
+from ..text.sentences import say
+from .arguments import fit, list_allowed_types
+from .deferred_tools import DeferredTools
 from .mcp.config import ServerConfig
 from .mcp.server import Listing
-from .schemas import Schema, json_of, names_types, one_line, sanitise
-from .shelf import Shelf
+from .schemas import Schema, has_valid_types, json_of, one_line, sanitize
 
 READ_RESULT: Final = "read_result"
 FIND_TOOLS: Final = "find_tools"
@@ -95,7 +95,7 @@ class CatalogTool:
         return {"type": "function", "function": function}
 
 
-def own_tool(
+def make_own_tool(
     name: str,
     description: str,
     properties: Mapping[str, Any],
@@ -113,7 +113,7 @@ def own_tool(
     )  # fmt: skip
 
 
-async def _read_on(args: Mapping[str, Any], own: Any) -> Any:
+async def _read_page(args: Mapping[str, Any], own: Any) -> Any:
     return await own.results.read(args, own.scope.context.result_cap)
 
 
@@ -121,12 +121,12 @@ OwnTools = Callable[[], Sequence[CatalogTool]]
 """Makes tools of the package, which speak the language of the run that asks for them."""
 
 
-def reader() -> CatalogTool:
+def make_reader() -> CatalogTool:
     """The built-in tool that pages through capped results; offered with any other tool."""
     place, told = {"type": "integer", "minimum": 0, "default": 0}, say("read_result_tool")
     about: dict[str, Any] = {"id": {"type": "string", "description": say("read_result_id")}}
     about["offset"] = {**place, "description": say("read_result_offset")}
-    return own_tool(READ_RESULT, told, about, _read_on, required=["id"], read_only=True)
+    return make_own_tool(READ_RESULT, told, about, _read_page, required=["id"], read_only=True)
 
 
 @dataclass(frozen=True)
@@ -137,15 +137,15 @@ class Catalog:
     warnings: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """Configured servers of which no tool is there."""
-    own: Mapping[str, CatalogTool] = field(default_factory=lambda: {READ_RESULT: reader()})
+    own: Mapping[str, CatalogTool] = field(default_factory=lambda: {READ_RESULT: make_reader()})
     """Tools of the package, in the order in which they are offered: always the same."""
     barred: frozenset[str] = frozenset()
     """Names of tools that are there, but not for this agent."""
 
     @cached_property
-    def shelf(self) -> Shelf:
+    def deferred_tools(self) -> DeferredTools:
         """The tools as they are found where they are too many to be shown whole."""
-        return Shelf(self.tools)
+        return DeferredTools(self.tools)
 
     def specs(self, found: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The tools in OpenAI's format, always in the same order.
@@ -155,13 +155,13 @@ class Catalog:
         were `found`, behind the own ones, so that the list grows only at its end.
         """
         own = [*self.own.values()]
-        if self.shelf.is_needed:
+        if self.deferred_tools.is_needed:
             shown = (self.tools[name] for name in dict.fromkeys(found) if name in self.tools)
             return [tool.spec() for tool in [*own, *shown]]
         offered = [*self.tools.values(), *own]
         return [tool.spec() for tool in offered] if self.tools or len(own) > 1 else []
 
-    def offering(self, globs: Sequence[str] | None, *, read_only: bool = False) -> "Catalog":
+    def restrict(self, globs: Sequence[str] | None, *, read_only: bool = False) -> "Catalog":
         """The catalog with the tools that fit these names or globs alone; None means all.
 
         With `read_only` only those of them that declare to be so.
@@ -184,7 +184,11 @@ class Catalog:
 
     def summaries(self, request: str) -> list[dict[str, Any]]:
         """Name and description, for roles that plan but do not call: of many, what is likely."""
-        names = self.shelf.likely(request) if self.shelf.is_needed else self.tools
+        names = (
+            self.deferred_tools.find_likely(request)
+            if self.deferred_tools.is_needed
+            else self.tools
+        )
         return [{"name": name, "description": self.tools[name].description} for name in names]
 
     def find(self, name: str, server: str | None = None) -> CatalogTool | None:
@@ -200,17 +204,19 @@ class Catalog:
         tool = self.tools.get(name)
         if tool is not None and (server is None or tool.server == server):
             return tool
-        return self._renamed(name, server)
+        return self._find_renamed(name, server)
 
-    def _renamed(self, name: str, server: str | None) -> CatalogTool | None:
+    def _find_renamed(self, name: str, server: str | None) -> CatalogTool | None:
         for tool in self.tools.values():
             if tool.server is None or server not in (None, tool.server):
                 continue
-            if name == _prefixed(tool) or (server and name == _short(_clean(tool.original))):
+            if name == _prefix_name(tool) or (
+                server and name == _shorten_name(_clean_name(tool.original))
+            ):
                 return tool
         return None
 
-    def nearest(self, name: str) -> list[str]:
+    def find_nearest(self, name: str) -> list[str]:
         """Names a model may have meant, best first; all names where none is close."""
         offered = [*self.tools, *(self.own if len(self.own) > 1 else ())]
         lowered = {known.lower(): known for known in offered}
@@ -227,7 +233,7 @@ _NOTHING: Final = "MCP server {!r} is there, but offers no tool; look at its ent
 def build_catalog(
     python: Sequence[CatalogTool],
     listings: Sequence[Listing],
-    own: OwnTools = lambda: [reader()],
+    own: OwnTools = lambda: [make_reader()],
     reserved: frozenset[str] = RESERVED,
 ) -> Catalog:
     """Name all tools: those of the program keep theirs, servers with equal names get a prefix.
@@ -241,22 +247,22 @@ def build_catalog(
     warnings = [text for text in said if text]
     offered: list[CatalogTool] = []
     for listing in listings:
-        offered += _described(listing, warnings)
+        offered += _describe_tools(listing, warnings)
     taken = Counter(tool.name for tool in [*python, *offered])
     mine = {tool.name: tool for tool in own()}
     reserved = RESERVED | reserved | mine.keys()
     taken.update(reserved)
     tools = {tool.name: tool for tool in python}
     for tool in offered:
-        name = tool.name if taken[tool.name] == 1 else _prefixed(tool)
+        name = tool.name if taken[tool.name] == 1 else _prefix_name(tool)
         if name in tools or name in reserved:
-            name = _short(name, salt=f"{tool.server}/{tool.original}")
+            name = _shorten_name(name, salt=f"{tool.server}/{tool.original}")
         tools[name] = replace(tool, name=name)
     missing = tuple(listing.config.name for listing in listings if not listing.tools)
     return Catalog(tools, tuple(warnings), missing, mine)
 
 
-def _described(listing: Listing, warnings: list[str]) -> Iterable[CatalogTool]:
+def _describe_tools(listing: Listing, warnings: list[str]) -> Iterable[CatalogTool]:
     """The usable tools of one server, each original name once."""
     seen: set[str] = set()
     for raw in listing.tools:
@@ -265,31 +271,33 @@ def _described(listing: Listing, warnings: list[str]) -> Iterable[CatalogTool]:
             warnings.append(f"MCP server {listing.config.name!r} offers a tool without a name.")
         elif original not in seen:
             seen.add(original)
-            yield _from_server(listing.config, original, raw)
+            yield _make_server_tool(listing.config, original, raw)
 
 
-def _from_server(config: ServerConfig, original: str, raw: Mapping[str, Any]) -> CatalogTool:
+def _make_server_tool(config: ServerConfig, original: str, raw: Mapping[str, Any]) -> CatalogTool:
     return CatalogTool(
-        name=_short(_clean(original)),
+        name=_shorten_name(_clean_name(original)),
         description=one_line(raw.get("description")) or one_line(raw.get("title")) or original,
-        schema=sanitise(raw.get("inputSchema")),
+        schema=sanitize(raw.get("inputSchema")),
         server=config.name,
         original=original,
         auto_approve=config.approves(original),
         timeout=config.timeout,
-        output=_unwrapped(read_output(raw.get("outputSchema"))),
-        asks=_asks(raw.get("_meta")),
-        **flags(raw.get("annotations")),
+        output=_unwrap_schema(read_output(raw.get("outputSchema"))),
+        asks=_read_asks(raw.get("_meta")),
+        **read_flags(raw.get("annotations")),
     )
 
 
-def _asks(meta: object) -> dict[str, str]:
+def _read_asks(meta: object) -> dict[str, str]:
     """Which arguments a server wants to be asked about; a pattern that is none asks about all."""
     said = meta.get("loopwright/asks") if isinstance(meta, Mapping) else None
     if not isinstance(said, Mapping):
         return {}
     patterns = {str(path): str(pattern) for path, pattern in said.items()}
-    return {path: "" if why_wrong(pattern) else pattern for path, pattern in patterns.items()}
+    return {
+        path: "" if find_pattern_error(pattern) else pattern for path, pattern in patterns.items()
+    }
 
 
 _HINTS: Final = {
@@ -299,13 +307,13 @@ _HINTS: Final = {
 }
 
 
-def flags(declared: object) -> dict[str, Any]:
+def read_flags(declared: object) -> dict[str, Any]:
     """What a tool's MCP hints, `cacheable` and `repeatable` mean for a `CatalogTool`.
 
     Nothing declared is a write. Where hints contradict each other, the stricter one counts.
     """
-    places = _places(declared)
-    hints = _hints(places)
+    places = _find_declarations(declared)
+    hints = _merge_hints(places)
     read_only = hints.get("readOnlyHint", False)
     return {
         "read_only": read_only,
@@ -317,7 +325,7 @@ def flags(declared: object) -> dict[str, Any]:
     }
 
 
-def _hints(places: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
+def _merge_hints(places: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
     """Each hint that is given somewhere; of several words on one, and of two hints, the stricter.
 
     A tool that says that it destroys is no read, whatever else it says.
@@ -333,11 +341,11 @@ def _hints(places: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
     return hints
 
 
-def _places(declared: object) -> list[Mapping[str, Any]]:
+def _find_declarations(declared: object) -> list[Mapping[str, Any]]:
     """What a tool declares, flat and wherever the two MCP adapters of LangChain nest it."""
     if not isinstance(declared, Mapping):
         return []
-    nested = (_places(declared.get(key)) for key in ("annotations", "mcp", "tool"))
+    nested = (_find_declarations(declared.get(key)) for key in ("annotations", "mcp", "tool"))
     return [declared, *chain.from_iterable(nested)]
 
 
@@ -347,11 +355,11 @@ def read_output(declared: object) -> Schema | None:
         return None
     schema: Schema = json.loads(json.dumps(declared))
     has_fields = isinstance(schema.get("properties", {}), dict)
-    return schema if schema and has_fields and names_types(schema) else None
+    return schema if schema and has_fields and has_valid_types(schema) else None
 
 
-def _unwrapped(schema: Schema | None) -> Schema | None:
-    """The schema of an MCP result without the wrapper that `results.normalise` takes off.
+def _unwrap_schema(schema: Schema | None) -> Schema | None:
+    """The schema of an MCP result without the wrapper that `results.normalize_result` takes off.
 
     None where a result may come with it or without.
     """
@@ -359,15 +367,15 @@ def _unwrapped(schema: Schema | None) -> Schema | None:
         return schema
     inner = schema["properties"]["result"]
     named: Schema = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    clean = sanitise({**named, "properties": {"result": inner}, "required": ["result"]})
-    kinds = allowed(clean["properties"].get("result", {}))
+    clean = sanitize({**named, "properties": {"result": inner}, "required": ["result"]})
+    kinds = list_allowed_types(clean["properties"].get("result", {}))
     if kinds == {"object"}:
         return schema
     return {**named, **inner} if kinds and "object" not in kinds else None
 
 
-def _prefixed(tool: CatalogTool) -> str:
-    return _short(_clean(f"{tool.server}_{tool.original}"))
+def _prefix_name(tool: CatalogTool) -> str:
+    return _shorten_name(_clean_name(f"{tool.server}_{tool.original}"))
 
 
 @lru_cache
@@ -376,17 +384,17 @@ def is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def spelled_name(name: str) -> str:
+def normalize_name(name: str) -> str:
     """A name as every provider takes it: as it is, or with other characters, or shortened."""
-    return name if is_name(name) else _short(_clean(name))
+    return name if is_name(name) else _shorten_name(_clean_name(name))
 
 
-def _clean(name: str) -> str:
+def _clean_name(name: str) -> str:
     """A name with the characters every provider takes."""
     return _FOREIGN.sub("_", name.strip()).strip("_") or f"tool_{_hash(name)}"
 
 
-def _short(name: str, *, salt: str = "") -> str:
+def _shorten_name(name: str, *, salt: str = "") -> str:
     """At most 64 characters; what is cut or salted ends in a hash of the whole."""
     if len(name) <= MAX_NAME and not salt:
         return name

@@ -26,10 +26,10 @@ from pydantic import BaseModel, create_model
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
-from .annotations import promised
-from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, is_name, read_output
-from .schemas import Schema, one_line, sanitise
-from .values import Returned, collected, collected_later
+from .annotations import read_result_schema
+from .catalog import MAX_NAME, RESERVED, CatalogTool, is_name, read_flags, read_output
+from .schemas import Schema, one_line, sanitize
+from .values import ReturnedValue, collect_async_items, collect_items
 
 RUNTIME_MODULE: Final = "langgraph.prebuilt.tool_node"
 """Of the classes that mark hidden parameters; whoever uses them has imported it."""
@@ -43,7 +43,7 @@ def read_tools(tools: Sequence[PythonTool]) -> tuple[CatalogTool, ...]:
     Raises:
         SettingsError: something is no tool, or two tools have one name.
     """
-    described = tuple(_described(_as_tool(tool)) for tool in tools)
+    described = tuple(_describe_tool(_as_tool(tool)) for tool in tools)
     for name, count in Counter(tool.name for tool in described).items():
         if count > 1:
             msg = f"Two tools are named {name!r}; rename one of them."
@@ -58,11 +58,11 @@ async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConf
         The value as the tool returned it; its message or its graph command, where it made one.
     """
     given: list[Any] = []
-    watched = _watched(tool, given)
+    watched = _watch_returns(tool, given)
     if _is_async(tool):
         result = await watched.ainvoke(dict(call), config)
     else:
-        result = await _in_thread(watched, call, config)
+        result = await _run_in_thread(watched, call, config)
     value, artifact = given[-1] if given else result, None
     if tool.response_format == "content_and_artifact" and given:
         value, artifact = value
@@ -74,10 +74,10 @@ async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConf
         return value
     says_so = (tool.metadata or {}).get("content") is True
     is_content = says_so or tool.response_format == "content_and_artifact"
-    return Returned(await collected_later(value), artifact, is_content=is_content)
+    return ReturnedValue(await collect_async_items(value), artifact, is_content=is_content)
 
 
-async def _in_thread(tool: BaseTool, call: Mapping[str, Any], config: RunnableConfig) -> Any:
+async def _run_in_thread(tool: BaseTool, call: Mapping[str, Any], config: RunnableConfig) -> Any:
     result = await POOL.run(lambda: tool.invoke(dict(call), config))
     if isinstance(result, GeneratorExit):  # would end the coroutine that awaits it instead
         msg = "GeneratorExit"
@@ -87,7 +87,7 @@ async def _in_thread(tool: BaseTool, call: Mapping[str, Any], config: RunnableCo
     return result
 
 
-def refused_arguments(tool: BaseTool | None, error: BaseException) -> bool:
+def is_argument_error(tool: BaseTool | None, error: BaseException) -> bool:
     """Whether a tool's own reading of its arguments raised an error, before its code was reached.
 
     The kind of the error does not tell: its code may validate what it got back.
@@ -113,12 +113,12 @@ def _is_message(artifact: Any) -> bool:
     return isinstance(artifact, Mapping) and "structured_content" in artifact
 
 
-def _watched(tool: BaseTool, given: list[Any]) -> BaseTool:
+def _watch_returns(tool: BaseTool, given: list[Any]) -> BaseTool:
     """The same tool, state and all, which also tells what its own code returned.
 
     LangChain makes a text of a tool's value before it hands it out, of `[]` as of `""`.
     """
-    twin = object.__new__(_twin(type(tool)))
+    twin = object.__new__(_make_twin(type(tool)))
     for name in ("__dict__", "__pydantic_private__", "__pydantic_fields_set__"):
         object.__setattr__(twin, name, getattr(tool, name))
     object.__setattr__(twin, "__pydantic_extra__", getattr(tool, "__pydantic_extra__", None))
@@ -130,18 +130,20 @@ _GIVEN: ContextVar[list[Any] | None] = ContextVar("loopwright_given", default=No
 
 
 @lru_cache(maxsize=512)
-def _twin(kind: type[BaseTool]) -> type[BaseTool]:
+def _make_twin(kind: type[BaseTool]) -> type[BaseTool]:
     """A tool class whose `_run` and `_arun` put what they return aside."""
     own: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
     run, arun = kind._run, kind._arun
 
     @functools.wraps(run)
     def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _noted(collected(run(self, *args, **kwargs)))
+        return _note_return(collect_items(run(self, *args, **kwargs)))
 
     @functools.wraps(arun)
     async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _noted(await collected_later(collected(await arun(self, *args, **kwargs))))
+        return _note_return(
+            await collect_async_items(collect_items(await arun(self, *args, **kwargs)))
+        )
 
     own["_run"] = _run
     if arun is not BaseTool._arun:
@@ -151,7 +153,7 @@ def _twin(kind: type[BaseTool]) -> type[BaseTool]:
     )
 
 
-def _noted(value: Any) -> Any:
+def _note_return(value: Any) -> Any:
     given = _GIVEN.get()
     if given is not None:
         given.append(value)
@@ -204,7 +206,7 @@ def _with_any_runtime(tool: BaseTool) -> BaseTool:
     return tool.model_copy(update={"args_schema": schema})
 
 
-def _described(tool: BaseTool) -> CatalogTool:
+def _describe_tool(tool: BaseTool) -> CatalogTool:
     if tool.name in RESERVED:
         msg = f"A tool may not be named {tool.name!r}, which has a meaning here; rename it."
         raise SettingsError(msg)
@@ -217,17 +219,17 @@ def _described(tool: BaseTool) -> CatalogTool:
     return CatalogTool(
         name=tool.name,
         description=one_line(tool.description) or tool.name.replace("_", " "),
-        schema=sanitise(_schema(tool)),
+        schema=sanitize(_read_schema(tool)),
         original=tool.name,
         tool=tool,
-        hidden=_hidden(tool),
-        timeout=_timeout(tool.metadata),
-        output=read_output((tool.metadata or {}).get("outputSchema")) or promised(tool),
-        **flags(tool.metadata),
+        hidden=_find_injected(tool),
+        timeout=_read_timeout(tool.metadata),
+        output=read_output((tool.metadata or {}).get("outputSchema")) or read_result_schema(tool),
+        **read_flags(tool.metadata),
     )
 
 
-def _schema(tool: BaseTool) -> dict[str, Any]:
+def _read_schema(tool: BaseTool) -> dict[str, Any]:
     try:
         declared: Any = tool.tool_call_schema
         if isinstance(declared, Mapping):
@@ -239,18 +241,18 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
         raise SettingsError(msg) from error
 
 
-def _timeout(metadata: Mapping[str, Any] | None) -> float | None:
+def _read_timeout(metadata: Mapping[str, Any] | None) -> float | None:
     """Seconds that a tool asks for itself, as `metadata={"timeout": …}`."""
     seconds = (metadata or {}).get("timeout")
     return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
 
 
-def _hidden(tool: BaseTool) -> frozenset[str]:
+def _find_injected(tool: BaseTool) -> frozenset[str]:
     """Arguments the framework injects; a model that forges one must not be heard."""
     of_function: frozenset[str] = getattr(tool, "_injected_args_keys", frozenset())
     if isinstance(tool.args_schema, Mapping) or tool.args_schema is None:
         return of_function
-    known = _schema(tool).get("properties", {})
+    known = _read_schema(tool).get("properties", {})
     fields = getattr(tool.args_schema, "model_fields", {})
     names = {name for name in fields if name not in known}
     aliases = {str(field.alias) for field in fields.values() if field.alias}
@@ -328,7 +330,7 @@ _FENCED: Final = re.compile(r"\s*```(?:json)?[^\S\n]*\n([^`]*)```\s*")
 
 
 @contextmanager
-def asking(asker: Asker) -> Iterator[None]:
+def allow_asking(asker: Asker) -> Iterator[None]:
     """Let the `llm_call`s made inside ask a model."""
     token = _ASKER.set(asker)
     try:
@@ -344,23 +346,23 @@ async def llm_call(prompt: str, schema: Mapping[str, Any] | None = None) -> Any:
         msg = "llm_call has no model here: it works in the steps of prompt_flow"
         raise RuntimeError(msg)
     answer = await asker(prompt, schema or {})
-    return unfenced(answer) if isinstance(answer, str) and not schema else answer
+    return strip_fence(answer) if isinstance(answer, str) and not schema else answer
 
 
-def promised_by(tool: CatalogTool, arguments: Mapping[str, Any]) -> Schema | None:
+def find_result_schema(tool: CatalogTool, arguments: Mapping[str, Any]) -> Schema | None:
     """The schema of what a call gives: what its tool declares, of `llm_call` what the call asks."""
     if tool.tool is not BUILT_IN:
         return tool.output
     return read_output(arguments.get("schema"))
 
 
-def unfenced(text: str) -> str:
+def strip_fence(text: str) -> str:
     """JSON without the Markdown fence around it, so that references can read its fields."""
     found = _FENCED.fullmatch(text)
     return found[1].strip() if found and found[1].lstrip().startswith(("{", "[")) else text
 
 
-def with_llm_call(tools: Sequence[PythonTool]) -> list[PythonTool]:
+def add_llm_call(tools: Sequence[PythonTool]) -> list[PythonTool]:
     """The program's tools and `llm_call`, unless one of them has this name: then that one is it."""
     names = {getattr(tool, "name", getattr(tool, "__name__", "")) for tool in tools}
     return [*tools] if LLM_CALL in names else [*tools, BUILT_IN]

@@ -35,7 +35,7 @@ _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", 
 _HINTS: Final = {"format": "Format", "pattern": "Pattern", "examples": "Examples"}
 
 
-def sanitise(schema: object) -> Schema:
+def sanitize(schema: object) -> Schema:
     """A tool's input schema with the root `{"type": "object", "properties": …}`.
 
     The given one is not changed; what is no object schema means "no known arguments".
@@ -44,7 +44,7 @@ def sanitise(schema: object) -> Schema:
     clean = _Rewriter(root).rewrite(root, 0)
     branches = clean.pop("anyOf", [])
     if branches:
-        clean = _merged([clean, _any_of_objects(branches)])
+        clean = _merge_parts([clean, _merge_branches(branches)])
     clean["type"] = "object"
     clean.setdefault("properties", {})
     for key in ("enum", "default", "items"):
@@ -52,7 +52,7 @@ def sanitise(schema: object) -> Schema:
     return clean
 
 
-def sanitised_value(schema: Mapping[str, Any]) -> Schema:
+def sanitize_value(schema: Mapping[str, Any]) -> Schema:
     """The schema of any value, so spelled that it can stand inside another one."""
     return _Rewriter(schema).rewrite(schema, 0)
 
@@ -78,8 +78,8 @@ class _Rewriter:
             return {}
         if isinstance(schema.get("$ref"), str):
             return self._follow(schema, depth)
-        parts = [self.rewrite(part, depth + 1) for part in _listed(schema.get("allOf"))]
-        return _merged([self._plain(schema, depth), *parts])
+        parts = [self.rewrite(part, depth + 1) for part in _as_sequence(schema.get("allOf"))]
+        return _merge_parts([self._rewrite_plain(schema, depth), *parts])
 
     def _follow(self, schema: Mapping[str, Any], depth: int) -> Schema:
         reference = schema["$ref"]
@@ -87,15 +87,15 @@ class _Rewriter:
         if reference in self._open or self._room < 0:  # a free value of that kind ends it
             return self.rewrite(beside, depth + 1)
         self._open.append(reference)
-        meant = pointed(self._root, reference)
+        meant = resolve_reference(self._root, reference)
         self._room -= len(json.dumps(meant, default=str))
         target = self.rewrite(meant, depth + 1)
         self._open.pop()
-        return _merged([target, self.rewrite(beside, depth + 1)])
+        return _merge_parts([target, self.rewrite(beside, depth + 1)])
 
-    def _plain(self, schema: Mapping[str, Any], depth: int) -> Schema:
+    def _rewrite_plain(self, schema: Mapping[str, Any], depth: int) -> Schema:
         clean: Schema = {}
-        kinds = _kinds(schema)
+        kinds = _list_types(schema)
         if len(kinds) == 1:
             clean["type"] = kinds[0]
         elif kinds:  # many refuse a list under `type`; each branch keeps what belongs to its type
@@ -106,20 +106,20 @@ class _Rewriter:
         self._add_branches(clean, schema, depth)
         self._add_object(clean, schema, depth)
         self._add_array(clean, schema, depth)
-        description = _described(schema)
+        description = _describe_schema(schema)
         if description:
             clean["description"] = description
         return clean
 
     def _add_branches(self, clean: Schema, schema: Mapping[str, Any], depth: int) -> None:
-        given = [*_listed(schema.get("anyOf")), *_listed(schema.get("oneOf"))]
+        given = [*_as_sequence(schema.get("anyOf")), *_as_sequence(schema.get("oneOf"))]
         branches = [self.rewrite(branch, depth + 1) for branch in given if branch is not False]
         branches += clean.pop("anyOf", [])
         if not branches or {} in branches:  # a branch that takes anything: no limit at all
             return
         unique = [*{json_of(branch): branch for branch in branches}.values()]
         if len(unique) == 1:
-            clean.update(_merged([clean, unique[0]]))
+            clean.update(_merge_parts([clean, unique[0]]))
         else:
             clean.pop("type", None)
             clean["anyOf"] = unique
@@ -133,7 +133,9 @@ class _Rewriter:
         kept = {str(k): v for k, v in named.items() if v is not False}
         clean["type"] = "object"
         clean["properties"] = {k: self.rewrite(v, depth + 1) for k, v in kept.items()}
-        required = [r for r in _listed(schema.get("required")) if isinstance(r, str) and r in kept]
+        required = [
+            r for r in _as_sequence(schema.get("required")) if isinstance(r, str) and r in kept
+        ]
         required += [
             k for k, v in kept.items() if isinstance(v, Mapping) and v.get("required") is True
         ]
@@ -151,16 +153,16 @@ class _Rewriter:
         if kind != "array" or "anyOf" in clean:
             return
         clean["type"] = "array"
-        tupled = [*_listed(schema.get("prefixItems")), *_listed(schema.get("items"))]
+        tupled = [*_as_sequence(schema.get("prefixItems")), *_as_sequence(schema.get("items"))]
         items = {"anyOf": tupled} if tupled else schema.get("items")
         clean["items"] = self.rewrite(items, depth + 1)
 
 
-def _listed(value: object) -> Sequence[Any]:
+def _as_sequence(value: object) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def pointed(root: object, reference: str) -> object:
+def resolve_reference(root: object, reference: str) -> object:
     """What a `$ref` names inside the schema; what lies outside it is a free value."""
     if not reference.startswith("#"):
         return {}
@@ -176,19 +178,19 @@ def pointed(root: object, reference: str) -> object:
     return node
 
 
-def _kinds(schema: Mapping[str, Any]) -> list[str]:
+def _list_types(schema: Mapping[str, Any]) -> list[str]:
     """The JSON types a schema allows, by their right names; empty where it names none."""
     declared = schema.get("type")
-    names = [declared] if isinstance(declared, str) else [*_listed(declared)]
+    names = [declared] if isinstance(declared, str) else [*_as_sequence(declared)]
     known = [_TYPES[n.lower()] for n in names if isinstance(n, str) and n.lower() in _TYPES]
     if schema.get("nullable") is True and known:
         known.append("null")
     return list(dict.fromkeys(known))
 
 
-def names_types(schema: Schema) -> bool:
+def has_valid_types(schema: Schema) -> bool:
     """Whether a schema says no type, or one there is."""
-    return "type" not in schema or bool(_kinds(schema))
+    return "type" not in schema or bool(_list_types(schema))
 
 
 _OUTER: Final = frozenset(
@@ -198,11 +200,11 @@ _OUTER: Final = frozenset(
 
 
 def _add_values(clean: Schema, schema: Mapping[str, Any]) -> None:
-    choices = [schema["const"]] if "const" in schema else _listed(schema.get("enum"))
+    choices = [schema["const"]] if "const" in schema else _as_sequence(schema.get("enum"))
     choices = [*{text: c for c in choices if (text := json_of(c))}.values()]
     if choices:
         clean["enum"] = choices
-        kinds = {_kind(choice) for choice in choices}
+        kinds = {_find_type(choice) for choice in choices}
         if len(kinds) == 1:
             clean["type"] = kinds.pop()
         elif clean.get("type") not in (None, *kinds):
@@ -212,7 +214,7 @@ def _add_values(clean: Schema, schema: Mapping[str, Any]) -> None:
         clean["default"] = schema["default"]
 
 
-def _kind(value: object) -> str:
+def _find_type(value: object) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else "boolean"
     kinds: dict[type, str] = {int: "integer", float: "number", str: "string", list: "array"}
@@ -242,11 +244,11 @@ def _add_limits(clean: Schema, schema: Mapping[str, Any]) -> None:
         del clean["multipleOf"]
 
 
-def _described(schema: Mapping[str, Any]) -> str:
+def _describe_schema(schema: Mapping[str, Any]) -> str:
     text = one_line(schema.get("description")) or one_line(schema.get("title"))
     for key, word in _HINTS.items():
         value = schema.get(key)
-        shown = value if isinstance(value, str) else ", ".join(map(str, _listed(value)[:3]))
+        shown = value if isinstance(value, str) else ", ".join(map(str, _as_sequence(value)[:3]))
         if shown and shown not in text:
             text = f"{text} {word}: {shown}.".strip()
     return one_line(text)
@@ -261,16 +263,18 @@ def _loosen_nulls(properties: dict[str, Schema], required: frozenset[str]) -> No
         if branches and len(branches) < len(given["anyOf"]):
             rest = {key: value for key, value in given.items() if key != "anyOf"}
             properties[name] = (
-                _merged([branches[0], rest]) if len(branches) == 1 else {**rest, "anyOf": branches}
+                _merge_parts([branches[0], rest])
+                if len(branches) == 1
+                else {**rest, "anyOf": branches}
             )
         choices = [choice for choice in given.get("enum", ()) if choice is not None]
         if choices and len(choices) < len(given["enum"]):
             properties[name] = {k: v for k, v in given.items() if k != "type"} | {"enum": choices}
-            if len(kinds := {_kind(choice) for choice in choices}) == 1:
+            if len(kinds := {_find_type(choice) for choice in choices}) == 1:
                 properties[name]["type"] = kinds.pop()
 
 
-def _merged(parts: Sequence[Schema]) -> Schema:
+def _merge_parts(parts: Sequence[Schema]) -> Schema:
     """One schema that asks for all parts: properties and `required` unite, later words win."""
     whole: Schema = {}
     properties: dict[str, Schema] = {}
@@ -283,12 +287,12 @@ def _merged(parts: Sequence[Schema]) -> Schema:
     return whole | {key: both for key, both in united.items() if both}
 
 
-def _any_of_objects(branches: Sequence[Schema]) -> Schema:
+def _merge_branches(branches: Sequence[Schema]) -> Schema:
     """One object for a root that is a choice of objects: all properties, the common `required`."""
     whole: Schema = {"properties": {}}
     required: list[set[str]] = []
     for branch in branches:
-        inner = _any_of_objects(branch["anyOf"]) if "anyOf" in branch else branch
+        inner = _merge_branches(branch["anyOf"]) if "anyOf" in branch else branch
         if inner.get("type", "object") == "object":
             whole["properties"].update(inner.get("properties", {}))
             required.append(set(inner.get("required", ())))

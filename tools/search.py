@@ -29,15 +29,15 @@ _KINDRED: Final = 0.6
 """How much a word of the same meaning counts."""
 
 
-def _asked(query: str) -> dict[str, float]:
+def _weigh_query(query: str) -> dict[str, float]:
     """The words of a query and those of the same meaning, and how much each counts."""
     words = dict.fromkeys(words_in(query, asked=True), 1.0)
-    kin = (other for word in words for other in _kin().get(word, ()))
+    kin = (other for word in words for other in _group_synonyms().get(word, ()))
     return dict.fromkeys(kin, _KINDRED) | words
 
 
 @cache
-def _kin() -> dict[str, set[str]]:
+def _group_synonyms() -> dict[str, set[str]]:
     kin: defaultdict[str, set[str]] = defaultdict(set)
     for line in re.split(r"/|\n", _KIN):
         group = set(map(stem, line.split()))
@@ -73,7 +73,7 @@ class Search:
         """
         scores: defaultdict[int, float] = defaultdict(float)
         mean = sum(self._lengths) / max(len(self._lengths), 1)
-        for word, worth in _asked(query).items():
+        for word, worth in _weigh_query(query).items():
             places = self._places.get(word, {})
             rare = math.log(1 + (len(self._ids) - len(places) + 0.5) / (len(places) + 0.5))
             for place, count in places.items():
@@ -85,7 +85,7 @@ class Search:
         return [(self._ids[place], scores[place]) for place in best]
 
 
-def searched(texts: Iterable[tuple[str, str, str]]) -> Search:
+def build_search(texts: Iterable[tuple[str, str, str]]) -> Search:
     """A search over texts given as id, title and text."""
     search = Search()
     for id_, title, text in texts:

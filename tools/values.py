@@ -16,8 +16,8 @@ from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ..text.canonical import DEEPEST, canonical, storable_json
-from ..text.told import say
+from ..text.canonical import DEEPEST, canonical, make_storable_json
+from ..text.sentences import say
 
 _MOST: Final = 100_000
 """Items that are taken from a generator; one that has more may never end."""
@@ -26,7 +26,7 @@ _LISTS: Final = (list, tuple, Iterator, range)
 
 
 @dataclass(frozen=True)
-class Returned:
+class ReturnedValue:
     """What a Python tool returned, before anything was made of it.
 
     Attributes:
@@ -51,17 +51,17 @@ def as_json(value: object) -> Any:
         NoJson: There are bytes in it, or what is read of it raises.
     """
     try:
-        return storable_json(_plain(value, "", ()))
+        return make_storable_json(_to_plain(value, "", ()))
     except RecursionError:
-        return storable_json(told(value))
+        return make_storable_json(to_text(value))
     except NoJson:
         raise
     except Exception as error:  # its class is code of others
-        why = f"{type(error).__name__}: {told(error)}"
+        why = f"{type(error).__name__}: {to_text(error)}"
         raise NoJson(say("result_breaks", error=why)) from error
 
 
-def told(value: object) -> str:
+def to_text(value: object) -> str:
     """A value in its own words, where it has any: a `__str__` may raise like all code of others."""
     try:
         return str(value)
@@ -69,16 +69,16 @@ def told(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-def collected(value: Any) -> Any:
+def collect_items(value: Any) -> Any:
     """A generator as the list it gives; every other value as it is. Runs the tool's own code.
 
     Raises:
         NoJson: It goes on and on.
     """
-    return _whole(list(islice(value, _MOST + 1))) if _is_lazy(value) else value
+    return _check_length(list(islice(value, _MOST + 1))) if _is_lazy(value) else value
 
 
-async def collected_later(value: Any) -> Any:
+async def collect_async_items(value: Any) -> Any:
     """An asynchronous generator as the list it gives; every other value as it is.
 
     Raises:
@@ -89,7 +89,7 @@ async def collected_later(value: Any) -> Any:
     items: list[Any] = []
     async for item in value:
         items.append(item)
-        _whole(items)
+        _check_length(items)
     return items
 
 
@@ -97,51 +97,52 @@ def _is_lazy(value: Any) -> bool:
     return isinstance(value, Iterator) and not hasattr(value, "read")
 
 
-def _whole(items: list[Any]) -> list[Any]:
+def _check_length(items: list[Any]) -> list[Any]:
     if len(items) > _MOST:
         raise NoJson(say("result_never_ends", most=_MOST))
     return items
 
 
-def _plain(value: Any, place: str, around: tuple[int, ...]) -> Any:
+def _to_plain(value: Any, place: str, around: tuple[int, ...]) -> Any:
     """The value without types of Python's; `around` are the ids of what it stands in."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, _BYTES):
         raise NoJson(say("result_is_bytes", place=place or say("the_whole_result")))
     if isinstance(value, Enum):
-        return _plain(value.value, place, around)
+        return _to_plain(value.value, place, around)
     if isinstance(value, str | int | float):
-        return _plain_number(value)
+        return _to_plain_number(value)
     if id(value) in around:
         raise RecursionError
     if len(around) > DEEPEST:
-        return told(value)
-    return _opened(value, place, (*around, id(value)))
+        return to_text(value)
+    return _open_container(value, place, (*around, id(value)))
 
 
-def _plain_number(value: str | float) -> Any:
+def _to_plain_number(value: str | float) -> Any:
     if isinstance(value, float):
         number = float(value)
         return number if number - number == 0 else json.dumps(number)  # JSON has no NaN
     return str(value) if isinstance(value, str) else int(value)
 
 
-def _opened(value: Any, place: str, around: tuple[int, ...]) -> Any:
+def _open_container(value: Any, place: str, around: tuple[int, ...]) -> Any:
     """What is inside a value that holds others, or its text."""
-    table = _table(value)
+    table = _read_table(value)
     if table is not value:
-        return _plain(table, place, around)
+        return _to_plain(table, place, around)
     if isinstance(value, Mapping):
         return {
-            _key(k): _plain(v, f"{place}.{_key(k)}".lstrip("."), around) for k, v in value.items()
+            _to_key(k): _to_plain(v, f"{place}.{_to_key(k)}".lstrip("."), around)
+            for k, v in value.items()
         }
     if isinstance(value, AbstractSet) and not hasattr(value, "mapping"):
-        return sorted((_plain(item, place, around) for item in value), key=canonical)
+        return sorted((_to_plain(item, place, around) for item in value), key=canonical)
     if isinstance(value, _LISTS) or _is_sequence(value):
-        items: Iterable[Any] = collected(value) if _is_lazy(value) else value
-        return [_plain(item, f"{place}[{i}]", around) for i, item in enumerate(items)]
-    return _leaf(value)
+        items: Iterable[Any] = collect_items(value) if _is_lazy(value) else value
+        return [_to_plain(item, f"{place}[{i}]", around) for i, item in enumerate(items)]
+    return _read_leaf(value)
 
 
 def _is_sequence(value: Any) -> bool:
@@ -150,12 +151,12 @@ def _is_sequence(value: Any) -> bool:
     return type(value).__name__ in known and isinstance(value, Iterable)
 
 
-def _key(key: Any) -> str:
-    plain = _plain(key, "", ())
+def _to_key(key: Any) -> str:
+    plain = _to_plain(key, "", ())
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
-def _table(value: Any) -> Any:
+def _read_table(value: Any) -> Any:
     """A model, a dataclass, an array or a table as dicts and lists; every other value itself."""
     if isinstance(value, type):
         return value
@@ -169,15 +170,15 @@ def _table(value: Any) -> Any:
         return {field.name: getattr(value, field.name) for field in value.__attrs_attrs__}
     if hasattr(value, "__fields__") and hasattr(value, "dict"):  # a model of pydantic v1
         return value.dict(by_alias=True)
-    return _frame(value)
+    return _read_frame(value)
 
 
-def _frame(value: Any) -> Any:
+def _read_frame(value: Any) -> Any:
     """What numpy, pandas and polars hold; none of them is imported for it."""
     if hasattr(value, "to_dicts") and hasattr(value, "columns"):
         return value.to_dicts()
     if hasattr(value, "to_dict") and hasattr(value, "iloc"):
-        return _pandas(value)
+        return _read_pandas(value)
     if hasattr(value, "tolist") and hasattr(value, "dtype"):
         of_time = value.dtype.kind in "mM"
         return value.astype(str).tolist() if of_time else value.tolist()
@@ -186,7 +187,7 @@ def _frame(value: Any) -> Any:
     return value
 
 
-def _pandas(value: Any) -> Any:
+def _read_pandas(value: Any) -> Any:
     """Rows of a table, the values of a column; a named index is a column, missing is None."""
     gaps = value.isna()
     full = value.astype(object).where(~gaps, None)
@@ -197,16 +198,16 @@ def _pandas(value: Any) -> Any:
     return (full.reset_index() if named else full).to_dict(orient="records")
 
 
-def _leaf(value: Any) -> Any:
+def _read_leaf(value: Any) -> Any:
     if isinstance(value, date | time):
-        return told(value) if _is_missing(value) else value.isoformat()
+        return to_text(value) if _is_missing(value) else value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
     try:
-        plain = to_jsonable_python(value, fallback=told)
+        plain = to_jsonable_python(value, fallback=to_text)
     except (PydanticSerializationError, ValueError, TypeError):
-        return told(value)
-    return plain if isinstance(plain, str) else told(value)
+        return to_text(value)
+    return plain if isinstance(plain, str) else to_text(value)
 
 
 def _is_missing(value: Any) -> bool:

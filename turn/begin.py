@@ -16,15 +16,15 @@ from langgraph.types import Overwrite
 from ..state.attachments import blocks_in
 from ..state.calls import UNCERTAIN, Evidence, merge_records, step_of
 from ..state.loop import FOLDED, LoopState, LoopUpdate
-from ..state.messages import ROLE, STEERS, repairs, request_place
+from ..state.messages import ROLE, STEERS, find_request, make_repairs
 from ..state.migrations import SCHEMA_VERSION
 from ..state.outcome import Spend, add_spend
 from ..state.plan import Task, merge_tasks
 from ..store.journal.port import Row
-from ..stream.events import superseded
-from ..stream.shown import answer_to, answers_from, unanswered
+from ..stream.events import close_questions
+from ..stream.turn_messages import list_unanswered, make_answers, make_error_answer
 from ..text.canonical import canonical
-from ..text.told import say
+from ..text.sentences import say
 from .scope import RunScope
 
 S = TypeVar("S", bound=LoopState)
@@ -42,14 +42,14 @@ NOTHING_NEW: Final = "The last message was dropped by a hook; send another one."
 _SHOWN: Final = 300
 
 
-class Missing(NamedTuple):
+class MissingTools(NamedTuple):
     """What is to be said of tools before a turn begins, and the servers that have none."""
 
     warnings: Sequence[str] = ()
     servers: Sequence[str] = ()
 
 
-Look = Callable[[str | None], Awaitable[Missing]]
+Look = Callable[[str | None], Awaitable[MissingTools]]
 """From whom a run is for to what is missing of the tools."""
 
 
@@ -66,35 +66,39 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> 
         The update. With a `halt` in it the turn ends at once, as where nothing is asked.
     """
     if state.stopping:
-        return await _stopped(scope, state, adopt)
-    fresh = _fresh(state)
+        return await _end_stopped(scope, state, adopt)
+    fresh = _reset_turn(state)
     if scope.around.handed is not None:
         taken: dict[str, Any] = await adopt(scope, state)
-        return fresh | taken | _as_handed(scope.around.handed)
+        return fresh | taken | _copy_outer_turn(scope.around.handed)
     if "request_id" not in fresh:
-        return fresh | _halted("DENIED", NOTHING_NEW)
+        return fresh | _build_halt("DENIED", NOTHING_NEW)
     if not state.turn and scope.thread:
         # The state knows nothing of turns before: the graph is inside another, or this is a fork
         # from before the first one. What was made matches nothing any more.
         await scope.release(lambda _: False, ended=True)
     adopted: dict[str, Any] = await adopt(scope, state)
-    for event in superseded(state.events):
+    for event in close_questions(state.events):
         scope.emit(event)
     if not _asks_something(state):
-        return fresh | adopted | _halted("MISSING_INFORMATION", EMPTY_REQUEST)
-    scope.journal.own_turn(scope.thread, fresh["turn_id"])
-    verdict = await scope.fire("BeforeAgent", prompt=with_request(state).request)
-    if verdict.blocked:  # the prompt goes, and what was adopted for it
-        dropped = _dropped(state, adopted.get("messages", []))
-        return fresh | _halted("DENIED", verdict.reason) | dropped | _warnings(scope)
+        return fresh | adopted | _build_halt("MISSING_INFORMATION", EMPTY_REQUEST)
+    scope.journal.begin_usage(scope.thread, fresh["turn_id"])
+    verdict = await scope.fire("BeforeAgent", prompt=note_request(state).request)
+    if verdict.is_blocked:  # the prompt goes, and what was adopted for it
+        dropped = _drop_prompt(state, adopted.get("messages", []))
+        return fresh | _build_halt("DENIED", verdict.reason) | dropped | _collect_warnings(scope)
     _tell_steering(scope, state, adopted)
-    missing = await _missing(scope, look) if verdict.stop is None else ""
+    missing = await _tell_missing(scope, look) if verdict.halt_reason is None else ""
     context = [text for text in (scope.run.session.context, verdict.context, missing) if text]
-    update = fresh | adopted | {"hook_context": context} | _warnings(scope)
-    return update if verdict.stop is None else update | _halted("DENIED", verdict.stop)
+    update = fresh | adopted | {"hook_context": context} | _collect_warnings(scope)
+    return (
+        update
+        if verdict.halt_reason is None
+        else update | _build_halt("DENIED", verdict.halt_reason)
+    )
 
 
-def _as_handed(turn: LoopState) -> dict[str, Any]:
+def _copy_outer_turn(turn: LoopState) -> dict[str, Any]:
     """What a graph inside has of the turn around it, which has begun."""
     names = ("turn", "turn_id", "request_id", "request_message", "allowance", "hook_context")
     given = {name: getattr(turn, name) for name in names}
@@ -111,15 +115,15 @@ def _tell_steering(scope: RunScope, state: LoopState, adopted: Mapping[str, Any]
         scope.emit({"type": "steered", "messages": came, "kept": kept})
 
 
-async def _stopped(scope: RunScope, state: S, adopt: Adopt[S]) -> Any:
+async def _end_stopped(scope: RunScope, state: S, adopt: Adopt[S]) -> Any:
     """End the turn that somebody stopped, with what it has done, which a resume takes up.
 
     A message whose turn had not begun is what was stopped.
     """
-    began = bool(state.turn) and same_request(state)
-    fresh = {} if began else _fresh(state)
+    began = bool(state.turn) and is_same_request(state)
+    fresh = {} if began else _reset_turn(state)
     adopted: dict[str, Any] = await adopt(scope, state)
-    for event in superseded(state.events):
+    for event in close_questions(state.events):
         scope.emit(event)
     spends: list[Spend] = [end["spend"] for end in getattr(state, "cut_off", [])] if began else []
     used = reduce(add_spend, spends, Spend())
@@ -129,11 +133,11 @@ async def _stopped(scope: RunScope, state: S, adopt: Adopt[S]) -> Any:
     return fresh | adopted | ({"spend": used} if used else {}) | ended
 
 
-def _warnings(scope: RunScope) -> dict[str, Any]:
+def _collect_warnings(scope: RunScope) -> dict[str, Any]:
     return {"warnings": Overwrite(list(dict.fromkeys([*scope.run.session.warnings, *scope.notes])))}
 
 
-async def _missing(scope: RunScope, look: Look) -> str:
+async def _tell_missing(scope: RunScope, look: Look) -> str:
     """Tell the user which tools are missing; the words that tell it to models."""
     missing = await look(scope.user)
     for text in missing.warnings:
@@ -143,29 +147,29 @@ async def _missing(scope: RunScope, look: Look) -> str:
 
 def _asks_something(state: LoopState) -> bool:
     """Whether the request of a turn that begins holds anything, be it a picture."""
-    newest = newest_prompt(state.messages, state.request_message)
+    newest = find_newest_prompt(state.messages, state.request_message)
     if newest is None:
         return False
     return bool(newest.text.strip() or blocks_in(newest))
 
 
-def _halted(reason: str, why: str) -> dict[str, Any]:
+def _build_halt(reason: str, why: str) -> dict[str, Any]:
     return {"halt": reason, "unmet": [why], "should_continue": False}
 
 
-def _dropped(state: LoopState, messages: Sequence[Any]) -> dict[str, Any]:
+def _drop_prompt(state: LoopState, messages: Sequence[Any]) -> dict[str, Any]:
     """A hook does not let the prompt be kept: it is removed, and the one before it stays done."""
-    newest = newest_prompt(state.messages, state.request_message)
+    newest = find_newest_prompt(state.messages, state.request_message)
     kept = [message for message in state.messages if message is not newest]
-    before = newest_prompt(kept, state.request_message)
+    before = find_newest_prompt(kept, state.request_message)
     return {
         "messages": [*messages, *([RemoveMessage(id=str(newest.id))] if newest else [])],
-        "request_id": f"{DROPPED}{request_name(kept, state.request_message)}",
+        "request_id": f"{DROPPED}{build_request_id(kept, state.request_message)}",
         "request_message": str(before.id) if before else "",
     }
 
 
-def _fresh(state: LoopState) -> dict[str, Any]:
+def _reset_turn(state: LoopState) -> dict[str, Any]:
     """What begins anew with a user turn: every field that lasts one, its names and counts.
 
     Without a request where a hook dropped the newest prompt, and none has come since.
@@ -176,20 +180,20 @@ def _fresh(state: LoopState) -> dict[str, Any]:
             made = field.default_factory
             value = field.default if made is MISSING else made()
             update[field.name] = Overwrite(value) if field.name in FOLDED else value
-    turn, name = state.turn + 1, request_name(state.messages, state.request_message)
+    turn, name = state.turn + 1, build_request_id(state.messages, state.request_message)
     update |= LoopUpdate(
         schema_version=SCHEMA_VERSION, turn=turn, turn_id=f"{turn}-{uuid.uuid4().hex[:12]}"
     )
     if state.request_id == f"{DROPPED}{name}":
         return update
     return update | LoopUpdate(
-        request_message=with_request(state).request_message,
+        request_message=note_request(state).request_message,
         request_id=name,
-        allowance=state.allowance + 1 if same_request(state) else 1,
+        allowance=state.allowance + 1 if is_same_request(state) else 1,
     )
 
 
-def newest_prompt(messages: Sequence[AnyMessage], request: str = "") -> AnyMessage | None:
+def find_newest_prompt(messages: Sequence[AnyMessage], request: str = "") -> AnyMessage | None:
     """The message that holds the request of a turn that begins.
 
     The newest human message that came since the graph spoke last; where none came, the request
@@ -197,14 +201,14 @@ def newest_prompt(messages: Sequence[AnyMessage], request: str = "") -> AnyMessa
     """
     came = list(takewhile(lambda m: ROLE not in m.additional_kwargs, reversed(messages)))
     newest: AnyMessage | None = next((m for m in came if m.type == "human"), None)
-    if newest is None and (place := request_place(messages, request)) >= 0:
+    if newest is None and (place := find_request(messages, request)) >= 0:
         newest = messages[place]
     return newest
 
 
-def request_name(messages: Sequence[AnyMessage], request: str = "") -> str:
+def build_request_id(messages: Sequence[AnyMessage], request: str = "") -> str:
     """The request of a turn that begins, by its id and its words: clients may reuse an id."""
-    newest = newest_prompt(messages, request)
+    newest = find_newest_prompt(messages, request)
     if newest is None:
         return ""
     asked = newest.text + (canonical(attached) if (attached := blocks_in(newest)) else "")
@@ -212,31 +216,31 @@ def request_name(messages: Sequence[AnyMessage], request: str = "") -> str:
     return f"{newest.id}-{words}"
 
 
-def with_request(state: S) -> S:
+def note_request(state: S) -> S:
     """The state of a turn that begins, as it is once its request is noted."""
-    newest = newest_prompt(state.messages, state.request_message)
+    newest = find_newest_prompt(state.messages, state.request_message)
     return replace(state, request_message=str(newest.id) if newest else "")
 
 
-def same_request(state: LoopState) -> bool:
+def is_same_request(state: LoopState) -> bool:
     """Whether a turn that begins takes up the request of the one before."""
-    request = request_name(state.messages, state.request_message)
+    request = build_request_id(state.messages, state.request_message)
     return bool(request) and request == state.request_id
 
 
 # What a turn had done when a new message ended it before its time, often after a crash
 
 
-class Work(NamedTuple):
+class TurnWork(NamedTuple):
     """What a turn of a plan has done: its tasks with how they ended, and its calls."""
 
     tasks: Sequence[Task]
     evidence: list[Evidence]
 
 
-async def taken_up(
-    scope: RunScope, state: LoopState, before: Work, ended: Mapping[str, Any]
-) -> Work | None:
+async def resume_work(
+    scope: RunScope, state: LoopState, before: TurnWork, ended: Mapping[str, Any]
+) -> TurnWork | None:
     """What a new turn of a plan goes on with; None where it begins from nothing.
 
     Where the same request goes on that is all there is. Of another request it is what was done
@@ -253,7 +257,7 @@ async def taken_up(
     """
     if not state.turn:
         return None
-    again = same_request(state)
+    again = is_same_request(state)
     over = not again and state.outcome is not None
     tasks = merge_tasks(list(before.tasks), [ended["todos"]])
     done = {task["id"] for task in tasks if not over and task["status"] == "completed"}
@@ -266,17 +270,17 @@ async def taken_up(
     evidence = merge_records(before.evidence, [ended["evidence"]])
     known = {record["id"] for record in evidence}
     news = [row for row in rows if row.turn == scope.turn and row.call not in known]
-    evidence += map(evidence_of, news)
+    evidence += map(make_evidence, news)
     if not (again or evidence or done):
         return None
-    return Work([_told(task, news) for task in tasks], evidence)
+    return TurnWork([_add_feedback(task, news) for task in tasks], evidence)
 
 
-def evidence_of(row: Row) -> Evidence:
+def make_evidence(row: Row) -> Evidence:
     """A write as evidence, from its row: it has ended, or nobody knows."""
     record = Evidence(
         id=row.call, task=row.task, call_id="", tool=row.tool, arguments=dict(row.arguments),
-        status="success", result=_text(row), seconds=0.0,
+        status="success", result=_get_result_text(row), seconds=0.0,
     )  # fmt: skip
     if not row.in_doubt:
         return record
@@ -284,49 +288,53 @@ def evidence_of(row: Row) -> Evidence:
     return record | in_doubt | (Evidence(server=row.server) if row.server else Evidence())
 
 
-def _text(row: Row) -> str:
+def _get_result_text(row: Row) -> str:
     return str((row.result or {}).get("text", ""))
 
 
-def _told(task: Task, rows: Sequence[Row]) -> Task:
+def _add_feedback(task: Task, rows: Sequence[Row]) -> Task:
     """An unfinished task says which calls were made for it already."""
     made = [row for row in rows if task["id"] in {row.task, step_of(row.task)}]
     if not made or task["status"] == "completed":
         return task
-    return {**task, "feedback": made_in(made)}
+    return {**task, "feedback": describe_rows(made)}
 
 
-def made_before(evidence: Sequence[Evidence]) -> str:
+def describe_evidence(evidence: Sequence[Evidence]) -> str:
     """What an unfinished task says of the calls that were made for it; "" where none were."""
     calls = [
-        say("called_before", call=_call(r["tool"], r["arguments"]), result=r["result"][:_SHOWN])
+        say(
+            "called_before",
+            call=_format_call(r["tool"], r["arguments"]),
+            result=r["result"][:_SHOWN],
+        )
         for r in evidence
         if r["tool"] and r["status"] == "success"
     ]
     return say("before_the_cut", calls="; ".join(calls)) if calls else ""
 
 
-def _call(tool: str, arguments: Mapping[str, Any]) -> str:
+def _format_call(tool: str, arguments: Mapping[str, Any]) -> str:
     return f"{tool}({json.dumps(dict(arguments), ensure_ascii=False)[:_SHOWN]})"
 
 
-def made_in(rows: Sequence[Row]) -> str:
+def describe_rows(rows: Sequence[Row]) -> str:
     """What whoever goes on is told of these calls."""
-    return say("before_the_cut", calls="; ".join(map(_sentence, rows)))
+    return say("before_the_cut", calls="; ".join(map(_describe_row, rows)))
 
 
-def _sentence(row: Row) -> str:
-    call = _call(row.tool, row.arguments)
+def _describe_row(row: Row) -> str:
+    call = _format_call(row.tool, row.arguments)
     if row.in_doubt:
         return say("began_call", call=call)
-    return say("called_before", call=call, result=_text(row)[:_SHOWN])
+    return say("called_before", call=call, result=_get_result_text(row)[:_SHOWN])
 
 
 How = tuple[str, dict[str, str]]
 """The words that answer a call which was cut off, and its status, with the reason."""
 
 
-async def answered(
+async def answer_open_calls(
     scope: RunScope,
     state: LoopState,
     calls: Sequence[Mapping[str, Any]],
@@ -338,13 +346,13 @@ async def answered(
     some is `known` by their ids how they ended, of others the journal tells.
     """
     if scope.turn:
-        told = state.outcome is not None and not same_request(state)
+        told = state.outcome is not None and not is_same_request(state)
         # What graphs do for one turn, one after another, is closed where that turn is over.
         await scope.release(lambda _: False, ended=scope.around.handed is None, told=told)
-    return await repaired(scope, state.messages, calls, known)
+    return await repair_conversation(scope, state.messages, calls, known)
 
 
-async def repaired(
+async def repair_conversation(
     scope: RunScope,
     messages: Sequence[AnyMessage],
     calls: Sequence[Mapping[str, Any]],
@@ -352,42 +360,42 @@ async def repaired(
 ) -> list[Any]:
     """The same writes, where the journal is left as it is."""
     names = [call["intent"] for call in calls]
-    found = await scope.journal.rows(scope.journaled, names) if names else []
+    found = await scope.journal.rows(scope.journal_thread, names) if names else []
     rows = {row.name: row for row in found}
     answers: dict[str, ToolMessage] = {}
     for call in calls:
-        text, how = known.get(call["id"]) or _how_it_ended(rows.get(call["intent"]))
+        text, how = known.get(call["id"]) or _describe_end(rows.get(call["intent"]))
         status = "success" if how == {"status": "success"} else "error"
         about = {"name": call["name"], "additional_kwargs": {"evidence": call["id"]}}
-        answers[call["call_id"]] = answer_to(call["call_id"], text, status=status, **about)
+        answers[call["call_id"]] = make_error_answer(call["call_id"], text, status=status, **about)
         event = {"task": call["task"], "tool": call["name"], "arguments": call["args"]}
         scope.emit({"type": "tool_call", "id": call["id"], **event, **how, "result": text})
-    return repairs(
+    return make_repairs(
         messages,
-        lambda call_id: answers.pop(call_id, None) or _superseded(call_id),
+        lambda call_id: answers.pop(call_id, None) or _answer_superseded(call_id),
         open_calls=list(answers),
     )
 
 
-def asked_and_answered(state: LoopState, evidence: Sequence[Evidence]) -> list[Any]:
+def answer_asked_calls(state: LoopState, evidence: Sequence[Evidence]) -> list[Any]:
     """The same, where only the calls are in the conversation that people were asked about.
 
     Args:
         state: As the turn before left it.
         evidence: What is known of its calls.
     """
-    left = [str(asked.tool_calls[0]["id"]) for asked in unanswered(state)]
-    told = answers_from(state, evidence)
-    return repairs([*state.messages, *told], _superseded, open_calls=left)
+    left = [str(asked.tool_calls[0]["id"]) for asked in list_unanswered(state)]
+    told = make_answers(state, evidence)
+    return make_repairs([*state.messages, *told], _answer_superseded, open_calls=left)
 
 
-def _superseded(call_id: str) -> ToolMessage:
-    return answer_to(call_id, say("superseded"))
+def _answer_superseded(call_id: str) -> ToolMessage:
+    return make_error_answer(call_id, say("superseded"))
 
 
-def _how_it_ended(row: Row | None) -> How:
+def _describe_end(row: Row | None) -> How:
     if row is None or row.paused:
         return say("superseded"), {"status": "cancelled", "reason": "superseded"}
     if row.result is None or row.in_doubt:
         return say("cut_off_under_way"), {"status": "cancelled", "reason": UNCERTAIN}
-    return _text(row), {"status": "error" if row.result.get("is_error") else "success"}
+    return _get_result_text(row), {"status": "error" if row.result.get("is_error") else "success"}

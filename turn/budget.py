@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ..state.context import Context
 from ..state.outcome import Reason, Spend
-from ..store.journal.tab import Tab
+from ..store.journal.usage_record import UsageRecord
 
 Limit = Literal["model_calls", "tool_calls", "tokens", "seconds", "usd"]
 
@@ -22,7 +22,7 @@ _PRECISE: Final = 1e-9
 """Dollars; sums of prices are no more exact."""
 
 
-class Most(NamedTuple):
+class CallMaximum(NamedTuple):
     """What a model call can take at most."""
 
     tokens: int = 0
@@ -46,7 +46,7 @@ class Budget:
         spent: Spend | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        tab: Tab | None = None,
+        tab: UsageRecord | None = None,
         limits: Mapping[str, float] | None = None,
         parent: "Budget | None" = None,
     ) -> None:
@@ -71,22 +71,22 @@ class Budget:
         for name in self._limits.keys() & (limits or {}).keys():
             self._limits[name] = min(self._limits[name], (limits or {})[name])
         self._parent = parent
-        self.tab = tab or Tab()
+        self.tab = tab or UsageRecord()
         self._lock = self.tab.lock
         self._clock, self._started = clock, clock()
-        self._held = Most()
+        self._held = CallMaximum()
         self._short: Limit | None = None
         self._used: dict[Limit, float] = dict.fromkeys(self._limits, 0)
         self._recalled: dict[str, float] = {}
         self._recalled_seconds: float | None = None  # the span of many branches takes its time
-        self.span: Callable[[Mapping[str, float]], float] = _side_by_side
+        self.span: Callable[[Mapping[str, float]], float] = _find_longest
         self._last_turns: int | None = None
         self._take_over(spent or Spend())
         self._used["seconds"] = (spent or Spend()).get("seconds", 0.0)
         self._warned: set[Limit] = set()
-        self.near()  # of what was used before, the run before has warned
+        self.warn_near_limits()  # of what was used before, the run before has warned
 
-    def reserve_model_call(self, most: Most = Most()) -> bool:  # noqa: B008 - a constant
+    def reserve_model_call(self, most: CallMaximum = CallMaximum()) -> bool:  # noqa: B008 - a constant
         """Take one model call out of the budget; False where a limit is reached.
 
         Used-up tool calls do not count here: the model may still say what it found. What the call
@@ -99,10 +99,12 @@ class Budget:
             limit = self._limits["model_calls"]
             if begun > limit:
                 return False
-            if short := self._lacks(most):
-                self._short = None if self.under_way else short
+            if short := self._find_short_limit(most):
+                self._short = None if self.has_calls_under_way else short
                 return False
-            over = begun >= limit or self._reached("model_calls", "tokens", "seconds", "usd")
+            over = begun >= limit or self._find_reached_limit(
+                "model_calls", "tokens", "seconds", "usd"
+            )
             if over and not self._last_turns:
                 return False
             if self._parent is not None and not self._parent.reserve_model_call(most):
@@ -114,42 +116,42 @@ class Budget:
             self._hold(most, 1)
         return True
 
-    def _lacks(self, most: Most) -> Limit | None:
+    def _find_short_limit(self, most: CallMaximum) -> Limit | None:
         """Of what there is less left than a call can take."""
-        if most.tokens and most.tokens > self.room("tokens"):
+        if most.tokens and most.tokens > self.compute_room("tokens"):
             return "tokens"
-        return "usd" if most.usd and most.usd > self.room("usd") + _PRECISE else None
+        return "usd" if most.usd and most.usd > self.compute_room("usd") + _PRECISE else None
 
-    def room(self, limit: Literal["tokens", "usd"]) -> float:
+    def compute_room(self, limit: Literal["tokens", "usd"]) -> float:
         """How much is left of a limit, without what calls under way can take."""
         with self._lock:
             known = self.tab.tokens if limit == "tokens" else self.tab.usd
             held = self._held.tokens if limit == "tokens" else self._held.usd
             left = self._limits[limit] - max(known, self._used[limit] + held)
-        return left if self._parent is None else min(left, self._parent.room(limit))
+        return left if self._parent is None else min(left, self._parent.compute_room(limit))
 
-    def _hold(self, most: Most, sign: int) -> None:
+    def _hold(self, most: CallMaximum, sign: int) -> None:
         tokens, usd = sign * most.tokens, sign * most.usd
-        self._held = Most(self._held.tokens + tokens, self._held.usd + usd)
+        self._held = CallMaximum(self._held.tokens + tokens, self._held.usd + usd)
         self.tab.tokens += tokens
         self.tab.usd += usd
 
-    def run_short(self, limit: Limit) -> None:
+    def mark_short(self, limit: Limit) -> None:
         """Of this limit is left less than a call takes, so it is reached."""
         self._short = self._short or limit
 
     @property
-    def under_way(self) -> bool:
+    def has_calls_under_way(self) -> bool:
         """Whether what is held may come back."""
-        above = self._parent is not None and self._parent.under_way
+        above = self._parent is not None and self._parent.has_calls_under_way
         return self._held.tokens > 0 or above
 
-    def settle(self, most: Most, spend: Spend) -> None:
+    def settle(self, most: CallMaximum, spend: Spend) -> None:
         """Add what a reserved model call has taken, in place of the most it could have."""
         with self._lock:
             self._hold(most, -1)
             self.add_tokens(spend)
-            self.tab.tokens += _tokens(spend)
+            self.tab.tokens += _count_tokens(spend)
             self.tab.usd += spend.get("usd") or 0.0
         if self._parent is not None:
             self._parent.settle(most, spend)
@@ -157,7 +159,7 @@ class Budget:
     def reserve_tool_call(self) -> bool:
         """Take one tool call out of the budget; False where a limit is reached."""
         with self._lock:
-            if self._reached("tool_calls", "tokens", "seconds", "usd"):
+            if self._find_reached_limit("tool_calls", "tokens", "seconds", "usd"):
                 return False
             if self._parent is not None and not self._parent.reserve_tool_call():
                 return False
@@ -169,32 +171,32 @@ class Budget:
         """Take one tool call, and wait until that is on record; False where a limit is reached."""
         reserved = self.reserve_tool_call()
         if reserved:
-            await self.noted()
+            await self.record_usage()
         return reserved
 
-    async def noted(self) -> None:
+    async def record_usage(self) -> None:
         """Wait until what is taken is on record: a crash must not give it back."""
         if self._parent is not None:
-            await self._parent.noted()
+            await self._parent.record_usage()
             return
         parts: dict[str, float] = {
             n: limit // _LEASES for n, limit in self._limits.items() if limit < inf
         }
-        await self.tab.noted(parts | {"usd": self._limits["usd"] / _LEASES})
+        await self.tab.record_ahead(parts | {"usd": self._limits["usd"] / _LEASES})
 
     @property
     def calls_left(self) -> int:
         """How many tool calls there is room for."""
-        mine = max(0, int(self._limits["tool_calls"] - self.used["tool_calls"]))
+        mine = max(0, int(self._limits["tool_calls"] - self.usage["tool_calls"]))
         return mine if self._parent is None else min(mine, self._parent.calls_left)
 
     def add_tokens(self, spend: Spend) -> None:
         """Add what calls took; the calls themselves count since they were reserved."""
         with self._lock:
-            self._used["tokens"] += _tokens(spend)
+            self._used["tokens"] += _count_tokens(spend)
             self._used["usd"] += spend.get("usd") or 0.0
 
-    def recall(self, branch: str, spend: Spend) -> None:
+    def count_branch(self, branch: str, spend: Spend) -> None:
         """Count what a branch used before this budget began, as its saved state tells.
 
         Only what is told first of a branch counts: from then on its calls are added one by one.
@@ -206,7 +208,7 @@ class Budget:
                     self._recalled_seconds = None
                 self._take_over(spend)
         if self._parent is not None:
-            self._parent.recall(branch, spend)
+            self._parent.count_branch(branch, spend)
 
     def _take_over(self, spend: Spend) -> None:
         """Count all but the seconds: those of branches side by side would count twice."""
@@ -214,7 +216,7 @@ class Budget:
         self._used["tool_calls"] += spend.get("tool_calls", 0)
         self.add_tokens(spend)
 
-    def last_turn(self) -> None:
+    def grant_last_turn(self) -> None:
         """Grant one model call beyond the limits, if that was not granted before.
 
         Not beyond those of a parent, which has a last turn of its own; and of tokens and dollars
@@ -225,7 +227,7 @@ class Budget:
                 self._last_turns = 1
 
     @property
-    def used(self) -> dict[Limit, float]:
+    def usage(self) -> dict[Limit, float]:
         """What was used in this user turn, calls under way and time before a resume included."""
         with self._lock:
             passed = self.recalled_seconds + self._clock() - self._started
@@ -240,36 +242,36 @@ class Budget:
             return self._recalled_seconds
 
     @property
-    def exhausted(self) -> Limit | None:
+    def reached_limit(self) -> Limit | None:
         """The first limit that is reached; None while there is room.
 
         Of tokens and dollars there must be room for one more call like those before: the last.
         """
-        above = None if self._parent is None else self._parent.exhausted
-        return self._short or self._reached(*self._limits) or above
+        above = None if self._parent is None else self._parent.reached_limit
+        return self._short or self._find_reached_limit(*self._limits) or above
 
-    def near(self) -> list[dict[str, Any]]:
+    def warn_near_limits(self) -> list[dict[str, Any]]:
         """The events for limits that passed 80 % since the last look; each is told once.
 
         An agent's own limits are told where it ends.
         """
         if self._parent is not None:
-            return self._parent.near()
+            return self._parent.warn_near_limits()
         with self._lock:
-            used, limits = self.used, self._limits
+            used, limits = self.usage, self._limits
             new = [n for n in limits if n not in self._warned and used[n] >= _WARN_AT * limits[n]]
             self._warned.update(new)
         return [{"type": "budget", "limit": n, "used": used[n], "of": limits[n]} for n in new]
 
-    def _reached(self, *limits: Limit) -> Limit | None:
-        used = self.used
+    def _find_reached_limit(self, *limits: Limit) -> Limit | None:
+        used = self.usage
         calls = max(1, used["model_calls"])
         last = {name: used[name] / calls for name in ("tokens", "usd")}
         reached = {n: used[n] + last.get(n, 0) + _PRECISE for n in limits}
         return next((n for n in limits if reached[n] >= self._limits[n]), None)
 
 
-def share_of(context: Context, spent: Spend, part: float, whole: Budget) -> Budget:
+def make_share(context: Context, spent: Spend, part: float, whole: Budget) -> Budget:
     """A part of what a turn that has spent so much has left, counted against the whole as well.
 
     At least one call: a share that holds none would let nobody try.
@@ -278,7 +280,7 @@ def share_of(context: Context, spent: Spend, part: float, whole: Budget) -> Budg
     limits: dict[str, float] = {
         "model_calls": max(1, int(part * calls)),
         "tool_calls": max(1, int(part * (context.max_tool_calls - spent.get("tool_calls", 0)))),
-        "tokens": part * (context.max_tokens - _tokens(spent)),
+        "tokens": part * (context.max_tokens - _count_tokens(spent)),
         "seconds": part * (context.max_seconds - spent.get("seconds", 0.0)),
     }
     if context.max_cost is not None:
@@ -286,22 +288,22 @@ def share_of(context: Context, spent: Spend, part: float, whole: Budget) -> Budg
     return Budget(context, limits=limits, parent=whole)
 
 
-def _side_by_side(seconds: Mapping[str, float]) -> float:
+def _find_longest(seconds: Mapping[str, float]) -> float:
     return max(seconds.values(), default=0.0)
 
 
-def _tokens(spend: Spend) -> int:
+def _count_tokens(spend: Spend) -> int:
     return spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
 
 
-def limit_reason(limit: str | None) -> Reason:
+def get_limit_reason(limit: str | None) -> Reason:
     """The outcome's reason for a spent limit, or for a hook or a model that refused."""
     if limit in ("hook", "model"):
         return "DENIED" if limit == "hook" else "MISSING_INFORMATION"
     return "TIMEOUT" if limit == "seconds" else "BUDGET"
 
 
-def unpriced(spend: Spend, prices: object) -> str:
+def describe_missing_prices(spend: Spend, prices: object) -> str:
     """Which models' calls are not in the dollars that a turn has spent; "" where none is asked."""
     answered = {k: one for k, one in spend.get("by_model", {}).items() if one.get("input_tokens")}
     unknown = sorted(name for name, one in answered.items() if "usd" not in one)

@@ -11,16 +11,16 @@ from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from ..hooks.contract import Verdict
 from ..state.calls import GAVE_UP, UNCERTAIN, Evidence, join_texts, step_of
 from ..state.loop import LoopState, LoopUpdate
-from ..state.messages import ANSWER, PACKAGE, REJECTED, request_place, signature
+from ..state.messages import ANSWER, PACKAGE, REJECTED, find_request, make_signature
 from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome, add_spend
 from ..state.plan import Task, is_left_out
-from ..store.journal.intents import uncertain_call
-from ..stream.components import removed_under
+from ..store.journal.intents import describe_uncertain_call
+from ..stream.components import remove_under
 from ..stream.meters import AGENT, RUNS, STATUS, measure
-from ..stream.shown import last_words, made_whole
-from ..text.told import say
+from ..stream.turn_messages import move_answer_last, repair_turn
+from ..text.sentences import say
 from .begin import DROPPED
-from .budget import unpriced
+from .budget import describe_missing_prices
 from .repetition import LOOP_DETECTED
 from .scope import RunScope
 
@@ -89,7 +89,7 @@ class Facts:
     kept: str = ""
 
     @property
-    def succeeded(self) -> bool:
+    def has_succeeded(self) -> bool:
         """Whether at least one call or task succeeded; a task's own report is no call."""
         if self.partly:
             return True
@@ -112,10 +112,10 @@ class Facts:
             return ("partial" if self.untyped else "complete"), "GOAL"
         in_doubt = bool(self.uncertain or self.doubts)
         itself: Reason = self.refused or ("MISSING_INFORMATION" if in_doubt else "SAME_BLOCKERS")
-        reason = self.halt or ("GOAL" if self.succeeded else itself)
+        reason = self.halt or ("GOAL" if self.has_succeeded else itself)
         if reason == "ERROR_NO_COMPLETE_TASK_CALL" and self.partly:
             return "partial", reason
-        return _STATUS.get(reason, "partial" if self.succeeded else "exhausted"), reason
+        return _STATUS.get(reason, "partial" if self.has_succeeded else "exhausted"), reason
 
 
 Typed = Callable[[Facts], Awaitable[tuple[Facts, Spend]]]
@@ -142,78 +142,80 @@ async def end_turn(
     Returns:
         The update. Without an outcome in it the graph goes on.
     """
-    facts = await _with_doubts(scope, facts)
-    if text := unpriced(state.spend, scope.context.prices):
+    facts = await _add_doubts(scope, facts)
+    if text := describe_missing_prices(state.spend, scope.context.prices):
         scope.emit({"type": "warning", "text": text})
-    resume = how_to_resume(scope, state.request_id, facts.kept)
+    resume = describe_resume(scope, state.request_id, facts.kept)
     told = join_texts(state.warnings, scope.notes)
     sum_up = partial(
-        outcome_of, spend=state.spend, allowance=state.allowance, resume=resume, warnings=told
+        build_outcome, spend=state.spend, allowance=state.allowance, resume=resume, warnings=told
     )
     outcome, update = sum_up(facts), LoopUpdate(warnings=scope.notes)
     verdict = await scope.fire(
         "AfterAgent", prompt=state.request, prompt_response=outcome["answer"],
         stop_hook_active=state.stop_hook_active,
     )  # fmt: skip
-    if verdict.blocked:
+    if verdict.is_blocked:
         why = say("rejected_by_a_hook", why=verdict.reason)
-        if _can_go_on(state, facts, verdict):
-            return {**update, **_again(state, verdict, why), **another(verdict)}
+        if _can_retry(state, facts, verdict):
+            return {**update, **_request_retry(state, verdict, why), **another(verdict)}
         unmet, halt = [*facts.unmet, why], facts.halt or "DENIED"
         facts = replace(facts, halt=halt, done=False, answer=why, unmet=unmet)
         outcome = sum_up(facts)
         update |= LoopUpdate(task_completed=False, halt=halt, unmet=unmet)
     elif typed is not None and facts.answer:
         facts, spend = await typed(facts)
-        used, told = scope.used(spend), join_texts(told, scope.notes)
+        used, told = scope.add_seconds(spend), join_texts(told, scope.notes)
         outcome = sum_up(facts, spend=add_spend(state.spend, used), warnings=told)
         update["spend"] = used
-    by_package = verdict.blocked or not facts.answer
-    update["messages"] = made_whole(state) + (_last(state, facts, outcome) if by_package else [])
-    _tell(scope, outcome, facts.message)
+    by_package = verdict.is_blocked or not facts.answer
+    update["messages"] = repair_turn(state) + (
+        _make_last_words(state, facts, outcome) if by_package else []
+    )
+    _tell_outcome(scope, outcome, facts.message)
     return update | LoopUpdate(outcome=outcome, should_continue=False)
 
 
-def _tell(scope: RunScope, outcome: Outcome, message: str) -> None:
+def _tell_outcome(scope: RunScope, outcome: Outcome, message: str) -> None:
     """Tell all that follow the turn of its end: a graph that works for another has none."""
     told_of = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
     scope.emit({"type": "outcome", **told_of, "message_id": message})
     if scope.around.handed is None:
         measure(RUNS, 1, {AGENT: scope.agent, STATUS: outcome["status"]})
-        scope.journal.turn_ended(scope.thread, scope.turn)
+        scope.journal.close_usage(scope.thread, scope.turn)
 
 
-def _can_go_on(state: LoopState, facts: Facts, verdict: Verdict) -> bool:
+def _can_retry(state: LoopState, facts: Facts, verdict: Verdict) -> bool:
     """Whether another answer may be made in place of one that a hook rejects."""
     ended_itself = facts.end[1] == "GOAL" and bool(facts.answer)
-    return ended_itself and not state.stop_hook_active and verdict.stop is None
+    return ended_itself and not state.stop_hook_active and verdict.halt_reason is None
 
 
-def _last(state: LoopState, facts: Facts, outcome: Outcome) -> list[AnyMessage]:
+def _make_last_words(state: LoopState, facts: Facts, outcome: Outcome) -> list[AnyMessage]:
     """The answer as the package words it."""
-    about = signature(PACKAGE)
-    return last_words(
+    about = make_signature(PACKAGE)
+    return move_answer_last(
         state, AIMessage(outcome["answer"], id=facts.message, additional_kwargs=about)
     )
 
 
-async def _with_doubts(scope: RunScope, facts: Facts) -> Facts:
+async def _add_doubts(scope: RunScope, facts: Facts) -> Facts:
     """The facts with what the journal doubts; who judges tasks has judged the calls they made.
 
     A step of another plan may have the same id and be a call of another tool.
     """
-    rows = await scope.journal.uncertain(scope.journaled)
+    rows = await scope.journal.list_uncertain(scope.journal_thread)
     tools = {task["id"]: task.get("tool") for task in facts.tasks}
     left = [
         row
         for row in rows
         if row.turn != scope.turn or tools.get(step_of(row.task), "") not in (None, row.tool)
     ]
-    uncertain, doubts = ([uncertain_call(row) for row in some] for some in (rows, left))
+    uncertain, doubts = ([describe_uncertain_call(row) for row in some] for some in (rows, left))
     return replace(facts, uncertain=uncertain, doubts=doubts)
 
 
-def _again(state: LoopState, verdict: Verdict, why: str) -> LoopUpdate:
+def _request_retry(state: LoopState, verdict: Verdict, why: str) -> LoopUpdate:
     """Go on, with the hook's reason as what must be mended."""
     return LoopUpdate(
         stop_hook_active=True,
@@ -224,7 +226,7 @@ def _again(state: LoopState, verdict: Verdict, why: str) -> LoopUpdate:
     )
 
 
-def made_anew(state: LoopState, verdict: Verdict, rejected: AnyMessage) -> dict[str, Any]:
+def replace_rejected(state: LoopState, verdict: Verdict, rejected: AnyMessage) -> dict[str, Any]:
     """What makes another answer: the rejected one stands with the reason why it was.
 
     Where the hook clears the context, what was said in this turn goes, and a note has the reason.
@@ -234,24 +236,24 @@ def made_anew(state: LoopState, verdict: Verdict, rejected: AnyMessage) -> dict[
         return {"messages": [rejected.model_copy(update={"additional_kwargs": about})]}
     why = say("rejected_by_a_hook", why=verdict.reason)
     notes = [*state.hook_context, *filter(None, [verdict.context]), why]
-    place = request_place(state.messages, state.request_message)
+    place = find_request(state.messages, state.request_message)
     gone = [str(m.id) for m in (state.messages[place + 1 :] if place >= 0 else [])]
     messages = [RemoveMessage(id=name) for name in gone]
-    return {"hook_context": notes, "messages": messages, "ui": removed_under(state.ui, gone)}
+    return {"hook_context": notes, "messages": messages, "ui": remove_under(state.ui, gone)}
 
 
-def answer_id(state: LoopState) -> str:
+def build_answer_id(state: LoopState) -> str:
     """The id of a turn's final message."""
     return f"{ANSWER}{state.turn}-{state.request_id}"
 
 
-def answer_of(state: LoopState) -> str:
+def find_answer(state: LoopState) -> str:
     """The words of a turn's final message; "" where it has none, whatever messages there are."""
-    name = answer_id(state)
+    name = build_answer_id(state)
     return next((m.text for m in reversed(state.messages) if m.id == name), "")
 
 
-def how_to_resume(scope: RunScope, request_id: str, kept: str) -> dict[str, Any] | None:
+def describe_resume(scope: RunScope, request_id: str, kept: str) -> dict[str, Any] | None:
     """What an outcome says about going on; nothing where the prompt itself is gone."""
     if request_id.startswith(DROPPED):
         return None
@@ -264,14 +266,14 @@ def how_to_resume(scope: RunScope, request_id: str, kept: str) -> dict[str, Any]
     return {"thread_id": scope.thread, "how": how}
 
 
-def refusal(reasons: set[str]) -> Reason | None:
+def get_refusal_reason(reasons: set[str]) -> Reason | None:
     """The reason of a turn whose calls were refused with these; None where there are none."""
     if not reasons:
         return None
     return "NOT_INTERACTIVE" if reasons & _NOBODY_TO_ASK else "DENIED"
 
 
-def denial(tasks: Sequence[Task]) -> Reason | None:
+def get_denial_reason(tasks: Sequence[Task]) -> Reason | None:
     """Why another plan could not help an unfinished task; None where one might.
 
     A refused call is NOT_INTERACTIVE or DENIED, one that may have run and that nobody could be
@@ -279,10 +281,10 @@ def denial(tasks: Sequence[Task]) -> Reason | None:
     """
     left = (t for t in tasks if not is_left_out(t) and t["status"] != "completed")
     said = {str(t.get("denied") or "") for t in left}
-    return "LOOP_DETECTED" if said - {""} == {LOOP_DETECTED} else refusal(said - {""})
+    return "LOOP_DETECTED" if said - {""} == {LOOP_DETECTED} else get_refusal_reason(said - {""})
 
 
-def outcome_of(
+def build_outcome(
     facts: Facts,
     *,
     spend: Spend,
@@ -291,22 +293,22 @@ def outcome_of(
     warnings: Sequence[str] = (),
 ) -> Outcome:
     """The outcome of a turn; `allowance` says how often its request was given its limits."""
-    (status, reason), unmet = facts.end, unmet_of(facts)
+    (status, reason), unmet = facts.end, collect_unmet(facts)
     if reason == "BUDGET":
-        unmet = [*unmet, _spent(spend)]
-    answer = facts.answer or known_answer(facts.results, unmet)
+        unmet = [*unmet, _describe_spend(spend)]
+    answer = facts.answer or build_fallback_answer(facts.results, unmet)
     return Outcome(
         status=status,
         reason=reason,
         answer=answer or say("nothing_done", reason=reason),
-        tasks=[_listed(task) for task in [*facts.tasks, *facts.listed]],
+        tasks=[_build_task_outcome(task) for task in [*facts.tasks, *facts.listed]],
         unmet=unmet,
         uncertain_calls=list(facts.uncertain),
-        spend=_counted(spend, allowance),
+        spend=_fill_counters(spend, allowance),
         models=spend.get("models", {}),
         warnings=list(warnings),
         result=facts.result,
-        resume=None if status == "complete" else _advised(resume, reason),
+        resume=None if status == "complete" else _add_advice(resume, reason),
     )
 
 
@@ -320,12 +322,12 @@ _ADVICE: Final[dict[Reason, str]] = {
 }
 
 
-def _advised(resume: dict[str, Any] | None, reason: Reason) -> dict[str, Any] | None:
+def _add_advice(resume: dict[str, Any] | None, reason: Reason) -> dict[str, Any] | None:
     """How to go on, with what helps against the reason."""
     return resume and {**resume, "how": f"{resume['how']} {_ADVICE.get(reason, '')}".strip()}
 
 
-def _spent(spend: Spend) -> str:
+def _describe_spend(spend: Spend) -> str:
     """What a turn has used, in words."""
     tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
     calls = {"calls": spend.get("model_calls", 0), "made": spend.get("tool_calls", 0)}
@@ -336,47 +338,47 @@ def _spent(spend: Spend) -> str:
     return f"{told} {dollars}"
 
 
-def unmet_of(facts: Facts) -> list[str]:
+def collect_unmet(facts: Facts) -> list[str]:
     """What a turn did not do, what is not known, and the limit that kept it from more."""
-    doubts = [not_known(call) for call in facts.doubts]
+    doubts = [describe_doubt(call) for call in facts.doubts]
     limits = [say(LIMITS[facts.halt])] if facts.halt in LIMITS else []
     untyped = [facts.untyped] if facts.untyped else []
     return list(dict.fromkeys([*facts.unmet, *doubts, *limits, *untyped]))
 
 
-def not_known(call: Mapping[str, Any]) -> str:
+def describe_doubt(call: Mapping[str, Any]) -> str:
     """A call in doubt, in words."""
-    return say("not_known_whether", call=called(call))
+    return say("not_known_whether", call=format_call(call))
 
 
-def not_run(record: Mapping[str, Any]) -> str:
+def describe_not_run(record: Mapping[str, Any]) -> str:
     """Why a call that was planned did not run, or is in doubt, in words."""
     if record.get("reason") in (UNCERTAIN, GAVE_UP):
-        return not_known(record)
-    return say("call_not_run", call=called(record), why=record.get("reason"))
+        return describe_doubt(record)
+    return say("call_not_run", call=format_call(record), why=record.get("reason"))
 
 
-def called(record: Mapping[str, Any]) -> str:
+def format_call(record: Mapping[str, Any]) -> str:
     """A call in words."""
     arguments = json.dumps(record["arguments"], ensure_ascii=False)
     return f"{record['tool']}({arguments[:_SHOWN]})"
 
 
-def newest_results(evidence: Sequence[Evidence]) -> list[str]:
+def describe_results(evidence: Sequence[Evidence]) -> list[str]:
     """What the newest calls brought, to be shown where no model gave an answer."""
     done = [r for r in evidence if r["status"] == "success" and not r.get("same_as")]
-    brought = dict.fromkeys(f"- {called(r)}: {r['result'][:_SHOWN]}" for r in done)
+    brought = dict.fromkeys(f"- {format_call(r)}: {r['result'][:_SHOWN]}" for r in done)
     lines = [say("what_calls_brought"), *[*brought][-_NEWEST:]]
     return ["\n".join(lines)] if brought else []
 
 
-def known_answer(results: Sequence[str], unmet: Sequence[str]) -> str:
+def build_fallback_answer(results: Sequence[str], unmet: Sequence[str]) -> str:
     """The answer where no model gave one: what is there, and plainly what is not."""
     missing = [say("all_not_done", what="\n".join(f"- {text}" for text in unmet))] if unmet else []
     return "\n\n".join(text.strip() for text in [*results, *missing])
 
 
-def _listed(task: Task) -> TaskOutcome:
+def _build_task_outcome(task: Task) -> TaskOutcome:
     return TaskOutcome(
         id=task["id"],
         description=task["description"],
@@ -388,7 +390,7 @@ def _listed(task: Task) -> TaskOutcome:
     )
 
 
-def _counted(spend: Spend, allowance: int) -> Spend:
+def _fill_counters(spend: Spend, allowance: int) -> Spend:
     """The counters of a turn, with all the keys that an outcome promises."""
     empty = Spend(
         model_calls=0, tool_calls=0, input_tokens=0, output_tokens=0, usd=None, seconds=0.0,

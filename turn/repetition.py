@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from ..state.calls import Evidence
 from ..state.context import DEFAULTS
 from ..text.canonical import canonical
-from ..text.told import say
+from ..text.sentences import say
 
 REPEATED: Final = "repeated"
 LOOP_DETECTED: Final = "loop_detected"
@@ -71,7 +71,7 @@ class Repeat:
             result=self.result,
         )
 
-    def warning(self, *, again: bool) -> str:
+    def build_warning(self, *, again: bool) -> str:
         """What goes with the result of a call that was made; `again` if it brought nothing new."""
         advice = say("work_ends_here") if again and self.stuck else say("repeat_if_meant")
         return say("made_again", times=self._nth, advice=advice)
@@ -82,7 +82,7 @@ class Repeat:
         return say(f"ordinal_{nth}" if nth else "ordinal", number=self.times)
 
 
-def repeats(
+def find_repeat(
     history: Sequence[Evidence],
     tool: str,
     arguments: Mapping[str, Any],
@@ -108,20 +108,24 @@ def repeats(
         What is repeated; None where the call may run.
     """
     most, warned_at = LONGEST_CYCLE * stuck_at, max(stuck_at - 2, 2)
-    records = _newest(history, lambda r: bool(r.get("tool")) and not _failed_too(r), most)
+    records = _select_newest(
+        history, lambda r: bool(r.get("tool")) and not _has_failed_too(r), most
+    )
     key = (tool, content(tool, arguments))
-    if not any(r["tool"] == tool and key == _call(r, content) for r in records[-LONGEST_CYCLE:]):
+    if not any(
+        r["tool"] == tool and key == _identify_call(r, content) for r in records[-LONGEST_CYCLE:]
+    ):
         return None
     if again:
-        ran = _newest(
+        ran = _select_newest(
             history,
             lambda r: bool(r.get("tool")) and not (r.get("same_as") or r.get("reused_from")),
             most,
         )
-        if _cycle(_tokens(ran, history, content), key, warned_at) is None:
+        if _find_cycle(_build_tokens(ran, history, content), key, warned_at) is None:
             return None
-    tokens = _tokens(records, history, content)
-    found = _cycle(tokens, key, warned_at)
+    tokens = _build_tokens(records, history, content)
+    found = _find_cycle(tokens, key, warned_at)
     if found is None:
         return None
     length, times = found
@@ -131,20 +135,20 @@ def repeats(
     return Repeat(times, length, known, tokens[-length][2], stuck=warned and times >= stuck_at)
 
 
-def strikes_of(records: Sequence[Mapping[str, Any]]) -> int:
+def count_strikes(records: Sequence[Mapping[str, Any]]) -> int:
     """What the guard said about these calls: 0 nothing, 1 a warning, LAST_STRIKE the end."""
     reasons = {record.get("reason") for record in records if record.get("same_as")}
     return LAST_STRIKE if LOOP_DETECTED in reasons else int(REPEATED in reasons)
 
 
-def loop_told(history: Sequence[Evidence], turn: str = "") -> str:
+def describe_loop(history: Sequence[Evidence], turn: str = "") -> str:
     """Which call the guard ended a step at, in words for the task's feedback."""
     last = next(r for r in reversed(history) if r.get("reason") == LOOP_DETECTED)
     told = say("loop_of_calls", tool=last["tool"], first=last.get("same_as"), last=last["id"])
     return say("seen_in_turn", what=told, turn=turn) if turn else told
 
 
-def _cycle(
+def _find_cycle(
     tokens: Sequence[_Token], key: tuple[str, str], warned_at: int
 ) -> tuple[int, int] | None:
     """The shortest cycle that the call goes on with: its length, and which repetition this is."""
@@ -160,42 +164,45 @@ def _cycle(
     return None
 
 
-def _newest(
+def _select_newest(
     history: Sequence[Evidence], counts: Callable[[Evidence], bool], most: int
 ) -> list[Evidence]:
     """The last calls that count, as many as the longest cycle needs."""
     return [*islice(filter(counts, reversed(history)), most)][::-1]
 
 
-def _call(record: Evidence, content: Content) -> tuple[str, str]:
+def _identify_call(record: Evidence, content: Content) -> tuple[str, str]:
     tool = str(record["tool"])
     return tool, content(tool, record["arguments"])
 
 
-def _tokens(
+def _build_tokens(
     records: Sequence[Evidence], history: Sequence[Evidence], content: Content
 ) -> list[_Token]:
     """These calls as tool, arguments and result; a result shown again is the one it shows."""
     again = {record["same_as"] for record in records if record.get("same_as")}
-    results = {r["id"]: _shown(r) for r in history if r["id"] in again} if again else {}
+    results = {r["id"]: _strip_reuse_note(r) for r in history if r["id"] in again} if again else {}
     return [
-        (*_call(record, content), results.get(record.get("same_as", ""), _shown(record)))
+        (
+            *_identify_call(record, content),
+            results.get(record.get("same_as", ""), _strip_reuse_note(record)),
+        )
         for record in records
     ]
 
 
-def _failed_too(record: Evidence) -> bool:
+def _has_failed_too(record: Evidence) -> bool:
     """Whether a read was not made because its twin in the same message had failed."""
     return record["status"] == "error" and bool(record.get("reused_from"))
 
 
-def _shown(record: Evidence) -> str:
+def _strip_reuse_note(record: Evidence) -> str:
     """The result without the line that says where a reused one comes from."""
     result = record["result"]
     return result.partition("\n")[2] if record.get("reused_from") else result
 
 
-def repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:
+def find_repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:
     """The words that come again and again in an assistant's texts; "" where none do.
 
     A chunk of 50 characters counts if it is there 10 times, without overlap, on average within
@@ -209,7 +216,7 @@ def repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:
     """
     if sum(map(len, texts)) < CHUNK // 2 * times:
         return ""
-    for passage in _passages(texts):
+    for passage in _split_passages(texts):
         is_wide = len(passage.encode("utf-8", "replace")) > 2 * len(passage)
         size = CHUNK // 2 if is_wide else CHUNK
         places: dict[str, list[int]] = {}
@@ -218,12 +225,12 @@ def repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:
             seen = places.setdefault(chunk, [])
             if not seen or start - seen[-1] >= size:
                 seen.append(start)
-                if _chants(passage, seen, times, size):
+                if _is_chant(passage, seen, times, size):
                     return chunk.strip()
     return ""
 
 
-def _chants(passage: str, places: Sequence[int], times: int, size: int) -> bool:
+def _is_chant(passage: str, places: Sequence[int], times: int, size: int) -> bool:
     """Whether the last places of a chunk are close together with little that is new between."""
     last = places[-times:]
     if len(last) < times or last[-1] - last[0] > _CLOSE * size * (times - 1):
@@ -236,7 +243,7 @@ _FENCE: Final = re.compile(r"\s*(```|~~~)")
 _SET_APART: Final = re.compile(r"\s*(\||>|#|[-*+•]\s|\d+[.)]\s|[-=*_+|:]{3,}\s*$)|(?: {4}|\t)\S")
 
 
-def _passages(texts: Sequence[str]) -> Iterator[str]:
+def _split_passages(texts: Sequence[str]) -> Iterator[str]:
     """The prose in these texts, parted where something else stands between."""
     prose: list[str] = []
     for text in texts:
@@ -244,13 +251,13 @@ def _passages(texts: Sequence[str]) -> Iterator[str]:
         for line in text.splitlines():
             fence = bool(_FENCE.match(line))
             if fence or fenced or _SET_APART.match(line):
-                yield _joined(prose)
+                yield _join_lines(prose)
                 prose = []
             else:
                 prose.append(line)
             fenced = fenced != fence
-    yield _joined(prose)
+    yield _join_lines(prose)
 
 
-def _joined(lines: Sequence[str]) -> str:
+def _join_lines(lines: Sequence[str]) -> str:
     return " ".join(" ".join(lines).split())[-_TEXT_WINDOW:]

@@ -18,8 +18,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 
 from ..state.outcome import Spend, add_spend
-from ..store.locks.control import wished
-from .scope import RunScope, around
+from ..store.locks.control import poll_wish
+from .scope import RunScope, share_scope
 
 R = TypeVar("R")
 
@@ -101,7 +101,7 @@ class _Run(Generic[R]):
         self.done[name].set_result(result)
         return result
 
-    async def one(self, name: str, place: _Place) -> R:
+    async def run_one(self, name: str, place: _Place) -> R:
         """Run one task when its turn has come; it has nothing to do where one before it rests."""
         others = {other: self.done[other] for other in self.waits[name]}
         if running := [end for end in others.values() if not end.done()]:
@@ -110,7 +110,7 @@ class _Run(Generic[R]):
             raise _NotStarted(name)
         await self.slots.take(place)
         try:
-            if await wished(self.runtime.control) or self.runtime.drain_requested:
+            if await poll_wish(self.runtime.control) or self.runtime.drain_requested:
                 raise _NotStarted(name)
             _TASK.set((self, name, place))
             return await self.start(name, {other: end.result() for other, end in others.items()})
@@ -123,12 +123,12 @@ _RUN: ContextVar[_Run[Any]] = ContextVar("loopwright_run")
 _TASK: ContextVar[tuple[_Run[Any], str, _Place]] = ContextVar("loopwright_task")
 
 
-async def _one(name: str, place: _Place) -> Any:
-    return await _RUN.get().one(name, place)
+async def _run_one(name: str, place: _Place) -> Any:
+    return await _RUN.get().run_one(name, place)
 
 
 # LangGraph looks into a function once if it finds it by its name in its module, else at every call.
-_durable: Any = task(_one, name="task")  # type: ignore[call-overload]  # its overloads forbid a name
+_durable: Any = task(_run_one, name="task")  # type: ignore[call-overload]  # its overloads forbid a name
 
 
 async def run_ready(
@@ -165,15 +165,15 @@ async def run_ready(
     """
     slots = _Slots(scope.context.max_parallel_tasks)
     known = dict(waits)
-    scope.budget.span = partial(seconds_before, known)
-    with around(scope):
+    scope.budget.span = partial(estimate_seconds, known)
+    with share_scope(scope):
         ends = await _Run(known, start, ended, runtime, slots).run(order)
-    questions = questions_in(ends)
+    questions = collect_questions(ends)
     if any(isinstance(end, GraphBubbleUp) for end in ends):
         await asked(questions, [end for end in ends if not isinstance(end, BaseException)])
     if questions and together:
         raise GraphInterrupt(questions)
-    return _all_of(ends)
+    return _collect_results(ends)
 
 
 async def run_parts(
@@ -200,16 +200,16 @@ async def run_parts(
         run.lent.add(place)
         run.slots.give()
     parts = _Run(dict(waits), start, ended, run.runtime, run.slots, place)
-    return _all_of(await parts.run(order))
+    return _collect_results(await parts.run(order))
 
 
-def _all_of(ends: Sequence[R | BaseException]) -> list[R]:
+def _collect_results(ends: Sequence[R | BaseException]) -> list[R]:
     """What the tasks gave; what one of them raised is raised now that all rest."""
     raise_first([end for end in ends if isinstance(end, BaseException)])
     return [end for end in ends if not isinstance(end, BaseException)]
 
 
-def questions_in(ends: Sequence[object]) -> list[Interrupt]:
+def collect_questions(ends: Sequence[object]) -> list[Interrupt]:
     """What is asked, each once: a graph inside tells its questions by its tasks, too."""
     asked = [end.args[0] for end in ends if isinstance(end, GraphInterrupt) and end.args]
     return [*{one.id: one for questions in asked for one in questions}.values()]
@@ -225,13 +225,13 @@ def raise_first(failures: Sequence[BaseException]) -> None:
         raise rest if isinstance(rest, GraphDrained) else GraphDrained("drain requested")
 
 
-def used_by(scope: RunScope, ends: Sequence[Mapping[str, Any]]) -> Spend:
+def sum_spend(scope: RunScope, ends: Sequence[Mapping[str, Any]]) -> Spend:
     """What the tasks used together, without the seconds of each: they ran side by side."""
     total = reduce(add_spend, (end["spend"] for end in ends), Spend())
-    return scope.used(total | Spend(seconds=scope.budget.recalled_seconds))
+    return scope.add_seconds(total | Spend(seconds=scope.budget.recalled_seconds))
 
 
-def seconds_before(waits: Mapping[str, Sequence[str]], known: Mapping[str, float]) -> float:
+def estimate_seconds(waits: Mapping[str, Sequence[str]], known: Mapping[str, float]) -> float:
     """Active seconds of a pass that was cut short, from what its tasks are known to have used.
 
     The longest way through the plan: tasks beside each other share their seconds.

@@ -19,23 +19,23 @@ from langgraph.store.memory import InMemoryStore
 from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
 from ..prompts.instructions import Instructions
-from ..prompts.prompt import PromptManager, sections
-from ..run.outside import from_outside, identity
+from ..prompts.prompt import PromptManager, render_sections
+from ..run.client_access import is_server_call, resolve_identity
 from ..state.attachments import Block
 from ..state.calls import CallState, Evidence
 from ..state.context import SESSION_KEY, STARTUP, Context, Emit, Session, context_of
+from ..state.history import History
 from ..state.loop import PUBLIC, LoopState
 from ..state.messages import EVIDENCE
 from ..state.outcome import Spend, add_spend
-from ..state.past import Past
-from ..store.base.langgraph_keys import SAVER, without_values
-from ..store.checkpoints.threaded import ThreadedSaver
+from ..store.base.langgraph_keys import SAVER, mute_values_stream
+from ..store.checkpoints.async_adapters import ThreadedSaver
 from ..store.journal.port import FENCE_KEY, Fence, Row
 from ..store.journal.recorder import Recorder
-from ..store.locks.control import wish_of, wished
-from ..text.told import LANGUAGE, SENTENCES, known_as
-from .budget import Budget, share_of
-from .telling import emit_to
+from ..store.locks.control import get_wish, poll_wish
+from ..text.sentences import LANGUAGE, SENTENCES, match_language
+from .budget import Budget, make_share
+from .event_emitter import find_emit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class RunFacts:
 class Surroundings:
     """What a graph inside the node, or a tool, knows of the graph around it."""
 
-    past: Past = field(default_factory=Past)
+    past: History = field(default_factory=History)
     """What was said and found before, for what runs inside the node."""
     handed: LoopState | None = None
     """The turn around, for whose sake a graph inside works; see `GraphParts.inside`."""
@@ -142,17 +142,17 @@ class RunScope:
         return self.parts.hooks
 
     @property
-    def journaled(self) -> str:
+    def journal_thread(self) -> str:
         """Under which thread the journal has its calls; a run without one is a thread itself."""
         return self.thread or self.turn
 
     @property
-    def store_lasts(self) -> bool:
+    def has_lasting_store(self) -> bool:
         """Whether the store keeps what it is given for as long as the run is saved."""
         in_memory = isinstance(self.store, InMemoryStore)
         return self.store is not None and not (in_memory and self.run.durable)
 
-    def used(self, spend: Spend | None = None) -> Spend:
+    def add_seconds(self, spend: Spend | None = None) -> Spend:
         """The node's spend with its active seconds."""
         seconds = round(time.monotonic() - self.run.began, 3)
         return add_spend(spend, Spend(seconds=seconds))
@@ -160,39 +160,44 @@ class RunScope:
     async def release(self, keeps: Callable[[Row], bool], **how: bool) -> list[Row]:
         """Look back upon the turn's calls at this place; see `Recorder.release`."""
         return await self.journal.release(
-            self.journaled, turn=self.turn, place=self.run.place, keeps=keeps,
+            self.journal_thread, turn=self.turn, place=self.run.place, keeps=keeps,
             fence=self.run.fence, **how,
         )  # fmt: skip
 
-    def opening(
+    def build_opening(
         self, role: str, data: Mapping[str, object], blocks: Sequence[Block] = ()
     ) -> list[BaseMessage]:
         """The first two messages of a call: the role's system prompt and its data as sections.
 
         `blocks` are what the user has attached; they stand first, for they change least.
         """
-        system, told = self.parts.prompts.get_prompt(role, **self.contexts()), sections(data)
+        system, told = (
+            self.parts.prompts.get_prompt(role, **self.build_contexts()),
+            render_sections(data),
+        )
         shown = HumanMessage([*blocks, {"type": "text", "text": told}] if blocks else told)
         return [SystemMessage(system), shown]
 
-    def contexts(self) -> dict[str, Any]:
+    def build_contexts(self) -> dict[str, Any]:
         """What the operator's folders and the run's settings say for the prompts of its roles."""
         parts = self.parts
-        said = filter(None, [parts.about, parts.instructions.told(), self.context.system_context])
+        said = filter(
+            None, [parts.about, parts.instructions.render_text(), self.context.system_context]
+        )
         return {
             "system_context": "\n\n".join(said),
             "business_context": self.context.business_context,
             "language": self.context.language or "",
         }
 
-    def noting(self) -> "RunScope":
+    def with_own_notes(self) -> "RunScope":
         """The same scope with notes of its own; each warning told on it is one."""
         notes: list[str] = []
-        return replace(self, notes=notes, emit=partial(_noted, self.emit, notes))
+        return replace(self, notes=notes, emit=partial(_emit_noting, self.emit, notes))
 
-    def inner_config(self, name: str) -> RunnableConfig:
+    def build_inner_config(self, name: str) -> RunnableConfig:
         """How to run a graph inside the node: under this name, its states unseen by clients."""
-        config = without_values(get_config()) if self.run.of_client else RunnableConfig()
+        config = mute_values_stream(get_config()) if self.run.of_client else RunnableConfig()
         config["run_name"] = name
         return config
 
@@ -204,7 +209,9 @@ class RunScope:
             part: The share of each limit; 1 for all there is.
             told: Takes its events.
         """
-        budget = self.budget if part == 1 else share_of(self.context, turn.spend, part, self.budget)
+        budget = (
+            self.budget if part == 1 else make_share(self.context, turn.spend, part, self.budget)
+        )
         depth = len(self.run.place.split("|")) if self.run.place else 0
         around_it = replace(self.around, handed=turn, hides=depth)
         return replace(self, budget=budget, around=around_it, emit=told)
@@ -213,7 +220,7 @@ class RunScope:
         """The same scope for a model turn, which its events name; "" where there is none."""
         if not name:
             return self
-        emit = partial(_named, self.emit, name)
+        emit = partial(_emit_named, self.emit, name)
         return replace(self, run=replace(self.run, model_turn=name), emit=emit)
 
     async def fire(self, event: HookEvent, **fields: Any) -> Verdict:
@@ -226,7 +233,7 @@ class RunScope:
         """Tell hooks that a question is about to be put: of which kind, in words, and as data."""
         await self.fire("Notification", notification_type=kind, message=message, details=details)
 
-    def hook_notes(self, context: Sequence[str]) -> str:
+    def join_hook_notes(self, context: Sequence[str]) -> str:
         """What hooks add to each prompt: the turn's own, and what the start of this run brought.
 
         A run that resumes a turn has a SessionStart of its own.
@@ -239,7 +246,7 @@ _OUTER: ContextVar[RunScope | None] = ContextVar("loopwright_outer_scope", defau
 
 
 @contextmanager
-def around(scope: RunScope) -> Iterator[None]:
+def share_scope(scope: RunScope) -> Iterator[None]:
     """Let every node called inside draw on this scope's budget and tell its events to its stream.
 
     A subgraph's own custom events show only with `subgraphs=True`; these show always, once.
@@ -251,7 +258,7 @@ def around(scope: RunScope) -> Iterator[None]:
         _OUTER.reset(token)
 
 
-def hear(state: object) -> None:
+def report_to_outer(state: object) -> None:
     """Tell the node around which calls have ended and what they took, before anything asks."""
     if outer := _OUTER.get():
         outer.around.heard.update(
@@ -259,34 +266,34 @@ def hear(state: object) -> None:
         )
         if isinstance(state, CallState):
             outer.around.seen[state.path] = state
-            outer.budget.recall(state.path, state.spend)
+            outer.budget.count_branch(state.path, state.spend)
 
 
-async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) -> RunScope:
+async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts) -> RunScope:
     """What surrounds the running node, whose state says what was used.
 
     Inside a task that is the task's part, which the run around it has not heard of yet.
     """
     context, configurable = context_of(runtime), get_config()["configurable"]
-    speak(runtime, parts)
-    await wished(runtime.control)
+    set_language(runtime, parts)
+    await poll_wish(runtime.control)
     STARTUP.set(context.startup_timeout)
     outer, path = _OUTER.get(), getattr(state, "path", parts.name)
     thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER)
     if outer is None:
-        emit = emit_to(runtime.stream_writer)
-        budget = await _budget_for(context, state, parts.journal, thread)
+        emit = find_emit(runtime.stream_writer)
+        budget = await _make_budget(context, state, parts.journal, thread)
     else:
-        emit, budget = outer.emit, _budget_within(outer.budget, context, state, path)
-        hear(state)
+        emit, budget = outer.emit, _make_inner_budget(outer.budget, context, state, path)
+        report_to_outer(state)
     run = RunFacts(
-        of_client=parts.served or from_outside(configurable),
-        place=_place(configurable, outer),
+        of_client=parts.served or is_server_call(configurable),
+        place=_build_place(configurable, outer),
         fence=configurable.get(FENCE_KEY),
-        stopped=lambda: wish_of(runtime.control) == "stop",
+        stopped=lambda: get_wish(runtime.control) == "stop",
         saved=bool(saver),
-        durable=_outlives(saver),
-        session=_session_of(configurable),
+        durable=_is_durable(saver),
+        session=_get_session(configurable),
     )
     scope = RunScope(
         context=context,
@@ -295,46 +302,48 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
         emit=emit,
         store=runtime.store,
         thread=thread,
-        user=identity(configurable, served=parts.served),
+        user=resolve_identity(configurable, served=parts.served),
         turn=state.turn_id,
         agent="/".join([parts.name, *getattr(state, "agents", ())]),
         path=path,
         can_ask=context.interactive and bool(saver),
         run=run,
-        around=_surroundings(state, outer, parts),
+        around=_find_surroundings(state, outer, parts),
     )
-    return scope.noting().in_model_turn(getattr(state, "turn_name", ""))
+    return scope.with_own_notes().in_model_turn(getattr(state, "turn_name", ""))
 
 
-def _budget_within(outer: Budget, context: Context, state: _State, path: str) -> Budget:
+def _make_inner_budget(outer: Budget, context: Context, state: _State, path: str) -> Budget:
     """The part of a budget that this graph draws on, by limits of its own where it has some."""
-    outer.recall(path, state.spend)
+    outer.count_branch(path, state.spend)
     limits = getattr(state, "limits", None)
     return Budget(context, state.spend, limits=limits, parent=outer) if limits else outer
 
 
-def _surroundings(state: _State, outer: RunScope | None, parts: GraphParts) -> Surroundings:
+def _find_surroundings(state: _State, outer: RunScope | None, parts: GraphParts) -> Surroundings:
     """What the node knows of the one around it, and what its tools see."""
     known = outer.around if outer else Surroundings()
     works_for_it = parts.inside and isinstance(state, LoopState)
     return replace(
-        known, handed=known.handed if works_for_it else None, public=_public(state, outer),
+        known,
+        handed=known.handed if works_for_it else None,
+        public=_build_public_state(state, outer),
         by_tools=getattr(state, "by_tools", frozenset()),
-    )  # fmt: skip
+    )
 
 
-def _outlives(saver: Any) -> bool:
+def _is_durable(saver: Any) -> bool:
     """Whether what is saved outlives the process."""
     inner = saver.inner if isinstance(saver, ThreadedSaver) else saver
     return bool(inner) and not isinstance(inner, InMemorySaver)
 
 
-def _session_of(configurable: Mapping[str, Any]) -> Session:
+def _get_session(configurable: Mapping[str, Any]) -> Session:
     session = configurable.get(SESSION_KEY)
     return session if isinstance(session, Session) else Session()
 
 
-def _place(configurable: Mapping[str, Any], outer: RunScope | None) -> str:
+def _build_place(configurable: Mapping[str, Any], outer: RunScope | None) -> str:
     """The nodes around, without the ids of tasks: after a lost step a graph around has others."""
     around_it = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
     if outer is not None and (hides := outer.around.hides) is not None:
@@ -342,7 +351,7 @@ def _place(configurable: Mapping[str, Any], outer: RunScope | None) -> str:
     return "|".join(step.partition(":")[0] for step in around_it)
 
 
-def _public(state: _State, outer: RunScope | None) -> Mapping[str, Any]:
+def _build_public_state(state: _State, outer: RunScope | None) -> Mapping[str, Any]:
     """What a graph's tools see of its state; a task's calls follow the run's conversation."""
     own = {name: getattr(state, name) for name in PUBLIC if hasattr(state, name)}
     if outer is None or isinstance(state, LoopState):
@@ -354,29 +363,29 @@ def _public(state: _State, outer: RunScope | None) -> Mapping[str, Any]:
     return {**outer.around.public, **own, "messages": [*said, *getattr(state, "messages", ())]}
 
 
-def speak(runtime: Runtime[Context], parts: GraphParts) -> None:
+def set_language(runtime: Runtime[Context], parts: GraphParts) -> None:
     """Let the running node, and all it calls, tell models things in the run's language."""
-    LANGUAGE.set(known_as(context_of(runtime).language or parts.prompts.language, SENTENCES))
+    LANGUAGE.set(match_language(context_of(runtime).language or parts.prompts.language, SENTENCES))
 
 
-async def _budget_for(context: Context, state: _State, journal: Recorder, thread: str) -> Budget:
+async def _make_budget(context: Context, state: _State, journal: Recorder, thread: str) -> Budget:
     """A budget begun from what state says was spent, and what a crash kept from the state."""
     limits = getattr(state, "limits", None)
     if not (thread and state.turn_id):
         return Budget(context, state.spend, limits=limits)
-    tab = await journal.tab(thread, state.turn_id, state.spend)
+    tab = await journal.load_usage(thread, state.turn_id, state.spend)
     return Budget(context, state.spend, tab=tab, limits=limits)
 
 
 _OF_MODEL_TURNS = frozenset({"phase", "model", "tool_call", "loop"})
 
 
-def _named(emit: Emit, name: str, event: dict[str, Any]) -> None:
+def _emit_named(emit: Emit, name: str, event: dict[str, Any]) -> None:
     """Tell an event with the model turn it belongs to; a turn inside this one is named already."""
     emit({"model_turn": name, **event} if event["type"] in _OF_MODEL_TURNS else event)
 
 
-def _noted(emit: Emit, notes: list[str], event: dict[str, Any]) -> None:
+def _emit_noting(emit: Emit, notes: list[str], event: dict[str, Any]) -> None:
     if event["type"] == "warning":
         notes.append(event["text"])
     emit(event)

@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage
 from langgraph.errors import GraphBubbleUp
 
 from ..state.roles import ROLE_METADATA
-from ..stream.meters import AGENT, ERROR, OPERATION, TOKENS, measure, metered
+from ..stream.meters import AGENT, ERROR, OPERATION, TOKENS, is_metered, measure
 from .scope import RunScope
 
 TASK, CALL, TURN = "loopwright/task", "loopwright/call", "loopwright/turn"
@@ -26,16 +26,16 @@ SPENT: Final = "loopwright/spent_"
 _FINISH: Final = ("finish_reason", "stop_reason")
 
 
-def run_name(scope: RunScope, role: str) -> str:
+def build_run_name(scope: RunScope, role: str) -> str:
     """The name of a model call's run: the role, and the task it works on."""
     return f"{role} {scope.path}" if scope.path != scope.agent else role
 
 
-def about(
+def build_metadata(
     scope: RunScope, role: str, call: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
     """The metadata of the run of a model call, or of a tool `call`."""
-    used, task = scope.budget.used, _task(scope, call.get("task"))
+    used, task = scope.budget.usage, _find_task(scope, call.get("task"))
     known = {ROLE_METADATA: role, TASK: task, CALL: call.get("id"), TURN: scope.turn}
     known |= {MODEL_TURN: scope.run.model_turn}
     spent = {f"{SPENT}{name}": used[name] for name in ("model_calls", "tool_calls", "tokens")}
@@ -49,33 +49,35 @@ def is_traced() -> bool:
 
 def is_observed() -> bool:
     """Whether the program has set up a tracer or a meter."""
-    return _tracer() is not None or ("opentelemetry.metrics" in sys.modules and metered())
+    return _find_tracer() is not None or ("opentelemetry.metrics" in sys.modules and is_metered())
 
 
 @contextmanager
-def of_model(scope: RunScope, role: str, model: Any, name: str) -> Iterator[Callable[..., None]]:
+def open_model_span(
+    scope: RunScope, role: str, model: Any, name: str
+) -> Iterator[Callable[..., None]]:
     """An OpenTelemetry span around a model call, and its numbers; it is told the answer."""
-    tracer, counts = _tracer(), metered()
+    tracer, counts = _find_tracer(), is_metered()
     bare = name.partition(":")[2] or name
     provider = model._get_ls_params().get("ls_provider", "")
     asked = {"gen_ai.request.model": bare, "gen_ai.provider.name": provider}
-    attributes = _common(scope, "chat") | asked | {"loopwright.role": role}
+    attributes = _build_attributes(scope, "chat") | asked | {"loopwright.role": role}
     about = {"gen_ai.operation.name": "chat", AGENT: scope.agent, **asked}
-    spanned = _span(tracer, f"chat {bare}", "CLIENT", attributes) if tracer else nullcontext()
-    with _measured(about) if counts else nullcontext(), spanned as span:
-        yield partial(_heard, span, about)
+    spanned = _start_span(tracer, f"chat {bare}", "CLIENT", attributes) if tracer else nullcontext()
+    with _measure_time(about) if counts else nullcontext(), spanned as span:
+        yield partial(_record_answer, span, about)
 
 
 @contextmanager
-def of_tool(
+def open_tool_span(
     scope: RunScope, call: Mapping[str, Any], name: str, server: str | None
 ) -> Iterator[Callable[..., None]]:
     """An OpenTelemetry span around a tool call; what is given is told of a failed result."""
-    tracer = _tracer()
+    tracer = _find_tracer()
     if tracer is None:
         yield lambda _: None
         return
-    attributes = _common(scope, "execute_tool", call["task"]) | {
+    attributes = _build_attributes(scope, "execute_tool", call["task"]) | {
         "loopwright.role": scope.run.role,
         "gen_ai.tool.name": name,
         "gen_ai.tool.call.id": call["call_id"],
@@ -83,12 +85,12 @@ def of_tool(
         "loopwright.call": call["id"],
         "loopwright.server": server or "",
     }
-    with _span(tracer, f"execute_tool {name}", "INTERNAL", attributes) as span:
-        yield lambda failed: _failed(span, "tool_error") if failed else None
+    with _start_span(tracer, f"execute_tool {name}", "INTERNAL", attributes) as span:
+        yield lambda failed: _mark_failed(span, "tool_error") if failed else None
 
 
 @contextmanager
-def _measured(about: dict[str, str]) -> Iterator[None]:
+def _measure_time(about: dict[str, str]) -> Iterator[None]:
     """Tell the meter how long it took, and the type of the error that ended it."""
     began, ended = time.monotonic(), {}
     try:
@@ -100,32 +102,32 @@ def _measured(about: dict[str, str]) -> Iterator[None]:
         measure(OPERATION, time.monotonic() - began, about | ended)
 
 
-def _heard(span: Any, about: dict[str, str], answer: AIMessage) -> None:
+def _record_answer(span: Any, about: dict[str, str], answer: AIMessage) -> None:
     if span is not None:
-        span.set_attributes(_of_answer(answer))
+        span.set_attributes(_read_answer(answer))
     for kind, tokens in (answer.usage_metadata or {}).items():
         if kind in ("input_tokens", "output_tokens"):
             of_kind = {"gen_ai.token.type": kind.removesuffix("_tokens")}
             measure(TOKENS, cast("int", tokens), about | of_kind)
 
 
-def _task(scope: RunScope, task: str | None = None) -> str:
+def _find_task(scope: RunScope, task: str | None = None) -> str:
     """The task or step, "" where the graph has none."""
     named = task or scope.path
     return "" if named == scope.agent else named
 
 
-def _common(scope: RunScope, operation: str, task: str | None = None) -> dict[str, Any]:
+def _build_attributes(scope: RunScope, operation: str, task: str | None = None) -> dict[str, Any]:
     return {
         "gen_ai.operation.name": operation,
         "gen_ai.agent.name": scope.agent,
         "gen_ai.conversation.id": scope.thread,
-        "loopwright.task": _task(scope, task),
+        "loopwright.task": _find_task(scope, task),
         "loopwright.turn": scope.turn,
     }
 
 
-def _of_answer(answer: AIMessage) -> dict[str, Any]:
+def _read_answer(answer: AIMessage) -> dict[str, Any]:
     told, usage = answer.response_metadata, answer.usage_metadata
     attributes: dict[str, Any] = {"gen_ai.response.id": answer.id}
     attributes["gen_ai.response.model"] = told.get("model_name") or told.get("model")
@@ -137,7 +139,7 @@ def _of_answer(answer: AIMessage) -> dict[str, Any]:
     return {key: value for key, value in attributes.items() if value}
 
 
-def _tracer() -> Any:
+def _find_tracer() -> Any:
     """The program's tracer; who has set one up has imported it, so nothing is imported here."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
@@ -146,7 +148,7 @@ def _tracer() -> Any:
 
 
 @contextmanager
-def _span(tracer: Any, name: str, kind: str, attributes: dict[str, Any]) -> Iterator[Any]:
+def _start_span(tracer: Any, name: str, kind: str, attributes: dict[str, Any]) -> Iterator[Any]:
     """A span with what is known of its attributes. Of an error it tells the type, not the words."""
     kinds = sys.modules["opentelemetry.trace"].SpanKind
     with tracer.start_as_current_span(
@@ -161,10 +163,10 @@ def _span(tracer: Any, name: str, kind: str, attributes: dict[str, Any]) -> Iter
         except GraphBubbleUp:
             raise  # a question, no failure
         except BaseException as error:
-            _failed(span, type(error).__name__)
+            _mark_failed(span, type(error).__name__)
             raise
 
 
-def _failed(span: Any, kind: str) -> None:
+def _mark_failed(span: Any, kind: str) -> None:
     span.set_attribute("error.type", kind)
     span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)

@@ -21,8 +21,8 @@ from starlette.routing import Route
 
 from ..run.graph import LoopGraph
 from ..state.errors import LoopwrightError
-from ..state.questions import ANSWERED_BY, is_operators
-from .ag_ui_events import EventEncoder, Told, ag, outcome_of
+from ..state.questions import ANSWERED_BY, is_for_operator
+from .ag_ui_events import ClientView, EventEncoder, ag, build_outcome
 
 log = logging.getLogger(__name__)
 
@@ -88,48 +88,48 @@ async def ag_ui_events(
     """
     configurable = {"thread_id": given.thread_id, **(config or {}).get("configurable", {})}
     place: RunnableConfig = {**(config or {}), "configurable": configurable}
-    told, result, outcome = Told(), None, _CANCELLED
+    told, result, outcome = ClientView(), None, _CANCELLED
     thread, run = given.thread_id, given.run_id
     yield ag.RunStartedEvent(thread_id=thread, run_id=run, protocol_version=ag.PROTOCOL_VERSION)
     try:
-        async for event in _told(graph, given, place, told, options):
+        async for event in _stream_events(graph, given, place, told, options):
             yield event
         after = await graph.aget_state(place)
-        for event in told.ended(after):
+        for event in told.end_run(after):
             yield event
-        result, outcome = after.values.get("outcome"), outcome_of(after)
+        result, outcome = after.values.get("outcome"), build_outcome(after)
     except GraphDrained:
-        for event in told.closed():
+        for event in told.close_open():
             yield event
     except Exception as error:
         if not isinstance(error, LoopwrightError):
             log.exception("A run for an AG-UI client failed.")
-        yield _failed(error)
+        yield _build_error_event(error)
         return
     yield ag.RunFinishedEvent(thread_id=thread, run_id=run, result=result, outcome=outcome)
 
 
-async def _told(
+async def _stream_events(
     graph: LoopGraph[Any, Any, Any, Any],
     given: "ag.RunAgentInput",
     place: RunnableConfig,
-    told: Told,
+    told: ClientView,
     options: Mapping[str, Any],
 ) -> AsyncIterator["ag.BaseEvent"]:
     """What the graph tells while it runs."""
     before = await graph.aget_state(place)
-    told.know(before)
-    wanted = _wanted(given, before)
+    told.load_state(before)
+    wanted = _choose_input(given, before)
     if wanted is _NOTHING:
         return
     modes = {"stream_mode": ["messages", "custom"], ANSWERED_BY: "customer", **options}
     async with aclosing(cast("Any", graph.astream(wanted, place, **modes))) as parts:
         async for mode, part in parts:
-            for event in told.news(mode, part):
+            for event in told.convert_part(mode, part):
                 yield event
 
 
-def _failed(error: Exception) -> "ag.RunErrorEvent":
+def _build_error_event(error: Exception) -> "ag.RunErrorEvent":
     """Tell of an error; only sentences that are meant for users are told whole."""
     kind = type(error).__name__
     words = f"The run failed with {kind}; the log of the server says more."
@@ -138,17 +138,17 @@ def _failed(error: Exception) -> "ag.RunErrorEvent":
     return ag.RunErrorEvent(message=words, code=kind)
 
 
-def _wanted(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
+def _choose_input(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
     """What the graph is run with; `_NOTHING` where the client only wants to see the thread."""
     known = {message.id for message in state.values.get("messages", ())}
     new = [m for m in given.messages if isinstance(m, ag.UserMessage) and m.id not in known]
-    said = {"messages": [_of_user(message) for message in new]}
+    said = {"messages": [_convert_user_message(message) for message in new]}
     asked, answers = {one.id: one for one in state.interrupts}, given.resume or []
-    open_ = [one.id for one in state.interrupts if not is_operators(one.value)]
+    open_ = [one.id for one in state.interrupts if not is_for_operator(one.value)]
     if answers:
         _check_answers([entry.interrupt_id for entry in answers], asked, open_)
         if not new:
-            resume = {a.interrupt_id: _answer(asked[a.interrupt_id], a) for a in answers}
+            resume = {a.interrupt_id: _convert_answer(asked[a.interrupt_id], a) for a in answers}
             return Command(resume=resume)
         if any(entry.status == "resolved" for entry in answers):
             words = (
@@ -180,7 +180,7 @@ def _check_answers(given: Sequence[str], asked: Collection[str], open_: Sequence
         raise Refused(words)
 
 
-def _answer(question: Question, entry: "ag.ResumeEntry") -> Any:
+def _convert_answer(question: Question, entry: "ag.ResumeEntry") -> Any:
     """An answer as the graphs take it; one for a question of somebody's own is passed on."""
     ours = isinstance(question.value, Mapping) and "action_requests" in question.value
     if entry.status == "cancelled":
@@ -197,13 +197,13 @@ def _answer(question: Question, entry: "ag.ResumeEntry") -> Any:
     return entry.payload
 
 
-def _of_user(message: "ag.UserMessage") -> HumanMessage:
+def _convert_user_message(message: "ag.UserMessage") -> HumanMessage:
     if isinstance(message.content, str):
         return HumanMessage(message.content, id=message.id)
-    return HumanMessage([_block(part) for part in message.content], id=message.id)
+    return HumanMessage([_convert_block(part) for part in message.content], id=message.id)
 
 
-def _block(part: Any) -> dict[str, Any]:
+def _convert_block(part: Any) -> dict[str, Any]:
     """A part of a message as LangChain's block."""
     if part.type == "text":
         return {"type": "text", "text": part.text}

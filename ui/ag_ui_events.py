@@ -32,7 +32,7 @@ from langgraph.types import Interrupt as Question, StateSnapshot
 from ..state.errors import SettingsError
 from ..state.loop import PUBLIC
 from ..state.messages import REASONING
-from ..state.records import unpacked
+from ..state.records import unpack_fields
 
 try:
     from ag_ui import core as ag
@@ -41,7 +41,7 @@ except ImportError as error:
     msg = "AG-UI needs the package ag-ui-protocol: pip install '.[ag-ui]' in its folder."
     raise SettingsError(msg) from error
 
-__all__ = ["EventEncoder", "Told", "ag", "outcome_of"]
+__all__ = ["ClientView", "EventEncoder", "ag", "build_outcome"]
 
 _SHOWN: Final = (*(key for key in PUBLIC if key != "messages"), "outcome", "phase", "iteration")
 _OVER: Final = frozenset({"completed", "failed", "skipped", "cancelled", "blocked"})
@@ -62,7 +62,7 @@ _WORDS: Final[dict[str, Any]] = {
 }
 
 
-def _shown(message: BaseMessage) -> Any:
+def _convert_message(message: BaseMessage) -> Any:
     """A message of the thread as the protocol's; None for a kind it has no place for."""
     about: dict[str, Any] = {"id": str(message.id)}
     if role := message.additional_kwargs.get("agent_type"):
@@ -76,7 +76,8 @@ def _shown(message: BaseMessage) -> Any:
     if isinstance(message, AIMessage):
         calls = [
             ag.ToolCall(
-                id=str(c["id"]), function=ag.FunctionCall(name=c["name"], arguments=_json(c))
+                id=str(c["id"]),
+                function=ag.FunctionCall(name=c["name"], arguments=_dump_arguments(c)),
             )
             for c in message.tool_calls
         ]
@@ -84,11 +85,11 @@ def _shown(message: BaseMessage) -> Any:
     return None
 
 
-def _json(call: Mapping[str, Any]) -> str:
+def _dump_arguments(call: Mapping[str, Any]) -> str:
     return json.dumps(call["args"], ensure_ascii=False)
 
 
-def _asked(question: Question) -> "ag.Interrupt":
+def _convert_question(question: Question) -> "ag.Interrupt":
     """A question as the protocol has it; what the graphs say of it beyond that is metadata."""
     value = question.value if isinstance(question.value, Mapping) else {}
     kind, call = str(value.get("type", "")), value.get("tool_call_id")
@@ -116,10 +117,10 @@ def _asked(question: Question) -> "ag.Interrupt":
     )
 
 
-def outcome_of(state: StateSnapshot) -> Any:
+def build_outcome(state: StateSnapshot) -> Any:
     """How a run ended: with questions, stopped, or well."""
     if state.interrupts:
-        asked = [_asked(question) for question in state.interrupts]
+        asked = [_convert_question(question) for question in state.interrupts]
         return ag.RunFinishedInterruptOutcome(type="interrupt", interrupts=asked)
     outcome = state.values.get("outcome") or {}
     if outcome.get("status") == "cancelled":
@@ -128,7 +129,7 @@ def outcome_of(state: StateSnapshot) -> Any:
 
 
 @dataclass
-class Told:
+class ClientView:
     """What the client has been told in this run, and what of it is not closed yet."""
 
     messages: dict[str, Any] = field(default_factory=dict)
@@ -141,76 +142,76 @@ class Told:
     """The phase each task is in; those of the graph itself under ''."""
     calls: set[str] = field(default_factory=set)
 
-    def know(self, state: StateSnapshot) -> None:
+    def load_state(self, state: StateSnapshot) -> None:
         """Take over the thread as it stands."""
-        self.messages = dict(_thread(state.values))
+        self.messages = dict(_iterate_thread(state.values))
         self.calls = {
             call.id
             for one in self.messages.values()
             for call in getattr(one, "tool_calls", None) or ()
         }
 
-    def news(self, mode: str, part: Any) -> Iterator["ag.BaseEvent"]:
+    def convert_part(self, mode: str, part: Any) -> Iterator["ag.BaseEvent"]:
         """What a part of the graph's stream says."""
         if mode == "custom":
-            yield from self._event(part if isinstance(part, Mapping) else {"value": part})
+            yield from self._convert_event(part if isinstance(part, Mapping) else {"value": part})
             return
         message = part[0]
         match message:
             case RemoveMessage():
-                yield from self._removed(str(message.id))
+                yield from self._remove_message(str(message.id))
             case AIMessageChunk():
-                yield from self._chunk(str(message.id), message)
+                yield from self._add_chunk(str(message.id), message)
             case AIMessage():
-                yield from self._whole(message)
+                yield from self._add_message(message)
             case ToolMessage() if str(message.id) not in self.messages:
-                self.messages[str(message.id)] = _shown(message)
+                self.messages[str(message.id)] = _convert_message(message)
                 yield ag.ToolCallResultEvent(
                     message_id=str(message.id),
                     tool_call_id=str(message.tool_call_id),
                     content=str(message.text),
                 )
 
-    def _event(self, event: Mapping[str, Any]) -> Iterator["ag.BaseEvent"]:
+    def _convert_event(self, event: Mapping[str, Any]) -> Iterator["ag.BaseEvent"]:
         kind, id_ = str(event.get("type", "custom")), str(event.get("id", ""))
         if kind == "ui":
-            shown = _activity(event)
+            shown = _make_activity(event)
             self.messages[id_] = shown
             yield ag.ActivitySnapshotEvent(
                 message_id=id_, activity_type=shown.activity_type, content=shown.content
             )
         elif kind == "remove-ui":
-            yield from self._removed(id_)
+            yield from self._remove_message(id_)
         elif kind == "phase":
-            yield from self._step(str(event.get("task", "")), str(event.get("role", "")))
+            yield from self._change_step(str(event.get("task", "")), str(event.get("role", "")))
         else:
             if kind == "task" and event.get("status") in _OVER:
-                yield from self._step(id_, "")
+                yield from self._change_step(id_, "")
             yield ag.CustomEvent(name=kind, value=dict(event))
 
-    def _step(self, task: str, role: str) -> Iterator["ag.BaseEvent"]:
+    def _change_step(self, task: str, role: str) -> Iterator["ag.BaseEvent"]:
         if before := self.steps.pop(task, ""):
             yield ag.StepFinishedEvent(step_name=before)
         if role:
             self.steps[task] = f"{role} {task}".strip()
             yield ag.StepStartedEvent(step_name=self.steps[task])
 
-    def _chunk(self, id_: str, chunk: AIMessageChunk) -> Iterator["ag.BaseEvent"]:
+    def _add_chunk(self, id_: str, chunk: AIMessageChunk) -> Iterator["ag.BaseEvent"]:
         if id_ in self.messages and id_ not in self.written:
             return  # it has been told whole
         self.written[id_] = self.written[id_] + chunk if id_ in self.written else chunk
         if thought := str(chunk.additional_kwargs.get(REASONING) or ""):
-            yield from self._thought(id_, thought)
+            yield from self._add_thought(id_, thought)
         if text := str(chunk.text):
-            yield from self._thought_over(id_)
+            yield from self._end_thought(id_)
             if id_ not in self.texts:
                 self.texts.append(id_)
                 yield ag.TextMessageStartEvent(message_id=id_, role="assistant")
             yield ag.TextMessageContentEvent(message_id=id_, delta=text)
         if chunk.chunk_position == "last":
-            yield from self._written(id_)
+            yield from self._end_text(id_)
 
-    def _thought(self, id_: str, text: str) -> Iterator["ag.BaseEvent"]:
+    def _add_thought(self, id_: str, text: str) -> Iterator["ag.BaseEvent"]:
         name = f"{id_}-reasoning"
         if name not in self.thoughts:
             self.thoughts.append(name)
@@ -218,24 +219,24 @@ class Told:
             yield ag.ReasoningMessageStartEvent(message_id=name, role="reasoning")
         yield ag.ReasoningMessageContentEvent(message_id=name, delta=text)
 
-    def _thought_over(self, id_: str) -> Iterator["ag.BaseEvent"]:
+    def _end_thought(self, id_: str) -> Iterator["ag.BaseEvent"]:
         name = f"{id_}-reasoning"
         if name in self.thoughts:
             self.thoughts.remove(name)
             yield ag.ReasoningMessageEndEvent(message_id=name)
             yield ag.ReasoningEndEvent(message_id=name)
 
-    def _written(self, id_: str) -> Iterator["ag.BaseEvent"]:
+    def _end_text(self, id_: str) -> Iterator["ag.BaseEvent"]:
         """Close a text that is written."""
         message = self.written.pop(id_)
-        yield from self._thought_over(id_)
+        yield from self._end_thought(id_)
         if id_ in self.texts:
             self.texts.remove(id_)
             yield ag.TextMessageEndEvent(message_id=id_)
-        self.messages[id_] = _shown(message)
-        yield from self._calls(message)
+        self.messages[id_] = _convert_message(message)
+        yield from self._announce_calls(message)
 
-    def _calls(self, message: AIMessage) -> Iterator["ag.BaseEvent"]:
+    def _announce_calls(self, message: AIMessage) -> Iterator["ag.BaseEvent"]:
         for call in message.tool_calls:
             id_ = str(call["id"])
             if id_ in self.calls:
@@ -244,18 +245,18 @@ class Told:
             yield ag.ToolCallStartEvent(
                 tool_call_id=id_, tool_call_name=call["name"], parent_message_id=str(message.id)
             )
-            yield ag.ToolCallArgsEvent(tool_call_id=id_, delta=_json(call))
+            yield ag.ToolCallArgsEvent(tool_call_id=id_, delta=_dump_arguments(call))
             yield ag.ToolCallEndEvent(tool_call_id=id_)
 
-    def _whole(self, message: AIMessage) -> Iterator["ag.BaseEvent"]:
+    def _add_message(self, message: AIMessage) -> Iterator["ag.BaseEvent"]:
         """A message that comes at once; it replaces what has been told under its id."""
         id_ = str(message.id)
         if id_ in self.written:
-            yield from self._removed(id_)
+            yield from self._remove_message(id_)
         if id_ in self.messages:
-            if self.messages[id_] != (shown := _shown(message)):
+            if self.messages[id_] != (shown := _convert_message(message)):
                 self.messages[id_] = shown
-                yield self._snapshot()
+                yield self._make_snapshot()
             return
         whole = AIMessageChunk(
             content=str(message.text),
@@ -263,43 +264,43 @@ class Told:
             additional_kwargs=message.additional_kwargs,
             chunk_position="last",
         )
-        yield from self._chunk(id_, whole)
-        self.messages[id_] = _shown(message)
-        yield from self._calls(message)
+        yield from self._add_chunk(id_, whole)
+        self.messages[id_] = _convert_message(message)
+        yield from self._announce_calls(message)
 
-    def _removed(self, id_: str) -> Iterator["ag.BaseEvent"]:
+    def _remove_message(self, id_: str) -> Iterator["ag.BaseEvent"]:
         gone = [*self.written] if id_ == REMOVE_ALL_MESSAGES else [id_]
         told = id_ in self.texts or id_ in self.messages or id_ == REMOVE_ALL_MESSAGES
         for one in gone:
             if one in self.written:
-                yield from self._written(one)
+                yield from self._end_text(one)
         if id_ == REMOVE_ALL_MESSAGES:
             self.messages.clear()
         self.messages.pop(id_, None)
         if told:
-            yield self._snapshot()
+            yield self._make_snapshot()
 
-    def _snapshot(self) -> "ag.MessagesSnapshotEvent":
+    def _make_snapshot(self) -> "ag.MessagesSnapshotEvent":
         return ag.MessagesSnapshotEvent(messages=[m for m in self.messages.values() if m])
 
-    def closed(self) -> Iterator["ag.BaseEvent"]:
+    def close_open(self) -> Iterator["ag.BaseEvent"]:
         """Close whatever is open, as the protocol wants it before the end."""
         for id_ in [*self.written]:
-            yield from self._written(id_)
+            yield from self._end_text(id_)
         for task in [*self.steps]:
-            yield from self._step(task, "")
+            yield from self._change_step(task, "")
 
-    def ended(self, state: StateSnapshot) -> Iterator["ag.BaseEvent"]:
+    def end_run(self, state: StateSnapshot) -> Iterator["ag.BaseEvent"]:
         """The thread as it stands at the end."""
-        yield from self.closed()
-        self.know(state)
-        fields = unpacked(state.values)
+        yield from self.close_open()
+        self.load_state(state)
+        fields = unpack_fields(state.values)
         shown = {key: fields[key] for key in _SHOWN if key in fields}
         yield ag.StateSnapshotEvent(snapshot=shown)
-        yield self._snapshot()
+        yield self._make_snapshot()
 
 
-def _thread(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _iterate_thread(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The messages of a thread by id, each followed by the components that belong to it."""
     messages: Sequence[AnyMessage] = values.get("messages", ())
     known = {str(message.id) for message in messages}
@@ -308,14 +309,14 @@ def _thread(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         place = str(shown.get("metadata", {}).get("message_id", ""))
         below.setdefault(place if place in known else "", []).append(shown)
     for message in messages:
-        yield str(message.id), _shown(message)
+        yield str(message.id), _convert_message(message)
         for shown in below.get(str(message.id), ()):
-            yield str(shown["id"]), _activity(shown)
+            yield str(shown["id"]), _make_activity(shown)
     for shown in below.get("", ()):
-        yield str(shown["id"]), _activity(shown)
+        yield str(shown["id"]), _make_activity(shown)
 
 
-def _activity(component: Mapping[str, Any]) -> "ag.ActivityMessage":
+def _make_activity(component: Mapping[str, Any]) -> "ag.ActivityMessage":
     return ag.ActivityMessage(
         id=str(component["id"]),
         activity_type=str(component["name"]),

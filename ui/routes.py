@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..state.environment import variable
+from ..state.environment import read_variable
 from ..state.errors import SettingsError
 
 BUNDLE: Final = Path(__file__).with_name("entrypoint.js")
@@ -35,14 +35,14 @@ _ONCE: Final = 'if(!globalThis[Symbol.for("LOOPWRIGHT_UI")]){{{bundle}\n}}'
 _MOUNT: Final = 'globalThis[Symbol.for("LOOPWRIGHT_UI")].mount({name},place)}}</script>'
 
 
-def script(environ: Mapping[str, str]) -> str:
+def build_script(environ: Mapping[str, str]) -> str:
     """Our components, and behind them those of the operator's file LOOPWRIGHT_COMPONENTS.
 
     Raises:
         SettingsError: The file cannot be read.
     """
     ours = BUNDLE.read_text(encoding="utf-8")
-    own = variable(environ, "LOOPWRIGHT_COMPONENTS")
+    own = read_variable(environ, "LOOPWRIGHT_COMPONENTS")
     if own is None:
         return ours
     try:
@@ -52,15 +52,15 @@ def script(environ: Mapping[str, str]) -> str:
         raise SettingsError(msg) from error
 
 
-def routes(bundle: str) -> list[Route]:
+def build_routes(bundle: str) -> list[Route]:
     """Both routes: the script, and what puts one component of it into a page."""
-    once = _ONCE.format(bundle=_inside_html(bundle))
+    once = _ONCE.format(bundle=_escape_script(bundle))
 
     async def component(request: Request) -> Response:
-        name = _name_in(await _beginning(request))
+        name = _parse_name(await _read_beginning(request))
         if name is None:
             return PlainTextResponse('Send {"name": "<component>"} as JSON.', status_code=422)
-        mount = _MOUNT.format(name=_inside_html(json.dumps(name)))
+        mount = _MOUNT.format(name=_escape_script(json.dumps(name)))
         return Response(f"{_PLACE}{once}{mount}", media_type="text/html", headers=_AS_DATA)
 
     async def entrypoint(_: Request) -> Response:
@@ -72,7 +72,7 @@ def routes(bundle: str) -> list[Route]:
     ]
 
 
-async def _beginning(request: Request) -> bytes:
+async def _read_beginning(request: Request) -> bytes:
     """The body; of one that is too long as much as shows that it is."""
     body = b""
     async for chunk in request.stream():
@@ -82,7 +82,7 @@ async def _beginning(request: Request) -> bytes:
     return body[:_LONGEST_BODY]
 
 
-def _name_in(body: bytes) -> str | None:
+def _parse_name(body: bytes) -> str | None:
     try:
         match json.loads(body):
             case {"name": str(name)} if 0 < len(name) <= _LONGEST_NAME:
@@ -92,9 +92,9 @@ def _name_in(body: bytes) -> str | None:
     return None
 
 
-def _inside_html(code: str) -> str:
+def _escape_script(code: str) -> str:
     """Code in which nothing ends the script element: in a string that backslash says nothing."""
     return re.sub(r"<(?=/script|!--)", r"<\\", code, flags=re.IGNORECASE)
 
 
-app = Starlette(routes=routes(script(os.environ)))
+app = Starlette(routes=build_routes(build_script(os.environ)))

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 from shop import Row, Shop, now
 from typing_extensions import TypedDict
 
-from loopwright.servers.plain import Refused, shown
+from loopwright.servers.plain_server import Refused, to_line
 
 Priority = Literal["low", "normal", "high", "urgent"]
 Status = Literal["open", "waiting_for_customer", "with_human", "solved", "closed"]
@@ -242,7 +242,7 @@ def _ticket_of(database: sqlite3.Connection, asker: Asker, ticket_id: str) -> in
     ).fetchone()
     if known is None:
         message = (
-            f"There is no ticket '{shown(ticket_id)}' of this customer:"
+            f"There is no ticket '{to_line(ticket_id)}' of this customer:"
             " take the id that create_ticket gave, and give customer_id."
         )
         raise Refused(message)
@@ -254,6 +254,6 @@ def _find_row(database: sqlite3.Connection, table: str, column: str, value: str)
         f"SELECT * FROM {table} WHERE {column} = ?", (value,)
     ).fetchone()
     if row is None:
-        message = f"There is no {table[:-1]} '{shown(value)}': ask the customer for the number."
+        message = f"There is no {table[:-1]} '{to_line(value)}': ask the customer for the number."
         raise Refused(message)
     return row

@@ -16,7 +16,7 @@ import knowledge
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 from shop import Shop
 
-from loopwright.servers.plain import Refused, shown
+from loopwright.servers.plain_server import Refused, to_line
 
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _POLICIES: Final = "policies"
@@ -54,7 +54,7 @@ def make_shop(folder: Path, path: Path, policies: Sequence[Mapping[str, str]] = 
     try:
         return Shop.made(path, fill)
     except (sqlite3.IntegrityError, KeyError, TypeError, ValueError, IndexError) as error:
-        message = f"'{shown(str(folder))}' makes no shop: {error!r}."
+        message = f"'{to_line(str(folder))}' makes no shop: {error!r}."
         raise Refused(message) from error
 
 
@@ -70,7 +70,7 @@ def _read(path: Path) -> Any:
         return yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         said = " ".join(str(error).split())
-        message = f"'{shown(str(path))}' cannot be read: {shown(said)}."
+        message = f"'{to_line(str(path))}' cannot be read: {to_line(said)}."
         raise Refused(message) from error
 
 
@@ -86,7 +86,7 @@ def _articles(folder: Path, catalogue: Mapping[str, Any]) -> Iterator[knowledge.
                 yield from _written(entry, path.stem, catalogue)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 name = entry.get("id", "?") if isinstance(entry, Mapping) else "?"
-                message = f"'{shown(str(path))}', article '{name}': {error!r} does not fit."
+                message = f"'{to_line(str(path))}', article '{name}': {error!r} does not fit."
                 raise Refused(message) from error
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from knowledge import TABLES as ARTICLES
 
-from loopwright.servers.plain import Refused, shown
+from loopwright.servers.plain_server import Refused, to_line
 
 _R = TypeVar("_R")
 Row = dict[str, Any]
@@ -98,13 +98,13 @@ class Shop:
         """
         self._path, self.clock = Path(path), clock
         if not self._path.is_file():
-            message = f"There is no shop at '{shown(str(path))}': make one with --seed FOLDER."
+            message = f"There is no shop at '{to_line(str(path))}': make one with --seed FOLDER."
             raise Refused(message)
         with self.reading() as database:
             try:
                 told = dict(database.execute("SELECT name, value FROM about"))
             except sqlite3.DatabaseError as error:
-                message = f"'{shown(str(path))}' is no shop: {error}."
+                message = f"'{to_line(str(path))}' is no shop: {error}."
                 raise Refused(message) from error
         self.currency = told.get("currency", "")
         self._day = told.get("today", "")
@@ -127,7 +127,7 @@ class Shop:
                 with suppress(FileExistsError):  # another program was faster: its shop is in use
                     path.hardlink_to(half)
             except (OSError, sqlite3.OperationalError) as error:
-                message = f"The shop cannot be written to '{shown(str(path))}': {error}."
+                message = f"The shop cannot be written to '{to_line(str(path))}': {error}."
                 raise Refused(message) from error
             finally:
                 half.unlink(missing_ok=True)

@@ -24,15 +24,15 @@ from seed import count_rows, make_shop
 from shop import Row, Shop
 from typing_extensions import TypedDict
 
-from loopwright.servers.plain import (
+from loopwright.servers.plain_server import (
     ADDS,
     READS,
     Arguments,
     PlainServer,
     Refused,
-    in_thread,
+    run_in_thread,
     serve,
-    shown,
+    to_line,
 )
 
 _HERE = "127.0.0.1"
@@ -136,7 +136,7 @@ class SupportDesk:
         with self._shop.reading() as database:
             known = knowledge.bases(database)
             if unknown := sorted(set(bases) - set(known)):
-                given = shown(", ".join(unknown))
+                given = to_line(", ".join(unknown))
                 message = f"There is no base {given}; there are {', '.join(known) or 'none'}."
                 raise Refused(message)
             hits = knowledge.search(database, query, bases or known, most=limit)
@@ -156,7 +156,9 @@ class SupportDesk:
         sql = f"SELECT {columns} FROM customers WHERE customer_id = ? OR email = ?"
         row = self._shop.row(sql, given, given)
         if row is None:
-            message = f"There is no customer '{shown(given)}': ask for the address of the account."
+            message = (
+                f"There is no customer '{to_line(given)}': ask for the address of the account."
+            )
             raise Refused(message)
         return cast("Customer", row)
 
@@ -174,7 +176,7 @@ class SupportDesk:
         """Look up an order: whose it is, what was paid, what went back, status and dates."""
         row = self._shop.row(f"{_ORDERS} WHERE o.order_id = ?", order_id.strip())
         if row is None:
-            message = f"There is no order '{shown(order_id)}': ask the customer for its number."
+            message = f"There is no order '{to_line(order_id)}': ask the customer for its number."
             raise Refused(message)
         return self._order(row)
 
@@ -323,7 +325,7 @@ def build_server(shop: Shop, port: int = 0) -> FastMCP[None]:
         (desk.analyse_sentiment, READS),
     ]
     for tool, annotations in tools:
-        server.add_tool(in_thread(tool), annotations=annotations)
+        server.add_tool(run_in_thread(tool), annotations=annotations)
     return server
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ...text.told import OFFLINE_WORDS
+from ...text.sentences import OFFLINE_WORDS
 from ...text.words import words_in
 
 READ: Final = 40_000  # characters of a text that are read: matching must stay fast on any input

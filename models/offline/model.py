@@ -76,7 +76,7 @@ class _Request:
         return read_json(self.shown, name) or default
 
     @property
-    def known(self) -> list[Tool] | None:
+    def known_tools(self) -> list[Tool] | None:
         """All the tools there are; None where of some only the beginning is told."""
         more = read_section(f"{self.system}\n{self.shown}", "more_tools") or ""
         named = re.findall(r"^- (\S+): (.*)$", more, re.MULTILINE)
@@ -90,7 +90,7 @@ class _Request:
 
 
 def _answer(role: str, request: _Request) -> AIMessage:
-    refusal = _refusal(role, request)
+    refusal = _explain_refusal(role, request)
     answer = _ANSWERS[role](request) if role in _ANSWERS and not refusal else ""
     if isinstance(answer, AIMessage):
         return answer
@@ -102,11 +102,11 @@ def _answer(role: str, request: _Request) -> AIMessage:
     return AIMessage(why, additional_kwargs={"refusal": why, FINAL: True})
 
 
-def _refusal(role: str, request: _Request) -> str:
+def _explain_refusal(role: str, request: _Request) -> str:
     """Why whoever is asked first begins nothing; "" where something may be done."""
     if role not in ("planner", "flow_planner", "dispatcher", "responder", "agent", "thought"):
         return ""
-    talk, known = read_talk(request.messages), request.known
+    talk, known = read_talk(request.messages), request.known_tools
     # What stands in a template of one's own may not be read.
     begun = talk.calls or talk.must_answer or request.read("steps")
     if begun or known is None or (role == "thought" and not known):
@@ -126,12 +126,12 @@ def _execute(request: _Request) -> AIMessage | dict[str, Any]:
     own = read_calls(request.messages, *request.messages)
     part = tasks.next_part(clause, own, request.tools, earlier)
     if part.match.calls:
-        return _calling("", part.match)
+        return _build_call("", part.match)
     told = part.text if part.done else f"{tasks.NOT_DONE}{part.text}"
     return {"summary": told, "taskCompleted": part.done, "shouldContinue": False}
 
 
-def _calling(text: str, match: Match) -> AIMessage:
+def _build_call(text: str, match: Match) -> AIMessage:
     made = [{"name": match.tool, "args": call, "id": None} for call in match.calls]
     return AIMessage(text, tool_calls=made)
 
@@ -140,12 +140,12 @@ def _work(request: _Request) -> AIMessage:
     """Calls for the next step, or the report."""
     text, match, undone = work(request.messages, request.tools)
     if match.calls:
-        return _calling(text, match)
+        return _build_call(text, match)
     return _end_task(summary=text, status="partial" if undone else "success", unmet=undone)
 
 
 def _end_task(**report: Any) -> AIMessage:
-    return _calling("", Match(COMPLETE_TASK, [report]))
+    return _build_call("", Match(COMPLETE_TASK, [report]))
 
 
 def _answer_flow(request: _Request) -> str:
@@ -172,8 +172,8 @@ _ANSWERS: Final[Mapping[str, Callable[[_Request], AIMessage | str | dict[str, An
     "planner": lambda r: tasks.plan(r.request, r.read("limits", {}).get("tasks", 20)),
     "executor": _execute,
     "verifier": lambda r: tasks.judge(r.request, r.read("tasks"), r.read("evidence")),
-    "thought": lambda r: think(r.messages, r.known or r.tools),
-    "action": lambda r: _calling(*act(r.messages, r.tools)),
+    "thought": lambda r: think(r.messages, r.known_tools or r.tools),
+    "action": lambda r: _build_call(*act(r.messages, r.tools)),
     "observation": lambda r: observe(r.messages),
     "agent": _work,
     "flow_planner": _plan_flow,

@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from ...calls.call_records import PendingCall
 from ...calls.gate import open_calls
-from ...calls.of_message import settle_ids
+from ...calls.message_calls import set_call_ids
 from ...models.ask import Answer, ask
 from ...models.hidden_tags import read_words
 from ...state.agent import (
@@ -20,25 +20,25 @@ from ...state.agent import (
     AgentState,
     AgentUpdate,
     Report,
-    asked_for,
+    find_objective,
 )
-from ...state.calls import STOPPED, stopped_by
+from ...state.calls import STOPPED, find_stop_in_calls
 from ...state.context import Context
 from ...state.errors import RequestTooLong
 from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
 from ...state.snapshot import TARGET_SHARE
-from ...state.window import tokens_in, tokens_of
+from ...state.window import count_call_tokens, estimate_message_tokens
 from ...tools.catalog import Catalog
-from ...turn.budget import limit_reason
+from ...turn.budget import get_limit_reason
 from ...turn.scope import RunScope
-from ..call_tools import turn_ended
-from ..conversation import own
+from ..call_tools import end_turn_after_calls
+from ..conversation import sign_message
 from .shared.agent import Agent
-from .shared.drafts import drafts_of
-from .shared.requests import message_name, opening
-from .shared.watch import begun
-from .tools.write_todos import held_for_review
+from .shared.drafts import make_turn_listeners
+from .shared.loop_watch import start_watch
+from .shared.requests import build_request, name_message
+from .tools.write_todos import hold_for_review
 
 _MOST_ASKS = 2
 
@@ -46,47 +46,53 @@ _MOST_ASKS = 2
 async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Agent) -> AgentUpdate:
     """Ask for the next calls and plan them; `complete_task` stands behind all others."""
     scope = await agent.scope(state, runtime, turns=1)
-    if state.agents and (halt := _ended_around(scope)):
+    if state.agents and (halt := _find_outer_end(scope)):
         return AgentUpdate(halt=halt)
     round_ = state.round + 1
     scope.emit({"type": "phase", "role": "agent", "action": "working", "round": round_})
     toolbox = agent.parts.toolbox
     catalog = await toolbox.catalog(scope.user)
-    name = message_name(state)
-    request = opening(scope, state, agent, catalog.shelf.listed())
+    name = name_message(state)
+    request = build_request(scope, state, agent, catalog.deferred_tools.render_listing())
     try:
         answer: Answer[Any] = await ask(
             scope, agent.parts.models, "agent", request,
-            tools=catalog.specs(_found(state, catalog)),
+            tools=catalog.specs(_pick_tools(state, catalog)),
             read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
-            listeners=drafts_of(scope, state, name), settings=agent.settings,
+            listeners=make_turn_listeners(scope, state, name), settings=agent.settings,
         )  # fmt: skip
     except RequestTooLong as error:
-        return _squeezed(state, tokens_in(request), error) | AgentUpdate(warnings=scope.notes)
+        return _request_compression(state, estimate_message_tokens(request), error) | AgentUpdate(
+            warnings=scope.notes
+        )
     message = answer.message
     update = AgentUpdate(
-        round=round_, nudged=False, watch=state.watch or begun(scope.context),
-        spend=scope.used(answer.spend), warnings=[*catalog.warnings, *scope.notes],
-        room=agent.room(state, scope.context), window=sum(tokens_of(request, message)),
-    )  # fmt: skip
+        round=round_,
+        nudged=False,
+        watch=state.watch or start_watch(scope.context),
+        spend=scope.add_seconds(answer.spend),
+        warnings=[*catalog.warnings, *scope.notes],
+        room=agent.measure_room(state, scope.context),
+        window=sum(count_call_tokens(request, message)),
+    )
     if answer.refused:
         why = answer.problems[-1:] if answer.refused == "hook" else []
-        halt = limit_reason(answer.refused)
+        halt = get_limit_reason(answer.refused)
         return update | AgentUpdate(round=state.round, window=state.window, halt=halt, unmet=why)
     own_turn = {MODEL_TURN: scope.run.model_turn}
     if is_words(message):
         ends = agent.definition.lenient and bool(message.text.strip())
-        kept = own(message, name, "agent", answer.reasoning, {**own_turn, ENDS: ends})
+        kept = sign_message(message, name, "agent", answer.reasoning, {**own_turn, ENDS: ends})
         update["messages"] = [kept] if message.text else []
-        return update | _words(state, message, ends=ends, emit=scope.emit)
+        return update | _handle_words(state, message, ends=ends, emit=scope.emit)
     calls = await open_calls(scope, toolbox, message, round_=round_, complete=answer.complete)
-    if stopped := stopped_by(calls := held_for_review(scope, state, calls)):
+    if stopped := find_stop_in_calls(calls := hold_for_review(scope, state, calls)):
         return update | AgentUpdate(halt="DENIED", unmet=[stopped])
-    kept = own(settle_ids(message, calls), name, "agent", answer.reasoning, own_turn)
-    return update | _shared_out(calls) | AgentUpdate(messages=[kept])
+    kept = sign_message(set_call_ids(message, calls), name, "agent", answer.reasoning, own_turn)
+    return update | _split_calls(calls) | AgentUpdate(messages=[kept])
 
 
-def _squeezed(state: AgentState, size: int, error: RequestTooLong) -> AgentUpdate:
+def _request_compression(state: AgentState, size: int, error: RequestTooLong) -> AgentUpdate:
     """The history is to be compressed and the model asked again, once; the next time it ends here.
 
     Of what the model takes nothing is known but that it is less than this.
@@ -101,7 +107,7 @@ def _squeezed(state: AgentState, size: int, error: RequestTooLong) -> AgentUpdat
     )  # fmt: skip
 
 
-def _shared_out(calls: Sequence[PendingCall]) -> AgentUpdate:
+def _split_calls(calls: Sequence[PendingCall]) -> AgentUpdate:
     """Which calls are sub-agents' work, and the others, `complete_task` behind them."""
     given = [c for c in calls if c["name"] == DELEGATE and c["action"] == "allow"]
     others = (call for call in calls if call not in given)
@@ -109,22 +115,22 @@ def _shared_out(calls: Sequence[PendingCall]) -> AgentUpdate:
     return AgentUpdate(calls=last, delegations=given)
 
 
-def _found(state: AgentState, catalog: Catalog) -> list[str]:
+def _pick_tools(state: AgentState, catalog: Catalog) -> list[str]:
     """Of many tools those to be shown; for the graph's own agent intake has looked."""
     if state.path == MAIN:
         return state.found
-    return [*catalog.shelf.likely(asked_for(state)), *state.found]
+    return [*catalog.deferred_tools.find_likely(find_objective(state)), *state.found]
 
 
-def _ended_around(scope: RunScope) -> Reason | None:
+def _find_outer_end(scope: RunScope) -> Reason | None:
     """Why a sub-agent must end, although it is within its own limits."""
     if scope.run.stopped():
         return "ABORTED"
-    spent = scope.budget.exhausted
-    return limit_reason(spent) if spent else None
+    spent = scope.budget.reached_limit
+    return get_limit_reason(spent) if spent else None
 
 
-def _words(state: AgentState, message: AIMessage, *, ends: bool, emit: Any) -> AgentUpdate:
+def _handle_words(state: AgentState, message: AIMessage, *, ends: bool, emit: Any) -> AgentUpdate:
     """Words without a call end the work of a lenient agent; else they are answered once."""
     if ends:
         report = Report(status="responded", summary=message.text)
@@ -135,7 +141,7 @@ def _words(state: AgentState, message: AIMessage, *, ends: bool, emit: Any) -> A
     return AgentUpdate(halt="ERROR_NO_COMPLETE_TASK_CALL")
 
 
-def ended_by_calls(reason: str, why: str) -> AgentUpdate:
+def end_after_calls(reason: str, why: str) -> AgentUpdate:
     """What ends the turn of any loop; whoever stops an agent leaves the end to it."""
-    ended: AgentUpdate = turn_ended(reason, why)
+    ended: AgentUpdate = end_turn_after_calls(reason, why)
     return AgentUpdate(halt="ABORTED") if reason == STOPPED else ended

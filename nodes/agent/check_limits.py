@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from ...state.agent import AgentState, AgentUpdate, reached
+from ...state.agent import AgentState, AgentUpdate, find_reached_limit
 from ...state.context import Context
 from .shared.agent import Agent
 
@@ -12,4 +12,4 @@ async def check_limits(
 ) -> AgentUpdate:
     """Say which limit ends the work."""
     await agent.scope(state, runtime)
-    return AgentUpdate(halt=state.halt or reached(state))
+    return AgentUpdate(halt=state.halt or find_reached_limit(state))

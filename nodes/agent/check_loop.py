@@ -7,18 +7,18 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import ask
-from ...state.agent import MODEL_TURN, AgentState, AgentUpdate, asked_for
+from ...state.agent import MODEL_TURN, AgentState, AgentUpdate, find_objective
 from ...state.context import Context
 from ...state.contracts import LoopVerdict
 from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...state.outcome import Spend, add_spend
-from ...text.canonical import shortened
-from ...text.told import say
+from ...text.canonical import shorten_text
+from ...text.sentences import say
 from ...turn.repetition import LAST_STRIKE
 from ...turn.scope import RunScope
 from .shared.agent import Agent
-from .shared.requests import behind_newest
-from .shared.watch import Sign, looked, sign_of
+from .shared.loop_watch import Sign, find_sign, record_look
+from .shared.requests import append_to_newest
 
 _ROLE: Final = "loop_judge"
 _SEEN: Final = 20
@@ -31,19 +31,21 @@ async def check_loop(state: AgentState, runtime: Runtime[Context], *, agent: Age
 
     Where none can be asked, turns that brought nothing new count, and what was only due does not.
     """
-    scope, sign = await agent.scope(state, runtime), sign_of(state)
+    scope, sign = await agent.scope(state, runtime), find_sign(state)
     spend, verdict, what = Spend(), None, ""
     if sign is not None and sign.kind == "words":
         what = say("loop_of_these_words", words=sign.words)
     elif sign is not None:
-        verdict, spend = await _judged(scope, state, agent)
-        what = _found(state, sign, verdict)
+        verdict, spend = await _ask_judge(scope, state, agent)
+        what = _describe_loop(state, sign, verdict)
     sure = None if verdict is None else verdict.confidence
-    update = AgentUpdate(watch=looked(state, sure), spend=scope.used(spend), warnings=scope.notes)
+    update = AgentUpdate(
+        watch=record_look(state, sure), spend=scope.add_seconds(spend), warnings=scope.notes
+    )
     return update | (_strike(scope, state, what) if what else AgentUpdate())
 
 
-def _found(state: AgentState, sign: Sign, verdict: LoopVerdict | None) -> str:
+def _describe_loop(state: AgentState, sign: Sign, verdict: LoopVerdict | None) -> str:
     """What goes round in circles, in words; "" where nothing does."""
     if verdict is not None:
         sure = verdict.confidence >= state.watch["sure"]
@@ -58,17 +60,22 @@ def _strike(scope: RunScope, state: AgentState, what: str) -> AgentUpdate:
     scope.emit({"type": "loop", "task": state.path, "strike": strikes, "what": told})
     if strikes >= LAST_STRIKE:
         return AgentUpdate(strikes=strikes, halt="LOOP_DETECTED", unmet=[*state.unmet, told])
-    return AgentUpdate(strikes=strikes, messages=behind_newest(state, say("loop_nudge", what=told)))
+    return AgentUpdate(
+        strikes=strikes, messages=append_to_newest(state, say("loop_nudge", what=told))
+    )
 
 
-async def _judged(
+async def _ask_judge(
     scope: RunScope, state: AgentState, agent: Agent
 ) -> tuple[LoopVerdict | None, Spend]:
     """What a model says, and where it is sure also a stronger one; None where none can be asked."""
     told = {"role": _ROLE, "action": "checking", "round": state.round}
     scope.emit({"type": "phase", **told})
-    data = {"request": asked_for(state), "conversation": [*_history(state.messages[-_SEEN:])]}
-    messages = scope.opening(_ROLE, data)
+    data = {
+        "request": find_objective(state),
+        "conversation": [*_iter_history(state.messages[-_SEEN:])],
+    }
+    messages = scope.build_opening(_ROLE, data)
     verdict, spend = None, Spend()
     for bump in (0, 1):
         try:
@@ -85,12 +92,12 @@ async def _judged(
     return verdict, spend
 
 
-def _history(messages: Sequence[AnyMessage]) -> Iterator[dict[str, Any]]:
+def _iter_history(messages: Sequence[AnyMessage]) -> Iterator[dict[str, Any]]:
     for message in messages:
-        text = shortened(message.text, _SHOWN)
+        text = shorten_text(message.text, _SHOWN)
         if isinstance(message, AIMessage):
             calls = [
-                f"{call['name']}({shortened(str(call['args']), _SHOWN)})"
+                f"{call['name']}({shorten_text(str(call['args']), _SHOWN)})"
                 for call in message.tool_calls
             ]
             turn = message.additional_kwargs.get(MODEL_TURN, "")

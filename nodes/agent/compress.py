@@ -12,20 +12,20 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
-from ...state.agent import AgentState, AgentUpdate, next_window, said
+from ...state.agent import AgentState, AgentUpdate, estimate_next_window, list_request_messages
 from ...state.context import Context
 from ...state.errors import ModelCallFailed, ModelUnavailable
-from ...state.messages import calls_in, since
+from ...state.messages import calls_in, slice_since
 from ...state.outcome import Spend
-from ...state.snapshot import Kept, KeptFact, Snapshot, handle_of
-from ...state.window import tokens_in
+from ...state.snapshot import KeptFact, KeptSnapshot, Snapshot, make_short_name
+from ...state.window import estimate_message_tokens
 from ...text.canonical import beginning_of, estimate_tokens
 from ...turn.scope import RunScope
-from .memory.facts import all_in, proven, who
-from .memory.masking import mask_of, shown_masked
-from .memory.snapshot import extended, kept_of, told_snapshot
+from .memory.facts import get_full_text, name_speaker, prove_facts
+from .memory.masking import choose_mask, mask_older_results
+from .memory.snapshot import extend_snapshot, read_snapshot, render_snapshot
 from .shared.agent import Agent
-from .tools.memory import notes_of
+from .tools.memory import read_notes
 
 _KEPT_SHARE: Final = 0.3
 """How much of a request's room the newest messages take that stay as they are."""
@@ -43,24 +43,28 @@ async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent
     """Bring the next request well below its room."""
     scope = await agent.scope(state, runtime)
     await scope.fire("PreCompress", trigger="auto")
-    room = state.room or agent.room(state, scope.context)
-    before, shown = next_window(state), said(state)
-    work = _Work(state, shown, _border(shown, int(room * _KEPT_SHARE)), room)
-    found = await _summed_up(scope, work, agent) if work.border else _Summary({})
+    room = state.room or agent.measure_room(state, scope.context)
+    before, shown = estimate_next_window(state), list_request_messages(state)
+    work = _Work(state, shown, _find_border(shown, int(room * _KEPT_SHARE)), room)
+    found = await _summarize(scope, work, agent) if work.border else _Summary({})
     how = "summary" if found.facts else "cut"
-    known = kept_of(state).get("mask", "")
-    mask = mask_of(shown, room, known)
-    left = before - tokens_in(shown_masked(shown, known)) + tokens_in(shown_masked(shown, mask))
+    known = read_snapshot(state).get("mask", "")
+    mask = choose_mask(shown, room, known)
+    left = (
+        before
+        - estimate_message_tokens(mask_older_results(shown, known))
+        + estimate_message_tokens(mask_older_results(shown, mask))
+    )
     if not found.facts and (not work.border or left < _ENOUGH * room):
-        how, kept, cut = "masked", Kept(**{**kept_of(state), "mask": mask}), state.cut
+        how, kept, cut = "masked", KeptSnapshot(**{**read_snapshot(state), "mask": mask}), state.cut
     else:
-        doubted = await scope.journal.uncertain(scope.journaled, told=True)
-        kept = extended(state, work.old, found.facts, room, doubted)
+        doubted = await scope.journal.list_uncertain(scope.journal_thread, told=True)
+        kept = extend_snapshot(state, work.old, found.facts, room, doubted)
         cut = str(work.new[0].id)
-        kept["mask"] = mask_of(work.new, room)
-        kept["notes"] = await notes_of(agent.parts.toolbox.results(scope), state.path)
+        kept["mask"] = choose_mask(work.new, room)
+        kept["notes"] = await read_notes(agent.parts.toolbox.open_results(scope), state.path)
     kept["failed"], kept["rest"] = found.failed, found.rest
-    after = _after(state, before, kept, cut)
+    after = _estimate_next_size(state, before, kept, cut)
     kept["above"] = after + room // 10
     scope.emit({
         "type": "compressed", "task": state.path, "how": how, "before": before, "after": after,
@@ -68,7 +72,7 @@ async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent
         "facts": sum(map(len, found.facts.values())),
     })  # fmt: skip
     return AgentUpdate(
-        snapshot=dict(kept), cut=cut, window=after, spend=scope.used(found.spend),
+        snapshot=dict(kept), cut=cut, window=after, spend=scope.add_seconds(found.spend),
         warnings=scope.notes,
     )  # fmt: skip
 
@@ -102,17 +106,20 @@ class _Summary:
     rest: int = 0
 
 
-async def _summed_up(scope: RunScope, work: _Work, agent: Agent) -> _Summary:
+async def _summarize(scope: RunScope, work: _Work, agent: Agent) -> _Summary:
     """Ask for a summary; without facts where none was asked for, or where it is of no use."""
-    kept = kept_of(work.state)
+    kept = read_snapshot(work.state)
     failed, rest = kept.get("failed", 0), kept.get("rest", 0)
     if rest:
         return _Summary({}, failed=failed, rest=rest - 1)
-    sources = {handle_of(message.id): message for message in [*_earlier(work.state), *work.old]}
+    sources = {
+        make_short_name(message.id): message
+        for message in [*_iter_earlier_sources(work.state), *work.old]
+    }
     longer = _Summary({}, failed=failed + 1, rest=min(2 ** (failed + 1) - 1, _LONGEST_REST))
     try:
         answer: Answer[Snapshot] = await ask(
-            scope, agent.parts.models, "summariser", scope.opening("summariser", _data(work)),
+            scope, agent.parts.models, "summariser", scope.build_opening("summariser", _data(work)),
             contract=Snapshot, most_asks=2,
         )  # fmt: skip
     except (ModelCallFailed, ModelUnavailable) as error:
@@ -120,36 +127,40 @@ async def _summed_up(scope: RunScope, work: _Work, agent: Agent) -> _Summary:
         return longer
     if answer.parsed is None:
         return replace(longer, spend=answer.spend)
-    facts, dropped = proven(answer.parsed, sources)
+    facts, dropped = prove_facts(answer.parsed, sources)
     made = sum(estimate_tokens(one["text"]) for some in facts.values() for one in some)
-    if not facts or made > _SMALLER * tokens_in(work.old):
+    if not facts or made > _SMALLER * estimate_message_tokens(work.old):
         return replace(longer, dropped=dropped, spend=answer.spend)
     return _Summary(facts, dropped, answer.spend)
 
 
-def _earlier(state: AgentState) -> Iterator[AnyMessage]:
+def _iter_earlier_sources(state: AgentState) -> Iterator[AnyMessage]:
     """The messages that the facts of the snapshot so far are from."""
-    for facts in kept_of(state).get("facts", {}).values():
+    for facts in read_snapshot(state).get("facts", {}).values():
         for name in {name for fact in facts for name in fact["sources"]}:
-            message = since(state.messages, name)[:1]
+            message = slice_since(state.messages, name)[:1]
             yield from (m for m in message if m.id == name)
 
 
 def _data(work: _Work) -> dict[str, Any]:
     """What a summary is made from: the facts so far, and the old messages, each with its handle."""
     facts = {
-        name: [{"text": f["text"], "from": [*map(handle_of, f["sources"])]} for f in some]
-        for name, some in kept_of(work.state).get("facts", {}).items()
+        name: [{"text": f["text"], "from": [*map(make_short_name, f["sources"])]} for f in some]
+        for name, some in read_snapshot(work.state).get("facts", {}).items()
     }
     most = max(_FEWEST, int(_SHOWN_SHARE * work.room) // max(len(work.old), 1))
     messages = [
-        {"id": handle_of(m.id), "by": who(m), "text": beginning_of(all_in(m), most)}
+        {
+            "id": make_short_name(m.id),
+            "by": name_speaker(m),
+            "text": beginning_of(get_full_text(m), most),
+        }
         for m in work.old
     ]
     return {"snapshot": facts, "messages": messages}
 
 
-def _border(shown: Sequence[AnyMessage], most: int) -> int:
+def _find_border(shown: Sequence[AnyMessage], most: int) -> int:
     """Where the newest messages begin that stay, in `most` tokens; the newest turn always stays.
 
     No call is parted from its answer. 0: nothing can be cut.
@@ -157,7 +168,7 @@ def _border(shown: Sequence[AnyMessage], most: int) -> int:
     border, tokens, open_ = 0, 0, set[str]()
     for place in range(len(shown) - 1, 0, -1):
         message = shown[place]
-        tokens += tokens_in([message])
+        tokens += estimate_message_tokens([message])
         if isinstance(message, ToolMessage):
             open_.add(message.tool_call_id)
             continue
@@ -169,13 +180,13 @@ def _border(shown: Sequence[AnyMessage], most: int) -> int:
     return border
 
 
-def _after(state: AgentState, before: int, kept: Kept, cut: str) -> int:
+def _estimate_next_size(state: AgentState, before: int, kept: KeptSnapshot, cut: str) -> int:
     """Tokens of the next request, as far as they are known."""
     later = replace(state, snapshot=dict(kept), cut=cut)
     return max(0, before - _size(state)) + _size(later)
 
 
 def _size(state: AgentState) -> int:
-    shown = said(state)
-    mask = kept_of(state).get("mask", "")
-    return tokens_in([*told_snapshot(state), *shown_masked(shown, mask)])
+    shown = list_request_messages(state)
+    mask = read_snapshot(state).get("mask", "")
+    return estimate_message_tokens([*render_snapshot(state), *mask_older_results(shown, mask)])

@@ -8,99 +8,107 @@ from langgraph.runtime import Runtime
 
 from ...calls.call_records import PendingCall
 from ...calls.gate import open_calls
-from ...calls.of_message import settle_ids
+from ...calls.message_calls import set_call_ids
 from ...models.ask import Answer, ask
-from ...models.drafts import drafted
+from ...models.drafts import make_draft_listeners
 from ...models.hidden_tags import read_words
-from ...prompts.prompt import section
+from ...prompts.prompt import render_section
 from ...state.agent import DELEGATE
-from ...state.calls import STOPPED, UNCERTAIN, stopped_by
+from ...state.calls import STOPPED, UNCERTAIN, find_stop_in_calls
 from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate
-from ...state.messages import signature
-from ...stream.shown import next_message
-from ...text.told import say
-from ...turn.budget import limit_reason
-from ...turn.end import answer_id
+from ...state.messages import make_signature
+from ...stream.turn_messages import make_message_id
+from ...text.sentences import say
+from ...turn.budget import get_limit_reason
+from ...turn.end import build_answer_id
 from ...turn.repetition import LOOP_DETECTED
-from ...turn.scope import RunScope, scope_of
-from .learnt import learnt
-from .proposals import agreed, held_for_consent
+from ...turn.scope import RunScope, make_scope
+from .call_results import read_call_results
+from .proposals import build_agreed_call, hold_for_consent
 from .shared.desk import Desk
-from .shared.stretch import as_told, handed_over
-from .team.consult import offered
+from .shared.speakers import intercept_hand_over, mark_colleagues
+from .team.consult import select_tools
 
 _MOST_ASKS = 2
 
 
 async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
     """Take the next step: the change that was agreed to, calls of the model, or its words."""
-    scope = await scope_of(state, runtime, desk.parts)
+    scope = await make_scope(state, runtime, desk.parts)
     round_ = state.round + 1
     scope.emit({"type": "phase", "role": "support", "action": "working", "round": round_})
     if state.strategy == "carry_out" and state.proposal is not None:
         update = DeskUpdate(proposal=None, strategy="answer", round=round_)
-        return update | await _calls(scope, state, desk, agreed(state.proposal), round_)
-    news = learnt(state, desk.company)
+        return update | await _plan_calls(
+            scope, state, desk, build_agreed_call(state.proposal), round_
+        )
+    news = read_call_results(state, desk.company)
     if round_ > scope.context.max_turns:
         return news | DeskUpdate(halt="MAX_TURNS", unmet=[say("rounds_used_up")])
     catalog = await desk.parts.toolbox.catalog(scope.user)
-    request = _request(scope, state, catalog.shelf.listed())
-    tools = offered(catalog.specs(state.found), state, news.get("sources", state.sources))
+    request = _build_request(scope, state, catalog.deferred_tools.render_listing())
+    tools = select_tools(catalog.specs(state.found), state, news.get("sources", state.sources))
     answer: Answer[Any] = await ask(
         scope, desk.parts.models, "support", request, tools=tools,
         read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
-        listeners=drafted(scope, answer_id(state), "support"),
+        listeners=make_draft_listeners(scope, build_answer_id(state), "support"),
     )  # fmt: skip
     update = news | DeskUpdate(
-        round=round_, spend=scope.used(answer.spend), warnings=[*catalog.warnings, *scope.notes]
+        round=round_,
+        spend=scope.add_seconds(answer.spend),
+        warnings=[*catalog.warnings, *scope.notes],
     )
     if answer.refused:
-        return update | DeskUpdate(halt=limit_reason(answer.refused), unmet=answer.problems[-1:])
+        return update | DeskUpdate(
+            halt=get_limit_reason(answer.refused), unmet=answer.problems[-1:]
+        )
     message = answer.message
     if not (message.tool_calls or message.invalid_tool_calls):
         return update | DeskUpdate(answer=message.text, calls=[])
-    called = await _calls(scope, state, desk, message, round_, complete=answer.complete)
+    called = await _plan_calls(scope, state, desk, message, round_, complete=answer.complete)
     return update | called
 
 
-async def _calls(
+async def _plan_calls(
     scope: RunScope, state: DeskState, desk: Desk, message: AIMessage, round_: int,
     *, complete: bool = True,
 ) -> DeskUpdate:  # fmt: skip
     """Plan the calls of a message; a change that nobody has agreed to is put to the customer."""
-    message = _of_issue(state, desk, message)
+    message = _set_ticket_issue(state, desk, message)
     calls = await open_calls(scope, desk.parts.toolbox, message, round_=round_, complete=complete)
-    if stopped := stopped_by(calls):
+    if stopped := find_stop_in_calls(calls):
         return DeskUpdate(halt="DENIED", unmet=[stopped])
-    calls, handed = handed_over(calls, desk.company)
-    calls, proposed = held_for_consent(state, calls)
+    calls, handed = intercept_hand_over(calls, desk.company)
+    calls, proposed = hold_for_consent(state, calls)
     given = [call for call in calls if call["name"] == DELEGATE and call["action"] == "allow"]
     own = [call for call in calls if call not in given]
-    update = DeskUpdate(calls=own, delegations=given, messages=[_kept(state, message, calls)])
+    update = DeskUpdate(
+        calls=own, delegations=given, messages=[_sign_message(state, message, calls)]
+    )
     return update | handed | (DeskUpdate(proposal=proposed) if proposed else {})
 
 
-def _kept(state: DeskState, message: AIMessage, calls: list[PendingCall]) -> AIMessage:
-    about = {**message.additional_kwargs, **signature("support")}
-    settled = settle_ids(message, calls)
+def _sign_message(state: DeskState, message: AIMessage, calls: list[PendingCall]) -> AIMessage:
+    about = {**message.additional_kwargs, **make_signature("support")}
+    settled = set_call_ids(message, calls)
     return settled.model_copy(
         update={
-            "id": next_message(state),
+            "id": make_message_id(state),
             "additional_kwargs": about,
-            "content": _unspoken(message),
+            "content": _drop_words(message),
         }
     )
 
 
-def _unspoken(message: AIMessage) -> str | list[str | dict[str, Any]]:
+def _drop_words(message: AIMessage) -> str | list[str | dict[str, Any]]:
     """A message without its words: what stands beside calls nobody checks, so nobody is told."""
     if isinstance(message.content, str):
         return ""
     return [b for b in message.content if isinstance(b, dict) and b.get("type") != "text"]
 
 
-def _of_issue(state: DeskState, desk: Desk, message: AIMessage) -> AIMessage:
+def _set_ticket_issue(state: DeskState, desk: Desk, message: AIMessage) -> AIMessage:
     """The message, its tickets made for the issue as the desk knows it: there is one for each."""
     calls = [
         {**call, "args": {**call["args"], "issue": state.issue}}
@@ -111,7 +119,7 @@ def _of_issue(state: DeskState, desk: Desk, message: AIMessage) -> AIMessage:
     return message.model_copy(update={"tool_calls": calls})
 
 
-def guidance_for(state: DeskState) -> str:
+def choose_guidance(state: DeskState) -> str:
     """How to deal with this turn: by its intent, the mood, and what did not help before."""
     upset = bool(state.mood) and state.mood[-1]["mood"] in ("upset", "angry")
     told = {
@@ -125,16 +133,16 @@ def guidance_for(state: DeskState) -> str:
     return " ".join(say(name, ticket=ticket) for name, holds in told.items() if holds)
 
 
-def _request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage]:
+def _build_request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage]:
     """The conversation, and behind it what is known by now: so requests begin like the last."""
-    system = scope.parts.prompts.get_prompt("support", **scope.contexts())
+    system = scope.parts.prompts.get_prompt("support", **scope.build_contexts())
     if listed:
-        system = f"{system}\n\n{section('more_tools', listed)}"
-    if notes := scope.hook_notes(state.hook_context):
-        system = f"{system}\n\n{section('additional_context', notes)}"
+        system = f"{system}\n\n{render_section('more_tools', listed)}"
+    if notes := scope.join_hook_notes(state.hook_context):
+        system = f"{system}\n\n{render_section('additional_context', notes)}"
     situation = {
         "intent": state.intent,
-        "guidance": guidance_for(state),
+        "guidance": choose_guidance(state),
         "mood": state.mood[-1]["mood"] if state.mood else "calm",
         "known": state.slots,
         "identity": state.identity,
@@ -143,11 +151,11 @@ def _request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage
     }
     if state.owner == "returning":
         situation["handed_back"] = say("desk_handed_back")
-    shown = HumanMessage(section("situation", situation))
-    return [SystemMessage(system), *as_told(state.messages), shown]
+    shown = HumanMessage(render_section("situation", situation))
+    return [SystemMessage(system), *mark_colleagues(state.messages), shown]
 
 
-def ended_by_calls(reason: str, why: str) -> DeskUpdate:
+def end_after_calls(reason: str, why: str) -> DeskUpdate:
     """A doubt with nobody to ask, a loop or a hook ends the turn; whoever stops it does so."""
     if reason == STOPPED:
         return DeskUpdate(halt="ABORTED")

@@ -4,7 +4,7 @@ from langgraph.runtime import Runtime
 
 from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate
-from ...text.told import say_to
+from ...text.sentences import say_to
 from .shared.desk import Desk
 
 
@@ -15,5 +15,5 @@ async def close(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> D
         return update | DeskUpdate(
             answer=say_to(state.language, "desk_satisfied"), asked="satisfied"
         )
-    bye = desk.company.words("goodbye", state.language)
+    bye = desk.company.find_words("goodbye", state.language)
     return update | DeskUpdate(answer=bye or say_to(state.language, "desk_goodbye"))

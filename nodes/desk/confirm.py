@@ -4,7 +4,7 @@ from langgraph.runtime import Runtime
 
 from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate
-from ...text.told import say_to
+from ...text.sentences import say_to
 from .shared.desk import Desk
 
 

@@ -4,18 +4,20 @@ from langgraph.runtime import Runtime
 
 from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate
-from ...turn.begin import answered, begin_turn
-from ...turn.scope import RunScope, scope_of
+from ...turn.begin import answer_open_calls, begin_turn
+from ...turn.scope import RunScope, make_scope
 from .shared.desk import Desk
 
 
 async def desk_intake(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
     """Begin the turn; what is known of the customer stays."""
-    scope = await scope_of(state, runtime, desk.parts)
+    scope = await make_scope(state, runtime, desk.parts)
 
-    async def adopted(scope: RunScope, state: DeskState) -> DeskUpdate:
-        return DeskUpdate(messages=await answered(scope, state, [*state.calls, *state.delegations]))
+    async def adopt_state(scope: RunScope, state: DeskState) -> DeskUpdate:
+        return DeskUpdate(
+            messages=await answer_open_calls(scope, state, [*state.calls, *state.delegations])
+        )
 
-    update: DeskUpdate = await begin_turn(scope, state, adopted, desk.parts.missing)
-    update["found"] = await desk.parts.likely(scope, state, update)
+    update: DeskUpdate = await begin_turn(scope, state, adopt_state, desk.parts.find_missing)
+    update["found"] = await desk.parts.find_likely_tools(scope, state, update)
     return update

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage
 
-from ...calls.call_records import PendingCall, changed
-from ...calls.guard import agreement
+from ...calls.call_records import PendingCall, update_call
+from ...calls.guard import build_agreement
 from ...state.desk.conversation import DeskState, Proposal
 from ...state.questions import By
 from ...text.canonical import hash_of
-from ...text.told import say, say_to
+from ...text.sentences import say, say_to
 
 
-def held_for_consent(
+def hold_for_consent(
     state: DeskState, calls: Sequence[PendingCall]
 ) -> tuple[list[PendingCall], Proposal | None]:
     """The calls, those that change something answered instead of run; and what is to be put.
@@ -23,21 +23,21 @@ def held_for_consent(
     proposed: Proposal | None = None
     held: list[PendingCall] = []
     for call in calls:
-        needs = _needs(call)
+        needs = _find_approver(call)
         if needs is None:
             held.append(call)
-        elif by := _agreed(state, call, needs):
-            held.append(_released(call, by))
+        elif by := _find_consent(state, call, needs):
+            held.append(_release_call(call, by))
         elif proposed is None:
-            proposed = _proposal(state, call, needs)
+            proposed = _build_proposal(state, call, needs)
             name = "desk_needs_yes" if needs == "customer" else "desk_needs_colleague"
-            held.append(changed(call, action="error", reason=say(name)))
+            held.append(update_call(call, action="error", reason=say(name)))
         else:
-            held.append(changed(call, action="error", reason=say("desk_one_change")))
+            held.append(update_call(call, action="error", reason=say("desk_one_change")))
     return held, proposed
 
 
-def _needs(call: PendingCall) -> By | None:
+def _find_approver(call: PendingCall) -> By | None:
     """Whose yes a call needs before it runs; None where it runs, or is refused, without one."""
     ruling = call.get("ruling")
     if call["read_only"] or call.get("own") or call["action"] == "error":
@@ -49,7 +49,7 @@ def _needs(call: PendingCall) -> By | None:
     return "customer" if ruling["consent"] else None
 
 
-def _agreed(state: DeskState, call: PendingCall, needs: By) -> By | None:
+def _find_consent(state: DeskState, call: PendingCall, needs: By) -> By | None:
     """Who has said yes to exactly this call, if their yes is enough."""
     put = state.proposal
     if put is None or put["digest"] != digest_of(call):
@@ -59,10 +59,10 @@ def _agreed(state: DeskState, call: PendingCall, needs: By) -> By | None:
     return "customer" if needs == "customer" and state.consent == "yes" else None
 
 
-def _released(call: PendingCall, by: By) -> PendingCall:
+def _release_call(call: PendingCall, by: By) -> PendingCall:
     """The call with the yes it has; where the policy asks as well, a customer's is not enough."""
     asks = call["action"] == "ask" and call.get("ruling") is None
-    return changed(call, action="ask" if asks else "allow", agreed=agreement(call, by))
+    return update_call(call, action="ask" if asks else "allow", agreed=build_agreement(call, by))
 
 
 def digest_of(call: PendingCall) -> str:
@@ -70,7 +70,7 @@ def digest_of(call: PendingCall) -> str:
     return hash_of([call["name"], call["server"], call["args"]])
 
 
-def _proposal(state: DeskState, call: PendingCall, needs: By) -> Proposal:
+def _build_proposal(state: DeskState, call: PendingCall, needs: By) -> Proposal:
     details = "\n".join(f"- {name}: {value}" for name, value in call["args"].items())
     words = say_to(state.language, "desk_proposal", what=call["name"], details=details)
     proposal = Proposal(
@@ -82,7 +82,7 @@ def _proposal(state: DeskState, call: PendingCall, needs: By) -> Proposal:
     return proposal
 
 
-def agreed(proposal: Proposal) -> AIMessage:
+def build_agreed_call(proposal: Proposal) -> AIMessage:
     """The call that was agreed to, as a message; no model writes it anew."""
     call = {"name": proposal["name"], "args": proposal["args"], "id": "", "type": "tool_call"}
     return AIMessage("", tool_calls=[call])

@@ -11,22 +11,22 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
-from ...models.drafts import drafted, thinking
+from ...models.drafts import make_draft_listeners, wrap_reasoning
 from ...models.hidden_tags import read_words
 from ...models.reading import Reading
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate, finished
-from ...state.messages import signature
+from ...state.flow import FlowState, FlowStep, FlowUpdate, select_finished
+from ...state.messages import make_signature
 from ...state.plan import task_view
-from ...stream.shown import last_words
+from ...stream.turn_messages import move_answer_last
 from ...text.canonical import beginning_of
 from ...text.empty_phrases import says_nothing
-from ...text.told import say, say_to
-from ...turn.budget import limit_reason
-from ...turn.end import Facts, answer_id, known_answer, unmet_of
-from ...turn.scope import RunScope, scope_of
+from ...text.sentences import say, say_to
+from ...turn.budget import get_limit_reason
+from ...turn.end import Facts, build_answer_id, build_fallback_answer, collect_unmet
+from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .finish import facts_of, last_of
+from .finish import facts_of, find_last_steps
 
 MOST_ASKS: Final = 2
 LEAST_SHOWN: Final = 300
@@ -42,28 +42,31 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     Once a turn it may say instead that the results are not enough: then more is planned. Where a
     limit ended the turn the answer is still asked for, once, and told what is missing.
     """
-    scope, round_ = await scope_of(state, runtime, parts), 1 + state.stop_hook_active
+    scope, round_ = await make_scope(state, runtime, parts), 1 + state.stop_hook_active
     scope.emit({"type": "phase", "role": "answerer", "action": "answering", "round": round_})
-    if scope.budget.exhausted:
-        scope.budget.last_turn()
+    if scope.budget.reached_limit:
+        scope.budget.grant_last_turn()
     facts, may_plan = facts_of(state), _may_plan_more(scope, state)
     data = {
         "conversation": state.conversation,
         "request": state.request,
-        "additional_context": scope.hook_notes(state.hook_context),
-        "steps": _steps_shown(state.todos, scope.context.result_cap),
-        "failures": unmet_of(facts),
+        "additional_context": scope.join_hook_notes(state.hook_context),
+        "steps": _render_steps(state.todos, scope.context.result_cap),
+        "failures": collect_unmet(facts),
         "limits": {"not_enough": int(may_plan)},
         "improvements": state.improvements if state.stop_hook_active else [],
     }
     answer: Answer[Any] = await ask(
-        scope, parts.models, "answerer", scope.opening("answerer", data, state.attachments),
-        read=partial(
-            read_cited, steps=state.todos, request=state.request, may_plan=may_plan
+        scope,
+        parts.models,
+        "answerer",
+        scope.build_opening("answerer", data, state.attachments),
+        read=partial(read_cited, steps=state.todos, request=state.request, may_plan=may_plan),
+        listeners=make_draft_listeners(
+            scope, build_answer_id(state), "answerer", but=_NOT_ENOUGH.pattern
         ),
-        listeners=drafted(scope, answer_id(state), "answerer", but=_NOT_ENOUGH.pattern),
-        most_asks=1 if scope.budget.exhausted else MOST_ASKS,
-    )  # fmt: skip
+        most_asks=1 if scope.budget.reached_limit else MOST_ASKS,
+    )
     lacking = "" if answer.refused else read_missing(answer.message.text, state.todos)
     if lacking and not answer.problems:
         update = _plan_more(scope, state, lacking)
@@ -72,12 +75,12 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     if lacking and answer.problems:
         still = say("still_missing", what=lacking)
         update |= FlowUpdate(unmet=[*state.unmet, still], task_completed=False)
-    return update | FlowUpdate(spend=scope.used(answer.spend))
+    return update | FlowUpdate(spend=scope.add_seconds(answer.spend))
 
 
 def _may_plan_more(scope: RunScope, state: FlowState) -> bool:
     """Whether the answerer may have more planned: once a turn, where plans may be mended at all."""
-    over = state.halt or state.not_enough or scope.budget.exhausted
+    over = state.halt or state.not_enough or scope.budget.reached_limit
     return not over and scope.context.max_recoveries > 0
 
 
@@ -91,14 +94,14 @@ def _plan_more(scope: RunScope, state: FlowState, lacking: str) -> FlowUpdate:
     )  # fmt: skip
 
 
-def _steps_shown(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
+def _render_steps(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
     """What each step was for and what it brought; together about `cap` characters of results.
 
     Of more steps than can be shown so, the results are left out that others were made from.
     """
     done = [step for step in steps if step["status"] == "completed"]
     if len(done) * LEAST_SHOWN > cap:
-        done = last_of(done)
+        done = find_last_steps(done)
     least = min(LEAST_SHOWN, _ALL_SHOWN // max(1, len(done)))
     share = max(least, cap // max(1, len(done)))
     results = {s["id"]: {"result": beginning_of(s.get("result", ""), share)} for s in done}
@@ -114,16 +117,16 @@ def _end_with_answer(
     """The answer as the final message; what a hook keeps back is replaced by nothing."""
     if answer.refused == "hook":
         why = [*state.unmet, answer.problems[-1]]
-        halt = state.halt or limit_reason(answer.refused)
+        halt = state.halt or get_limit_reason(answer.refused)
         return FlowUpdate(halt=halt, unmet=why, warnings=scope.notes)
     text, notes = str(answer.message.text), scope.notes
     if answer.problems:
-        text = known_answer(facts.results, unmet_of(facts))
+        text = build_fallback_answer(facts.results, collect_unmet(facts))
         notes = [*notes, AS_THEY_CAME.format(why="; ".join(answer.problems))]
-    signed = signature("answerer") | thinking(answer.reasoning)
-    last = AIMessage(text, id=answer_id(state), additional_kwargs=signed)
+    signed = make_signature("answerer") | wrap_reasoning(answer.reasoning)
+    last = AIMessage(text, id=build_answer_id(state), additional_kwargs=signed)
     return FlowUpdate(
-        messages=last_words(state, last),
+        messages=move_answer_last(state, last),
         task_completed=state.halt is None and facts.done,
         warnings=notes,
     )
@@ -165,7 +168,7 @@ def read_missing(text: str, steps: Sequence[FlowStep]) -> str:
     One that cites a completed step is an answer: there may be too little of what was asked for.
     """
     said = _NOT_ENOUGH.match(text)
-    if said is None or (finished(steps) and not citation_problems(text, steps)):
+    if said is None or (select_finished(steps) and not citation_problems(text, steps)):
         return ""
     return said[1].strip()[:_LONGEST_LACK]
 
@@ -181,7 +184,7 @@ def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:
     cited: set[str] = set()
     problems: list[str] = []
     for token, surely in _names_in_brackets(text, ids):
-        name = ids.named(token)
+        name = ids.find_id(token)
         if status.get(name) == "completed":
             cited.add(name)
         elif surely and name in status:
@@ -200,7 +203,7 @@ def _names_in_brackets(text: str, ids: "_Ids") -> Iterator[tuple[str, bool]]:
         start = found.start()
         in_code, behind_word = no_code[start] == " ", start > 0 and text[start - 1].isalnum()
         surely = not (in_code or behind_word or found[2])
-        if ids.named(whole := found[1].strip()):
+        if ids.find_id(whole := found[1].strip()):
             # An id may hold what else stands between two of them: R&D.
             yield whole, surely
             continue
@@ -221,7 +224,7 @@ class _Ids:
         either = "|".join(re.escape(word.strip()) for word in words)
         self._word = re.compile(rf"\A(?:{either})s?\s*", re.IGNORECASE)
 
-    def named(self, token: str) -> str:
+    def find_id(self, token: str) -> str:
         """The id that is meant, be it in other letter case or as `step s1`; '' where none is."""
         for name in (token, self._word.sub("", token, count=1)):
             found = name if name in self._names else self._folded.get(name.casefold(), "")

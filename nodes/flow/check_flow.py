@@ -8,21 +8,36 @@ from typing import Any, Final
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from ...flow.carry import adopt, difference
-from ...flow.checks import missing_values, plan_flaws, unused_values
+from ...flow.carry_over import adopt_steps, describe_changes
+from ...flow.checks import find_missing_values, find_plan_flaws, find_unused_values
 from ...flow.execution_plan import ExecutionPlan
-from ...flow.order import fingerprint, steps_of
+from ...flow.order import build_steps, hash_plan
 from ...prompts.instructions import READ_SKILL, Instructions
-from ...state.calls import rounds_named
+from ...state.calls import collect_rounds
 from ...state.context import Context
-from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, finished, unfinished
-from ...stream.events import asks
-from ...stream.shown import phase_ended
-from ...text.canonical import beginning_of, canonical, hash_of, list_names, shortened, storable_json
-from ...text.told import say
+from ...state.flow import (
+    Draft,
+    FlowState,
+    FlowStep,
+    FlowUpdate,
+    select_failed,
+    select_finished,
+    select_unfinished,
+)
+from ...stream.events import make_question_event
+from ...stream.turn_messages import make_phase_message
+from ...text.canonical import (
+    beginning_of,
+    canonical,
+    hash_of,
+    list_names,
+    make_storable_json,
+    shorten_text,
+)
+from ...text.sentences import say
 from ...tools.arguments import check_arguments
 from ...tools.catalog import FIND_TOOLS, Catalog
-from ...turn.scope import RunScope, scope_of
+from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
 from .finish import describe_undone
 
@@ -57,7 +72,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     Nothing of an unsound plan is run. The round in its events numbers the drafts of one plan
     where they are unsound, and the plans of this turn where one is taken, from 1.
     """
-    scope = await scope_of(state, runtime, parts)
+    scope = await make_scope(state, runtime, parts)
     catalog = await parts.toolbox.catalog(scope.user)
     plan, findings, missing = None, state.drafts[-1]["findings"], list[str]()
     if (written := state.drafts[-1]["plan"]) is not None:
@@ -65,10 +80,10 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         # Values are put in as they are: braces in them are text, as in every result.
         variables = {"global_variables": {**drafted.global_variables, **values}}
         plan = drafted.model_copy(update=variables) if values else drafted
-        findings = flaws_of(plan, state, catalog, scope.context) or _searching(plan, catalog)
+        findings = flaws_of(plan, state, catalog, scope.context) or _check_searching(plan, catalog)
         if state.drafts[-1].get("given"):
-            missing = missing_values(plan)
-            findings = [*findings, *unused_values(drafted, values)]
+            missing = find_missing_values(plan)
+            findings = [*findings, *find_unused_values(drafted, values)]
     looked = await _look_up(state, plan, catalog, parts.instructions)
     if missing:
         update = _end_without_values(missing)
@@ -76,7 +91,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         update = looked
     elif plan is None or findings:
         scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
-        update = _send_back(state, findings, _unshown(state, plan, catalog))
+        update = _send_back(state, findings, _list_unshown_tools(state, plan, catalog))
     else:
         update = await _take_plan(scope, plan, state, catalog)
     update["warnings"] = [*catalog.warnings, *scope.notes]
@@ -100,29 +115,31 @@ async def _look_up(
     before = sum(draft.get("looks", False) for draft in state.drafts)
     if before >= MOST_LOOKS or not (finds or (read and len(read) == len(steps))):
         return None
-    names = [name for query in asked for name in catalog.shelf.find(query)]
-    told = [await asyncio.to_thread(_skill, known, arguments) for arguments in read]
+    names = [name for query in asked for name in catalog.deferred_tools.find(query)]
+    told = [await asyncio.to_thread(_read_skill, known, arguments) for arguments in read]
     if not (names or told):
         told = [say("no_tool_fits", query=repr(asked[0]), count=len(catalog.tools))]
     draft = state.drafts[-1] | Draft(findings=[], told=told, tools=names, looks=True)  # type: ignore[typeddict-item]  # the rest is there
     return FlowUpdate(planning="again", drafts=[*state.drafts[:-1], draft], found=names)
 
 
-def _skill(known: Instructions, arguments: Mapping[str, Any]) -> str:
+def _read_skill(known: Instructions, arguments: Mapping[str, Any]) -> str:
     try:
-        return known.read(str(arguments.get("name")), str(arguments.get("file") or ""))
+        return known.read_skill(str(arguments.get("name")), str(arguments.get("file") or ""))
     except ValueError as error:
         return str(error)
 
 
-def _searching(plan: ExecutionPlan, catalog: Catalog) -> list[str]:
+def _check_searching(plan: ExecutionPlan, catalog: Catalog) -> list[str]:
     searches = FIND_TOOLS in catalog.own and any(s.tool == FIND_TOOLS for s in plan.steps)
     return [say("searched_enough")] if searches else []
 
 
-def _unshown(state: FlowState, plan: ExecutionPlan | None, catalog: Catalog) -> list[str]:
+def _list_unshown_tools(
+    state: FlowState, plan: ExecutionPlan | None, catalog: Catalog
+) -> list[str]:
     """Of many tools those a plan calls that the planner was not shown."""
-    named = [step.tool for step in plan.steps] if plan and catalog.shelf.is_needed else []
+    named = [step.tool for step in plan.steps] if plan and catalog.deferred_tools.is_needed else []
     return [n for n in dict.fromkeys(named) if n in catalog.tools and n not in state.found]
 
 
@@ -154,10 +171,10 @@ async def _take_plan(
 ) -> FlowUpdate:
     """Follow the plan, unless it was followed before; a human sees it first if one wants to."""
     steps, update = adopt_plan(plan, state, catalog)
-    if not unfinished(steps):  # the planner gave up what failed, without a word
-        dropped = [describe_undone(step) for step in failed_steps(state.todos)]
+    if not select_unfinished(steps):  # the planner gave up what failed, without a word
+        dropped = [describe_undone(step) for step in select_failed(state.todos)]
         update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
-    if _answers_anyway(state) and not unfinished(steps):
+    if _answers_anyway(state) and not select_unfinished(steps):
         update["unmet"] = _still_missing(state)
         return update | FlowUpdate(planning="ready")
     if repeats_a_plan(update):
@@ -166,27 +183,32 @@ async def _take_plan(
     about = {"changes": changed} if changed else {}
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps, **about})
     words = "\n\n".join([flow_in_words(steps, plan.left_out), "\n".join(changed)])
-    update["messages"] = phase_ended(state, "flow_planner", words)
-    if not (scope.context.review_plan and unfinished(steps)):
+    update["messages"] = make_phase_message(state, "flow_planner", words)
+    if not (scope.context.review_plan and select_unfinished(steps)):
         return update | FlowUpdate(planning="ready")
     if not scope.can_ask:
         return update | FlowUpdate(halt="NOT_INTERACTIVE", unmet=[_NOBODY])
-    scope.emit(asks("review_flow", flow_in_words(steps, plan.left_out)))
+    scope.emit(make_question_event("review_flow", flow_in_words(steps, plan.left_out)))
     await scope.notify("PlanReview", "The plan waits for a review.", {"todos": steps})
     return update | FlowUpdate(planning="review", objection=[])
 
 
 def _changes(state: FlowState, steps: list[FlowStep]) -> list[str]:
     """What a message that steers the turn has changed in its plan."""
-    if not (state.steered and state.todos):
+    if not (state.is_steered and state.todos):
         return []
     kept = [step for step in steps if step["status"] == "completed"]
-    return [*(f"= {step['id']}: {step['tool']}" for step in kept), *difference(state.todos, steps)]
+    return [
+        *(f"= {step['id']}: {step['tool']}" for step in kept),
+        *describe_changes(state.todos, steps),
+    ]
 
 
 def _answers_anyway(state: FlowState) -> bool:
     """Whether there is an answer to be given from what is done, though more was wished for."""
-    return bool(state.not_enough and finished(state.todos)) and not unfinished(state.todos)
+    return bool(state.not_enough and select_finished(state.todos)) and not select_unfinished(
+        state.todos
+    )
 
 
 def _still_missing(state: FlowState) -> list[str]:
@@ -198,17 +220,17 @@ _CALL_SHOWN: Final = 200
 
 def flow_in_words(steps: Sequence[FlowStep], left_out: Sequence[str] = ()) -> str:
     """The steps that are still to be done, or all, a line each, and what the plan leaves out."""
-    left = unfinished(steps) or steps
+    left = select_unfinished(steps) or steps
     lists = [[*map(_line, left)], ["It leaves out:", *left_out] if left_out else []]
     return "\n\n".join("\n".join(lines) for lines in lists if lines)
 
 
 def _line(step: FlowStep) -> str:
-    short = shortened(json.dumps(step["arguments"], ensure_ascii=False), _CALL_SHOWN)
+    short = shorten_text(json.dumps(step["arguments"], ensure_ascii=False), _CALL_SHOWN)
     needs = ", ".join(step["depends_on"] or [])
     after = f" (after {needs})" if needs else ""
     only = f" (only when {step.get('when')})" if step.get("when") else ""
-    each = shortened(str(step.get("for_each")), _CALL_SHOWN)
+    each = shorten_text(str(step.get("for_each")), _CALL_SHOWN)
     times = f" (for each of {each})" if step.get("for_each") is not None else ""
     return f"{step['id']}. {step['description']}: {step['tool']}({short}){times}{after}{only}"
 
@@ -224,8 +246,8 @@ def flaws_of(
 
     That is everything, within the bounds of what a model or a human can read.
     """
-    found = plan_flaws(
-        plan, catalog, kept=finished(state.todos), limit=context.max_steps,
+    found = find_plan_flaws(
+        plan, catalog, kept=select_finished(state.todos), limit=context.max_steps,
         given=state.given.get("variables", {}),
     )  # fmt: skip
     shown = [beginning_of(text, _LONGEST_FINDING) for text in found[:_MOST_FINDINGS]]
@@ -238,11 +260,11 @@ def adopt_plan(
 ) -> tuple[list[FlowStep], FlowUpdate]:
     """The steps of a sound plan with what is done already, and the state that holds them."""
     reads = {name for name, tool in catalog.tools.items() if tool.read_only}
-    planned: list[FlowStep] = [{**s, "changes": s["tool"] not in reads} for s in steps_of(plan)]
-    rounds = rounds_named(state.evidence)
+    planned: list[FlowStep] = [{**s, "changes": s["tool"] not in reads} for s in build_steps(plan)]
+    rounds = collect_rounds(state.evidence)
     steps: list[FlowStep] = [{**s, "rounds": rounds.get(s["id"], 0)} for s in planned]
     if state.todos:
-        steps = adopt(
+        steps = adopt_steps(
             planned, state.todos, variables=plan.global_variables,
             old_variables=state.plan.get("global_variables", {}), rounds=rounds,
             reads=reads, revision=state.plan.get("revision", ""),
@@ -251,7 +273,7 @@ def adopt_plan(
     revision = hash_of([state.turn_id, state.prints, plan.model_dump(mode="json")])[:16]
     return steps, FlowUpdate(
         todos=Overwrite(steps),
-        plan={**storable_json(plan.model_dump(exclude={"steps"})), "revision": revision},
+        plan={**make_storable_json(plan.model_dump(exclude={"steps"})), "revision": revision},
         prints=[*state.prints, _plan_print(steps, plan.global_variables)],
         drafts=[],
     )
@@ -264,12 +286,12 @@ def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:
     what was missing.
     """
     keys = ("tool", "optional", "expect", "retries", "timeout")
-    given = ([step.get(k) for k in (*keys, *_said_of(step))] for step in steps)
+    given = ([step.get(k) for k in (*keys, *_list_extra_fields(step))] for step in steps)
     ways = sorted(map(canonical, given))
-    return hash_of([fingerprint(steps, variables), ways])
+    return hash_of([hash_plan(steps, variables), ways])
 
 
-def _said_of(step: FlowStep) -> list[str]:
+def _list_extra_fields(step: FlowStep) -> list[str]:
     """Which fields count besides, where they are used."""
     items = ["max_items"] if step.get("for_each") is not None else []
     return [*(["when"] if step.get("when") else []), *items]

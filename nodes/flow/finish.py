@@ -6,22 +6,22 @@ from typing import Final
 from langchain_core.messages import RemoveMessage
 from langgraph.runtime import Runtime
 
-from ...flow.order import in_plan_order
+from ...flow.order import sort_steps
 from ...state.context import Context
 from ...state.contracts import FINISHED
 from ...state.flow import FlowState, FlowStep, FlowUpdate, is_spared
 from ...text.canonical import beginning_of
-from ...text.told import say
-from ...turn.end import Facts, answer_id, answer_of, denial, end_turn
-from ...turn.scope import scope_of
+from ...text.sentences import say
+from ...turn.end import Facts, build_answer_id, end_turn, find_answer, get_denial_reason
+from ...turn.scope import make_scope
 from ..parts import Parts
 
 
 async def flow_finish(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """End the turn, or go back for another answer from the same results."""
-    scope = await scope_of(state, runtime, parts)
-    another = FlowUpdate(messages=[RemoveMessage(id=answer_id(state))])
-    typed = parts.typed(scope, "answerer", state.request)
+    scope = await make_scope(state, runtime, parts)
+    another = FlowUpdate(messages=[RemoveMessage(id=build_answer_id(state))])
+    typed = parts.bind_typed_result(scope, "answerer", state.request)
     update: FlowUpdate = await end_turn(scope, state, facts_of(state), lambda _: another, typed)
     return update
 
@@ -37,20 +37,20 @@ _ENDS: Final = {"failed": "step_failed", "skipped": "step_skipped", "cancelled":
 
 def facts_of(state: FlowState) -> Facts:
     """The facts; what the plan or a run left out counts as not done."""
-    steps = in_plan_order(state.todos)
+    steps = sort_steps(state.todos)
     # A step is skipped where the plan wants it, or where it would need an optional one's result.
     left = [s for s in steps if s["status"] not in FINISHED and not s.get("optional")]
     done = [s for s in steps if s["status"] == "completed"]
     return Facts(
         halt=state.halt,
         done=bool(done or any(map(is_spared, steps))) and not left,
-        refused=denial(state.todos),
+        refused=get_denial_reason(state.todos),
         unmet=_unmet(state, steps),
-        answer=answer_of(state),
-        results=_results(last_of(done)),
+        answer=find_answer(state),
+        results=_results(find_last_steps(done)),
         tasks=steps,
         evidence=state.evidence,
-        message=answer_id(state),
+        message=build_answer_id(state),
         kept="finished steps are kept",
     )
 
@@ -100,7 +100,7 @@ def _results(steps: Sequence[FlowStep]) -> list[str]:
     ]
 
 
-def last_of(steps: Sequence[FlowStep]) -> list[FlowStep]:
+def find_last_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
     """Those of the steps that none of them waited for."""
     used = {name for step in steps for name in step.get("depends_on") or []}
     return [step for step in steps if step["id"] not in used]

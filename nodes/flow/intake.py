@@ -11,41 +11,41 @@ from ...flow.execution_plan import ExecutionPlan
 from ...models.reading import read_object, read_text
 from ...state.context import Context
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, Given, reopen_items
-from ...text.canonical import storable_json
+from ...text.canonical import make_storable_json
 from ...turn.begin import (
-    Work,
-    asked_and_answered,
+    TurnWork,
+    answer_asked_calls,
     begin_turn,
-    same_request,
-    taken_up,
+    is_same_request,
+    resume_work,
 )
-from ...turn.scope import RunScope, scope_of
+from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .shared.flow_pass import by_tools, fold_ends, wishes_of
+from .shared.flow_pass import apply_tool_wishes, fold_ends, wishes_of
 
 
 async def flow_intake(
     state: FlowState, runtime: Runtime[Context], *, parts: Parts, plan: dict[str, Any] | None = None
 ) -> FlowUpdate:
     """Begin the turn; `plan` is followed where none came with the input."""
-    scope = await scope_of(state, runtime, parts)
-    update: FlowUpdate = await begin_turn(scope, state, _adopt_steps, parts.missing)
+    scope = await make_scope(state, runtime, parts)
+    update: FlowUpdate = await begin_turn(scope, state, _adopt_steps, parts.find_missing)
     if not update.get("halt"):
         update |= _take_handed_in(state, plan)
-        update["found"] = await parts.likely(scope, state, update)
+        update["found"] = await parts.find_likely_tools(scope, state, update)
     return update
 
 
 async def _adopt_steps(scope: RunScope, state: FlowState) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
-    done, again = Work(state.todos, state.evidence), same_request(state)
-    before = await taken_up(scope, state, done, fold_ends(state.cut_off, state.todos))
+    done, again = TurnWork(state.todos, state.evidence), is_same_request(state)
+    before = await resume_work(scope, state, done, fold_ends(state.cut_off, state.todos))
     evidence = state.evidence if before is None else before.evidence
-    messages = asked_and_answered(state, evidence)
+    messages = answer_asked_calls(state, evidence)
     if before is None:
         return FlowUpdate(messages=messages)
     steps = [cast("FlowStep", task) for task in before.tasks]
-    changed = by_tools(state, wishes_of(state.cut_off))
+    changed = apply_tool_wishes(state, wishes_of(state.cut_off))
     improvements = changed.get("improvements", state.improvements)
     # What the plan left out was a part of its own request.
     gone = () if again else ("left_out",)
@@ -72,7 +72,7 @@ def _take_handed_in(state: FlowState, built_in: dict[str, Any] | None) -> FlowUp
 
     What came with a request holds as long as that goes on, also where it is resumed.
     """
-    before = state.given if same_request(state) else Given()
+    before = state.given if is_same_request(state) else Given()
     plan, problems = before.get("plan") or built_in, list[str]()
     if state.execution_plan is not None:
         plan, problems = read_given(state.execution_plan)
@@ -105,14 +105,14 @@ def read_given(given: object) -> tuple[dict[str, Any] | None, list[str]]:
             plan, problems = read_object(_as_json(given), ExecutionPlan)
     except (TypeError, ValueError) as error:
         return None, [f"it is no JSON ({error})"]
-    return (None, problems) if plan is None else (storable_json(plan.model_dump()), [])
+    return (None, problems) if plan is None else (make_storable_json(plan.model_dump()), [])
 
 
 def _variables(given: object) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(given, Mapping):
         return {}, [f"`variables` is a {type(given).__name__}, but must be an object"]
     try:
-        return storable_json(_as_json(given)), []
+        return make_storable_json(_as_json(given)), []
     except (TypeError, ValueError) as error:
         return {}, [f"`variables` is no JSON ({error}): give texts, numbers, lists, objects"]
 

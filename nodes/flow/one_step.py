@@ -11,22 +11,22 @@ from typing import Any, Final, cast
 from langchain_core.messages import AIMessage
 from langgraph.errors import GraphBubbleUp
 
-from ...calls.call_records import CallRecord, as_evidence
-from ...calls.commands import wanted
+from ...calls.call_records import CallRecord, to_evidence
+from ...calls.commands import collect_updates
 from ...calls.gate import open_calls
 from ...calls.path import run_calls
-from ...calls.results import without_advice
-from ...calls.sending import deadline_of
-from ...flow.references import MissingValue, meaning_of, references_in, resolve
+from ...calls.results import drop_advice
+from ...calls.sending import compute_deadline
+from ...flow.references import MissingValue, find_references, resolve_reference, resolve_references
 from ...models.ask_for_step import ask_for_step
-from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by
+from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, find_stop_in_calls, find_stop_in_results
 from ...state.errors import LoopwrightError
 from ...state.flow import Failure, FlowStep
 from ...state.outcome import Spend, add_spend
 from ...text.secrets import is_masked
-from ...text.told import say
+from ...text.sentences import say
 from ...tools.catalog import CatalogTool
-from ...tools.python_tools import BUILT_IN, LLM_CALL, asking
+from ...tools.python_tools import BUILT_IN, LLM_CALL, allow_asking
 from .shared.flow_pass import FlowPass, StepEnd, fail_with
 
 _FIRST_PAUSE: Final = 0.2
@@ -79,10 +79,10 @@ class StepRun:
             LoopwrightError: A database failed; what was recorded before stands.
         """
         try:
-            with asking(self._ask_model):
+            with allow_asking(self._ask_model):
                 return await self._run(inputs)
         except MissingValue as missing:
-            return self.lacking(str(missing))
+            return self.end_lacking(str(missing))
         except (GraphBubbleUp, LoopwrightError):
             raise
         except Exception as error:  # noqa: BLE001 - a step that breaks must not break its siblings
@@ -90,24 +90,26 @@ class StepRun:
             last = self.records[-1] if self.records else None
             if last is not None and last["status"] == "success":
                 end = self._with_evidence(
-                    self.flow.keep_if_made(self.step, end, await self.flow.results.unread(last))
+                    self.flow.keep_if_made(
+                        self.step, end, await self.flow.results.keep_unread(last)
+                    )
                 )
-            return self._ended(end)
+            return self._end_and_tell(end)
 
-    def lacking(self, why: str) -> StepEnd:
+    def end_lacking(self, why: str) -> StepEnd:
         """The end of a step that lacks what it would be made from."""
-        return self._ended(fail_with("missing_input", why))
+        return self._end_and_tell(fail_with("missing_input", why))
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
-        arguments = await self._filled(inputs) if self.is_new else self.begun or {}
+        arguments = await self._fill_inputs(inputs) if self.is_new else self.begun or {}
         attempt = self.approved.get("tries", 0) if self.approved else 0
         # Before anybody is asked what to do; a human's word is good for one call.
         most = max(self.step["retries"], self._is_read and not self.approved)
         while True:
-            calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
-            if stopped := stopped_by(calls):
+            calls = [self.approved] if self.approved else await self._plan_call(arguments, attempt)
+            if stopped := find_stop_in_calls(calls):
                 self.stopped = stopped
-                return self._ended(fail_with("refused", stopped, denied="denied"))
+                return self._end_and_tell(fail_with("refused", stopped, denied="denied"))
             done = await run_calls(
                 self.flow.scope, self.flow.parts.toolbox, calls,
                 decisions=self.flow.state.decisions, plain=True,
@@ -118,20 +120,20 @@ class StepRun:
             changed = await self._read(done.records[0], calls[0])
             repeatable = self._tool is not None and self._tool.resendable
             if attempt >= most or self.stopped or not (may_pass(changed) and repeatable):
-                return self._ended(changed)
+                return self._end_and_tell(changed)
             if self.approved:  # it was good for one call
-                self.approved, arguments = None, await self._filled(inputs)
+                self.approved, arguments = None, await self._fill_inputs(inputs)
             await asyncio.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
             attempt += 1
 
-    async def _filled(self, inputs: Mapping[str, FlowStep]) -> dict[str, Any]:
+    async def _fill_inputs(self, inputs: Mapping[str, FlowStep]) -> dict[str, Any]:
         if self.arguments is not None:
             return self.arguments
-        named = {reference.root for reference in references_in(self.step["arguments"])}
+        named = {reference.root for reference in find_references(self.step["arguments"])}
         values = await self.flow.values_of(inputs, named)
         return fill_arguments(self.step, values, self.flow.variables)
 
-    async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
+    async def _plan_call(self, arguments: dict[str, Any], tries: int) -> list[Any]:
         round_ = self.step["rounds"] + len(self.records) + 1
         if not self._is_item:  # the step tells of its items
             about_it = {"description": self.step["description"], "tool": self.step["tool"]}
@@ -155,15 +157,17 @@ class StepRun:
 
     async def _read(self, record: CallRecord, call: Mapping[str, Any]) -> FlowStep:
         """What came of a call, and whether its result is what the plan expects."""
-        self.stopped = stopped_after([record["message"]])
+        self.stopped = find_stop_in_results([record["message"]])
         if self.refused:
             return fail_with("refused", self.refused, denied="denied")
         if record["status"] != "success":
             tool, scope = self._tool, self.flow.scope
-            limit = None if tool is None else deadline_of(call, tool, scope.context)
-            return failed_call(record, call, limit=limit, spent=scope.budget.exhausted is not None)
+            limit = None if tool is None else compute_deadline(call, tool, scope.context)
+            return classify_failure(
+                record, call, limit=limit, spent=scope.budget.reached_limit is not None
+            )
         return self._with_evidence(
-            await self.flow.judge(self.step, *await self.flow.results.of(record))
+            await self.flow.judge(self.step, *await self.flow.results.read_result(record))
         )
 
     def _with_evidence(self, end: FlowStep) -> FlowStep:
@@ -185,16 +189,16 @@ class StepRun:
         return self._tool is not None and self._tool.read_only and self._tool.tool is not BUILT_IN
 
     def _attempts(self) -> int:
-        earlier = self._took["attempts"] if self._took else self.step["attempts"]
+        earlier = self._reused_write["attempts"] if self._reused_write else self.step["attempts"]
         return earlier + sum(record["counts"] for record in self.records)
 
     @property
-    def _took(self) -> FlowStep | None:
+    def _reused_write(self) -> FlowStep | None:
         """The spare write whose result the step has."""
         source = self.records[-1].get("reused_from", "") if self.records else ""
         return self.flow.made.get(source) if self.step["changes"] else None
 
-    def _ended(self, changed: FlowStep) -> StepEnd:
+    def _end_and_tell(self, changed: FlowStep) -> StepEnd:
         end = self._end(changed)
         if not self._is_item:
             self.flow.tell_end(end["step"])
@@ -215,11 +219,11 @@ class StepRun:
             spend=add_spend(self.spend, Spend(tool_calls=calls, seconds=used)),
             warnings=self.warnings,
         )
-        if self._took:
-            end["took_all"] = [self._took["id"]]
+        if self._reused_write:
+            end["took_all"] = [self._reused_write["id"]]
         if self.stopped:
             end["stopped"] = self.stopped
-        if wishes := wanted(self.records):
+        if wishes := collect_updates(self.records):
             end["wishes"] = wishes
         return end
 
@@ -241,10 +245,10 @@ def fill_arguments(
     Raises:
         MissingValue: One of them stands for nothing, or for a secret.
     """
-    given = cast("dict[str, Any]", resolve(step["arguments"], values, variables))
+    given = cast("dict[str, Any]", resolve_references(step["arguments"], values, variables))
     if step["tool"] != LLM_CALL:  # which may be asked about a text that holds a mask
-        for reference in references_in(step["arguments"]):
-            if is_masked(meaning_of(reference, values, variables)):
+        for reference in find_references(step["arguments"]):
+            if is_masked(resolve_reference(reference, values, variables)):
                 raise MissingValue(say("masked_value", reference=reference))
     return given
 
@@ -254,7 +258,7 @@ def may_pass(failed: FlowStep) -> bool:
     return failed["failure"] in _PASSING and not failed["denied"]
 
 
-def failed_call(
+def classify_failure(
     record: CallRecord, call: Mapping[str, Any], *, limit: float | None, spent: bool
 ) -> FlowStep:
     """What a call that brought no result means for its step.
@@ -265,7 +269,7 @@ def failed_call(
         limit: Seconds it might take; None where there is no such tool.
         spent: Whether the run's allowance is used up.
     """
-    why = without_advice(record["result"])
+    why = drop_advice(record["result"])
     if record["status"] == "cancelled":
         doubt = record["reason"] in (UNCERTAIN, GAVE_UP)
         return fail_with("uncertain" if doubt else "refused", why, denied=record["reason"])
@@ -283,7 +287,7 @@ def failed_call(
 
 def _as_evidence(record: CallRecord) -> Evidence:
     """A call as the state keeps it; what succeeded is kept with its step in full."""
-    kept = as_evidence(record)
+    kept = to_evidence(record)
     if record["status"] == "success":
         kept["result"] = record["result"][:_SHOWN]
     return kept

@@ -8,22 +8,22 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from ...flow.execution_plan import ExecutionPlan
-from ...flow.items import progress_of
-from ...flow.signatures import capabilities
+from ...flow.items import describe_progress
+from ...flow.signatures import describe_tools
 from ...models.ask import Answer, ask
 from ...models.drafts import WholeAnswer
 from ...prompts.instructions import READ_SKILL
 from ...state.context import Context
-from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, unfinished
+from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, select_unfinished
 from ...state.outcome import add_spend
 from ...state.plan import task_view
-from ...text.canonical import shortened, storable, storable_json
-from ...text.told import say
+from ...text.canonical import make_storable, make_storable_json, shorten_text
+from ...text.sentences import say
 from ...tools.catalog import Catalog
-from ...turn.budget import limit_reason
-from ...turn.scope import RunScope, scope_of
+from ...turn.budget import get_limit_reason
+from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .early_reads import EarlyReads
+from .prefetch import Prefetcher
 
 _LONGEST_QUOTE: Final = 40_000
 
@@ -33,30 +33,30 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
 
     The round in its event numbers the asks for one plan, from 1.
     """
-    scope, round_ = await scope_of(state, runtime, parts), len(state.drafts) + 1
+    scope, round_ = await make_scope(state, runtime, parts), len(state.drafts) + 1
     scope.emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
     data = {
-        "tools": capabilities(catalog, _names_shown_at_once(state)),
-        "more_tools": _more(catalog),
+        "tools": describe_tools(catalog, _names_shown_at_once(state)),
+        "more_tools": _describe_more_tools(catalog),
         "limits": {"steps": scope.context.max_steps},
         "conversation": state.conversation,
         "request": state.request,
-        "additional_context": scope.hook_notes(state.hook_context),
+        "additional_context": scope.join_hook_notes(state.hook_context),
         "previous_plan": {"globalVariables": variables} if variables else {},
         "steps": steps_view(state.todos),
         "failures": state.causes,
         "improvements": state.improvements,
     }
-    opening = scope.opening("flow_planner", data, state.attachments)
-    messages = [*opening, *_repairs(state.drafts, catalog)]
+    opening = scope.build_opening("flow_planner", data, state.attachments)
+    messages = [*opening, *_render_repairs(state.drafts, catalog)]
     answer, early = await _ask_planner(scope, parts, catalog, state, messages)
     spend = add_spend(answer.spend, early.spend) if early else answer.spend
     update = early.update_of(state) if early else FlowUpdate()
-    update |= FlowUpdate(spend=scope.used(spend), warnings=[*catalog.warnings, *scope.notes])
+    update |= FlowUpdate(spend=scope.add_seconds(spend), warnings=[*catalog.warnings, *scope.notes])
     if answer.refused:
-        update |= FlowUpdate(halt=limit_reason(answer.refused), unmet=answer.problems[-1:])
+        update |= FlowUpdate(halt=get_limit_reason(answer.refused), unmet=answer.problems[-1:])
     else:
         update["drafts"] = [*state.drafts, _draft(answer)]
     return update
@@ -64,13 +64,13 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
 
 async def _ask_planner(
     scope: RunScope, parts: Parts, catalog: Catalog, state: FlowState, messages: list[BaseMessage]
-) -> tuple[Answer[ExecutionPlan], EarlyReads | None]:
+) -> tuple[Answer[ExecutionPlan], Prefetcher | None]:
     """The answer, and what was read while it was written, where somebody could listen."""
-    early: EarlyReads | None = None
+    early: Prefetcher | None = None
 
     def hear(text: str) -> None:
         nonlocal early
-        early = early or EarlyReads(scope, parts, catalog, state)
+        early = early or Prefetcher(scope, parts, catalog, state)
         early.hear(text)
 
     answer: Answer[ExecutionPlan] | None = None
@@ -81,14 +81,16 @@ async def _ask_planner(
         )  # fmt: skip
     finally:
         if early:
-            await early.rest(cancelled=answer is None)
+            await early.await_reads(cancelled=answer is None)
     return answer, early
 
 
-def _more(catalog: Catalog) -> str:
+def _describe_more_tools(catalog: Catalog) -> str:
     """What else a planner may use: the names of many tools, and skills."""
     skills = say("skills_for_plan") if READ_SKILL in catalog.own else ""
-    return "\n\n".join(filter(None, [skills, catalog.shelf.listed("tools_listed_for_plan")]))
+    return "\n\n".join(
+        filter(None, [skills, catalog.deferred_tools.render_listing("tools_listed_for_plan")])
+    )
 
 
 def _names_shown_at_once(state: FlowState) -> list[str]:
@@ -97,14 +99,14 @@ def _names_shown_at_once(state: FlowState) -> list[str]:
     return [name for name in state.found if name not in later]
 
 
-def _repairs(drafts: Sequence[Draft], catalog: Catalog) -> list[BaseMessage]:
+def _render_repairs(drafts: Sequence[Draft], catalog: Catalog) -> list[BaseMessage]:
     """Each draft as the model's own words, with everything that was found in it."""
     talk: list[BaseMessage] = []
     for draft in drafts:
         findings = "\n".join(f"- {finding}" for finding in draft["findings"])
         told = [say("plan_cannot_run", findings=findings)] if findings else []
         told += draft.get("told", [])
-        if tools := capabilities(catalog, draft.get("tools", ()), more=True):
+        if tools := describe_tools(catalog, draft.get("tools", ()), more=True):
             told += [say("tools_for_plan", tools=json.dumps(tools, ensure_ascii=False))]
         # Some providers refuse an empty message.
         talk += [AIMessage(draft["text"] or say("no_answer")), HumanMessage("\n\n".join(told))]
@@ -115,9 +117,9 @@ def _draft(answer: Answer[ExecutionPlan]) -> Draft:
     """The answer with the words it was written in: the next ask begins with them."""
     plan = answer.parsed
     return Draft(
-        text=storable(answer.text[:_LONGEST_QUOTE]),
-        plan=None if plan is None else storable_json(plan.model_dump()),
-        findings=[storable(problem) for problem in answer.problems],
+        text=make_storable(answer.text[:_LONGEST_QUOTE]),
+        plan=None if plan is None else make_storable_json(plan.model_dump()),
+        findings=[make_storable(problem) for problem in answer.problems],
     )
 
 
@@ -147,12 +149,14 @@ def steps_view(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
     arguments, and where nothing unfinished waits for them only id, tool and status.
     """
     share = max(_LEAST_SHOWN, min(_RESULT_SHOWN, _ALL_SHOWN // max(1, len(steps))))
-    needed = {name for step in unfinished(steps) for name in step.get("depends_on") or []}
+    needed = {name for step in select_unfinished(steps) for name in step.get("depends_on") or []}
     brief = len(steps) > _MOST_IN_FULL
-    return [_view(step, share, needed, brief=brief) for step in steps]
+    return [_render_step(step, share, needed, brief=brief) for step in steps]
 
 
-def _view(step: FlowStep, share: int, needed: Collection[str], *, brief: bool) -> dict[str, Any]:
+def _render_step(
+    step: FlowStep, share: int, needed: Collection[str], *, brief: bool
+) -> dict[str, Any]:
     """One step; a model that saw half of a call would plan another one: its arguments are whole."""
     done = step["status"] == "completed"
     if brief and done and step["id"] not in needed:
@@ -162,8 +166,8 @@ def _view(step: FlowStep, share: int, needed: Collection[str], *, brief: bool) -
         fields.pop("arguments", None)
     if step.get("for_each") == []:  # not "no list": the others that are empty say nothing
         fields["for_each"] = []
-    if not done and (items := progress_of(step)):
+    if not done and (items := describe_progress(step)):
         fields["items"] = items
     key = "result" if done else "feedback"
     text = str(step.get(key) or "")
-    return fields | ({key: shortened(text, share)} if text else {})
+    return fields | ({key: shorten_text(text, share)} if text else {})

@@ -15,17 +15,17 @@ from ...state.flow import (
     FlowStep,
     FlowUpdate,
     Strategy,
-    failed_steps,
     reopen_items,
+    select_failed,
 )
 from ...state.outcome import Reason, Spend
-from ...stream.shown import phase_ended
+from ...stream.turn_messages import make_phase_message
 from ...text.canonical import hash_of
-from ...text.told import say
+from ...text.sentences import say
 from ...tools.catalog import Catalog
-from ...turn.budget import limit_reason
-from ...turn.end import denial
-from ...turn.scope import RunScope, scope_of
+from ...turn.budget import get_limit_reason
+from ...turn.end import get_denial_reason
+from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
 from .finish import describe_undone
 from .plan_flow import steps_view
@@ -52,13 +52,13 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     another plan was made for it, where every strategy was taken as often as it may be, or where a
     call must not be made again: then another plan is made.
     """
-    scope, failed = await scope_of(state, runtime, parts), failed_steps(state.todos)
+    scope, failed = await make_scope(state, runtime, parts), select_failed(state.todos)
     catalog = await parts.toolbox.catalog(scope.user)
     causes = [_cause(step, catalog) for step in failed]
     keys = [*map(_key_of, causes)]
     left = strategies_left(state.recoveries, causes, scope.context.max_recoveries)
     sent = [cause["step"] for cause in causes if not _may_be_made_again(cause)]
-    if refused := denial(failed):
+    if refused := get_denial_reason(failed):
         why = "It was refused, which no other plan could change."
         decision = _Decision("give_up", why, refused)
     elif not set(state.failures_seen).isdisjoint(keys):
@@ -78,8 +78,8 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
         # Another try changes nothing of the plan, so it uses up no chance of another plan.
         failures_seen=[*state.failures_seen, *(keys if decision.strategy != _RETRY else [])],
         calls=[],
-        messages=phase_ended(state, "recovery", f"{decision.strategy}: {decision.why}"),
-        spend=scope.used(decision.spend),
+        messages=make_phase_message(state, "recovery", f"{decision.strategy}: {decision.why}"),
+        spend=scope.add_seconds(decision.spend),
         warnings=[*catalog.warnings, *scope.notes, *decision.warnings],
     )
     about = {"strategy": decision.strategy, "reason": decision.why}
@@ -121,15 +121,15 @@ async def _ask_model(
         "failures": list(causes),
         "strategies": left,
         "improvements": state.improvements,
-        "additional_context": scope.hook_notes(state.hook_context),
+        "additional_context": scope.join_hook_notes(state.hook_context),
     }
     answer: Answer[RecoveryDecision] = await ask(
-        scope, parts.models, "recovery", scope.opening("recovery", data),
+        scope, parts.models, "recovery", scope.build_opening("recovery", data),
         contract=RecoveryDecision, check=lambda decision: _problems(decision, left),
     )  # fmt: skip
     spend, chosen = answer.spend, answer.parsed
     if answer.refused:
-        halt = limit_reason(answer.refused)
+        halt = get_limit_reason(answer.refused)
         return _Decision("give_up", answer.problems[-1], halt, spend=spend)
     if chosen is not None:
         end: Reason | None = "ERROR" if chosen.strategy == "give_up" else None

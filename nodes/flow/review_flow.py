@@ -7,17 +7,17 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, interrupt
 from pydantic.alias_generators import to_snake
 
-from ...flow.carry import difference
+from ...flow.carry_over import describe_changes
 from ...flow.execution_plan import ExecutionPlan, PlanStep
 from ...models.reading import read_object
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate, finished, unfinished
+from ...state.flow import FlowState, FlowStep, FlowUpdate, select_finished, select_unfinished
 from ...state.plan import task_view
-from ...state.questions import Answer, question, reviewed
-from ...stream.events import asks
-from ...stream.shown import phase_ended
-from ...turn.scope import scope_of, speak
-from ...turn.telling import answered
+from ...state.questions import Answer, describe_review, make_question
+from ...stream.events import make_question_event
+from ...stream.turn_messages import make_phase_message
+from ...turn.event_emitter import emit_answered
+from ...turn.scope import make_scope, set_language
 from ..parts import Parts
 from .check_flow import adopt_plan, flaws_of, flow_in_words
 
@@ -27,25 +27,25 @@ async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
 
     An edit that cannot run is asked about again, with all that is wrong with it.
     """
-    changed = difference(state.reviewed, state.todos) if state.reviewed else []
+    changed = describe_changes(state.reviewed, state.todos) if state.reviewed else []
     shown, text = _question_fields(state, changed), _as_text(state, changed)
-    answer = interrupt(question("review_flow", shown, text), response_schema=Answer)
-    speak(runtime, parts)
-    answered(answer.type)
+    answer = interrupt(make_question("review_flow", shown, text), response_schema=Answer)
+    set_language(runtime, parts)
+    emit_answered(answer.type)
     match answer.type:
         case "approve":
             update = _go_on_with(state.todos)
         case "reject" | "respond":
-            wishes = [*state.improvements, answer.wish]
+            wishes = [*state.improvements, answer.plan_feedback]
             update = _go_on_with(state.todos) | FlowUpdate(planning="again", improvements=wishes)
         case "edit":
-            update = await _take_edit(answer.edited("steps"), state, runtime, parts)
+            update = await _take_edit(answer.read_edited_plan("steps"), state, runtime, parts)
         case _:
             assert_never(answer.type)
     plan = update.get("todos")
-    text = reviewed(answer, flow_in_words(plan.value) if isinstance(plan, Overwrite) else "")
+    text = describe_review(answer, flow_in_words(plan.value) if isinstance(plan, Overwrite) else "")
     if update["planning"] != "review":
-        update["messages"] = phase_ended(state, "review_flow", text)
+        update["messages"] = make_phase_message(state, "review_flow", text)
     return update
 
 
@@ -63,7 +63,7 @@ async def _take_edit(
 
     Variables and whatever else an edit leaves out stay as they are.
     """
-    scope = await scope_of(state, runtime, parts)
+    scope = await make_scope(state, runtime, parts)
     catalog = await parts.toolbox.catalog(scope.user)
     before = ExecutionPlan.model_validate(state.plan).model_dump(by_alias=True)
     given = {to_snake(name) for name in args}  # in either spelling
@@ -73,7 +73,7 @@ async def _take_edit(
     )
     if plan is None:
         under = {"message_id": str(state.messages[-1].id)}  # no message stands for this answer
-        scope.emit(asks("review_flow", flow_in_words(state.todos)) | under)
+        scope.emit(make_question_event("review_flow", flow_in_words(state.todos)) | under)
         return FlowUpdate(planning="review", objection=problems)
     steps, update = adopt_plan(plan, state, catalog)
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
@@ -93,10 +93,12 @@ def _question_fields(state: FlowState, changed: Sequence[str]) -> dict[str, Any]
     """The plan as fields of the question; what is done cannot be edited, so it stands apart."""
     shown = {
         "goal": state.plan.get("goal") or state.request,
-        "steps": as_planned(unfinished(state.todos)),
+        "steps": as_planned(select_unfinished(state.todos)),
         "globalVariables": state.plan.get("global_variables"),
         "leftOut": state.plan.get("left_out"),
-        "finished": [task_view(s, "id", "description", "tool") for s in finished(state.todos)],
+        "finished": [
+            task_view(s, "id", "description", "tool") for s in select_finished(state.todos)
+        ],
         "changes": list(changed),
         "problems": state.objection,
     }

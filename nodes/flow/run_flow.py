@@ -8,10 +8,16 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 
-from ...calls.approval import Decisions, next_step, question, still_open, undecided
+from ...calls.approval import (
+    Decisions,
+    build_call_question,
+    keep_waiting,
+    list_undecided,
+    route_calls,
+)
 from ...calls.call_records import PendingCall
-from ...flow.conditions import Malformed, decide, reads_of
-from ...flow.order import needs_of, order_of_pass
+from ...flow.conditions import Malformed, decide_condition, list_reads
+from ...flow.order import list_needs, order_pass
 from ...flow.references import MissingValue
 from ...state.calls import index_of, step_of
 from ...state.context import Context
@@ -19,29 +25,29 @@ from ...state.flow import (
     FlowState,
     FlowStep,
     FlowUpdate,
-    call_name,
-    failed_steps,
     is_spared,
     items_of,
+    make_call_name,
+    select_failed,
 )
 from ...state.outcome import Spend
 from ...state.plan import Task, merge_tasks
 from ...store.journal.port import Row
-from ...stream.events import call_ended
-from ...stream.shown import answers_from, asked, news
-from ...text.told import say
-from ...turn.budget import limit_reason
-from ...turn.schedule import run_ready, used_by
-from ...turn.scope import RunScope, scope_of
-from ...turn.telling import show_questions
+from ...stream.events import make_call_events
+from ...stream.turn_messages import make_answers, make_question_message, select_new_messages
+from ...text.sentences import say
+from ...turn.budget import get_limit_reason
+from ...turn.event_emitter import show_questions
+from ...turn.schedule import run_ready, sum_spend
+from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .every_item import EachRun
+from .for_each import ForEachRun
 from .one_step import StepRun
 from .shared.flow_pass import (
     FlowPass,
     StepEnd,
     StepResults,
-    by_tools,
+    apply_tool_wishes,
     end_without_call,
     fold_ends,
     hold_back,
@@ -51,22 +57,22 @@ from .shared.flow_pass import (
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Take every step as far as it goes; failures are data, questions are left to `approve`."""
-    scope = await scope_of(state, runtime, parts)
-    open_ = undecided(state.calls, state.decisions)
-    run = await flow_run_of(scope, state, parts, open_=open_)
-    order, waits = order_of_pass(state.todos, waiting={call["task"] for call in open_})
+    scope = await make_scope(state, runtime, parts)
+    open_ = list_undecided(state.calls, state.decisions)
+    run = await open_pass(scope, state, parts, open_=open_)
+    order, waits = order_pass(state.todos, waiting={call["task"] for call in open_})
     ended = await run_ready(
-        scope, runtime, order, waits, run.start, ended=run.recall, asked=run.show_asked
+        scope, runtime, order, waits, run.start, ended=run.replay_end, asked=run.show_asked
     )
     places = {step["id"]: place for place, step in enumerate(state.todos)}
     waiting: list[Any] = [*open_, *(call for end in ended for call in end["waiting"])]
-    update = fold_ends(ended, state.todos) | by_tools(state, wishes_of(ended))
-    update |= still_open(state, sorted(waiting, key=lambda call: _place(call, places)))
+    update = fold_ends(ended, state.todos) | apply_tool_wishes(state, wishes_of(ended))
+    update |= keep_waiting(state, sorted(waiting, key=lambda call: _place(call, places)))
     update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `fold_ends`
-    update["spend"] = used_by(scope, ended)
+    update["spend"] = sum_spend(scope, ended)
     update |= _halt(scope, state, ended)
     shown = [*run.answers_in(ended), *update["messages"], *_question(state, update)]
-    update["messages"] = news(state, shown)
+    update["messages"] = select_new_messages(state, shown)
     return update
 
 
@@ -77,16 +83,20 @@ def _question(state: FlowState, update: FlowUpdate) -> list[AIMessage]:
     calls = update["calls"]
     if update.get("halt") or not asks_next([cast("FlowStep", s) for s in steps], calls, decisions):
         return []
-    return [asked(state, "flow_planner", question(undecided(calls, decisions)[0]))]
+    return [
+        make_question_message(
+            state, "flow_planner", build_call_question(list_undecided(calls, decisions)[0])
+        )
+    ]
 
 
 def asks_next(
     steps: Sequence[FlowStep], calls: Sequence[Mapping[str, Any]], decisions: Decisions
 ) -> bool:
     """Whether a human is asked now: what failed is repaired first, unless a call is in doubt."""
-    in_doubt = any(call.get("doubt") for call in undecided(calls, decisions))
-    asks = next_step(calls, decisions) == "approve"
-    return asks and (in_doubt or not failed_steps(steps))
+    in_doubt = any(call.get("doubt") for call in list_undecided(calls, decisions))
+    asks = route_calls(calls, decisions) == "approve"
+    return asks and (in_doubt or not select_failed(steps))
 
 
 def _place(call: Mapping[str, Any], places: Mapping[str, int]) -> tuple[int, int]:
@@ -98,29 +108,29 @@ def _halt(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> FlowUp
     stops = dict.fromkeys(end["stopped"] for end in ended if end.get("stopped"))
     if stops:
         return FlowUpdate(halt="DENIED", unmet=[*state.unmet, *stops])
-    spent = scope.budget.exhausted
+    spent = scope.budget.reached_limit
     if spent is None or all(end["step"]["status"] == "completed" for end in ended):
         return FlowUpdate()
-    return FlowUpdate(halt=limit_reason(spent))
+    return FlowUpdate(halt=get_limit_reason(spent))
 
 
 @dataclass(kw_only=True)
 class FlowRun(FlowPass):
     """Runs single steps of one pass."""
 
-    def recall(self, end: StepEnd) -> None:
+    def replay_end(self, end: StepEnd) -> None:
         """The same of a step that was left out, or ended in a process that is gone: it is told."""
         if end["step"]["id"] in self.heard:
             return
         self.hear(end)
-        for event in (event for record in end["evidence"] for event in call_ended(record)):
+        for event in (event for record in end["evidence"] for event in make_call_events(record)):
             self.scope.emit(event)
         if end["step"]["status"] != "pending":
             self.tell_end(end["step"])
 
     def answers_in(self, ends: Sequence[StepEnd]) -> list[AnyMessage]:
         """The answers to calls that were asked about."""
-        return [*answers_from(self.state, [r for end in ends for r in end["evidence"]])]
+        return [*make_answers(self.state, [r for end in ends for r in end["evidence"]])]
 
     async def show_asked(self, questions: Sequence[Interrupt], ends: Sequence[StepEnd]) -> None:
         """Show what tools ask for themselves, and before it what ended."""
@@ -128,28 +138,28 @@ class FlowRun(FlowPass):
 
     async def start(self, name: str, waited_for: dict[str, StepEnd]) -> StepEnd:
         """Run one step, unless what stands before it keeps it from running."""
-        self.scope.budget.recall(name, Spend())
+        self.scope.budget.count_branch(name, Spend())
         step = self.steps[name]
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
-        named = [*(step["depends_on"] or []), *needs_of(step)]
+        named = [*(step["depends_on"] or []), *list_needs(step)]
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
         run = StepRun(step=step, flow=self)
         # What was decided on or sent already goes on, whatever stands before it by now.
         is_new = run.is_new and not self._has_begun(step)
-        barred = self._barred(step, inputs, waited_for)
+        barred = self._bar_step(step, inputs, waited_for)
         if is_new and barred:
             return barred
         if is_new and step.get("when"):
-            runs, why = await self._decided(step, inputs)
+            runs, why = await self._check_condition(step, inputs)
             if runs is False:
-                return self._left_out(step, why, unwanted=True)
+                return self._skip_step(step, why, unwanted=True)
             if runs is None:
-                self.hear(end := run.lacking(why))
+                self.hear(end := run.end_lacking(why))
                 return end
         if step.get("for_each") is None:
             end = await run.run(inputs)
         else:
-            end = await EachRun(step=step, flow=self, barred=barred is not None).run(inputs)
+            end = await ForEachRun(step=step, flow=self, barred=barred is not None).run(inputs)
         self.hear(end)  # now: whoever waits for its slot begins before the end is told
         return end
 
@@ -157,44 +167,44 @@ class FlowRun(FlowPass):
         """Whether something was decided on or sent for an item of the step."""
         return any(step_of(i) == step["id"] for i in (*self.approved, *self.begun))
 
-    def _barred(
+    def _bar_step(
         self, step: FlowStep, inputs: Mapping[str, FlowStep], waited_for: Mapping[str, StepEnd]
     ) -> StepEnd | None:
         """The end of a step that cannot run in this pass, or never will."""
         unreached = any(end["step"]["status"] == "pending" for end in waited_for.values())
         undone = {i: other for i, other in inputs.items() if other["status"] != "completed"}
-        if self.is_shut(step) or unreached or not all(map(_dispensable, undone.values())):
+        if self.is_shut(step) or unreached or not all(map(_is_dispensable, undone.values())):
             return hold_back(step["id"])
-        lost = [i for i in needs_of(step) if i in undone]
+        lost = [i for i in list_needs(step) if i in undone]
         if not lost:
             return None
         unwanted = all(is_spared(undone[i]) for i in lost)
         kind = "unwanted_lost" if unwanted else "optional_lost"
-        return self._left_out(step, say(kind, step=repr(lost[0])), unwanted=unwanted)
+        return self._skip_step(step, say(kind, step=repr(lost[0])), unwanted=unwanted)
 
-    async def _decided(
+    async def _check_condition(
         self, step: FlowStep, inputs: Mapping[str, FlowStep]
     ) -> tuple[bool | None, str]:
         """Whether the step is to run by its condition, None where nobody can tell; and why not."""
         when = step.get("when") or ""
         try:
-            values = await self.values_of(inputs, {read.root for read in reads_of(when)})
-            return decide(when, values, self.variables)
+            values = await self.values_of(inputs, {read.root for read in list_reads(when)})
+            return decide_condition(when, values, self.variables)
         except (MissingValue, Malformed) as flaw:
             return None, str(flaw)
 
-    def _left_out(self, step: FlowStep, why: str, *, unwanted: bool) -> StepEnd:
+    def _skip_step(self, step: FlowStep, why: str, *, unwanted: bool) -> StepEnd:
         """The end of a step that can no longer run, though the plan goes on."""
         skipped = FlowStep(id=step["id"], status="skipped", feedback=why, unwanted=unwanted)
         return end_without_call(skipped)
 
 
-def _dispensable(step: FlowStep) -> bool:
+def _is_dispensable(step: FlowStep) -> bool:
     """Whether the plan goes on without this step."""
     return step["status"] == "skipped" or (step["status"] == "failed" and step["optional"])
 
 
-async def flow_run_of(
+async def open_pass(
     scope: RunScope, state: FlowState, parts: Parts, *, open_: Sequence[PendingCall]
 ) -> FlowRun:
     """One pass over a plan; `open_` are the calls that a human must still decide on."""
@@ -206,15 +216,15 @@ async def flow_run_of(
         parts=parts,
         scope=scope,
         catalog=await parts.toolbox.catalog(scope.user),
-        results=StepResults(parts.toolbox.results(scope), lasts=scope.store_lasts),
+        results=StepResults(parts.toolbox.open_results(scope), lasts=scope.has_lasting_store),
         made={call: step for step in spare for call in step.get("evidence", [])},
         approved={call["task"]: call for call in state.calls if call["id"] not in asked},
         asked={call["task"] for call in open_},
-        begun=await _begun(scope, state),
+        begun=await _find_sent_arguments(scope, state),
     )
 
 
-async def _begun(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]:
+async def _find_sent_arguments(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]:
     """By the ids of open steps of which the journal has a row: the arguments that were sent.
 
     What a step is made from may say something else by now, or fail; what was sent stays as it is.
@@ -229,19 +239,19 @@ async def _begun(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]
     names: dict[str, list[str]] = {}
     for task, one in calls.items():
         more = (0,) if one["status"] == "completed" else (0, 1)
-        names[task] = [*one["claims"], *(call_name(revision, one, n) for n in more)]
+        names[task] = [*one["claims"], *(make_call_name(revision, one, n) for n in more)]
     living = {name for some in names.values() for name in some}
     each = {step["id"] for step in writes if step.get("for_each") is not None}
 
-    def of_an_item(row: Row) -> bool:
+    def is_item_row(row: Row) -> bool:
         """Whether it is of an item of which only the journal knows."""
         mine = row.name.startswith(f"{revision}.") and row.task not in calls
         return mine and step_of(row.task) in each
 
     rows = await scope.release(
-        lambda row: row.name in living or of_an_item(row), nested=False, back=True
+        lambda row: row.name in living or is_item_row(row), nested=False, back=True
     )
-    names |= {row.task: [row.name] for row in rows if of_an_item(row)}
+    names |= {row.task: [row.name] for row in rows if is_item_row(row)}
     sent = {row.name: dict(row.arguments) for row in rows if not row.paused}
     done = {task for task, one in calls.items() if one["status"] == "completed"} | each
     return {

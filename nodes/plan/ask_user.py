@@ -5,18 +5,18 @@ from typing import assert_never
 from langgraph.types import interrupt
 
 from ...state.loop import PlanState, PlanUpdate
-from ...state.questions import Words, question
-from ...turn.telling import answered
+from ...state.questions import Words, make_question
+from ...turn.event_emitter import emit_answered
 
 
 async def ask_user(state: PlanState) -> PlanUpdate:
     """Wait for an answer; a refusal to answer ends the run as blocked."""
     asked = " ".join(state.missing)
     answer = interrupt(
-        question("ask_user", {"questions": state.missing}, asked, answers="respond"),
+        make_question("ask_user", {"questions": state.missing}, asked, answers="respond"),
         response_schema=Words,
     )
-    answered(answer.type)
+    emit_answered(answer.type)
     match answer.type:
         case "reject":
             return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)

@@ -8,21 +8,21 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from ...calls.gate import open_calls
-from ...calls.of_message import settle_ids
+from ...calls.message_calls import set_call_ids
 from ...models.ask import Answer, ask
-from ...models.drafts import drafting
+from ...models.drafts import make_field_listeners
 from ...models.reading import extract
-from ...state.calls import STOPPED, stopped_by
+from ...state.calls import STOPPED, find_stop_in_calls
 from ...state.context import Context
 from ...state.contracts import ExecutorResponse, decide_task
+from ...state.history import build_call_index
 from ...state.loop import TaskState, TaskUpdate
-from ...state.messages import is_words, signature
-from ...state.past import index_of
+from ...state.messages import is_words, make_signature
 from ...state.plan import task_view
-from ...text.told import say
+from ...text.sentences import say
 from ...tools.catalog import Catalog
-from ...turn.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
-from ...turn.scope import RunScope, scope_of
+from ...turn.repetition import LAST_STRIKE, LOOP_DETECTED, find_repeated_text
+from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
 
 SHOWN = ("id", "description", "acceptance_criteria", "inputs", "feedback")
@@ -31,9 +31,9 @@ _ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
 
 async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts) -> TaskUpdate:
     """Ask for the next step of the task and read what it means."""
-    scope = await scope_of(state, runtime, parts)
+    scope = await make_scope(state, runtime, parts)
     if scope.run.stopped():
-        return ended_by_calls(STOPPED, "")
+        return end_after_calls(STOPPED, "")
     round_ = state.round + 1
     number = state.task.get("rounds", 0) + round_
     task = state.task["id"]
@@ -42,71 +42,71 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     catalog = await parts.toolbox.catalog(scope.user)
     last = state.task.get("rounds_this_turn", 0) + round_ > scope.context.max_executor_rounds
     answer = await ask(
-        scope, parts.models, "executor", _messages(scope, state, catalog, last=last),
+        scope, parts.models, "executor", _build_messages(scope, state, catalog, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
-        tools=catalog.specs(_found(state, catalog)), may_call=not last,
-        listeners=drafting(scope, "executor", ExecutorResponse, task=task),
+        tools=catalog.specs(_pick_tools(state, catalog)), may_call=not last,
+        listeners=make_field_listeners(scope, "executor", ExecutorResponse, task=task),
     )  # fmt: skip
     update = TaskUpdate(
         round=round_,
         calls=[],
-        spend=scope.used(answer.spend),
+        spend=scope.add_seconds(answer.spend),
         warnings=scope.notes,
-        messages=[_own(answer.message, task, number)],
+        messages=[_sign_message(answer.message, task, number)],
     )
     if is_words(answer.message):
-        return update | _report(state, answer, scope, last=last)
+        return update | _read_report(state, answer, scope, last=last)
     if last:
-        return update | _ended("failed", answer.message.text, say("no_report"))
+        return update | _end_task("failed", answer.message.text, say("no_report"))
     calls = await open_calls(
         scope, parts.toolbox, answer.message, round_=number, complete=answer.complete
     )
-    stopped = stopped_by(calls)
+    stopped = find_stop_in_calls(calls)
     if stopped or scope.run.stopped():
-        return update | ended_by_calls("denied" if stopped else STOPPED, stopped)
+        return update | end_after_calls("denied" if stopped else STOPPED, stopped)
     return update | TaskUpdate(
-        calls=calls, messages=[_own(settle_ids(answer.message, calls), task, number)]
+        calls=calls, messages=[_sign_message(set_call_ids(answer.message, calls), task, number)]
     )
 
 
-def ended_by_calls(reason: str, why: str) -> TaskUpdate:
+def end_after_calls(reason: str, why: str) -> TaskUpdate:
     """A doubt with nobody to ask, a loop or a hook fails the task; a stop leaves it open."""
     if reason == STOPPED:
-        return _ended("pending", "", "")
-    return _ended("failed", "", why) | TaskUpdate(denied=reason)
+        return _end_task("pending", "", "")
+    return _end_task("failed", "", why) | TaskUpdate(denied=reason)
 
 
-def _own(message: AIMessage, task: str, number: int) -> AIMessage:
+def _sign_message(message: AIMessage, task: str, number: int) -> AIMessage:
     """The message under an id of this turn: providers repeat ids, and a known id replaces."""
-    extra = message.additional_kwargs | signature("executor")
+    extra = message.additional_kwargs | make_signature("executor")
     return message.model_copy(update={"id": f"{task}.{number}", "additional_kwargs": extra})
 
 
-def _found(state: TaskState, catalog: Catalog) -> list[str]:
+def _pick_tools(state: TaskState, catalog: Catalog) -> list[str]:
     """Of many tools those that the task's words are likely to mean, and those that were found."""
     words = (str(state.task.get(name) or "") for name in SHOWN[1:3])
-    return [*catalog.shelf.likely(" ".join(words)), *state.found]
+    return [*catalog.deferred_tools.find_likely(" ".join(words)), *state.found]
 
 
-def _messages(
+def _build_messages(
     scope: RunScope, state: TaskState, catalog: Catalog, *, last: bool
 ) -> list[BaseMessage]:
     """Role and task first, then this task's own scratch: each call extends the one before it."""
     data = {
-        "more_tools": catalog.shelf.listed(),
+        "more_tools": catalog.deferred_tools.render_listing(),
         "conversation": scope.around.past.conversation,
         "request": state.request,
-        "earlier_evidence": index_of(scope.around.past.records),
+        "earlier_evidence": build_call_index(scope.around.past.records),
         "task": task_view(state.task, *SHOWN),
         "results_so_far": state.results_so_far,
-        "additional_context": scope.hook_notes(state.hook_context),
+        "additional_context": scope.join_hook_notes(state.hook_context),
     }
     told = [HumanMessage(say("last_round"))] if last else []
-    history = _cued([*state.messages, *told])
-    return [*scope.opening("executor", data, scope.around.past.blocks), *history]
+    history = _add_cues([*state.messages, *told])
+    return [*scope.build_opening("executor", data, scope.around.past.blocks), *history]
 
 
-def _cued(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:
+def _add_cues(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:
     """The messages with a cue behind words of the assistant that no other side answers.
 
     A tool may have added them; some providers take them for the beginning of the next answer.
@@ -117,23 +117,23 @@ def _cued(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:
             yield HumanMessage(say("next_step"))
 
 
-def _report(
+def _read_report(
     state: TaskState, answer: Answer[ExecutorResponse], scope: RunScope, *, last: bool
 ) -> TaskUpdate:
     """End the task, start it afresh or go on, by the report's flags; never by its words."""
     report = answer.parsed
     if answer.refused == "hook":
-        return ended_by_calls("denied", "; ".join(answer.problems))
+        return end_after_calls("denied", "; ".join(answer.problems))
     if report is None:
-        return _ended("failed", answer.message.text, "; ".join(answer.problems))
+        return _end_task("failed", answer.message.text, "; ".join(answer.problems))
     decision = decide_task(report, state.task["id"])
     if decision in _ENDS:
         why = "" if decision == "complete" else report.summary
-        ended = _ended(_ENDS[decision], report.summary, why)
+        ended = _end_task(_ENDS[decision], report.summary, why)
         wishes: dict[str, str] = {t.id: t.status for t in report.todos if t.id != state.task["id"]}
         return ended | TaskUpdate(wishes=wishes)
     if last:
-        return _ended("failed", report.summary, say("not_completed_in_time"))
+        return _end_task("failed", report.summary, say("not_completed_in_time"))
     if decision == "retry":
         note = HumanMessage(say("started_afresh", report=report.summary))
         return TaskUpdate(messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), note])
@@ -143,18 +143,18 @@ def _report(
 
 def _next_step(state: TaskState, spoken: AIMessage, scope: RunScope) -> TaskUpdate:
     """Go on after a report that ends nothing, unless it said the same again after a warning."""
-    said = [_said(message) for message in [*_unbroken(state.messages), spoken]]
-    chant = repeated_text(said, scope.context.loop_phrases)
+    said = [_read_summary(message) for message in [*_list_recent_words(state.messages), spoken]]
+    chant = find_repeated_text(said, scope.context.loop_phrases)
     if not chant:
         return TaskUpdate(messages=[spoken, HumanMessage(say("next_step"))])
     strikes = state.strikes + 1
     scope.emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
     if strikes >= LAST_STRIKE:
-        return ended_by_calls(LOOP_DETECTED, say("loop_of_these_words", words=chant))
+        return end_after_calls(LOOP_DETECTED, say("loop_of_these_words", words=chant))
     return TaskUpdate(strikes=strikes, messages=[spoken, HumanMessage(say("nudge"))])
 
 
-def _unbroken(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def _list_recent_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """What the executor said since its last call or nudge: whoever calls tools is not chanting."""
     said: list[AnyMessage] = []
     for message in reversed(messages):
@@ -165,11 +165,11 @@ def _unbroken(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     return said
 
 
-def _said(message: AnyMessage) -> str:
+def _read_summary(message: AnyMessage) -> str:
     """The words of a report; the JSON around them is the same each time."""
     summary = (extract(message.text)[0] or {}).get("summary")
     return summary if isinstance(summary, str) else message.text
 
 
-def _ended(status: str, result: str, feedback: str) -> TaskUpdate:
+def _end_task(status: str, result: str, feedback: str) -> TaskUpdate:
     return TaskUpdate(status=status, result=result, feedback=feedback)

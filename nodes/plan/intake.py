@@ -4,52 +4,52 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...state.context import Context
+from ...state.history import make_earlier_records
 from ...state.loop import PlanState, PlanUpdate
-from ...state.past import remembered
 from ...state.plan import Task
 from ...turn.begin import (
-    Work,
-    asked_and_answered,
+    TurnWork,
+    answer_asked_calls,
     begin_turn,
-    same_request,
-    taken_up,
+    is_same_request,
+    resume_work,
 )
-from ...turn.scope import RunScope, scope_of
+from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .work import gathered
+from .work import fold_ends
 
 
 async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Begin the turn; the calls of the one before are remembered, where they do not go on."""
-    scope = await scope_of(state, runtime, parts)
-    update: PlanUpdate = await begin_turn(scope, state, _adopted, parts.missing)
+    scope = await make_scope(state, runtime, parts)
+    update: PlanUpdate = await begin_turn(scope, state, _adopt_state, parts.find_missing)
     kept = update.get("evidence")
     going_on = kept.value if isinstance(kept, Overwrite) else state.evidence
     ids = {record["id"] for record in going_on}
     ended = [record for record in state.evidence if record["id"] not in ids]
     answers = [] if update.get("answers", state.answers) else state.answers
-    update["earlier"] = remembered(state.turn, ended, answers)
+    update["earlier"] = make_earlier_records(state.turn, ended, answers)
     return update
 
 
-async def _adopted(scope: RunScope, state: PlanState) -> PlanUpdate:
+async def _adopt_state(scope: RunScope, state: PlanState) -> PlanUpdate:
     """Plan and evidence, where the same request goes on or the last one was cut off at work."""
-    done, ended = Work(state.todos, state.evidence), gathered(state.todos, state.cut_off)
-    before = await taken_up(scope, state, done, ended)
+    done, ended = TurnWork(state.todos, state.evidence), fold_ends(state.todos, state.cut_off)
+    before = await resume_work(scope, state, done, ended)
     evidence = state.evidence if before is None else before.evidence
-    messages = asked_and_answered(state, evidence)
+    messages = answer_asked_calls(state, evidence)
     if before is None:
         return PlanUpdate(messages=messages)
     return PlanUpdate(
         messages=messages,
-        todos=Overwrite([_reopened(task) for task in before.tasks]),
+        todos=Overwrite([_reopen(task) for task in before.tasks]),
         evidence=Overwrite(before.evidence),
         answers=state.answers,
-        improvements=state.improvements if same_request(state) else [],
+        improvements=state.improvements if is_same_request(state) else [],
     )
 
 
-def _reopened(task: Task) -> Task:
+def _reopen(task: Task) -> Task:
     """Fresh limits for every task; what did not finish may be planned again."""
     afresh: Task = {**task, "rounds_this_turn": 0}
     if task["status"] == "completed":

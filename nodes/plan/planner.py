@@ -6,28 +6,28 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...models.ask import Answer, ask
-from ...models.drafts import drafting
-from ...state.calls import rounds_named
+from ...models.drafts import make_field_listeners
+from ...state.calls import collect_rounds
 from ...state.context import Context
 from ...state.contracts import PlannerResponse, Todo
+from ...state.history import build_call_index
 from ...state.loop import Planning, PlanState, PlanUpdate
-from ...state.past import index_of
 from ...state.plan import (
     Task,
     adopt_plan,
-    changes_of,
-    fallback_plan,
+    describe_changes,
+    describe_plan,
     find_problems,
+    make_fallback_plan,
     name_todos,
-    plan_in_words,
     task_view,
 )
-from ...stream.events import asks
-from ...stream.shown import next_message, phase_ended
-from ...text.told import say
+from ...stream.events import make_question_event
+from ...stream.turn_messages import make_message_id, make_phase_message
+from ...text.sentences import say
 from ...turn.begin import EMPTY_REQUEST
-from ...turn.budget import limit_reason
-from ...turn.scope import RunScope, scope_of
+from ...turn.budget import get_limit_reason
+from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
 
 SHOWN = ("id", "description", "status", "result", "feedback")
@@ -35,59 +35,66 @@ SHOWN = ("id", "description", "status", "result", "feedback")
 
 async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Ask for a plan and decide what follows: plan again, ask the user, review, work or stop."""
-    scope = await scope_of(state, runtime, parts)
+    scope = await make_scope(state, runtime, parts)
     if state.request.strip():
-        update = await _planned(scope, state, parts)
+        update = await _ask_for_plan(scope, state, parts)
     elif scope.can_ask:
         update = PlanUpdate(planning="ask", missing=["What do you want done?"])
     else:
         update = PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", missing=[EMPTY_REQUEST])
     missing, plan = update.get("missing", []), update.get("todos")
     if update.get("planning") == "ask":
-        scope.emit(asks("ask_user", " ".join(missing)))
+        scope.emit(make_question_event("ask_user", " ".join(missing)))
         await scope.notify("UserQuestion", " ".join(missing), {"questions": missing})
     elif update.get("planning") == "review" and isinstance(plan, Overwrite):
-        scope.emit(asks("review_plan", plan_in_words(plan.value)))
+        scope.emit(make_question_event("review_plan", describe_plan(plan.value)))
         await scope.notify("PlanReview", "The plan waits for a review.", {"todos": plan.value})
-    update["messages"] = phase_ended(state, "planner", _told(state, missing, plan))
+    update["messages"] = make_phase_message(
+        state, "planner", _describe_planning(state, missing, plan)
+    )
     return update | PlanUpdate(warnings=scope.notes)
 
 
-def _told(state: PlanState, missing: Sequence[str], plan: object) -> str:
+def _describe_planning(state: PlanState, missing: Sequence[str], plan: object) -> str:
     """What planning came to, in words: the plan and what changed in it, or what is missing."""
     if not isinstance(plan, Overwrite):
         return "\n".join(missing)
-    return "\n\n".join([plan_in_words(plan.value), "\n".join(_changes(state, plan.value))])
+    return "\n\n".join([describe_plan(plan.value), "\n".join(_changes(state, plan.value))])
 
 
 def _changes(state: PlanState, plan: list[Task]) -> list[str]:
     """What a message that steers the turn has changed in its plan."""
-    return changes_of(state.todos, plan) if state.steered and state.todos else []
+    return describe_changes(state.todos, plan) if state.is_steered and state.todos else []
 
 
-async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdate:
+async def _ask_for_plan(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdate:
     """Ask for a plan."""
     round_ = state.planning_rounds + 1
     scope.emit({"type": "phase", "role": "planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     data = {
         "tools": catalog.summaries(state.request),
-        "more_tools": catalog.shelf.listed(),
+        "more_tools": catalog.deferred_tools.render_listing(),
         "limits": {"tasks": scope.context.max_tasks},
         "conversation": state.conversation,
-        "earlier_evidence": index_of(state.earlier),
+        "earlier_evidence": build_call_index(state.earlier),
         "request": state.request,
-        "additional_context": scope.hook_notes(state.hook_context),
+        "additional_context": scope.join_hook_notes(state.hook_context),
         "previous_plan": [task_view(t, *SHOWN) for t in state.todos],
         "improvements": state.improvements,
         "answers": state.answers,
     }
     answer = await ask(
-        scope, parts.models, "planner", scope.opening("planner", data, state.attachments),
+        scope,
+        parts.models,
+        "planner",
+        scope.build_opening("planner", data, state.attachments),
         contract=PlannerResponse,
         check=lambda plan: find_problems(name_todos(plan.todos), scope.context.max_tasks),
-        listeners=drafting(scope, "planner", PlannerResponse, text=next_message(state)),
-    )  # fmt: skip
+        listeners=make_field_listeners(
+            scope, "planner", PlannerResponse, text=make_message_id(state)
+        ),
+    )
     update = _decide(scope, state, answer)
     if isinstance(plan := update.get("todos"), Overwrite):
         changed = _changes(state, plan.value)
@@ -97,7 +104,7 @@ async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdat
     if answer.parsed is None and not answer.refused:
         why = "; ".join(answer.problems)
         scope.notes.append(f"The planner gave no sound plan ({why}): one task instead.")
-    return update | PlanUpdate(spend=scope.used(answer.spend))
+    return update | PlanUpdate(spend=scope.add_seconds(answer.spend))
 
 
 def _decide(scope: RunScope, state: PlanState, answer: Answer[PlannerResponse]) -> PlanUpdate:
@@ -105,13 +112,13 @@ def _decide(scope: RunScope, state: PlanState, answer: Answer[PlannerResponse]) 
     if answer.refused == "model":  # what is done already may be part of what was asked
         return update | PlanUpdate(planning="blocked", missing=answer.problems, improvements=[])
     if answer.refused:
-        return update | PlanUpdate(planning="blocked", halt=limit_reason(answer.refused))
+        return update | PlanUpdate(planning="blocked", halt=get_limit_reason(answer.refused))
     plan = answer.parsed
     if plan is None:
-        return update | _ready(scope, state, fallback_plan(state.request))
+        return update | _take_plan(scope, state, make_fallback_plan(state.request))
     if plan.needs_more_planning:
         return update | _more_planning(scope, state, plan)
-    return update | _ready(scope, state, name_todos(plan.todos))
+    return update | _take_plan(scope, state, name_todos(plan.todos))
 
 
 def _more_planning(scope: RunScope, state: PlanState, plan: PlannerResponse) -> PlanUpdate:
@@ -124,16 +131,16 @@ def _more_planning(scope: RunScope, state: PlanState, plan: PlannerResponse) -> 
         unanswered = [{"question": q, "answer": say("nobody_answered")} for q in questions]
         return PlanUpdate(planning="again", answers=[*state.answers, *unanswered])
     if plan.todos:
-        return _ready(scope, state, name_todos(plan.todos))
+        return _take_plan(scope, state, name_todos(plan.todos))
     return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", missing=questions)
 
 
-def _ready(scope: RunScope, state: PlanState, todos: list[Todo]) -> PlanUpdate:
+def _take_plan(scope: RunScope, state: PlanState, todos: list[Todo]) -> PlanUpdate:
     """Take the plan; one that must be reviewed where nobody can review it does not run.
 
     Of a plan that is done already there is nothing to review.
     """
-    tasks = adopt_plan(todos, state.todos, rounds_named(state.evidence))
+    tasks = adopt_plan(todos, state.todos, collect_rounds(state.evidence))
     reviewed = scope.context.review_plan and any(t["status"] != "completed" for t in tasks)
     planning: Planning = "review" if reviewed else "ready"
     update = PlanUpdate(planning=planning, planning_rounds=0, todos=Overwrite(tasks))

@@ -6,16 +6,16 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, interrupt
 
 from ...models.reading import read_object
-from ...state.calls import rounds_named
+from ...state.calls import collect_rounds
 from ...state.context import Context, context_of
 from ...state.contracts import PlannerResponse
 from ...state.loop import PlanState, PlanUpdate
-from ...state.plan import adopt_plan, find_problems, name_todos, plan_in_words, plan_question
-from ...state.questions import Answer, reviewed
-from ...stream.shown import phase_ended
-from ...text.told import say
-from ...turn.scope import speak
-from ...turn.telling import answered
+from ...state.plan import adopt_plan, describe_plan, find_problems, make_plan_question, name_todos
+from ...state.questions import Answer, describe_review
+from ...stream.turn_messages import make_phase_message
+from ...text.sentences import say
+from ...turn.event_emitter import emit_answered
+from ...turn.scope import set_language
 from ..parts import Parts
 
 
@@ -24,31 +24,33 @@ async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Par
 
     So does an edit that cannot run: the planner mends it by the user's words.
     """
-    answer = interrupt(plan_question(state.todos), response_schema=Answer)
-    speak(runtime, parts)
-    answered(answer.type)
+    answer = interrupt(make_plan_question(state.todos), response_schema=Answer)
+    set_language(runtime, parts)
+    emit_answered(answer.type)
     match answer.type:
         case "approve":
             update = PlanUpdate(planning="ready")
         case "reject" | "respond":
-            update = PlanUpdate(planning="again", improvements=[*state.improvements, answer.wish])
+            update = PlanUpdate(
+                planning="again", improvements=[*state.improvements, answer.plan_feedback]
+            )
         case "edit":
-            update = _edited(answer, state, context_of(runtime).max_tasks)
+            update = _take_edit(answer, state, context_of(runtime).max_tasks)
         case _:
             assert_never(answer.type)
     plan = update.get("todos")
-    text = reviewed(answer, plan_in_words(plan.value) if isinstance(plan, Overwrite) else "")
-    return update | PlanUpdate(messages=phase_ended(state, "review_plan", text))
+    text = describe_review(answer, describe_plan(plan.value) if isinstance(plan, Overwrite) else "")
+    return update | PlanUpdate(messages=make_phase_message(state, "review_plan", text))
 
 
-def _edited(answer: Answer, state: PlanState, most: int) -> PlanUpdate:
+def _take_edit(answer: Answer, state: PlanState, most: int) -> PlanUpdate:
     plan, problems = read_object(
-        answer.edited("todos"),
+        answer.read_edited_plan("todos"),
         PlannerResponse,
         lambda plan: find_problems(name_todos(plan.todos), most),
     )
     if plan is None:
         wish = say("unsound_edit", plan=answer.args, problems="; ".join(problems))
         return PlanUpdate(planning="again", improvements=[*state.improvements, wish])
-    tasks = adopt_plan(name_todos(plan.todos), state.todos, rounds_named(state.evidence))
+    tasks = adopt_plan(name_todos(plan.todos), state.todos, collect_rounds(state.evidence))
     return PlanUpdate(planning="ready", todos=Overwrite(tasks))

@@ -6,27 +6,27 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
-from ...models.drafts import drafted, drafting, thinking
+from ...models.drafts import make_draft_listeners, make_field_listeners, wrap_reasoning
 from ...state.context import Context
 from ...state.contracts import VerifierResponse
-from ...state.loop import PlanState, PlanUpdate
-from ...state.messages import signature
-from ...state.outcome import Reason
-from ...state.past import index_of
-from ...state.plan import Task, is_left_out, merge_tasks, task_view
-from ...state.proof import (
-    admissible,
-    attached,
-    by_citation,
+from ...state.evidence_checks import (
     check_verdict,
-    cited_by,
-    rejected_verdict,
+    find_only_proofs,
+    index_by_citation,
+    list_cited_ids,
+    make_rejected_verdict,
+    select_admissible,
 )
-from ...stream.shown import last_words, phase_ended
-from ...text.told import say
-from ...turn.budget import limit_reason
-from ...turn.end import answer_id, denial
-from ...turn.scope import scope_of
+from ...state.history import build_call_index
+from ...state.loop import PlanState, PlanUpdate
+from ...state.messages import make_signature
+from ...state.outcome import Reason
+from ...state.plan import Task, is_left_out, merge_tasks, task_view
+from ...stream.turn_messages import make_phase_message, move_answer_last
+from ...text.sentences import say
+from ...turn.budget import get_limit_reason
+from ...turn.end import build_answer_id, get_denial_reason
+from ...turn.scope import make_scope
 from ..parts import Parts
 
 JUDGED = (
@@ -41,49 +41,49 @@ CITED = ("id", "task", "tool", "arguments", "status", "result")
 
 async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Ask for a verdict, check its citations, and decide whether another cycle may run."""
-    scope = await scope_of(state, runtime, parts)
+    scope = await make_scope(state, runtime, parts)
     round_ = state.cycles + 1
     scope.emit({"type": "phase", "role": "verifier", "action": "verifying", "round": round_})
-    if scope.budget.exhausted:
-        scope.budget.last_turn()
+    if scope.budget.reached_limit:
+        scope.budget.grant_last_turn()
     data = {
         "conversation": state.conversation,
-        "earlier_evidence": index_of(state.earlier, citing=True),
+        "earlier_evidence": build_call_index(state.earlier, citing=True),
         "request": state.request,
-        "additional_context": scope.hook_notes(state.hook_context),
+        "additional_context": scope.join_hook_notes(state.hook_context),
         "evidence": [
             {key: record.get(key) for key in CITED}
-            for record in admissible(state.evidence, state.todos)
+            for record in select_admissible(state.evidence, state.todos)
         ],
         "tasks": [task_view(t, *JUDGED) for t in state.todos],
     }
     answer = await ask(
-        scope, parts.models, "verifier", scope.opening("verifier", data, state.attachments),
+        scope, parts.models, "verifier", scope.build_opening("verifier", data, state.attachments),
         contract=VerifierResponse,
         check=lambda verdict: check_verdict(
             verdict, state.todos, state.evidence, state.earlier
         ),
         listeners=[
-            *drafted(scope, answer_id(state), "verifier", field="summary"),
-            *drafting(
-                scope, "verifier", VerifierResponse, round=round_, message_id=answer_id(state)
+            *make_draft_listeners(scope, build_answer_id(state), "verifier", field="summary"),
+            *make_field_listeners(
+                scope, "verifier", VerifierResponse, round=round_, message_id=build_answer_id(state)
             ),
         ],
     )  # fmt: skip
-    update = _judged(state, answer, scope.context)
-    update |= PlanUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
+    update = _take_verdict(state, answer, scope.context)
+    update |= PlanUpdate(spend=scope.add_seconds(answer.spend), warnings=scope.notes)
     if answer.parsed:
         update["warnings"] = [*scope.notes, *_notes(state, answer.parsed)]
-    scope.emit(_verdict(state, answer, update))
+    scope.emit(_build_verdict_event(state, answer, update))
     return update
 
 
-def _verdict(
+def _build_verdict_event(
     state: PlanState, answer: Answer[VerifierResponse], update: PlanUpdate
 ) -> dict[str, Any]:
     """The verdict as an event."""
     passed, given = update["task_completed"], answer.parsed
-    about = {"message_id": answer_id(state)} if passed or answer.refused else {}
+    about = {"message_id": build_answer_id(state)} if passed or answer.refused else {}
     tasks = (
         [one.model_dump(include={"id", "completed", "feedback"}) for one in given.tasks]
         if given
@@ -99,17 +99,19 @@ def _verdict(
 
 def _notes(state: PlanState, verdict: VerifierResponse) -> list[str]:
     """What the outcome tells of a verdict beside its words."""
-    only = attached(verdict, state.todos, state.evidence)
+    only = find_only_proofs(verdict, state.todos, state.evidence)
     agreed = {judged.id for judged in verdict.tasks if judged.completed}
     left = [t for t in state.todos if t["id"] in agreed and is_left_out(t)]
     told = [_LEFT_OUT.format(t["id"], t["status"], t.get("feedback") or "-") for t in left]
     return [*(_ATTACHED.format(*one) for one in only.items()), *told]
 
 
-def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context) -> PlanUpdate:
-    verdict = answer.parsed or rejected_verdict(answer.problems)
+def _take_verdict(
+    state: PlanState, answer: Answer[VerifierResponse], context: Context
+) -> PlanUpdate:
+    verdict = answer.parsed or make_rejected_verdict(answer.problems)
     blockers = sorted(_blockers(state, verdict))
-    judged = _judged_tasks(state, verdict)
+    judged = _judge_tasks(state, verdict)
     update = PlanUpdate(
         cycles=state.cycles + 1,
         task_completed=verdict.passed,
@@ -119,28 +121,30 @@ def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context
     )
     if verdict.passed:
         # The same id if the turn is taken up again.
-        signed = signature("verifier") | thinking(answer.reasoning)
-        about = {"id": answer_id(state), "additional_kwargs": signed}
-        return update | PlanUpdate(messages=last_words(state, AIMessage(verdict.summary, **about)))
+        signed = make_signature("verifier") | wrap_reasoning(answer.reasoning)
+        about = {"id": build_answer_id(state), "additional_kwargs": signed}
+        return update | PlanUpdate(
+            messages=move_answer_last(state, AIMessage(verdict.summary, **about))
+        )
     if not answer.refused:
-        update["messages"] = phase_ended(state, "verifier", _told(verdict))
+        update["messages"] = make_phase_message(state, "verifier", _render_verdict(verdict))
     if state.halt:
         return update
-    halt = limit_reason(answer.refused) if answer.refused else None
-    halt = halt or _no_help(state, merge_tasks(state.todos, [judged]), blockers, context)
+    halt = get_limit_reason(answer.refused) if answer.refused else None
+    halt = halt or _find_dead_end(state, merge_tasks(state.todos, [judged]), blockers, context)
     return update | PlanUpdate(halt=halt, should_continue=halt is None)
 
 
-def _told(verdict: VerifierResponse) -> str:
+def _render_verdict(verdict: VerifierResponse) -> str:
     lines = [verdict.overall_feedback, *(f"- {text}" for text in verdict.improvements)]
     return "\n".join(filter(None, lines))
 
 
-def _no_help(
+def _find_dead_end(
     state: PlanState, tasks: list[Task], blockers: list[str], context: Context
 ) -> Reason | None:
     """Why another cycle cannot help, if it cannot: permission, no progress, no cycles left."""
-    if refused := denial(tasks):
+    if refused := get_denial_reason(tasks):
         return refused
     if blockers and blockers == state.blockers:
         return "SAME_BLOCKERS"
@@ -156,10 +160,10 @@ def _blockers(state: PlanState, verdict: VerifierResponse) -> set[str]:
     return unproven or set(verdict.improvements)
 
 
-def _judged_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
+def _judge_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
     """Proven tasks get the evidence the verdict cites; rejected ones must be done again."""
-    known = by_citation(state.evidence, state.todos, state.earlier)
-    only = attached(verdict, state.todos, state.evidence)
+    known = index_by_citation(state.evidence, state.todos, state.earlier)
+    only = find_only_proofs(verdict, state.todos, state.evidence)
     tasks = {t["id"]: t for t in state.todos}
     changed = []
     for judged in verdict.tasks:
@@ -167,7 +171,9 @@ def _judged_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
             continue
         task = tasks[judged.id]
         if judged.completed:
-            cited = cited_by(judged, task, known) or [only[i] for i in [judged.id] if i in only]
+            cited = list_cited_ids(judged, task, known) or [
+                only[i] for i in [judged.id] if i in only
+            ]
             agreed = Task(spared=True) if is_left_out(task) else Task()
             changed.append(Task(id=judged.id, evidence=cited) | agreed)
         elif task["status"] == "completed" or is_left_out(task):

@@ -14,19 +14,24 @@ from typing_extensions import TypedDict
 from ...state.calls import Evidence
 from ...state.context import Context
 from ...state.contracts import FINISHED
+from ...state.evidence_checks import make_report
+from ...state.history import History
 from ...state.loop import PlanState, PlanUpdate
 from ...state.outcome import Spend
-from ...state.past import Past
-from ...state.plan import Task, apply_wishes, in_order, waits_for
-from ...state.proof import report_of
-from ...stream.events import call_ended
-from ...stream.shown import answers_from, news, phase_ended, report_name
-from ...text.told import say
-from ...turn.begin import made_before
-from ...turn.budget import Budget, limit_reason
-from ...turn.schedule import run_ready, used_by
-from ...turn.scope import RunScope, around, scope_of
-from ...turn.telling import show_questions
+from ...state.plan import Task, apply_wishes, map_dependencies, sort_by_dependencies
+from ...stream.events import make_call_events
+from ...stream.turn_messages import (
+    make_answers,
+    make_phase_message,
+    make_report_id,
+    select_new_messages,
+)
+from ...text.sentences import say
+from ...turn.begin import describe_evidence
+from ...turn.budget import Budget, get_limit_reason
+from ...turn.event_emitter import show_questions
+from ...turn.schedule import run_ready, sum_spend
+from ...turn.scope import RunScope, make_scope, share_scope
 from ..parts import Parts
 
 RunTask = Callable[[Any, RunnableConfig], Awaitable[Any]]
@@ -46,29 +51,29 @@ async def work(
     state: PlanState, runtime: Runtime[Context], *, parts: Parts, run_task: RunTask
 ) -> PlanUpdate:
     """Run the plan; failed tasks are data, a question or a drain leaves the rest to the resume."""
-    scope = await scope_of(state, runtime, parts)
+    scope = await make_scope(state, runtime, parts)
     tasks = _Tasks(scope, state, run_task)
-    order = [t["id"] for t in in_order(state.todos) if t["status"] == "pending"]
-    waits = {i: [w for w in ids if w in order] for i, ids in waits_for(state.todos).items()}
+    order = [t["id"] for t in sort_by_dependencies(state.todos) if t["status"] == "pending"]
+    waits = {i: [w for w in ids if w in order] for i, ids in map_dependencies(state.todos).items()}
     ended = await run_ready(
-        scope, runtime, order, waits, tasks.run, ended=tasks.ended, asked=tasks.asked
+        scope, runtime, order, waits, tasks.run, ended=tasks.note_end, asked=tasks.show_asked
     )
-    update = gathered(state.todos, ended) | PlanUpdate(spend=used_by(scope, ended))
+    update = fold_ends(state.todos, ended) | PlanUpdate(spend=sum_spend(scope, ended))
     tasks.tell_wishes(update)
-    update["messages"] = news(state, tasks.told(ended))
+    update["messages"] = select_new_messages(state, tasks.collect_messages(ended))
     unfinished = any(end["task"]["status"] != "completed" for end in ended)
     return update | _limit(scope.budget, unfinished=unfinished)
 
 
 def _limit(budget: Budget, *, unfinished: bool) -> PlanUpdate:
     """End the run where a limit is reached; spent tool calls are no matter once all is done."""
-    spent = budget.exhausted
+    spent = budget.reached_limit
     if spent is None or (spent == "tool_calls" and not unfinished):
         return PlanUpdate()
-    return PlanUpdate(halt=limit_reason(spent), should_continue=False)
+    return PlanUpdate(halt=get_limit_reason(spent), should_continue=False)
 
 
-def gathered(tasks: Sequence[Task], ends: Sequence[TaskEnd]) -> PlanUpdate:
+def fold_ends(tasks: Sequence[Task], ends: Sequence[TaskEnd]) -> PlanUpdate:
     """What the ends of a pass change in the run: tasks, evidence and warnings."""
     ended = {end["task"]["id"] for end in ends}
     wishes = {i: status for end in ends for i, status in end["wishes"].items()}
@@ -100,8 +105,8 @@ class _Tasks:
             return end_of(task, {"status": "blocked", "feedback": stopped})
         self._tell(task, "in_progress")
         began = time.monotonic()
-        surroundings = replace(self.scope.around, past=self._past(waited_for.values()))
-        with around(replace(self.scope, around=surroundings)):
+        surroundings = replace(self.scope.around, past=self._collect_past(waited_for.values()))
+        with share_scope(replace(self.scope, around=surroundings)):
             final = await self.run_task(
                 {
                     "request": self.state.request,
@@ -110,19 +115,19 @@ class _Tasks:
                     "task": task,
                     "results_so_far": results_for(task, known),
                 },
-                self.scope.inner_config(f"task {task_id}"),
+                self.scope.build_inner_config(f"task {task_id}"),
             )
         return end_of(task, final, time.monotonic() - began)
 
-    def ended(self, end: TaskEnd) -> None:
+    def note_end(self, end: TaskEnd) -> None:
         """Count and tell how a task ended, in this process or before a crash."""
-        self.scope.budget.recall(end["task"]["id"], end["spend"])
+        self.scope.budget.count_branch(end["task"]["id"], end["spend"])
         (task,) = (task for task in self.state.todos if task["id"] == end["task"]["id"])
         calls = (record for record in end["evidence"] if record["tool"] is not None)
-        for event in (event for record in calls for event in call_ended(record)):
+        for event in (event for record in calls for event in make_call_events(record)):
             self.scope.emit(event)
         result = end["task"].get("result") or end["task"].get("feedback", "")
-        report = report_name(self.state.turn_id, task)
+        report = make_report_id(self.state.turn_id, task)
         under = {"message_id": report} if self._report(end["task"]) else {}
         self._tell(task, end["task"]["status"], result=result, **under)
 
@@ -132,20 +137,20 @@ class _Tasks:
             if "description" in task:  # those that ended have only what changed
                 self._tell(task, task["status"])
 
-    def _past(self, waited_for: Iterable[TaskEnd]) -> Past:
+    def _collect_past(self, waited_for: Iterable[TaskEnd]) -> History:
         """What a task knows from before; it is read from the run, not saved with each task."""
         state, ended = self.state, [r for end in waited_for for r in end["evidence"]]
         records = [*state.earlier, *(r for r in [*state.evidence, *ended] if r["tool"] is not None)]
-        return Past(state.conversation, state.attachments, records)
+        return History(state.conversation, state.attachments, records)
 
-    def told(self, ends: Sequence[TaskEnd]) -> list[AnyMessage]:
+    def collect_messages(self, ends: Sequence[TaskEnd]) -> list[AnyMessage]:
         """What there is to show of the pass: answers to calls that were asked about, reports."""
         evidence = [
             *self.scope.around.heard.values(),
             *(r for end in ends for r in end["evidence"]),
         ]
         reports = (one for end in ends for one in self._report(end["task"]))
-        return [*answers_from(self.state, evidence), *reports]
+        return [*make_answers(self.state, evidence), *reports]
 
     def _report(self, ended: Task) -> list[AIMessage]:
         (task,) = (task for task in self.state.todos if task["id"] == ended["id"])
@@ -153,14 +158,16 @@ class _Tasks:
             return []  # it never began
         result = ended.get("result") or ended.get("feedback", "")
         text = f"{task['id']}. {task['description']}: {ended['status']}\n\n{result}"
-        return phase_ended(self.state, "executor", text, report_name(self.state.turn_id, task))
+        return make_phase_message(
+            self.state, "executor", text, make_report_id(self.state.turn_id, task)
+        )
 
-    async def asked(self, questions: Sequence[Interrupt], ends: Sequence[TaskEnd]) -> None:
+    async def show_asked(self, questions: Sequence[Interrupt], ends: Sequence[TaskEnd]) -> None:
         """Show what is asked, and before it what ended."""
-        await show_questions(self.state, "executor", questions, self.told(ends))
+        await show_questions(self.state, "executor", questions, self.collect_messages(ends))
 
     def _cannot_start(self, task: Task, known: list[Task]) -> str:
-        if spent := self.scope.budget.exhausted:
+        if spent := self.scope.budget.reached_limit:
             return say("allowance_spent", limit=spent)
         missing = missing_for(task, known)
         return say("waits_for", tasks=", ".join(missing)) if missing else ""
@@ -180,12 +187,12 @@ def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEn
     evidence: list[Evidence] = final.get("evidence", [])
     open_ = status == "pending"
     if result and not evidence:
-        evidence = [report_of(task["id"], result, completed=status == "completed")]
+        evidence = [make_report(task["id"], result, completed=status == "completed")]
     ended = Task(
         id=task["id"],
         status=status,
         result=result,
-        feedback=final.get("feedback", "") or (made_before(evidence) if open_ else ""),
+        feedback=final.get("feedback", "") or (describe_evidence(evidence) if open_ else ""),
         denied="" if status == "completed" else final.get("denied", ""),
         rounds=task.get("rounds", 0) + rounds,
         rounds_this_turn=task.get("rounds_this_turn", 0) + rounds,

@@ -6,62 +6,69 @@ from typing import Any, Final
 from langgraph.runtime import Runtime
 
 from ...calls.gate import open_calls
-from ...calls.of_message import settle_ids
+from ...calls.message_calls import set_call_ids
 from ...models.ask import Answer, ask
-from ...models.drafts import drafted
+from ...models.drafts import make_draft_listeners
 from ...models.hidden_tags import read_words
-from ...state.calls import stopped_by
+from ...state.calls import find_stop_in_calls
 from ...state.context import Context
 from ...state.messages import ENDS, ROLE, is_words
 from ...state.react import ReactState, ReactUpdate
-from ...stream.shown import next_message
-from ...text.told import say
-from ...turn.budget import limit_reason
-from ...turn.scope import scope_of
-from ..conversation import own
+from ...stream.turn_messages import make_message_id
+from ...text.sentences import say
+from ...turn.budget import get_limit_reason
+from ...turn.scope import make_scope
+from ..conversation import sign_message
 from ..parts import Parts
-from .phases import MOST_ASKS, opening
+from .phases import MOST_ASKS, build_request
 
 _SHOWN: Final = 300
 
 
 async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
     """Ask for the calls and plan them; an answer without a call ends the loop."""
-    scope, iteration = await scope_of(state, runtime, parts), state.iteration
+    scope, iteration = await make_scope(state, runtime, parts), state.iteration
     scope.emit({"type": "phase", "role": "action", "action": "acting", "iteration": iteration})
     catalog = await parts.toolbox.catalog(scope.user)
-    messages, tools = opening(scope, "action", state, catalog)
+    messages, tools = build_request(scope, "action", state, catalog)
     demanded = state.demanded and bool(tools)
     answer: Answer[Any] = await ask(
-        scope, parts.models, "action", messages, tools=tools,
-        read=partial(
-            read_words, with_tools=bool(tools), must_call=demanded, answers=state.request
-        ),
-        listeners=drafted(scope, next_message(state), "action"), most_asks=MOST_ASKS,
-    )  # fmt: skip
+        scope,
+        parts.models,
+        "action",
+        messages,
+        tools=tools,
+        read=partial(read_words, with_tools=bool(tools), must_call=demanded, answers=state.request),
+        listeners=make_draft_listeners(scope, make_message_id(state), "action"),
+        most_asks=MOST_ASKS,
+    )
     message = answer.message
-    update = ReactUpdate(phase="action", spend=scope.used(answer.spend), warnings=scope.notes)
+    update = ReactUpdate(
+        phase="action", spend=scope.add_seconds(answer.spend), warnings=scope.notes
+    )
     if is_words(message):
         return update | _without_call(state, answer)
     calls = await open_calls(
         scope, parts.toolbox, message, round_=iteration, complete=answer.complete
     )
-    if stopped := stopped_by(calls):
+    if stopped := find_stop_in_calls(calls):
         return update | ReactUpdate(halt="DENIED", unmet=[stopped])
-    kept = own(settle_ids(message, calls), next_message(state), "action")
+    kept = sign_message(set_call_ids(message, calls), make_message_id(state), "action")
     return update | ReactUpdate(calls=calls, messages=[kept])
 
 
 def _without_call(state: ReactState, answer: Answer[Any]) -> ReactUpdate:
     """End with the text; say so where the thought had asked for a step."""
     if answer.refused == "hook":
-        return ReactUpdate(halt=limit_reason("hook"), unmet=answer.problems[-1:])
+        return ReactUpdate(halt=get_limit_reason("hook"), unmet=answer.problems[-1:])
     if answer.refused:  # back to the thought, which has one more turn to answer
         return ReactUpdate()
     update = ReactUpdate(should_continue=False)
     if answer.message.text:
         update["messages"] = [
-            own(answer.message, next_message(state), "action", answer.reasoning, {ENDS: True})
+            sign_message(
+                answer.message, make_message_id(state), "action", answer.reasoning, {ENDS: True}
+            )
         ]
     unmet = [say("answer_not_sound", problem=problem) for problem in answer.problems]
     if state.demanded:

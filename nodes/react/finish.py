@@ -12,10 +12,18 @@ from ...state.calls import UNCERTAIN, Evidence
 from ...state.context import Context
 from ...state.messages import ENDS
 from ...state.react import ReactState, ReactUpdate
-from ...stream.shown import next_message
-from ...text.told import say
-from ...turn.end import Facts, called, end_turn, made_anew, newest_results, not_run, refusal
-from ...turn.scope import scope_of
+from ...stream.turn_messages import make_message_id
+from ...text.sentences import say
+from ...turn.end import (
+    Facts,
+    describe_not_run,
+    describe_results,
+    end_turn,
+    format_call,
+    get_refusal_reason,
+    replace_rejected,
+)
+from ...turn.scope import make_scope
 from ..parts import Parts
 
 
@@ -23,28 +31,36 @@ async def react_finish(
     state: ReactState, runtime: Runtime[Context], *, parts: Parts
 ) -> ReactUpdate:
     """End the turn, or go back to the thought, which is shown why its answer was rejected."""
-    scope = await scope_of(state, runtime, parts)
-    another, typed = partial(_another, state), parts.typed(scope, "thought", state.request)
+    scope = await make_scope(state, runtime, parts)
+    another, typed = (
+        partial(_try_again, state),
+        parts.bind_typed_result(scope, "thought", state.request),
+    )
     update: ReactUpdate = await end_turn(scope, state, facts_of(state), another, typed)
     return update | ReactUpdate(phase="idle")
 
 
-def _another(state: ReactState, verdict: Verdict) -> ReactUpdate:
-    return cast("ReactUpdate", {"unmet": [], **made_anew(state, verdict, state.messages[-1])})
+def _try_again(state: ReactState, verdict: Verdict) -> ReactUpdate:
+    return cast(
+        "ReactUpdate", {"unmet": [], **replace_rejected(state, verdict, state.messages[-1])}
+    )
 
 
 def facts_of(state: ReactState) -> Facts:
     """The facts; a turn ends well with a thought or an action that left nothing undone."""
-    answer, refused = _own_answer(state), _refused(state.evidence)
+    answer, refused = _own_answer(state), _list_refused(state.evidence)
     return Facts(
         halt=state.halt,
         done=state.task_completed,
-        refused=refusal({str(record.get("reason")) for record in refused}),
-        unmet=[*state.unmet, *(_why_not(r) for r in refused or _in_vain(state.evidence))],
+        refused=get_refusal_reason({str(record.get("reason")) for record in refused}),
+        unmet=[
+            *state.unmet,
+            *(_explain_not_run(r) for r in refused or _find_vain_call(state.evidence)),
+        ],
         answer=answer,
-        results=newest_results(state.evidence),
+        results=describe_results(state.evidence),
         evidence=state.evidence,
-        message=str(state.messages[-1].id) if answer else next_message(state),
+        message=str(state.messages[-1].id) if answer else make_message_id(state),
         kept="the messages are kept",
     )
 
@@ -58,19 +74,19 @@ def _own_answer(state: ReactState) -> str:
     return newest.text if of_this_turn and newest.additional_kwargs.get(ENDS) else ""
 
 
-def _in_vain(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
+def _find_vain_call(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
     """The last call, where calls were made and none gave anything: the answer rests on nothing."""
     known = any(r["status"] == "success" or r.get("reason") == UNCERTAIN for r in evidence)
     return [] if known else evidence[-1:]
 
 
-def _why_not(record: Evidence) -> str:
+def _explain_not_run(record: Evidence) -> str:
     if record["status"] != "cancelled":
-        return say("no_call_succeeded", call=called(record))
-    return not_run(record)
+        return say("no_call_succeeded", call=format_call(record))
+    return describe_not_run(record)
 
 
-def _refused(evidence: Sequence[Evidence]) -> list[Evidence]:
+def _list_refused(evidence: Sequence[Evidence]) -> list[Evidence]:
     """The calls of the newest iteration with calls that were not run because somebody said no."""
     newest = _iteration(evidence[-1]) if evidence else ""
     return [r for r in evidence if r["status"] == "cancelled" and _iteration(r) == newest]

@@ -4,8 +4,8 @@ from langgraph.runtime import Runtime
 
 from ...state.context import Context
 from ...state.react import Observe, ReactState, ReactUpdate
-from ...turn.begin import answered, begin_turn
-from ...turn.scope import RunScope, scope_of
+from ...turn.begin import answer_open_calls, begin_turn
+from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
 
 
@@ -13,12 +13,12 @@ async def react_intake(
     state: ReactState, runtime: Runtime[Context], *, parts: Parts, observe: Observe = "model"
 ) -> ReactUpdate:
     """Begin the turn; `observe` is what the graph was built with, a run's own setting wins."""
-    scope = await scope_of(state, runtime, parts)
+    scope = await make_scope(state, runtime, parts)
 
-    async def adopted(scope: RunScope, state: ReactState) -> ReactUpdate:
-        messages = await answered(scope, state, state.calls)
+    async def adopt_state(scope: RunScope, state: ReactState) -> ReactUpdate:
+        messages = await answer_open_calls(scope, state, state.calls)
         return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
 
-    update: ReactUpdate = await begin_turn(scope, state, adopted, parts.missing)
-    update["found"] = await parts.likely(scope, state, update)
+    update: ReactUpdate = await begin_turn(scope, state, adopt_state, parts.find_missing)
+    update["found"] = await parts.find_likely_tools(scope, state, update)
     return update

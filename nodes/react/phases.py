@@ -16,15 +16,15 @@ from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 
 from ...state.messages import PACKAGE, REJECTED, REPEATS, ROLE, is_words
 from ...state.react import Phase, ReactState
-from ...text.told import LANGUAGE, say
+from ...text.sentences import LANGUAGE, say
 from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope
-from ..conversation import as_shown, system_message, what_is_open
+from ..conversation import render_open_resource, system_message, to_model_message
 
 MOST_ASKS: Final = 2
 
 
-def opening(
+def build_request(
     scope: RunScope, role: Phase, state: ReactState, catalog: Catalog
 ) -> tuple[list[BaseMessage], list[dict[str, Any]]]:
     """The request of a phase, and the tools to send with it.
@@ -36,16 +36,18 @@ def opening(
     resource, task = context.resource_id, context.task_id
     told = list[HumanMessage]()
     if scope.run.of_client:
-        told, resource, task = what_is_open(resource, task), "", ""
+        told, resource, task = render_open_resource(resource, task), "", ""
     with_tools = role == "action" or prompts.is_shared(role, context.language or "")
     summed_up = () if with_tools else catalog.summaries(state.request)
-    prompt = prompts.get_phase_prompt(role, resource, task, summed_up, **scope.contexts())
-    system = system_message(scope, prompt, catalog.shelf.listed(), state.hook_context)
-    request = [system, *told, *shown(state.messages, role)]
+    prompt = prompts.get_phase_prompt(role, resource, task, summed_up, **scope.build_contexts())
+    system = system_message(
+        scope, prompt, catalog.deferred_tools.render_listing(), state.hook_context
+    )
+    request = [system, *told, *render_history(state.messages, role)]
     return request, catalog.specs(state.found) if with_tools else []
 
 
-def shown(messages: Sequence[AnyMessage], role: Phase) -> list[BaseMessage]:
+def render_history(messages: Sequence[AnyMessage], role: Phase) -> list[BaseMessage]:
     """The history with the cue before each of its phases, and before the one that is asked.
 
     What providers refuse, and a client or an older version may have left there, is mended.
@@ -56,16 +58,16 @@ def shown(messages: Sequence[AnyMessage], role: Phase) -> list[BaseMessage]:
         if is_words(message) and not message.content:
             continue
         if message.type == "ai":
-            history += _cue(before, message.additional_kwargs.get(ROLE))
-        history.append(as_shown(message))
+            history += _render_cue(before, message.additional_kwargs.get(ROLE))
+        history.append(to_model_message(message))
         before = message
-    return [*history, *_cue(before, role)]
+    return [*history, *_render_cue(before, role)]
 
 
 _CUES: Final = {"action": "take_this_step", "observation": "sum_up"}
 
 
-def _cue(before: AnyMessage | None, role: object) -> list[HumanMessage]:
+def _render_cue(before: AnyMessage | None, role: object) -> list[HumanMessage]:
     """What says that this phase is due; nothing does where it is a thought and none spoke last."""
     spoke = before is not None and is_words(before)
     if role not in _CUES and not spoke:
@@ -73,11 +75,11 @@ def _cue(before: AnyMessage | None, role: object) -> list[HumanMessage]:
     about = before.additional_kwargs if before is not None and spoke else {}
     repeats, rejected = bool(about.get(REPEATS)), str(about.get(REJECTED) or "")
     name = _CUES.get(str(role), "what_next")
-    return [_as_cue(name, LANGUAGE.get(), rejected, repeats=repeats)]
+    return [_make_cue(name, LANGUAGE.get(), rejected, repeats=repeats)]
 
 
 @lru_cache(maxsize=64)
-def _as_cue(name: str, _language: str, rejected: str, *, repeats: bool) -> HumanMessage:
+def _make_cue(name: str, _language: str, rejected: str, *, repeats: bool) -> HumanMessage:
     """Every request holds one for each earlier step: made once, not once a request."""
     text = say(name)
     if repeats:
@@ -87,7 +89,7 @@ def _as_cue(name: str, _language: str, rejected: str, *, repeats: bool) -> Human
     return HumanMessage(text, additional_kwargs={ROLE: PACKAGE})
 
 
-def said_since_call(messages: Sequence[AnyMessage]) -> list[str]:
+def list_recent_words(messages: Sequence[AnyMessage]) -> list[str]:
     """What the assistant said after the newest result or word of the user, oldest first."""
     said = takewhile(
         lambda m: m.type == "ai" and not m.additional_kwargs.get(REPEATS), messages[::-1]
@@ -95,7 +97,7 @@ def said_since_call(messages: Sequence[AnyMessage]) -> list[str]:
     return [str(message.text) for message in said][::-1]
 
 
-def only_found(messages: Sequence[AnyMessage]) -> bool:
+def has_only_searches(messages: Sequence[AnyMessage]) -> bool:
     """Whether the newest results only say which tools can be called from now on."""
     newest = list(takewhile(lambda m: m.type == "tool", reversed(messages)))
     return bool(newest) and all(message.name == FIND_TOOLS for message in newest)

@@ -7,21 +7,21 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
-from ...models.drafts import drafted
+from ...models.drafts import make_draft_listeners
 from ...models.hidden_tags import AgentMeta, read_thought
 from ...models.reading import Reading
 from ...state.context import Context
 from ...state.messages import ENDS, REPEATS
 from ...state.outcome import Reason
 from ...state.react import ReactState, ReactUpdate
-from ...stream.shown import next_message
-from ...text.told import say
-from ...turn.budget import Limit, limit_reason
-from ...turn.repetition import LAST_STRIKE, repeated_text
-from ...turn.scope import RunScope, scope_of
-from ..conversation import own
+from ...stream.turn_messages import make_message_id
+from ...text.sentences import say
+from ...turn.budget import Limit, get_limit_reason
+from ...turn.repetition import LAST_STRIKE, find_repeated_text
+from ...turn.scope import RunScope, make_scope
+from ..conversation import sign_message
 from ..parts import Parts
-from .phases import MOST_ASKS, opening, said_since_call
+from .phases import MOST_ASKS, build_request, list_recent_words
 
 _NO_MORE_CALLS: Final = frozenset({"MAX_TURNS", "tool_calls"})
 """Limits that leave the thought free to end the loop by itself."""
@@ -30,38 +30,40 @@ NO_FLAG: Final = "The thought phase did not say whether to go on; the action pha
 
 async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
     """Ask for the next step or the answer; where a limit is reached, for the answer alone."""
-    scope = await scope_of(state, runtime, parts)
+    scope = await make_scope(state, runtime, parts)
     limit = _limit(scope, state)
     halt, by_itself = limit and _reason_of(limit), limit in _NO_MORE_CALLS
     iteration = state.iteration if halt else state.iteration + 1
     scope.emit({"type": "phase", "role": "thought", "action": "thinking", "iteration": iteration})
     catalog = await parts.toolbox.catalog(scope.user)
-    messages, tools = opening(scope, "thought", state, catalog)
+    messages, tools = build_request(scope, "thought", state, catalog)
     if halt and not by_itself:
         messages.append(HumanMessage(say("answer_now")))
-    name = next_message(state)
+    name = make_message_id(state)
     reader = _Reader(must_answer=halt is not None, request=state.request)
     answer = await ask(
         scope, parts.models, "thought", messages, tools=tools, may_call=False, read=reader.read,
-        listeners=drafted(scope, name, "thought"),
+        listeners=make_draft_listeners(scope, name, "thought"),
         most_asks=1 if halt and not by_itself else MOST_ASKS,
     )  # fmt: skip
     if by_itself and reader.all_done and not answer.problems:
         halt = None
-    update = _next(answer, halt)
+    update = _decide_next(answer, halt)
     if update.get("should_continue", True):
-        update |= _repeated(state, answer.message.text, scope)
+        update |= _check_repetition(state, answer.message.text, scope)
     more = answer.parsed is not None and answer.parsed.should_continue
     if answer.message.text and not (halt and more):  # a last thought asks for no further step
         ends = not update.get("should_continue", True)
         marks = {ENDS: ends, REPEATS: "strikes" in update}
-        update["messages"] = [own(answer.message, name, "thought", answer.reasoning, marks)]
+        update["messages"] = [
+            sign_message(answer.message, name, "thought", answer.reasoning, marks)
+        ]
     if not (halt or answer.refused or answer.parsed):
         scope.notes.append(NO_FLAG)
     return update | ReactUpdate(
         phase="thought",
         iteration=iteration,
-        spend=scope.used(answer.spend),
+        spend=scope.add_seconds(answer.spend),
         warnings=[*catalog.warnings, *scope.notes],
     )
 
@@ -82,20 +84,20 @@ class _Reader:
 
 def _limit(scope: RunScope, state: ReactState) -> Limit | Literal["MAX_TURNS"] | None:
     """Why no step may follow this turn. A spent budget still grants one call: this one."""
-    if spent := scope.budget.exhausted:
-        scope.budget.last_turn()
+    if spent := scope.budget.reached_limit:
+        scope.budget.grant_last_turn()
         return spent
     return "MAX_TURNS" if state.iteration >= scope.context.max_iterations else None
 
 
 def _reason_of(limit: Limit | Literal["MAX_TURNS"]) -> Reason:
-    return "MAX_TURNS" if limit == "MAX_TURNS" else limit_reason(limit)
+    return "MAX_TURNS" if limit == "MAX_TURNS" else get_limit_reason(limit)
 
 
-def _repeated(state: ReactState, text: str, scope: RunScope) -> ReactUpdate:
+def _check_repetition(state: ReactState, text: str, scope: RunScope) -> ReactUpdate:
     """Warn a model that says the same again and again; the second time it ends the turn."""
-    said = [*said_since_call(state.messages), text]
-    chant = repeated_text(said, scope.context.loop_phrases)
+    said = [*list_recent_words(state.messages), text]
+    chant = find_repeated_text(said, scope.context.loop_phrases)
     if not chant:
         return ReactUpdate()
     strikes = state.strikes + 1
@@ -106,14 +108,14 @@ def _repeated(state: ReactState, text: str, scope: RunScope) -> ReactUpdate:
     return ReactUpdate(strikes=strikes, halt="LOOP_DETECTED", unmet=[why])
 
 
-def _next(answer: Answer[AgentMeta], halt: Reason | None) -> ReactUpdate:
+def _decide_next(answer: Answer[AgentMeta], halt: Reason | None) -> ReactUpdate:
     """Go on to the action, or end with the text; a flag that cannot be read asks for nothing."""
     if halt:
         more = answer.parsed is not None and answer.parsed.should_continue
         unmet = [say("thing_not_done", what=answer.message.text)] if more else []
         return ReactUpdate(halt=halt, should_continue=False, demanded=False, unmet=unmet)
     if answer.refused:
-        halt, why = limit_reason(answer.refused), answer.problems[-1:]
+        halt, why = get_limit_reason(answer.refused), answer.problems[-1:]
         return ReactUpdate(halt=halt, should_continue=False, unmet=why)
     if answer.parsed is None:  # nothing was said, so that the action alone can end nothing well
         return ReactUpdate(demanded=not answer.message.text)

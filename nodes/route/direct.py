@@ -6,18 +6,18 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
-from ...models.drafts import drafted
+from ...models.drafts import make_draft_listeners
 from ...models.hidden_tags import AgentMeta, read_thought
 from ...models.reading import Reading
 from ...state.context import Context
 from ...state.messages import ENDS, is_talk
 from ...state.route import RouterState, RouterUpdate, is_greeting
-from ...text.told import say
+from ...text.sentences import say
 from ...tools.catalog import Catalog
-from ...turn.budget import limit_reason
-from ...turn.end import Facts, answer_id, outcome_of
-from ...turn.scope import RunScope, scope_of
-from ..conversation import as_shown, own, system_message
+from ...turn.budget import get_limit_reason
+from ...turn.end import Facts, build_answer_id, build_outcome
+from ...turn.scope import RunScope, make_scope
+from ..conversation import sign_message, system_message, to_model_message
 from ..parts import Parts
 
 _MOST_ASKS = 2
@@ -25,19 +25,19 @@ _MOST_ASKS = 2
 
 async def direct(state: RouterState, runtime: Runtime[Context], *, parts: Parts) -> RouterUpdate:
     """Answer with the words of a model; where it says that these cannot do, others take over."""
-    scope, name = await scope_of(state, runtime, parts), answer_id(state)
+    scope, name = await make_scope(state, runtime, parts), build_answer_id(state)
     scope.emit({"type": "phase", "role": "responder", "action": "answering", "round": 1})
     catalog = await parts.toolbox.catalog(scope.user)
     answer = await ask(
         scope, parts.models, "responder", _request(scope, state, catalog), read=_read,
-        listeners=drafted(scope, name, "responder"), most_asks=_MOST_ASKS,
+        listeners=make_draft_listeners(scope, name, "responder"), most_asks=_MOST_ASKS,
     )  # fmt: skip
     facts = _facts(answer, bool(catalog.tools) and not is_greeting(state.request), name)
-    used = scope.used(answer.spend)
-    ended = outcome_of(facts, spend=used, allowance=1, resume=None)
+    used = scope.add_seconds(answer.spend)
+    ended = build_outcome(facts, spend=used, allowance=1, resume=None)
     said = list[AIMessage]()
     if facts.answer:
-        said = [own(answer.message, name, "responder", answer.reasoning, {ENDS: True})]
+        said = [sign_message(answer.message, name, "responder", answer.reasoning, {ENDS: True})]
     return RouterUpdate(inner=ended, messages=said, spend=used, warnings=scope.notes)
 
 
@@ -45,7 +45,9 @@ def _facts(answer: Answer[AgentMeta], has_tools: bool, name: str) -> Facts:
     """The words are the answer, unless they say that tools are needed."""
     needs, text = answer.parsed, answer.message.text
     if answer.refused:
-        return Facts(halt=limit_reason(answer.refused), unmet=answer.problems[-1:], message=name)
+        return Facts(
+            halt=get_limit_reason(answer.refused), unmet=answer.problems[-1:], message=name
+        )
     if needs is None or not needs.should_continue:
         done = bool(text) and not answer.problems
         return Facts(done=done, unmet=answer.problems, answer=text, message=name)
@@ -57,9 +59,9 @@ def _facts(answer: Answer[AgentMeta], has_tools: bool, name: str) -> Facts:
 
 def _request(scope: RunScope, state: RouterState, catalog: Catalog) -> list[BaseMessage]:
     """The talk, of which a hook may have rejected the newest words."""
-    prompt = scope.parts.prompts.get_prompt("responder", **scope.contexts())
-    system = system_message(scope, prompt, catalog.shelf.names, state.hook_context)
-    talk = [as_shown(message) for message in state.messages if is_talk(message)]
+    prompt = scope.parts.prompts.get_prompt("responder", **scope.build_contexts())
+    system = system_message(scope, prompt, catalog.deferred_tools.names, state.hook_context)
+    talk = [to_model_message(message) for message in state.messages if is_talk(message)]
     why, then = "; ".join(state.improvements), say("answer_now")
     again = [HumanMessage(say("answer_was_rejected", why=why, then=then))] if why else []
     return [system, *talk, *again]

@@ -8,11 +8,11 @@ from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
 from ...state.context import Context
-from ...state.messages import PACKAGE, signature
+from ...state.messages import PACKAGE, make_signature
 from ...state.plan import Task
 from ...state.route import RouterState, RouterUpdate, evidence_of
-from ...turn.end import Facts, answer_id, end_turn, made_anew, newest_results
-from ...turn.scope import scope_of
+from ...turn.end import Facts, build_answer_id, describe_results, end_turn, replace_rejected
+from ...turn.scope import make_scope
 from ..parts import Parts
 
 
@@ -20,23 +20,28 @@ async def route_finish(
     state: RouterState, runtime: Runtime[Context], *, parts: Parts
 ) -> RouterUpdate:
     """End the turn, or have the same graph make another answer where a hook rejects this one."""
-    scope = await scope_of(state, runtime, parts)
-    another, typed = partial(_another, state), parts.typed(scope, "responder", state.request)
+    scope = await make_scope(state, runtime, parts)
+    another, typed = (
+        partial(_try_again, state),
+        parts.bind_typed_result(scope, "responder", state.request),
+    )
     facts = facts_of(state)
     update: RouterUpdate = await end_turn(scope, state, facts, another, typed)
     outcome, ended = update.get("outcome"), state.inner
     if outcome is not None:
         if all(one.id != facts.message for one in [*state.messages, *update["messages"]]):
-            about = {"id": facts.message, "additional_kwargs": signature(PACKAGE)}
+            about = {"id": facts.message, "additional_kwargs": make_signature(PACKAGE)}
             update["messages"] = [*update["messages"], AIMessage(outcome["answer"], **about)]
         tasks = ended["tasks"] if ended else outcome["tasks"]
         update["outcome"] = {**outcome, "tasks": tasks, "tried": state.tried}
     return update
 
 
-def _another(state: RouterState, verdict: Verdict) -> RouterUpdate:
+def _try_again(state: RouterState, verdict: Verdict) -> RouterUpdate:
     said = next((m for m in reversed(state.messages) if m.type == "ai"), AIMessage(""))
-    return cast("RouterUpdate", {"unmet": [], "inner": None, **made_anew(state, verdict, said)})
+    return cast(
+        "RouterUpdate", {"unmet": [], "inner": None, **replace_rejected(state, verdict, said)}
+    )
 
 
 def _tasks(state: RouterState) -> list[Task]:
@@ -50,9 +55,14 @@ def facts_of(state: RouterState) -> Facts:
     ended, evidence = state.inner, evidence_of(state)
     if ended is None:
         return Facts(
-            halt=state.halt, unmet=state.unmet, evidence=evidence, tasks=_tasks(state),
-            results=newest_results(evidence), message=answer_id(state), kept="the work is kept",
-        )  # fmt: skip
+            halt=state.halt,
+            unmet=state.unmet,
+            evidence=evidence,
+            tasks=_tasks(state),
+            results=describe_results(evidence),
+            message=build_answer_id(state),
+            kept="the work is kept",
+        )
     newest = next((m for m in reversed(state.messages) if m.type == "ai"), None)
     said = newest is not None and newest.text == ended["answer"]
     return Facts(
@@ -62,6 +72,6 @@ def facts_of(state: RouterState) -> Facts:
         unmet=[*state.unmet, *ended["unmet"]],
         evidence=evidence,
         answer=ended["answer"],
-        message=str(newest.id) if newest is not None and said else answer_id(state),
+        message=str(newest.id) if newest is not None and said else build_answer_id(state),
         kept="the work is kept",
     )

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
-from .hours import problem_of
+from .hours import find_hours_problem
 
 COMPANY_FILE: Final = "company.yaml"
 
@@ -65,14 +65,14 @@ class Company(BaseModel):
 
     @field_validator("hours")
     @classmethod
-    def _can_be_read(cls, hours: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := "; ".join(filter(None, map(problem_of, hours))):
+    def _check_hours(cls, hours: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := "; ".join(filter(None, map(find_hours_problem, hours))):
             raise ValueError(wrong)
         return hours
 
     @field_validator("timezone")
     @classmethod
-    def _is_known(cls, name: str) -> str:
+    def _check_timezone(cls, name: str) -> str:
         try:
             ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError) as error:
@@ -80,12 +80,12 @@ class Company(BaseModel):
             raise ValueError(msg) from error
         return name
 
-    def told(self) -> str:
+    def render_profile(self) -> str:
         """What models are told of it, in its own words."""
         said = (text.strip() for text in (self.name, self.about, self.tone))
         return "\n\n".join(filter(None, said))
 
-    def words(self, which: Literal["greeting", "goodbye"], language: str) -> str:
+    def find_words(self, which: Literal["greeting", "goodbye"], language: str) -> str:
         """What it says in a language, else in its own; nothing where it says nothing."""
         said: Mapping[str, str] = self.greeting if which == "greeting" else self.goodbye
         return said.get(language) or said.get(self.languages[0], "")

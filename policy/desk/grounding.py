@@ -13,17 +13,17 @@ from typing import Final
 
 from ...state.desk.claims import (
     CITATION,
-    asks,
-    cited_in,
-    clauses,
+    find_cited_ids,
     is_polite,
+    is_question,
     is_request,
+    split_clauses,
     states_rule,
 )
-from ...text.told import say
+from ...text.sentences import say
 from ...text.words import words_in
-from .phrases import language_of
-from .quantities import Quantity, names_in, quantities_in, without_numbers
+from .phrases import detect_language
+from .quantities import Quantity, find_names, find_quantities, remove_numbers
 
 _LINK: Final = re.compile(
     r"https?://[^\s<>()\[\]\"'，。；）】]+|www\.[^\s<>()\[\]\"'，。；）】]+"  # noqa: RUF001 - full-width
@@ -62,7 +62,7 @@ _SAME: Final = 0.6
 """The part from which two sentences are on the same thing."""
 
 
-class Text:
+class ComparedText:
     """A text as it is compared: its words, its numbers, its names."""
 
     def __init__(self, text: str) -> None:
@@ -72,52 +72,52 @@ class Text:
     @cached_property
     def words(self) -> frozenset[str]:
         """The words that say something; numbers and units are no words."""
-        plain = re.sub(r"['’]", " ", without_numbers(_LINK.sub(" ", self.text)))  # noqa: RUF001
+        plain = re.sub(r"['’]", " ", remove_numbers(_LINK.sub(" ", self.text)))  # noqa: RUF001
         found = words_in(plain, asked=True)
         return frozenset(w for w in found if w not in _STOPS and not w.isdigit())
 
     @cached_property
     def quantities(self) -> Collection[Quantity]:
         """Its numbers, each once."""
-        return frozenset(quantities_in(_LINK.sub(" ", self.text)))
+        return frozenset(find_quantities(_LINK.sub(" ", self.text)))
 
     @cached_property
-    def claimed(self) -> list[Quantity]:
+    def claimed_quantities(self) -> list[Quantity]:
         """Its numbers, where it claims something."""
-        return quantities_in(_LINK.sub(" ", self.text), claimed=True)
+        return find_quantities(_LINK.sub(" ", self.text), claimed=True)
 
     @cached_property
-    def says_no(self) -> bool:
+    def is_denial(self) -> bool:
         """Whether it denies something."""
         return bool(_NO.search(self.text.casefold()))
 
     @cached_property
-    def parts(self) -> "list[Text]":
+    def clauses(self) -> "list[ComparedText]":
         """Its clauses, each with a number of its own where there are several."""
         parts: list[str] = []
         open_: list[str] = []
-        for clause in clauses(self.text):
+        for clause in split_clauses(self.text):
             open_.append(clause)
-            if quantities_in(clause):
+            if find_quantities(clause):
                 parts.append(" ".join(open_))
                 open_ = []
         if open_:
             parts[-1:] = [" ".join([*parts[-1:], *open_])]
-        return [Text(part) for part in parts]
+        return [ComparedText(part) for part in parts]
 
     @cached_property
-    def sentences(self) -> "list[Text]":
+    def sentences(self) -> "list[ComparedText]":
         """Its sentences."""
-        return [Text(one) for one in _SENTENCE.split(self.text) if one and one.strip()]
+        return [ComparedText(one) for one in _SENTENCE.split(self.text) if one and one.strip()]
 
     @cached_property
-    def under_title(self) -> "list[tuple[Text, frozenset[str]]]":
+    def titled_sentences(self) -> "list[tuple[ComparedText, frozenset[str]]]":
         """Of an article the sentences below its title, each with its words and the title's."""
         title, *rest = self.sentences or [self]
         return [(one, one.words | title.words) for one in rest or [title]]
 
     @property
-    def in_pairs(self) -> bool:
+    def is_paired(self) -> bool:
         """Whether most of its words are pairs of characters."""
         return sum(not word.isascii() for word in self.words) * 2 > len(self.words)
 
@@ -144,81 +144,83 @@ class Grounds:
     asked: bool = True
 
     @cached_property
-    def read(self) -> Mapping[str, Text]:
+    def article_texts(self) -> Mapping[str, ComparedText]:
         """The articles."""
-        return {name: Text(text) for name, text in self.articles.items()}
+        return {name: ComparedText(text) for name, text in self.articles.items()}
 
     @cached_property
-    def known(self) -> Text:
+    def fact_text(self) -> ComparedText:
         """The facts."""
-        return Text(self.facts)
+        return ComparedText(self.facts)
 
     @cached_property
-    def names(self) -> frozenset[str]:
+    def all_names(self) -> frozenset[str]:
         """Names that stand anywhere."""
-        return names_in(" ".join([self.facts, self.said, *self.articles.values()]))
+        return find_names(" ".join([self.facts, self.said, *self.articles.values()]))
 
     @cached_property
-    def known_names(self) -> frozenset[str]:
+    def fact_names(self) -> frozenset[str]:
         """Names that stand in the facts."""
-        return names_in(self.facts)
+        return find_names(self.facts)
 
     @cached_property
-    def repeated(self) -> Text:
+    def customer_text(self) -> ComparedText:
         """The words of the customer."""
-        return Text(self.said)
+        return ComparedText(self.said)
 
 
-def unproven(answer: str, grounds: Grounds) -> list[str]:
+def find_unproven(answer: str, grounds: Grounds) -> list[str]:
     """What of an answer nothing carries, as sentences for whoever writes it anew."""
-    cited = cited_in(answer, grounds.articles)
+    cited = find_cited_ids(answer, grounds.articles)
     wrong = [say("desk_unknown_source", id=one) for one in cited if one not in grounds.articles]
-    wrong += [say("desk_unknown_link", link=one) for one in _links(answer, grounds)]
-    spoken = language_of(_NUMBERED.sub("", Text(answer).text))
+    wrong += [say("desk_unknown_link", link=one) for one in _find_unknown_links(answer, grounds)]
+    spoken = detect_language(_NUMBERED.sub("", ComparedText(answer).text))
     if grounds.language in ("en", "zh") and spoken and spoken != grounds.language:
         wrong.append(say("desk_other_language", language=grounds.language))
-    for sentence in _sentences(answer):
-        wrong += _wrong_in(sentence, [one for one in cited if one in grounds.articles], grounds)
+    for sentence in _split_sentences(answer):
+        wrong += _check_sentence(
+            sentence, [one for one in cited if one in grounds.articles], grounds
+        )
     return list(dict.fromkeys(wrong))
 
 
-def _links(answer: str, grounds: Grounds) -> Iterator[str]:
+def _find_unknown_links(answer: str, grounds: Grounds) -> Iterator[str]:
     for found in _LINK.findall(answer):
         link = found.rstrip(".,;:!")
         if link not in grounds.links and link not in f"{grounds.facts} {grounds.said}":
             yield link
 
 
-def _sentences(answer: str) -> list[str]:
+def _split_sentences(answer: str) -> list[str]:
     """The sentences of an answer, each with the citations behind it."""
-    return [one.strip() for one in _SENTENCE.split(answer) if one and Text(one).text]
+    return [one.strip() for one in _SENTENCE.split(answer) if one and ComparedText(one).text]
 
 
-def _wrong_in(sentence: str, cited: list[str], grounds: Grounds) -> list[str]:
+def _check_sentence(sentence: str, cited: list[str], grounds: Grounds) -> list[str]:
     """What is wrong with one sentence; its own citations count, else all of the answer."""
-    text = Text(sentence)
-    own = [one for one in cited_in(sentence, grounds.articles) if one in grounds.articles]
+    text = ComparedText(sentence)
+    own = [one for one in find_cited_ids(sentence, grounds.articles) if one in grounds.articles]
     if not own and not _is_claim(text, grounds):
         return []
-    articles = [grounds.read[one] for one in (own or cited)]
+    articles = [grounds.article_texts[one] for one in (own or cited)]
     if any(not article.text for article in articles):
         return []
-    if names := names_in(text.text) - grounds.names:
+    if names := find_names(text.text) - grounds.all_names:
         return [say("desk_unproven_number", number=", ".join(sorted(names)), sentence=sentence)]
     if not own and _is_known(text, grounds):
         return []
     if not articles:
         name = "desk_uncited" if grounds.articles else "desk_nothing_found"
         return [say(name, sentence=sentence)]
-    return _unlike(sentence, text, articles, grounds, own=bool(own))
+    return _find_differences(sentence, text, articles, grounds, own=bool(own))
 
 
-def _unlike(
-    sentence: str, text: Text, articles: list[Text], grounds: Grounds, *, own: bool
+def _find_differences(
+    sentence: str, text: ComparedText, articles: list[ComparedText], grounds: Grounds, *, own: bool
 ) -> list[str]:
     """How a sentence differs from the articles that are to carry it."""
-    for one in text.claimed:
-        fits = any(_counts(one, text, article) for article in articles)
+    for one in text.claimed_quantities:
+        fits = any(_has_same_count(one, text, article) for article in articles)
         if not fits and not _is_fact(one, text, articles, grounds):
             number = f"{one.value:g} {one.unit}".strip()
             return [say("desk_unproven_number", number=number, sentence=sentence)]
@@ -226,98 +228,109 @@ def _unlike(
         return [say("desk_not_in_source" if own else "desk_uncited", sentence=sentence)]
     if any(_denies(article, text) for article in articles):
         return [say("desk_denied_by_source", sentence=sentence)]
-    if strange := _strange(text, articles, grounds):
+    if strange := _find_unknown_names(text, articles, grounds):
         return [say("desk_unproven_number", number=", ".join(strange), sentence=sentence)]
     return []
 
 
-def _is_claim(text: Text, grounds: Grounds) -> bool:
+def _is_claim(text: ComparedText, grounds: Grounds) -> bool:
     """Whether a sentence without a citation states something that must be carried."""
     if is_request(text.text):
         return False
-    if text.claimed and not all(q.is_in(grounds.known.quantities) for q in text.claimed):
-        return not (asks(text.text) and _all_said(text, grounds))
-    if asks(text.text) or is_polite(text.text):
+    if text.claimed_quantities and not all(
+        q.is_in(grounds.fact_text.quantities) for q in text.claimed_quantities
+    ):
+        return not (is_question(text.text) and _is_all_said(text, grounds))
+    if is_question(text.text) or is_polite(text.text):
         return False
     return grounds.asked or states_rule(text.text)
 
 
-def _all_said(text: Text, grounds: Grounds) -> bool:
-    return all(q.is_in(grounds.repeated.quantities) for q in text.claimed)
+def _is_all_said(text: ComparedText, grounds: Grounds) -> bool:
+    return all(q.is_in(grounds.customer_text.quantities) for q in text.claimed_quantities)
 
 
-def _is_known(text: Text, grounds: Grounds) -> bool:
+def _is_known(text: ComparedText, grounds: Grounds) -> bool:
     """Whether results of tools carry a sentence, or the company's words, or it repeats theirs."""
-    if text.claimed and not all(q.is_in(grounds.known.quantities) for q in text.claimed):
+    if text.claimed_quantities and not all(
+        q.is_in(grounds.fact_text.quantities) for q in text.claimed_quantities
+    ):
         return False
-    if names_in(text.text) & grounds.known_names or not text.words:
+    if find_names(text.text) & grounds.fact_names or not text.words:
         return True
-    share = _share(text.words, grounds.known.words)
-    if text.claimed and text.in_pairs:  # results are in English
-        return all(q.is_said_in(grounds.known.quantities) for q in text.claimed)
-    return share >= (_ENOUGH_PAIRS if text.claimed else _SAME)
+    share = _measure_overlap(text.words, grounds.fact_text.words)
+    if text.claimed_quantities and text.is_paired:  # results are in English
+        return all(q.is_said_in(grounds.fact_text.quantities) for q in text.claimed_quantities)
+    return share >= (_ENOUGH_PAIRS if text.claimed_quantities else _SAME)
 
 
-def _share(words: frozenset[str], others: frozenset[str]) -> float:
+def _measure_overlap(words: frozenset[str], others: frozenset[str]) -> float:
     return len(words & others) / len(words) if words else 1.0
 
 
-def _carries(article: Text, text: Text, grounds: Grounds) -> bool:
+def _carries(article: ComparedText, text: ComparedText, grounds: Grounds) -> bool:
     """Whether an article has enough of a sentence's words, or, in another language, its names."""
-    words = text.words - grounds.known.words | (text.words & article.words)
-    if language_of(article.text) != language_of(text.text):
-        mine = any(language_of(o.text) == language_of(text.text) for o in grounds.read.values())
-        shared = any(q.is_in(article.quantities) for q in text.claimed)
+    words = text.words - grounds.fact_text.words | (text.words & article.words)
+    if detect_language(article.text) != detect_language(text.text):
+        mine = any(
+            detect_language(o.text) == detect_language(text.text)
+            for o in grounds.article_texts.values()
+        )
+        shared = any(q.is_in(article.quantities) for q in text.claimed_quantities)
         return not mine and (shared or bool(words & article.words))
-    least = _ENOUGH_PAIRS if text.in_pairs else _ENOUGH
-    best = max(_share(words, other.words) for other in grounds.read.values())
-    return _share(words, article.words) >= max(least, best - _CLOSER)
+    least = _ENOUGH_PAIRS if text.is_paired else _ENOUGH
+    best = max(_measure_overlap(words, other.words) for other in grounds.article_texts.values())
+    return _measure_overlap(words, article.words) >= max(least, best - _CLOSER)
 
 
-def _is_fact(one: Quantity, text: Text, articles: list[Text], grounds: Grounds) -> bool:
+def _is_fact(
+    one: Quantity, text: ComparedText, articles: list[ComparedText], grounds: Grounds
+) -> bool:
     """Whether a number is a tool's, and not what an article has another number for."""
-    part = _part(one, text)
-    numbered = [c for a in articles for s in a.sentences for c in s.parts if c.quantities]
-    near = any(_share(part.words, clause.words) >= _HALF for clause in numbered)
-    return one.is_in(grounds.known.quantities) and not near
+    part = _find_clause(one, text)
+    numbered = [c for a in articles for s in a.sentences for c in s.clauses if c.quantities]
+    near = any(_measure_overlap(part.words, clause.words) >= _HALF for clause in numbered)
+    return one.is_in(grounds.fact_text.quantities) and not near
 
 
-def _counts(one: Quantity, text: Text, article: Text) -> bool:
+def _has_same_count(one: Quantity, text: ComparedText, article: ComparedText) -> bool:
     """Whether an article has a number for the same thing: no other number of it fits better."""
     if not one.is_in(article.quantities):
         return False
-    if language_of(article.text) != language_of(text.text):
+    if detect_language(article.text) != detect_language(text.text):
         return True
-    part, best, rival = _part(one, text), 0, 0
-    for clause in (clause for sentence in article.sentences for clause in sentence.parts):
+    part, best, rival = _find_clause(one, text), 0, 0
+    for clause in (clause for sentence in article.sentences for clause in sentence.clauses):
         fits = len(part.words & clause.words)
         if one.is_in(clause.quantities):
             best = max(best, fits)
-        elif one.unit and any(other.unit in (one.unit, "") for other in clause.claimed):
+        elif one.unit and any(other.unit in (one.unit, "") for other in clause.claimed_quantities):
             rival = max(rival, fits)
     return best >= rival
 
 
-def _part(one: Quantity, text: Text) -> Text:
+def _find_clause(one: Quantity, text: ComparedText) -> ComparedText:
     """The clause of a sentence in which a number stands."""
-    return next((part for part in text.parts if one in part.claimed), text)
+    return next((part for part in text.clauses if one in part.claimed_quantities), text)
 
 
-def _denies(article: Text, text: Text) -> bool:
+def _denies(article: ComparedText, text: ComparedText) -> bool:
     """Whether the sentence of an article that has most of these words says the opposite."""
     if not text.words:
         return False
     shares = {False: 0.0, True: 0.0}
-    for one, words in article.under_title:
-        opposite = one.says_no != text.says_no
-        shares[opposite] = max(shares[opposite], _share(text.words, words))
-    return shares[True] > shares[False] and shares[True] >= (_HALF if text.in_pairs else _SAME)
+    for one, words in article.titled_sentences:
+        opposite = one.is_denial != text.is_denial
+        shares[opposite] = max(shares[opposite], _measure_overlap(text.words, words))
+    return shares[True] > shares[False] and shares[True] >= (_HALF if text.is_paired else _SAME)
 
 
-def _strange(text: Text, articles: list[Text], grounds: Grounds) -> list[str]:
+def _find_unknown_names(
+    text: ComparedText, articles: list[ComparedText], grounds: Grounds
+) -> list[str]:
     """Names in the middle of a sentence that nothing knows, where it does not deny them."""
-    if text.says_no:
+    if text.is_denial:
         return []
-    known = grounds.known.words.union(*(article.words for article in articles))
+    known = grounds.fact_text.words.union(*(article.words for article in articles))
     found = re.findall(r"(?<=[a-z,;] )[A-Z][\w-]*", text.text)
-    return [name for name in found if not Text(name).words <= known]
+    return [name for name in found if not ComparedText(name).words <= known]

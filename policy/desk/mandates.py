@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from ...state.desk.claims import cited_in
+from ...state.desk.claims import find_cited_ids
 from ...state.desk.conversation import DeskState, Source
 from ...text.canonical import weigh
-from ...text.told import say
-from .grounding import Grounds, unproven
-from .phrases import alike, names_one_of
+from ...text.sentences import say
+from .grounding import Grounds, find_unproven
+from .phrases import is_alike, names_one_of
 
 KNOWLEDGE: Final = frozenset({"question", "technical"})
 """Intents whose answers stand on articles, or on what a tool told."""
@@ -24,7 +24,7 @@ _LINE: Final = 40
 _SHORT: Final = 3
 
 
-def problems_of(state: DeskState, grounds: Grounds, prompt: str) -> list[str]:
+def find_problems(state: DeskState, grounds: Grounds, prompt: str) -> list[str]:
     """What is wrong with the answer, in words for the model that wrote it."""
     answer, found = state.answer, grounds.articles
     if not answer.strip():
@@ -32,53 +32,53 @@ def problems_of(state: DeskState, grounds: Grounds, prompt: str) -> list[str]:
     if weigh(answer) > 2 * LONGEST:  # whoever says less says something else
         return [say("desk_too_long")]
     wrong = {
-        "desk_search_first" if not found else "desk_no_source": unsourced(state, found),
-        "desk_same_answer": _repeats(state),
-        "desk_private": private(state),
+        "desk_search_first" if not found else "desk_no_source": is_unsourced(state, found),
+        "desk_same_answer": _is_repetition(state),
+        "desk_private": is_private(state),
         "desk_not_made": claims_a_change(state),
-        "desk_tells_rules": _quotes(answer, prompt),
+        "desk_tells_rules": _is_prompt_quote(answer, prompt),
         "desk_rude": names_one_of(answer, _RUDE),
         "desk_too_long": weigh(answer) > LONGEST,
     }
     told = [say(name) for name, holds in wrong.items() if holds]
-    return told + [one for one in unproven(answer, grounds) if one not in told]
+    return told + [one for one in find_unproven(answer, grounds) if one not in told]
 
 
 # Accuracy
 
 
-def good(sources: Mapping[str, Source], enough: float) -> set[str]:
+def select_good(sources: Mapping[str, Source], enough: float) -> set[str]:
     """The articles that fit well enough to carry an answer."""
     return {name for name, source in sources.items() if source["score"] >= enough}
 
 
-def unsourced(state: DeskState, found: Collection[str]) -> bool:
+def is_unsourced(state: DeskState, found: Collection[str]) -> bool:
     """Whether an answer about products or rules stands on nothing; a question back may."""
     if state.intent not in KNOWLEDGE or asks_back(state.answer):
         return False
-    if any(name in found for name in cited_in(state.answer, found)):
+    if any(name in found for name in find_cited_ids(state.answer, found)):
         return False
-    articles = names_of_searches(state.messages)
+    articles = list_search_tools(state.messages)
     told = [r for r in state.evidence if r["status"] == "success" and r["tool"] not in articles]
     return not told
 
 
-def names_of_searches(messages: Iterable[AnyMessage]) -> set[str]:
+def list_search_tools(messages: Iterable[AnyMessage]) -> set[str]:
     """Tools that gave articles, or that found none."""
     return {
         str(m.name)
         for m in messages
-        if isinstance(m, ToolMessage) and "articles" in _keys(data_of(m))
+        if isinstance(m, ToolMessage) and "articles" in _list_keys(read_data(m))
     }
 
 
-def data_of(message: AnyMessage) -> Any:
+def read_data(message: AnyMessage) -> Any:
     """The result of a tool as data."""
     artifact = message.artifact if isinstance(message, ToolMessage) else None
     return artifact.get("data") if isinstance(artifact, Mapping) else None
 
 
-def _keys(data: Any) -> Iterable[str]:
+def _list_keys(data: Any) -> Iterable[str]:
     return data.keys() if isinstance(data, Mapping) else ()
 
 
@@ -99,7 +99,7 @@ def asks_back(answer: str) -> bool:
 # Privacy
 
 
-def private(state: DeskState) -> bool:
+def is_private(state: DeskState) -> bool:
     """Whether it tells what a tool said of somebody whom the customer has not proven to be."""
     said = " ".join(m.text for m in state.messages if m.type == "human").casefold()
     own = state.identity.get("customer_id")
@@ -107,30 +107,30 @@ def private(state: DeskState) -> bool:
     return any(
         value not in said and re.search(rf"(?<![a-z0-9]){re.escape(value)}(?![a-z0-9])", answer)
         for message in state.messages
-        for value in _of_others(data_of(message), own)
+        for value in _find_foreign_data(read_data(message), own)
         if value in answer
     )
 
 
-def _of_others(data: Any, own: object) -> Iterator[str]:
+def _find_foreign_data(data: Any, own: object) -> Iterator[str]:
     """What stands in a result of a customer who is not this one."""
     if isinstance(data, Mapping):
         if data.get("customer_id") not in (None, own):
-            yield from _values(data)
+            yield from _list_values(data)
             return
         data = list(data.values())
     for one in data if isinstance(data, list) else ():
-        yield from _of_others(one, own)
+        yield from _find_foreign_data(one, own)
 
 
-def _values(data: Any) -> Iterator[str]:
+def _list_values(data: Any) -> Iterator[str]:
     """What tells somebody apart in a result: names, places, dates, numbers."""
     if isinstance(data, Mapping):
         for one in data.values():
-            yield from _values(one)
+            yield from _list_values(one)
     elif isinstance(data, list):
         for one in data:
-            yield from _values(one)
+            yield from _list_values(one)
     elif isinstance(data, str | int | float) and not isinstance(data, bool):
         text = str(data).casefold()
         if len(text) >= _SHORT and text not in _COMMON:
@@ -166,9 +166,9 @@ def claims_a_change(state: DeskState) -> bool:
 
     What a tool told in this turn may be repeated: it may have been done earlier.
     """
-    if state.written or not _CLAIM.search(state.answer):
+    if state.written_ids or not _CLAIM.search(state.answer):
         return False
-    articles = names_of_searches(state.messages)
+    articles = list_search_tools(state.messages)
     ours = rf"(?:\A|\.)(?>[^.]*?\b(?:i|we)\b)[^.]*\b(?:{_DONE})\b|已.{{0,4}}[为帮给]您"
     first_person = re.search(ours, state.answer, re.I)
     told = any(r["status"] == "success" and r["tool"] not in articles for r in state.evidence)
@@ -178,13 +178,13 @@ def claims_a_change(state: DeskState) -> bool:
 # Efficiency and politeness
 
 
-def _repeats(state: DeskState) -> bool:
+def _is_repetition(state: DeskState) -> bool:
     """Whether it says of the issue what was said before; small talk has no issue."""
     issue = state.intent not in ("chat", "off_topic")
-    return issue and alike(state.answer, state.answered.get(state.issue, ""))
+    return issue and is_alike(state.answer, state.answered.get(state.issue, ""))
 
 
-def _quotes(answer: str, prompt: str) -> bool:
+def _is_prompt_quote(answer: str, prompt: str) -> bool:
     """Whether it holds a long sentence of the prompt."""
     said = " ".join(answer.casefold().split())
     plain = (" ".join(line.strip(" -#*\t").casefold().split()) for line in prompt.splitlines())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final, Literal
 
 from ...state.desk.conversation import Consent
-from ...text.words import folded
+from ...text.words import fold_case
 
 Kind = Literal[
     "yes", "no", "urge", "solved", "unsolved", "heard", "closing", "farewell", "greeting", "filler",
@@ -68,17 +68,17 @@ _ASKS_BACK: Final = re.compile(r"(?:^| )(?:is|was) (?:it|that|this|the|a|i)\b|[å
 """A question that has no question mark: "is that correct" is no yes."""
 
 
-def _squashed(text: str) -> str:
+def _normalize_words(text: str) -> str:
     """The words of a text in lower case, one space between, without apostrophes and signs."""
-    plain = re.sub("['\\u2018\\u2019`]", "", folded(text))
+    plain = re.sub("['\\u2018\\u2019`]", "", fold_case(text))
     return re.sub(r"[\s\W_]+", " ", plain).strip()
 
 
-def _kinds_in(text: str) -> frozenset[Kind]:
+def _classify_text(text: str) -> frozenset[Kind]:
     """What a text consists of; nothing where it also says something else."""
     if _TAKEN_BACK.search(text):
         return frozenset()
-    words, place, kinds = _squashed(text), 0, set[Kind]()
+    words, place, kinds = _normalize_words(text), 0, set[Kind]()
     while place < len(words):
         found = _SCANNER.match(words, place)
         if found is None:
@@ -90,30 +90,30 @@ def _kinds_in(text: str) -> frozenset[Kind]:
 
 def is_closing(text: str) -> bool:
     """Whether the customer ends the conversation, and says nothing else."""
-    kinds = _kinds_in(text)
+    kinds = _classify_text(text)
     return bool(kinds & {"closing", "farewell"}) and not kinds & {"greeting", "human"}
 
 
 def is_greeting(text: str) -> bool:
     """Whether the customer greets, and says nothing else."""
-    return "greeting" in (kinds := _kinds_in(text)) and kinds <= {"greeting", "filler"}
+    return "greeting" in (kinds := _classify_text(text)) and kinds <= {"greeting", "filler"}
 
 
-def consent_in(text: str) -> Consent:
+def read_consent(text: str) -> Consent:
     """The customer's word on what was put to them: yes or no where it is nothing but that.
 
     Who urges has not said yes to the details; beside a yes it does no harm. Who leaves has not
     either: "ok, bye" is how one goes.
     """
-    if _ASKS_BACK.search(_squashed(text)):
+    if _ASKS_BACK.search(_normalize_words(text)):
         return ""
-    kinds = _kinds_in(text) - {"filler", "closing", "urge"}
+    kinds = _classify_text(text) - {"filler", "closing", "urge"}
     return "yes" if kinds == {"yes"} else "no" if kinds == {"no"} else ""
 
 
-def settled_in(text: str) -> Consent:
+def read_settlement(text: str) -> Consent:
     """The customer's word on whether something is settled: yes or no where it is nothing else."""
-    kinds = _kinds_in(text) - {"filler", "closing", "farewell", "heard", "urge"}
+    kinds = _classify_text(text) - {"filler", "closing", "farewell", "heard", "urge"}
     if not kinds:
         return ""
     return "yes" if kinds <= {"yes", "solved"} else "no" if kinds <= {"no", "unsolved"} else ""
@@ -137,11 +137,13 @@ _NUMBER: Final = re.compile(
 )
 
 
-def rating_in(text: str) -> int | None:
+def read_rating(text: str) -> int | None:
     """How satisfied the customer is, 1 to 5, where they say nothing but that and thanks."""
-    if 1 <= (stars := len(re.findall("[\\u2b50\\u2605]", text))) <= 5 and not _squashed(text):
+    if 1 <= (stars := len(re.findall("[\\u2b50\\u2605]", text))) <= 5 and not _normalize_words(
+        text
+    ):
         return stars
-    if len(words := _squashed(text)) > _LONGEST_RATING:
+    if len(words := _normalize_words(text)) > _LONGEST_RATING:
         return None
     polite = "|".join(word for word, kind in _KINDS.items() if kind in ("closing", "farewell"))
     words = re.sub(rf"(?:(?:^| )(?:{polite}))+$", "", words).strip()
@@ -182,10 +184,10 @@ _NEAR: Final = 48
 
 def wants_human(text: str) -> bool:
     """Whether the customer asks for a person; not if they say that they need none."""
-    kinds = _kinds_in(text)
+    kinds = _classify_text(text)
     if "human" in kinds and "no" not in kinds:
         return True
-    return any(_is_wish(_squashed(clause)) for clause in _CLAUSE.split(text.casefold()))
+    return any(_is_wish(_normalize_words(clause)) for clause in _CLAUSE.split(text.casefold()))
 
 
 def _is_wish(clause: str) -> bool:
@@ -201,11 +203,11 @@ def _is_wish(clause: str) -> bool:
 
 def names_one_of(text: str, phrases: Collection[str]) -> bool:
     """Whether one of the phrases stands in the text, as whole words where words have borders."""
-    low = folded(text)
-    return any(_phrase(one.casefold()).search(low) for one in phrases)
+    low = fold_case(text)
+    return any(_compile_phrase(one.casefold()).search(low) for one in phrases)
 
 
-def _phrase(phrase: str) -> re.Pattern[str]:
+def _compile_phrase(phrase: str) -> re.Pattern[str]:
     words = r"\s+".join(map(re.escape, phrase.split()))
     return re.compile(rf"(?<![a-z0-9]){words}(?![a-z0-9])")
 
@@ -221,7 +223,7 @@ _ADDRESS: Final = re.compile(r"(?<!\S)\S+@[\w.-]+|https?://\S+")
 _FEW: Final = 2
 
 
-def language_of(text: str, before: str = "") -> str:
+def detect_language(text: str, before: str = "") -> str:
     """The language of a text by its letters, such as `zh` or `en`; `before` where they are few."""
     text = _ADDRESS.sub(" ", text)
     for language, letters in _SCRIPTS:
@@ -235,13 +237,13 @@ def language_of(text: str, before: str = "") -> str:
     return before
 
 
-def wrote(texts: Iterable[str]) -> Callable[[str], bool]:
+def make_own_words_test(texts: Iterable[str]) -> Callable[[str], bool]:
     """What tells whether a value is the customer's: it stands in the texts, or all its words do."""
-    said = " ".join(map(_squashed, texts))
+    said = " ".join(map(_normalize_words, texts))
     known = set(re.findall(r"[a-z0-9]+", said)) | set(_HAN.findall(said))
 
     def is_own(value: str) -> bool:
-        value = _squashed(value)
+        value = _normalize_words(value)
         if value in said:
             return bool(value)
         if any(sign.isdigit() for sign in value):
@@ -251,9 +253,9 @@ def wrote(texts: Iterable[str]) -> Callable[[str], bool]:
     return is_own
 
 
-def alike(one: str, other: str) -> bool:
+def is_alike(one: str, other: str) -> bool:
     """Whether two answers say the same in nearly the same words; citations do not count."""
-    bags = [_bag(re.sub(r"\[[\w.:-]+\]", "", text)) for text in (one, other)]
+    bags = [_list_neighbors(re.sub(r"\[[\w.:-]+\]", "", text)) for text in (one, other)]
     if not all(bags):
         return bags[0] == bags[1]
     return len(bags[0] & bags[1]) >= _ALIKE * len(bags[0] | bags[1])
@@ -262,7 +264,7 @@ def alike(one: str, other: str) -> bool:
 _ALIKE: Final = 0.85
 
 
-def _bag(text: str) -> frozenset[tuple[str, str]]:
+def _list_neighbors(text: str) -> frozenset[tuple[str, str]]:
     """The pairs of neighbours in a text: its words, or its signs where these are words."""
-    parts = re.findall(r"[^\W\u3400-\u9fff]+|[\u3400-\u9fff]", _squashed(text))
+    parts = re.findall(r"[^\W\u3400-\u9fff]+|[\u3400-\u9fff]", _normalize_words(text))
     return frozenset(zip(parts, [*parts[1:], ""], strict=False))

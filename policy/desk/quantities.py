@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from ...text.words import folded
+from ...text.words import fold_case
 
 _UNITS: Final[dict[str, str]] = {
     "workday": r"(?:working|business|work)[ -]days?|个?工作日",
@@ -86,17 +86,17 @@ class Quantity:
         return len(units) == 1 or "" in units or ("money" in units and bool(units & _MONEY))
 
 
-def names_in(text: str) -> frozenset[str]:
+def find_names(text: str) -> frozenset[str]:
     """Words with digits in them, such as `a-1042`: they name something and count nothing."""
-    return frozenset(_NAMES.findall(folded(text)))
+    return frozenset(_NAMES.findall(fold_case(text)))
 
 
-def quantities_in(text: str, *, claimed: bool = False) -> list[Quantity]:
+def find_quantities(text: str, *, claimed: bool = False) -> list[Quantity]:
     """The numbers of a text; of a claim without "one", and without counts of what follows."""
-    plain = _NAMES.sub(" ", folded(text))
+    plain = _NAMES.sub(" ", fold_case(text))
     found: list[tuple[Quantity, int]] = []
     for one in _FOUND.finditer(plain):
-        quantity = Quantity(_value(one), _unit(plain, one))
+        quantity = Quantity(_read_value(one), _find_unit(plain, one))
         if claimed and one["digits"] is None and _says_little(quantity, plain, one.end()):
             continue
         if found and quantity.unit and not found[-1][0].unit:  # `2 to 4 days`
@@ -107,16 +107,16 @@ def quantities_in(text: str, *, claimed: bool = False) -> list[Quantity]:
     return [quantity for quantity, _ in found]
 
 
-def without_numbers(text: str) -> str:
+def remove_numbers(text: str) -> str:
     """The words between the numbers."""
-    return _FOUND.sub(lambda one: f" {one['key'] or ''} ", folded(text))
+    return _FOUND.sub(lambda one: f" {one['key'] or ''} ", fold_case(text))
 
 
 def _says_little(quantity: Quantity, plain: str, end: int) -> bool:
     return not quantity.unit and (quantity.value <= 1 or bool(_STRUCTURE.match(plain, end)))
 
 
-def _value(one: re.Match[str]) -> float:
+def _read_value(one: re.Match[str]) -> float:
     if digits := one["digits"]:
         whole = re.sub(r"[.,](?=\d{3}(?:\D|$))", "", digits) if "," in digits else digits
         head, point, rest = whole.replace(",", ".").rpartition(".")
@@ -124,10 +124,10 @@ def _value(one: re.Match[str]) -> float:
     if word := one["word"]:
         values = [_ENGLISH[part] for part in re.split("[ -]", word)]
         return values[0] * 100 if values[1:] == [100] else sum(values)
-    return _chinese(one["of"] or one["zh"])
+    return _read_chinese(one["of"] or one["zh"])
 
 
-def _chinese(signs: str) -> float:
+def _read_chinese(signs: str) -> float:
     total = digit = 0.0
     for sign in signs:
         if sign in _DIGITS:
@@ -137,7 +137,7 @@ def _chinese(signs: str) -> float:
     return total + digit
 
 
-def _unit(plain: str, one: re.Match[str]) -> str:
+def _find_unit(plain: str, one: re.Match[str]) -> str:
     if sign := one["sign"]:
         return _SIGNS[sign]
     if one["part"]:

@@ -65,12 +65,12 @@ _REQUEST: Final = re.compile(
 )
 
 
-def clauses(text: str) -> list[str]:
+def split_clauses(text: str) -> list[str]:
     """The parts of a sentence."""
     return [part.strip() for part in _CLAUSE.split(text) if part and part.strip()]
 
 
-def asks(text: str) -> bool:
+def is_question(text: str) -> bool:
     """Whether it is a question."""
     return bool(_QUESTION.search(text))
 
@@ -87,7 +87,7 @@ def states_rule(text: str) -> bool:
 
 def is_polite(text: str) -> bool:
     """Whether each part of a sentence greets, regrets, offers, or says that it does not know."""
-    return bool(_HEAD.search(text)) or all(map(_is_talk, clauses(text.casefold())))
+    return bool(_HEAD.search(text)) or all(map(_is_talk, split_clauses(text.casefold())))
 
 
 def _is_talk(clause: str) -> bool:
@@ -98,7 +98,7 @@ def _is_talk(clause: str) -> bool:
     return bool(_POLITE.match(clause) or _HELP.match(clause) or not clause.strip(" .!。！"))  # noqa: RUF001
 
 
-def cited_in(text: str, known: Collection[str] = ()) -> list[str]:
+def find_cited_ids(text: str, known: Collection[str] = ()) -> list[str]:
     """The ids that a text cites, in order; also such as nobody has found."""
     found: list[str] = []
     for group in CITATION.findall(text):

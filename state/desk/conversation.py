@@ -13,7 +13,7 @@ from ..contracts import Contract, Flag, Text, Texts, read_word
 from ..loop import LoopState, LoopUpdate
 from ..messages import ROLE
 from ..outcome import Reason
-from .claims import cited_in
+from .claims import find_cited_ids
 
 PATH: Final = "desk"
 """Begins the id of every call of this graph: `desk.<round>.<index>`."""
@@ -157,20 +157,20 @@ class DeskState(CallState, LoopState):
         return PATH
 
     @property
-    def put(self) -> Proposal | None:
+    def new_proposal(self) -> Proposal | None:
         """The change that this turn puts to the customer, or to a colleague."""
-        return self._put_in(self.turn)
+        return self._find_proposal(self.turn)
 
     @property
     def open_proposal(self) -> Proposal | None:
         """The change that the customer's message may answer: whatever comes in between ends it."""
-        return self._put_in(self.turn - 1)
+        return self._find_proposal(self.turn - 1)
 
-    def _put_in(self, turn: int) -> Proposal | None:
+    def _find_proposal(self, turn: int) -> Proposal | None:
         return self.proposal if self.proposal and self.proposal["turn"] == turn else None
 
     @property
-    def written(self) -> list[str]:
+    def written_ids(self) -> list[str]:
         """Evidence ids of the changes made in this turn."""
         return [
             r["id"]
@@ -179,18 +179,18 @@ class DeskState(CallState, LoopState):
         ]
 
     @property
-    def settles(self) -> bool:
+    def has_settled_issue(self) -> bool:
         """Whether the answer settles an issue of which that was not asked yet."""
-        if not self.task_completed or self.put is not None or self.issue in self.confirmed:
+        if not self.task_completed or self.new_proposal is not None or self.issue in self.confirmed:
             return False
-        return bool(self.written or cited_in(self.answer, self.sources))
+        return bool(self.written_ids or find_cited_ids(self.answer, self.sources))
 
 
 AROUND: Final = (".handed_off", ".returned")
 """End the ids of what the desk says as a human takes the thread, and gives it back."""
 
 
-def said_around(messages: Sequence[AnyMessage]) -> list[str]:
+def collect_handoff_texts(messages: Sequence[AnyMessage]) -> list[str]:
     """What was said around hand-overs, by the desk and by colleagues, for who sees no messages."""
     return [
         f"A colleague: {one.text}" if one.additional_kwargs.get(ROLE) == OPERATOR else one.text
@@ -199,7 +199,7 @@ def said_around(messages: Sequence[AnyMessage]) -> list[str]:
     ]
 
 
-def patience(state: DeskState) -> int:
+def compute_patience(state: DeskState) -> int:
     """How often the desk may fail the customer before a human has them: less where they are angry.
 
     So many questions back on one issue, and so many answers that do not hold.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
-from ...text.units import plural, span
+from ...text.units import format_seconds, plural
 
 Level = Literal["ok", "warning", "broken"]
 Told = tuple[Level, str]
@@ -24,7 +24,7 @@ class Finding(NamedTuple):
     text: str
 
 
-def queued(graphs: Iterable[tuple[str, int, int, float | None]]) -> Iterator[Told]:
+def describe_queue(graphs: Iterable[tuple[str, int, int, float | None]]) -> Iterator[Told]:
     """What is to be said of turns that wait.
 
     Args:
@@ -48,7 +48,9 @@ def queued(graphs: Iterable[tuple[str, int, int, float | None]]) -> Iterator[Tol
         yield "ok", f"{told}."
         return
     late.sort(reverse=True)
-    oldest = ", ".join(f"of {graph} for {span(seconds)}" for seconds, graph in late[:_NAMED])
+    oldest = ", ".join(
+        f"of {graph} for {format_seconds(seconds)}" for seconds, graph in late[:_NAMED]
+    )
     more = f", and {plural(len(late) - _NAMED, 'more graph')}" if len(late) > _NAMED else ""
     advice = "start a worker that runs them, or more of them (loopwright worker)"
     yield "warning", f"{told}, the oldest that could run {oldest}{more}: {advice}."

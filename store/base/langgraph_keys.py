@@ -97,12 +97,12 @@ _BEGAN: Final = datetime(1582, 10, 15, tzinfo=UTC)
 _BY_TIME: Final = 6
 
 
-def place_of_task(node: str, step: str, task: str) -> str:
+def build_task_namespace(node: str, step: str, task: str) -> str:
     """The checkpoint namespace of a graph that a `@task` runs inside a node; by names and ids."""
     return f"{node}:{step}|task:{task}"
 
 
-def typed_output(graph: Any) -> None:
+def restrict_typed_output(graph: Any) -> None:
     """Let `version="v2"` make the typed output of a graph whose state holds more than its output.
 
     LangGraph would give the output's class all the state.
@@ -113,7 +113,7 @@ def typed_output(graph: Any) -> None:
         graph._output_mapper = lambda v: mapper({k: x for k, x in v.items() if k in known})
 
 
-def without_values(config: RunnableConfig) -> RunnableConfig:
+def mute_values_stream(config: RunnableConfig) -> RunnableConfig:
     """What to run a graph inside a node with, so that its states stay inside.
 
     A chat front end takes each state that it is streamed for the thread's own, and shows it.
@@ -124,7 +124,7 @@ def without_values(config: RunnableConfig) -> RunnableConfig:
     return {"configurable": {STREAM: hidden}}
 
 
-def listeners(config: Mapping[str, Any]) -> list[StreamMessagesHandler]:
+def find_message_handlers(config: Mapping[str, Any]) -> list[StreamMessagesHandler]:
     """Who hears the messages of the node with this config: runs that stream `messages`.
 
     None where one streams in LangGraph's experimental format, which knows no chunks.
@@ -138,7 +138,7 @@ def listeners(config: Mapping[str, Any]) -> list[StreamMessagesHandler]:
     return [one for one in found if one.subgraphs or not place or place == one.parent_ns]
 
 
-def made_at(checkpoint: str) -> datetime | None:
+def parse_checkpoint_time(checkpoint: str) -> datetime | None:
     """When a checkpoint was made, as its id tells; None where it does not."""
     try:
         there = ids.UUID(checkpoint)
@@ -147,7 +147,7 @@ def made_at(checkpoint: str) -> datetime | None:
     return _BEGAN + timedelta(microseconds=there.time // 10) if there.version == _BY_TIME else None
 
 
-def number_after(checkpoint: str) -> float:
+def advance_checkpoint_ids(checkpoint: str) -> float:
     """Have this process number its checkpoints after this one, also where its clock is behind.
 
     Ids are times, and a saver takes the greatest for the newest. LangGraph makes them greater from

@@ -89,11 +89,11 @@ class PackingSaver(BaseCheckpointSaver[str]):
         """The rows of a statement, to be read by column name."""
         raise NotImplementedError
 
-    def line(self, about: Mapping[str, Any], channels: Sequence[str]) -> Sequence[Step]:
+    def read_ancestors(self, about: Mapping[str, Any], channels: Sequence[str]) -> Sequence[Step]:
         """A checkpoint and those before it, newest first, at most so many."""
         raise NotImplementedError
 
-    def written(
+    def read_writes(
         self, about: Mapping[str, Any], steps: Sequence[str], names: Sequence[str]
     ) -> Sequence[Row]:
         """What was written into channels onto checkpoints, in its order."""
@@ -107,7 +107,7 @@ class PackingSaver(BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         """Save what a task wrote; see LangGraph."""
-        super().put_writes(config, packed(writes, task_id), task_id, task_path)
+        super().put_writes(config, pack_writes(writes, task_id), task_id, task_path)
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -119,18 +119,18 @@ class PackingSaver(BaseCheckpointSaver[str]):
             if newest is None:
                 return found
             config = newest.config
-        lines = self._lines(config, found)
+        lines = self._find_write_sources(config, found)
         steps = max(lines.values(), key=len, default=[])[::-1]
         order = {step: number for number, step in enumerate(steps)}
-        rows = self.written(self.about(config), steps, [*found, PACKED]) if steps else ()
+        rows = self.read_writes(self.build_values(config), steps, [*found, PACKED]) if steps else ()
         for row in sorted(rows, key=lambda row: order[row["checkpoint_id"]]):
             value = self.serde.loads_typed((row["type"], row["value"]))
-            for task, channel, one in apart(row["task_id"], row["channel"], value):
+            for task, channel, one in split_row(row["task_id"], row["channel"], value):
                 if row["checkpoint_id"] in lines.get(channel, ()):
                     found[channel]["writes"].append((task, channel, one))
         return found
 
-    def _lines(
+    def _find_write_sources(
         self, config: RunnableConfig, found: dict[str, DeltaChannelHistory]
     ) -> dict[str, list[str]]:
         """By channel the checkpoints whose writes it needs, newest first; its value is in `found`.
@@ -139,7 +139,7 @@ class PackingSaver(BaseCheckpointSaver[str]):
         """
         lines: dict[str, list[str]] = {name: [] for name in found}
         missing, seen = set(found), set[str]()
-        for step in self._before(config, [*found]):
+        for step in self._walk_ancestors(config, [*found]):
             if not missing or step.id in seen:
                 break
             seen.add(step.id)
@@ -154,21 +154,21 @@ class PackingSaver(BaseCheckpointSaver[str]):
                 missing -= values.keys()
         return lines
 
-    def _before(self, config: RunnableConfig, channels: Sequence[str]) -> Iterator[Step]:
-        about, target = self.about(config), get_checkpoint_id(config)
+    def _walk_ancestors(self, config: RunnableConfig, channels: Sequence[str]) -> Iterator[Step]:
+        about, target = self.build_values(config), get_checkpoint_id(config)
         step: str | None = target
         while step is not None:
-            line = self.line({**about, "id": step, "most": _AT_ONCE}, channels)
+            line = self.read_ancestors({**about, "id": step, "most": _AT_ONCE}, channels)
             yield from (one for one in line if one.id != target)
             step = line[-1].parent if line else None
 
-    def about(self, config: RunnableConfig) -> dict[str, Any]:
+    def build_values(self, config: RunnableConfig) -> dict[str, Any]:
         """The values of a statement that say which thread and namespace it is about."""
         given = config["configurable"]
         return {"thread": str(given["thread_id"]), "ns": given.get("checkpoint_ns", "")}
 
 
-def cut_at(
+def find_cut_checkpoint(
     select: Callable[[str, Mapping[str, Any]], Sequence[Row]],
     dialect: Mapping[str, str],
     config: RunnableConfig,
@@ -190,7 +190,7 @@ def cut_at(
     return {"configurable": {**given, "checkpoint_id": end[0]["id"]}} if end else None
 
 
-def packed(writes: Sequence[tuple[str, Any]], task_id: str) -> Sequence[tuple[str, Any]]:
+def pack_writes(writes: Sequence[tuple[str, Any]], task_id: str) -> Sequence[tuple[str, Any]]:
     """What a task wrote, as one write.
 
     What is written onto a checkpoint itself is saved again, and longer, with each addition: that
@@ -202,15 +202,15 @@ def packed(writes: Sequence[tuple[str, Any]], task_id: str) -> Sequence[tuple[st
     return [(PACKED, [[channel, value] for channel, value in writes])]
 
 
-def unpacked(saved: CheckpointTuple) -> CheckpointTuple:
+def unpack_writes(saved: CheckpointTuple) -> CheckpointTuple:
     """A checkpoint with its writes as LangGraph expects them."""
     writes = saved.pending_writes
     if not writes or all(channel != PACKED for _, channel, _ in writes):
         return saved
-    return saved._replace(pending_writes=[one for write in writes for one in apart(*write)])
+    return saved._replace(pending_writes=[one for write in writes for one in split_row(*write)])
 
 
-def apart(task: str, channel: str, value: Any) -> list[PendingWrite]:
+def split_row(task: str, channel: str, value: Any) -> list[PendingWrite]:
     """The writes of a row; whatever somebody has put into a file instead of them stays one."""
     pairs = value if channel == PACKED and isinstance(value, list) else []
     if not pairs or any(not isinstance(pair, list) or len(pair) != _PAIR for pair in pairs):
@@ -250,7 +250,7 @@ def is_own(kind: str) -> bool:
     return kind.rpartition("+")[2] in (_ZLIB, _PLAIN)
 
 
-def lean_serializer() -> EncryptedSerializer:
+def make_serializer() -> EncryptedSerializer:
     """Of what is saved, only types that are known to be harmless are made again.
 
     A database may be anybody's, and LangGraph would call whatever it names; a saver's

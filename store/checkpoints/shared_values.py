@@ -20,8 +20,8 @@ from ...state.flow import FlowState
 from ...state.loop import PlanState
 from ...state.react import ReactState
 from ...state.records import schema_of
-from ..base.hands import in_hands
-from .packing import SQLITE, PackingSaver, Row, cut_at
+from ..base.worker_threads import run_in_worker
+from .packing import SQLITE, PackingSaver, Row, find_cut_checkpoint
 
 COUNTERS: Final = "counters_since_delta_snapshot"
 """In a checkpoint's metadata: channels whose values it does not hold itself."""
@@ -30,7 +30,7 @@ OURS: Final = frozenset({"turn_state", "schema_version"})
 """Channels that only threads of this package's graphs have; the second one those of schema 2."""
 
 
-def missing_values(
+def find_lost_values(
     saver: BaseCheckpointSaver[Any], at: RunnableConfig, parent: RunnableConfig | None
 ) -> list[str]:
     """Channels of a checkpoint whose values cannot be told any more; of a sync saver.
@@ -40,15 +40,15 @@ def missing_values(
         at: The checkpoint.
         parent: The one it followed, if any.
     """
-    if (end := _cut_at(saver, at, parent)) is None or (saved := saver.get_tuple(at)) is None:
+    if (end := _find_cut(saver, at, parent)) is None or (saved := saver.get_tuple(at)) is None:
         return []
-    if not (names := _shared(saved, saver.get_tuple(end))):
+    if not (names := _find_shared_channels(saved, saver.get_tuple(end))):
         return []
     history = saver.get_delta_channel_history(config=saved.config, channels=names)
     return [name for name in names if "seed" not in history[name]]
 
 
-def incomplete(thread: str, lost: Collection[str]) -> str:
+def describe_incomplete(thread: str, lost: Collection[str]) -> str:
     """What is told of a thread that has lost values."""
     return (
         f"Thread {thread!r} is incomplete: older checkpoints were deleted, and with them"
@@ -57,45 +57,49 @@ def incomplete(thread: str, lost: Collection[str]) -> str:
     )
 
 
-async def values_missing(
+async def find_lost_async(
     saver: BaseCheckpointSaver[Any], at: RunnableConfig, parent: RunnableConfig | None
 ) -> list[str]:
     """The same of any saver."""
     inner = getattr(saver, "inner", saver)
     if isinstance(inner, PackingSaver | SqliteSaver):
-        return await in_hands(inner, missing_values, saver, at, parent)
+        return await run_in_worker(inner, find_lost_values, saver, at, parent)
     if parent is None or await saver.aget_tuple(parent) is not None:
         return []
     saved = await saver.aget_tuple(at)
-    if saved is None or not (names := _shared(saved)):
+    if saved is None or not (names := _find_shared_channels(saved)):
         return []
     history = await saver.aget_delta_channel_history(config=at, channels=names)
     return [name for name in names if "seed" not in history[name]]
 
 
-def unfolded(saver: BaseCheckpointSaver[Any], saved: CheckpointTuple) -> list[str] | None:
+def fill_shared_values(saver: BaseCheckpointSaver[Any], saved: CheckpointTuple) -> list[str] | None:
     """Put into a checkpoint what it shares with those before it, so that it can do without them.
 
     Returns:
         The channels that were filled; None where one of them is not this package's, so that only
         its own graph could say what is in it.
     """
-    names, known, values = _shared(saved), known_channels(), saved.checkpoint["channel_values"]
+    names, known, values = (
+        _find_shared_channels(saved),
+        list_delta_channels(),
+        saved.checkpoint["channel_values"],
+    )
     if names and not (
         OURS & saved.checkpoint["channel_versions"].keys() and set(names) <= known.keys()
     ):
         return None
-    values |= told_by_writes(saver, saved, names)
+    values |= replay_values(saver, saved, names)
     return names
 
 
-def told_by_writes(
+def replay_values(
     saver: BaseCheckpointSaver[Any], saved: CheckpointTuple, names: Collection[str]
 ) -> dict[str, Any]:
     """The values of channels of this package's graphs that a checkpoint does not hold itself."""
     if not names:
         return {}
-    known, values = known_channels(), dict[str, Any]()
+    known, values = list_delta_channels(), dict[str, Any]()
     history = saver.get_delta_channel_history(config=saved.config, channels=[*names])
     for name in names:
         channel = known[name].from_checkpoint(history[name].get("seed", known[name].ValueType()))
@@ -105,14 +109,16 @@ def told_by_writes(
 
 
 @cache
-def known_channels() -> Mapping[str, DeltaChannel[Any]]:
+def list_delta_channels() -> Mapping[str, DeltaChannel[Any]]:
     """The channels of this package's graphs that are saved as writes."""
     states: tuple[type, ...] = (PlanState, FlowState, ReactState, TaskAgentState)
     found = [pair for state in states for pair in StateGraph(schema_of(state)).channels.items()]
     return {name: channel for name, channel in found if isinstance(channel, DeltaChannel)}
 
 
-def _shared(saved: CheckpointTuple, oldest: CheckpointTuple | None = None) -> list[str]:
+def _find_shared_channels(
+    saved: CheckpointTuple, oldest: CheckpointTuple | None = None
+) -> list[str]:
     """Channels with a value that a checkpoint does not hold itself.
 
     Args:
@@ -122,21 +128,21 @@ def _shared(saved: CheckpointTuple, oldest: CheckpointTuple | None = None) -> li
     checkpoint, counted = saved.checkpoint, dict(saved.metadata).get(COUNTERS)
     names: Collection[str] = counted if isinstance(counted, Mapping) else ()
     if OURS & checkpoint["channel_versions"].keys():
-        names = {*names, *known_channels()}
+        names = {*names, *list_delta_channels()}
     written = (oldest or saved).checkpoint["channel_versions"]
     held = checkpoint["channel_values"]
     return sorted(name for name in names if name in written and name not in held)
 
 
-def _cut_at(
+def _find_cut(
     saver: BaseCheckpointSaver[Any], at: RunnableConfig, parent: RunnableConfig | None
 ) -> RunnableConfig | None:
     """The oldest checkpoint before this one, if the one that it followed is not there any more."""
     inner = getattr(saver, "inner", saver)
     if isinstance(inner, PackingSaver):
-        return cut_at(inner.select, inner.dialect, at)
+        return find_cut_checkpoint(inner.select, inner.dialect, at)
     if isinstance(inner, SqliteSaver):
-        return cut_at(partial(_select, inner), SQLITE, at)
+        return find_cut_checkpoint(partial(_select, inner), SQLITE, at)
     return at if parent is not None and saver.get_tuple(parent) is None else None
 
 

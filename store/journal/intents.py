@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from ...text.told import say
+from ...text.sentences import say
 from .port import Change, End, Intent, Row, Verdict, Word
 
 ANYWHERE: Final = "*"
@@ -36,19 +36,19 @@ def begin(rows: Sequence[Row], intent: Intent, word: Word | None = None) -> tupl
     """
     table = {row.name: row for row in rows}
     if word is not None:
-        _heed(table, intent, word)
-    mine = _own(table, intent) or _like(table, intent)
+        _apply_word(table, intent, word)
+    mine = _find_own(table, intent) or _find_spare_match(table, intent)
     if mine is not None:
-        verdict = _mine(_taken(table, mine, intent), intent)
+        verdict = _judge_own_row(_take_row(table, mine, intent), intent)
     else:
-        doubted = None if intent.repeatable else _other_doubt(table, intent)
-        verdict = Verdict("other", doubted) if doubted else Verdict("send", _new(intent))
+        doubted = None if intent.repeatable else _find_other_doubt(table, intent)
+        verdict = Verdict("other", doubted) if doubted else Verdict("send", _create_row(intent))
     if verdict.say != "known":
         table[verdict.row.name] = verdict.row
-    return verdict, _changed(rows, table)
+    return verdict, _collect_changes(rows, table)
 
 
-def _own(table: Table, intent: Intent) -> Row | None:
+def _find_own(table: Table, intent: Intent) -> Row | None:
     """The row of this very call, closed or not; else the open one of an earlier plan's step."""
     if intent.name in table:
         return table[intent.name]
@@ -56,7 +56,7 @@ def _own(table: Table, intent: Intent) -> Row | None:
     return next((row for row in earlier if row and row.state != "closed"), None)
 
 
-def _like(table: Table, intent: Intent) -> Row | None:
+def _find_spare_match(table: Table, intent: Intent) -> Row | None:
     """A spare row with the same content; rather one that has finished, which asks nobody.
 
     Of those in doubt rather one of this turn: while that is open, a word about an older one would
@@ -65,13 +65,14 @@ def _like(table: Table, intent: Intent) -> Row | None:
     """
     like = [
         row
-        for row in _spare(table)
-        if row.content == intent.content and (row.in_doubt or _at(row.place, intent.place))
+        for row in _list_spare(table)
+        if row.content == intent.content
+        and (row.in_doubt or _serves_place(row.place, intent.place))
     ]
     return min(like, key=lambda row: (row.in_doubt, row.turn != intent.turn), default=None)
 
 
-def _at(place: str, wanted: str) -> bool:
+def _serves_place(place: str, wanted: str) -> bool:
     """Whether what was done at a place was done for who asks at another one."""
     around = place.removesuffix(ANYWHERE)
     if around == place:
@@ -79,19 +80,19 @@ def _at(place: str, wanted: str) -> bool:
     return not around or wanted == around or wanted.startswith(f"{around}|")
 
 
-def _other_doubt(table: Table, intent: Intent) -> Row | None:
+def _find_other_doubt(table: Table, intent: Intent) -> Row | None:
     of_tool = (
-        row for row in _spare(table) if (row.tool, row.server) == (intent.tool, intent.server)
+        row for row in _list_spare(table) if (row.tool, row.server) == (intent.tool, intent.server)
     )
     found = next((row for row in of_tool if row.in_doubt), None)
     return found and replace(found, told=False)
 
 
-def _spare(table: Table) -> list[Row]:
+def _list_spare(table: Table) -> list[Row]:
     return [row for row in table.values() if row.spare and _is_open(row)]
 
 
-def _taken(table: Table, row: Row, intent: Intent) -> Row:
+def _take_row(table: Table, row: Row, intent: Intent) -> Row:
     """The row as that of this call: it was sent once, and stands for it from now on."""
     mine = replace(row, spare=False)
     if row.name != intent.name:
@@ -104,9 +105,9 @@ def _taken(table: Table, row: Row, intent: Intent) -> Row:
     return mine
 
 
-def _mine(row: Row, intent: Intent) -> Verdict:
+def _judge_own_row(row: Row, intent: Intent) -> Verdict:
     """What its own row says about a call."""
-    if not (row.paused or _unknown(row)):
+    if not (row.paused or _is_unknown(row)):
         return Verdict("known", row)
     if row.paused or intent.repeatable:
         again = replace(
@@ -117,12 +118,12 @@ def _mine(row: Row, intent: Intent) -> Verdict:
     return Verdict("doubt", replace(row, told=False))
 
 
-def _unknown(row: Row) -> bool:
+def _is_unknown(row: Row) -> bool:
     """Whether it may have taken effect; closed, another row knows, or a human gave it up."""
     return row.in_doubt or (row.state == "closed" and row.result is None)
 
 
-def _new(intent: Intent) -> Row:
+def _create_row(intent: Intent) -> Row:
     return Row(
         name=intent.name, place=intent.place, turn=intent.turn, task=intent.task, call=intent.call,
         tool=intent.tool, server=intent.server, arguments=intent.arguments, content=intent.content,
@@ -130,32 +131,32 @@ def _new(intent: Intent) -> Row:
     )  # fmt: skip
 
 
-def _heed(table: Table, intent: Intent, word: Word) -> None:
+def _apply_word(table: Table, intent: Intent, word: Word) -> None:
     """Do what a human says of a row in doubt.
 
     That the call ran holds in any case. A doubt about another write ends with the word that this
     one is to be sent: of that one the human knows more than the journal.
     """
-    own = _own(table, intent)
-    asked = _asked(table, word, own)
+    own = _find_own(table, intent)
+    asked = _find_asked_row(table, word, own)
     if word.result is not None:
-        if own is None or _unknown(own):
-            ran = _taken(table, asked or own or _new(intent), intent)
+        if own is None or _is_unknown(own):
+            ran = _take_row(table, asked or own or _create_row(intent), intent)
             table[ran.name] = replace(
                 ran,
                 state="finished",
                 result=word.result if ran.in_doubt else ran.result or word.result,
             )
-    elif asked is None or not _unknown(asked):
+    elif asked is None or not _is_unknown(asked):
         return  # it has been sent since, or its end is known
     elif asked is own or (asked.content == intent.content and not own):
-        mine = _taken(table, asked, intent)
+        mine = _take_row(table, asked, intent)
         table[mine.name] = replace(mine, paused=True)  # it may be sent once more
     else:
-        table[asked.name] = _dropped(asked)
+        table[asked.name] = _drop_row(asked)
 
 
-def _asked(table: Table, word: Word, own: Row | None = None) -> Row | None:
+def _find_asked_row(table: Table, word: Word, own: Row | None = None) -> Row | None:
     """The row a word is about, if it is nobody else's by now and was not sent since."""
     rows = (row for row in table.values() if row is own or _is_open(row))
     found = (row for row in rows if (row.key, row.sends) == (word.key, word.sends))
@@ -166,20 +167,20 @@ def _is_open(row: Row) -> bool:
     return row.state != "closed"
 
 
-def _dropped(row: Row) -> Row:
+def _drop_row(row: Row) -> Row:
     return replace(row, state="closed", spare=False, result=None)
 
 
 def give_up(rows: Sequence[Row], word: Word) -> tuple[None, Change]:
     """Close a row in doubt: a human no longer wants it, whatever became of it."""
     table = {row.name: row for row in rows}
-    asked = _asked(table, word)
+    asked = _find_asked_row(table, word)
     if asked is not None and asked.in_doubt:
-        table[asked.name] = _dropped(asked)
-    return None, _changed(rows, table)
+        table[asked.name] = _drop_row(asked)
+    return None, _collect_changes(rows, table)
 
 
-def _changed(rows: Sequence[Row], table: Table) -> Change:
+def _collect_changes(rows: Sequence[Row], table: Table) -> Change:
     before = {row.name: row for row in rows}
     return Change([row for name, row in table.items() if row != before.get(name)])
 
@@ -230,22 +231,22 @@ def release(
         if not (_is_open(row) and within(row)):
             continue
         if not keeps(row):
-            one = _released(row, ended=ended, told=told)
+            one = _release_row(row, ended=ended, told=told)
             moved = anywhere is not None and one.spare
             table[row.name] = replace(one, place=f"{anywhere}{ANYWHERE}") if moved else one
         elif back and row.state == "finished":
             table[row.name] = replace(row, spare=False)
     open_ = [row for row in table.values() if _is_open(row)]
-    return open_, _changed(rows, table)
+    return open_, _collect_changes(rows, table)
 
 
-def _released(row: Row, *, ended: bool, told: bool) -> Row:
+def _release_row(row: Row, *, ended: bool, told: bool) -> Row:
     if row.paused or (ended and row.state == "finished"):
         return replace(row, state="closed", spare=False)
     return replace(row, spare=True, told=row.told or (told and row.in_doubt))
 
 
-def undone(rows: Sequence[Row], change: Change) -> Change:
+def invert_change(rows: Sequence[Row], change: Change) -> Change:
     """What takes a change back: the caller was cancelled, and will not send."""
     before = {row.name: row for row in rows}
     saved = [row.name for row in change.save]
@@ -255,7 +256,7 @@ def undone(rows: Sequence[Row], change: Change) -> Change:
     )
 
 
-def uncertain_call(row: Row) -> dict[str, Any]:
+def describe_uncertain_call(row: Row) -> dict[str, Any]:
     """A write of which nobody knows whether it took effect, as an outcome lists it."""
     return {
         "id": row.call,

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar, cast
 
 from ...state.errors import DatabaseError
 from ...state.outcome import Spend
-from ...text.canonical import storable_json
-from ..base.hands import hands_of
+from ...text.canonical import make_storable_json
+from ..base.worker_threads import find_executor
 from . import intents
 from .port import (
     Change,
@@ -28,7 +28,7 @@ from .port import (
     Word,
 )
 from .sql import MemoryJournal, SqlJournal
-from .tab import Tab
+from .usage_record import UsageRecord
 
 T = TypeVar("T")
 
@@ -59,8 +59,8 @@ class Recorder:
         self._journal = journal if journal or late else MemoryJournal()
         self._late = late
         self._desk, self._wished = MemoryJournal(), set[str]()
-        self._tabs: dict[str, dict[str, Tab]] = {}
-        self._ahead: dict[str, dict[str, Tab]] = {}
+        self._tabs: dict[str, dict[str, UsageRecord]] = {}
+        self._ahead: dict[str, dict[str, UsageRecord]] = {}
 
     @property
     def journal(self) -> Journal:
@@ -80,7 +80,7 @@ class Recorder:
         return self.journal if isinstance(self.journal, Inbox) else self._desk
 
     @contextmanager
-    def under_way(self, thread: str, intent: Intent) -> Iterator[None]:
+    def mark_under_way(self, thread: str, intent: Intent) -> Iterator[None]:
         """A call that is not over before the end of the block: nobody may think that it crashed."""
         mark = (thread, intent.turn, intent.name)
         _under_way.add(mark)
@@ -97,19 +97,19 @@ class Recorder:
 
         def work(rows: Sequence[Row]) -> tuple[Verdict, Change]:
             verdict, change = intents.begin(rows, intent, word)
-            undo[:] = [intents.undone(rows, change)]
+            undo[:] = [intents.invert_change(rows, change)]
             return verdict, change
 
-        def back(journal: Journal) -> None:
+        def undo_claim(journal: Journal) -> None:
             # The call is never made: left behind, its row would say "maybe".
             journal.transact(thread, lambda _: (None, undo[-1]))
 
         names = [intent.name, *intent.before]
-        return await self._act(
-            lambda journal: journal.transact(thread, work, names=names, fence=fence), back
+        return await self._run_shielded(
+            lambda journal: journal.transact(thread, work, names=names, fence=fence), undo_claim
         )
 
-    async def look(self, thread: str, calls: Sequence[Intent]) -> list[Verdict]:
+    async def preview_verdicts(self, thread: str, calls: Sequence[Intent]) -> list[Verdict]:
         """What `begin` would say of each of these calls now; nothing is recorded."""
         names = [name for intent in calls for name in (intent.name, *intent.before)]
         rows = await self.rows(thread, names)
@@ -117,14 +117,14 @@ class Recorder:
 
     async def end(self, thread: str, row: Row, ending: End) -> None:
         """See `intents.end`; of a result above 1 MB only texts and numbers are kept."""
-        kept = End(ending.how, None if ending.result is None else _body(ending.result))
+        kept = End(ending.how, None if ending.result is None else _shorten_result(ending.result))
         work = partial(intents.end, sent=row, ending=kept)
-        await self._act(lambda journal: journal.transact(thread, work, names=[row.name]))
+        await self._run_shielded(lambda journal: journal.transact(thread, work, names=[row.name]))
 
     async def give_up(self, thread: str, word: Word) -> None:
         """See `intents.give_up`."""
         work = partial(intents.give_up, word=word)
-        await self._act(lambda journal: journal.transact(thread, work))
+        await self._run_shielded(lambda journal: journal.transact(thread, work))
 
     async def release(
         self,
@@ -169,15 +169,17 @@ class Recorder:
             to = place if anywhere else None
             return intents.release(rows, keeps=keeps, within=within, anywhere=to, **how)
 
-        return await self._act(lambda journal: journal.transact(thread, work, fence=fence))
+        return await self._run_shielded(lambda journal: journal.transact(thread, work, fence=fence))
 
     async def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
         """The open rows of a thread, oldest first; with names those that `begin` would look at."""
         if not names:
-            return await self._act(lambda journal: journal.rows(thread))
-        return await self._act(lambda journal: journal.transact(thread, _read, names=names))
+            return await self._run_shielded(lambda journal: journal.rows(thread))
+        return await self._run_shielded(
+            lambda journal: journal.transact(thread, _read_rows, names=names)
+        )
 
-    async def uncertain(self, thread: str, *, told: bool = False) -> list[Row]:
+    async def list_uncertain(self, thread: str, *, told: bool = False) -> list[Row]:
         """The writes of which nobody knows whether they took effect, and no outcome has told.
 
         `told`: those as well of which one has.
@@ -187,58 +189,60 @@ class Recorder:
         doubts = [row for row in rows if row.in_doubt and row.name not in busy]
         return [row for row in doubts if told or not row.told]
 
-    async def fenced(self, name: str) -> Fence | None:
+    async def raise_fence(self, name: str) -> Fence | None:
         """Keep out the runs before; None where no other process could have locked the name."""
         if not self.durable:
             return None
-        return await self._act(lambda journal: journal.raise_fence(name))
+        return await self._run_shielded(lambda journal: journal.raise_fence(name))
 
-    async def leave(self, thread: str, wish: Wish) -> None:
+    async def add_wish(self, thread: str, wish: Wish) -> None:
         """Put a wish behind those that wait for a run of the thread."""
         self._wished.add(thread)
-        await self._act(lambda _: self.inbox.leave(thread, wish))
+        await self._run_shielded(lambda _: self.inbox.leave(thread, wish))
 
-    async def waiting(self, thread: str) -> list[Wish]:
+    async def list_wishes(self, thread: str) -> list[Wish]:
         """The wishes that wait, oldest first."""
         if not self.durable and thread not in self._wished:
             return []
-        return await self._act(lambda _: self.inbox.waiting(thread))
+        return await self._run_shielded(lambda _: self.inbox.waiting(thread))
 
-    async def taken(self, thread: str, wishes: Collection[Wish]) -> None:
+    async def forget_wishes(self, thread: str, wishes: Collection[Wish]) -> None:
         """Forget these wishes."""
         names = [wish.name for wish in wishes]
-        await self._act(lambda _: self.inbox.taken(thread, names))
+        await self._run_shielded(lambda _: self.inbox.taken(thread, names))
 
     async def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """Remember for the thread that a human allows calls like this; twice is once."""
-        await self._act(lambda journal: journal.grant(thread, grant))
+        await self._run_shielded(lambda journal: journal.grant(thread, grant))
 
     async def grants(self, thread: str) -> list[dict[str, Any]]:
         """What a human has allowed for the thread, oldest first."""
-        return await self._act(lambda journal: journal.grants(thread))
+        return await self._run_shielded(lambda journal: journal.grants(thread))
 
-    def own_turn(self, thread: str, turn: str) -> None:
+    def begin_usage(self, thread: str, turn: str) -> None:
         """A turn begins in this process: nothing of it is on record."""
-        self._know((thread, turn), Tab())
+        self._track_usage((thread, turn), UsageRecord())
 
-    async def tab(self, thread: str, turn: str, spent: Spend) -> Tab:
+    async def load_usage(self, thread: str, turn: str, spent: Spend) -> UsageRecord:
         """What a turn has taken in all its runs; asks the journal once for each turn.
 
         `spent` is what the state tells, where no crash has been counted yet.
         """
         told = self._tabs.get(thread, {}).get(turn)
         if told is None or not told.sure:
-            told = told or Tab(
+            told = told or UsageRecord(
                 model_calls=spent.get("model_calls", 0), tool_calls=spent.get("tool_calls", 0),
                 tokens=spent.get("input_tokens", 0) + spent.get("output_tokens", 0),
                 usd=spent.get("usd") or 0.0,
             )  # fmt: skip
             if self.durable:
-                await self._act(partial(_read_tab, turn=turn, thread=thread, tab=told))
-            self._know((thread, turn), told)
+                await self._run_shielded(
+                    partial(_merge_recorded_usage, turn=turn, thread=thread, tab=told)
+                )
+            self._track_usage((thread, turn), told)
         return told
 
-    def held(self, thread: str) -> None:
+    def expire_usage(self, thread: str) -> None:
         """A run takes a thread: since the one before others may have gone on with its turns."""
         if thread in self._tabs:
             last = {turn: tab for turn, tab in self._tabs[thread].items() if tab.sure}
@@ -246,16 +250,16 @@ class Recorder:
             for tab in last.values():
                 tab.sure = False
 
-    def turn_ended(self, thread: str, turn: str) -> None:
+    def close_usage(self, thread: str, turn: str) -> None:
         """Nobody goes on with a turn: what is on record of it may stay ahead of what it took."""
         self._ahead.get(thread, {}).pop(turn, None)
 
-    async def settled(self, thread: str) -> None:
+    async def settle_usage(self, thread: str) -> None:
         """A run of the thread is over: its turns have taken what they have, and no more."""
         for tab in self._ahead.pop(thread, {}).values():
-            await tab.settled()
+            await tab.settle()
 
-    def _know(self, known: tuple[str, str], tab: Tab) -> None:
+    def _track_usage(self, known: tuple[str, str], tab: UsageRecord) -> None:
         while len(self._tabs) >= _THREADS_KNOWN and known[0] not in self._tabs:
             del self._tabs[next(iter(self._tabs))]
         if self.durable:
@@ -264,18 +268,18 @@ class Recorder:
 
             def write(journal: Journal, counts: Mapping[str, float]) -> None:
                 with writing:
-                    _note(journal, *known, recorded, counts)
+                    _record_counts(journal, *known, recorded, counts)
                     recorded.update(counts)
 
             async def write_down(counts: Mapping[str, float]) -> None:
                 self._ahead.setdefault(known[0], {})[known[1]] = tab
-                await self._act(partial(write, counts=counts))
+                await self._run_shielded(partial(write, counts=counts))
 
             tab.write = write_down
         tab.sure = True
         self._tabs.setdefault(known[0], {})[known[1]] = tab
 
-    async def _act(
+    async def _run_shielded(
         self, work: Callable[[Journal], T], undo: Callable[[Journal], object] | None = None
     ) -> T:
         """Work in a worker thread to its end, also where the caller is cancelled meanwhile.
@@ -284,25 +288,25 @@ class Recorder:
         """
         # Not a task: a loop that shuts down cancels those, and with them what is not begun yet.
         loop = asyncio.get_running_loop()
-        hands = hands_of(self._journal)
+        hands = find_executor(self._journal)
         working = loop.run_in_executor(hands, lambda: work(self.journal))
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:
-            await _over(working)
+            await _wait_until_done(working)
             if working.exception() is None and undo is not None:
                 undoing = loop.run_in_executor(hands, undo, self.journal)
-                await _over(undoing)
+                await _wait_until_done(undoing)
                 with suppress(DatabaseError):
                     undoing.result()
             raise
 
 
-def _read(rows: Sequence[Row]) -> tuple[list[Row], Change]:
+def _read_rows(rows: Sequence[Row]) -> tuple[list[Row], Change]:
     return [*rows], Change()
 
 
-async def _over(working: asyncio.Future[Any]) -> None:
+async def _wait_until_done(working: asyncio.Future[Any]) -> None:
     """Wait for it, however often the caller is cancelled: nothing may be written after that."""
     while not working.done():
         with suppress(asyncio.CancelledError):
@@ -313,42 +317,42 @@ _NANO: Final = 1e9
 """The journal counts whole numbers: of a dollar, the thousand-millionths."""
 
 
-def _named(turn: str, name: str) -> str:
+def _get_counter_name(turn: str, name: str) -> str:
     return turn if name == "model_calls" else f"{turn} {name}"
 
 
-def _add(journal: Journal, thread: str, turn: str, name: str, count: float) -> float:
+def _add_count(journal: Journal, thread: str, turn: str, name: str, count: float) -> float:
     """Add to a count of a turn that stands alone; gives what it is now."""
     unit = _NANO if name == "usd" else 1
-    return journal.model_calls(thread, _named(turn, name), add=ceil(count * unit)) / unit
+    return journal.model_calls(thread, _get_counter_name(turn, name), add=ceil(count * unit)) / unit
 
 
-def _note(
+def _record_counts(
     journal: Journal, thread: str, turn: str, before: Mapping[str, float],
     counts: Mapping[str, float],
 ) -> None:  # fmt: skip
     if isinstance(journal, SqlJournal):
-        journal.count(thread, turn, {**before, **counts})
+        journal.write_counts(thread, turn, {**before, **counts})
         return
     for name, count in counts.items():
-        _add(journal, thread, turn, name, count - before.get(name, 0))
+        _add_count(journal, thread, turn, name, count - before.get(name, 0))
 
 
-def _read_tab(journal: Journal, thread: str, turn: str, tab: Tab) -> None:
+def _merge_recorded_usage(journal: Journal, thread: str, turn: str, tab: UsageRecord) -> None:
     """Take over what is on record of a turn, where it is more than the state tells."""
     if isinstance(journal, SqlJournal):
-        found = journal.counted(thread, turn)
+        found = journal.read_counts(thread, turn)
     else:
-        found = {name: _add(journal, thread, turn, name, 0) for name in tab.taken}
+        found = {name: _add_count(journal, thread, turn, name, 0) for name in tab.totals}
     if found and found == tab.leased:  # by this process; of what it took it knows more
         return
-    for name, told in tab.taken.items():
+    for name, told in tab.totals.items():
         tab.leased[name] = found.get(name, 0)
         setattr(tab, name, max(told, type(told)(tab.leased[name])))
 
 
-def _body(result: Mapping[str, Any]) -> dict[str, Any]:
-    body = json.dumps(storable_json(dict(result)), ensure_ascii=False, default=str)
+def _shorten_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    body = json.dumps(make_storable_json(dict(result)), ensure_ascii=False, default=str)
     whole: dict[str, Any] = json.loads(body)
     if len(body) <= _LARGEST_RESULT:
         return whole

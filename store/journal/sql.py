@@ -11,10 +11,10 @@ from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
 from ...state.errors import DatabaseError, ThreadBusy
-from ...text.canonical import hash_of, storable, storable_json
-from ..base.hands import Hands
+from ...text.canonical import hash_of, make_storable, make_storable_json
+from ..base.worker_threads import WorkerThreads
 from .port import Change, Fence, Row, Wish
-from .tables import Execute, NotDone, SqliteTables, Tables, again
+from .tables import Execute, NotDone, SqliteTables, Tables, retry_once
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ class SqlJournal:
     def __init__(self, connect: Callable[[], Tables], *, durable: bool) -> None:
         """Open the database by `connect`, at the first use: its tables take 60 kB of a file."""
         self.durable = durable
-        self.hands: Hands | None = None
+        self.hands: WorkerThreads | None = None
         """The threads of its database, where that has some."""
         self._connect = connect
         self._tables: Tables | None = None
@@ -106,10 +106,10 @@ class SqlJournal:
 
     def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
         """See Journal."""
-        with self._block() as execute:
-            return _rows(execute, thread, _OPEN, names)
+        with self._open_block() as execute:
+            return _select_rows(execute, thread, _OPEN, names)
 
-    @again
+    @retry_once
     def transact(
         self,
         thread: str,
@@ -120,17 +120,17 @@ class SqlJournal:
     ) -> T:
         """See Journal."""
         tables = self.open()
-        with self._block(thread, fence) as execute:
+        with self._open_block(thread, fence) as execute:
             if fence is not None and tables.token(fence.name) != fence.token:
                 _check_fence(execute, fence)
-            result, change = work(_rows(execute, thread, _LIVE if names else _OPEN, names))
+            result, change = work(_select_rows(execute, thread, _LIVE if names else _OPEN, names))
             for row in change.save:
                 state = _SETTLED if row.state == "finished" and not row.spare else row.state
                 _save(execute, thread, "intent", row.name, asdict(row), state, packs=tables.packs)
             for name in change.drop:
-                execute(_DROP, [storable(thread), "intent", storable(name)])
+                execute(_DROP, [make_storable(thread), "intent", make_storable(name)])
             if not self.durable:
-                execute(_PRUNE, [storable(thread), storable(thread), _KEPT])
+                execute(_PRUNE, [make_storable(thread), make_storable(thread), _KEPT])
             return result
 
     def raise_fence(self, name: str) -> Fence:
@@ -138,71 +138,75 @@ class SqlJournal:
         token = self.open().token(name)
         return Fence(name, self._count("", "fence", name, 1) if token is None else token)
 
-    @again
+    @retry_once
     def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """See Journal."""
-        with self._block(thread) as execute:
+        with self._open_block(thread) as execute:
             _save(execute, thread, "grant", hash_of(dict(grant)), dict(grant))
 
     def grants(self, thread: str) -> list[dict[str, Any]]:
         """See Journal."""
-        with self._block() as execute:
+        with self._open_block() as execute:
             return _find(execute, thread, "grant")
 
     def model_calls(self, thread: str, turn: str, *, add: int = 0) -> int:
         """See Journal."""
         return self._count(thread, "turn", turn, add)
 
-    def count(self, thread: str, turn: str, counts: Mapping[str, float]) -> None:
+    def write_counts(self, thread: str, turn: str, counts: Mapping[str, float]) -> None:
         """Say what a turn has taken; of all its counts this is the one row."""
         holds, shown = self.open().holds(thread)
-        with self._block() as execute:
-            values = [storable(thread), storable(f"{turn} {_TOGETHER}"), json.dumps(dict(counts))]
+        with self._open_block() as execute:
+            values = [
+                make_storable(thread),
+                make_storable(f"{turn} {_TOGETHER}"),
+                json.dumps(dict(counts)),
+            ]
             execute(_NOTE.format(holds=holds), [*values, *shown])
 
-    def counted(self, thread: str, turn: str) -> dict[str, float]:
+    def read_counts(self, thread: str, turn: str) -> dict[str, float]:
         """What a turn has taken, as `count` was told."""
-        with self._block() as execute:
-            rows = execute(_NOTED, [storable(thread), storable(f"{turn} {_TOGETHER}")])
+        with self._open_block() as execute:
+            rows = execute(_NOTED, [make_storable(thread), make_storable(f"{turn} {_TOGETHER}")])
         return dict(json.loads(rows[0]["body"])) if rows else {}
 
     def leave(self, thread: str, wish: Wish) -> None:
         """See Inbox."""
         now = self.open().now
-        with self._block() as execute:
-            body = {"name": wish.name, "message": wish.message, "at": _clock(execute, now)}
+        with self._open_block() as execute:
+            body = {"name": wish.name, "message": wish.message, "at": _read_clock(execute, now)}
             _save(execute, thread, "wish", wish.name, body)
 
     def waiting(self, thread: str) -> list[Wish]:
         """See Inbox. A database in which nothing was ever recorded is not given its tables."""
         with self._lock:
-            tables = self._connected()
+            tables = self._ensure_connected()
         try:
-            with in_words(tables), tables.block() as execute:
+            with explain_errors(tables), tables.block() as execute:
                 found = _find(execute, thread, "wish")
-                now = _clock(execute, tables.now) if found else 0.0
+                now = _read_clock(execute, tables.now) if found else 0.0
                 return [Wish(one["name"], one["message"], now - one["at"]) for one in found]
         except DatabaseError:
             if self._complete:
                 raise
             return []
 
-    @again
+    @retry_once
     def taken(self, thread: str, names: Collection[str]) -> None:
         """See Inbox."""
-        with self._block(thread) as execute:
+        with self._open_block(thread) as execute:
             for name in names:
-                execute(_DROP, [storable(thread), "wish", storable(name)])
+                execute(_DROP, [make_storable(thread), "wish", make_storable(name)])
 
-    def bodies(self, thread: str) -> list[str]:
+    def read_bodies(self, thread: str) -> list[str]:
         """All that is on record of a thread, as text."""
-        with self._block() as execute:
-            return bodies_of(execute, thread)
+        with self._open_block() as execute:
+            return select_bodies(execute, thread)
 
     def forget(self, thread: str) -> None:
         """See Journal."""
-        with self._block() as execute:
-            execute(_FORGET, [storable(thread)])
+        with self._open_block() as execute:
+            execute(_FORGET, [make_storable(thread)])
 
     def close(self) -> None:
         """Close it when what is under way has ended; a second call does nothing."""
@@ -219,14 +223,14 @@ class SqlJournal:
             DatabaseError: It cannot be opened, or was closed.
         """
         with self._lock:
-            tables = self._connected()
+            tables = self._ensure_connected()
             if not self._complete:
-                with in_words(tables):
+                with explain_errors(tables):
                     create(tables, _SCHEMA)
                 self._complete = True
             return tables
 
-    def _connected(self) -> Tables:
+    def _ensure_connected(self) -> Tables:
         if self._closed:
             msg = "The journal of tool calls was closed: open the database again."
             raise DatabaseError(msg)
@@ -236,14 +240,16 @@ class SqlJournal:
 
     def _count(self, thread: str, kind: str, name: str, add: int) -> int:
         holds, shown = self.open().holds(thread)
-        with self._block() as execute:
-            values = [storable(thread), kind, storable(name), str(add), *shown, add]
+        with self._open_block() as execute:
+            values = [make_storable(thread), kind, make_storable(name), str(add), *shown, add]
             return int(execute(_COUNT.format(holds=holds), values)[0]["body"])
 
     @contextmanager
-    def _block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
+    def _open_block(
+        self, thread: str | None = None, fence: Fence | None = None
+    ) -> Iterator[Execute]:
         tables = self.open()
-        with in_words(tables), tables.block(thread, fence) as execute:
+        with explain_errors(tables), tables.block(thread, fence) as execute:
             yield execute
 
 
@@ -252,10 +258,10 @@ class MemoryJournal(SqlJournal):
 
     def __init__(self) -> None:
         """Start empty."""
-        super().__init__(_in_memory, durable=False)
+        super().__init__(_open_in_memory, durable=False)
 
 
-def _in_memory() -> SqliteTables:
+def _open_in_memory() -> SqliteTables:
     connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
     return SqliteTables(connection, ":memory:")
 
@@ -268,10 +274,10 @@ def create(tables: Tables, schema: Sequence[str]) -> None:
             for statement in () if tables.made else schema:
                 execute(statement.format(number=tables.number), [])
 
-    patiently(make, tables.is_race)
+    retry_while_busy(make, tables.is_race)
 
 
-def _clock(execute: Execute, now: str) -> float:
+def _read_clock(execute: Execute, now: str) -> float:
     """The seconds since 1970 by the database's clock, see Tables."""
     return float(execute(f"SELECT {now} AS now", [])[0]["now"])
 
@@ -281,30 +287,30 @@ def _find(
     names: Collection[str] = (),
 ) -> list[Any]:  # fmt: skip
     """What is on record in these states or under these names, oldest first."""
-    about = [storable(thread), kind]
-    sql, values = _FIND.format(states=_marks(states)), [*about, *states]
+    about = [make_storable(thread), kind]
+    sql, values = _FIND.format(states=_make_placeholders(states)), [*about, *states]
     if names:
-        sql += _NAMED.format(names=_marks(names))
-        values += [*about, *map(storable, names)]
-    return [json.loads(text_of(row["body"])) for row in execute(f"{sql} ORDER BY seq", values)]
+        sql += _NAMED.format(names=_make_placeholders(names))
+        values += [*about, *map(make_storable, names)]
+    return [json.loads(decode_body(row["body"])) for row in execute(f"{sql} ORDER BY seq", values)]
 
 
-def bodies_of(execute: Execute, thread: str) -> list[str]:
+def select_bodies(execute: Execute, thread: str) -> list[str]:
     """All that is on record of a thread, as it was written."""
     sql = "SELECT body FROM loopwright_journal WHERE thread = ?"
-    return [text_of(row["body"]) for row in execute(sql, [storable(thread)])]
+    return [decode_body(row["body"]) for row in execute(sql, [make_storable(thread)])]
 
 
-def text_of(body: str | bytes) -> str:
+def decode_body(body: str | bytes) -> str:
     """A body as it stands in the table, unpacked."""
     return body if isinstance(body, str) else zlib.decompress(body).decode()
 
 
-def _marks(values: Collection[str]) -> str:
+def _make_placeholders(values: Collection[str]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _rows(
+def _select_rows(
     execute: Execute, thread: str, states: Sequence[str], names: Collection[str]
 ) -> list[Row]:
     return [Row(**body) for body in _find(execute, thread, "intent", states, names)]
@@ -314,13 +320,13 @@ def _save(
     execute: Execute, thread: str, kind: str, name: str, body: dict[str, Any], state: str = "", *,
     packs: bool = False,
 ) -> None:  # fmt: skip
-    text = json.dumps(storable_json(body), ensure_ascii=False, default=str)
+    text = json.dumps(make_storable_json(body), ensure_ascii=False, default=str)
     packed = zlib.compress(text.encode()) if packs and len(text) > _LONG else text
-    execute(_SAVE, [storable(thread), kind, storable(name), state, packed])
+    execute(_SAVE, [make_storable(thread), kind, make_storable(name), state, packed])
 
 
 def _check_fence(execute: Execute, fence: Fence) -> None:
-    found = execute(_TOKEN, [storable(fence.name)])
+    found = execute(_TOKEN, [make_storable(fence.name)])
     if not found or int(found[0]["body"]) != fence.token:
         msg = (
             f"Another run has locked the thread {fence.name!r} since this one began: it stops"
@@ -330,17 +336,17 @@ def _check_fence(execute: Execute, fence: Fence) -> None:
 
 
 @contextmanager
-def in_words(tables: Tables, sentence: str = _AWAY) -> Iterator[None]:
+def explain_errors(tables: Tables, sentence: str = _AWAY) -> Iterator[None]:
     """What a driver raises in the block is told by a sentence with `database` and `cause`."""
     failures: tuple[type[Exception], ...] = (*tables.errors, NotDone)
     try:
         yield
     except failures as error:
-        msg = sentence.format(database=tables.name, cause=cause_of(error))
+        msg = sentence.format(database=tables.name, cause=get_cause(error))
         raise (NotDone if isinstance(error, NotDone) else DatabaseError)(msg) from error
 
 
-def patiently(act: Callable[[], object], passes: Callable[[Exception], bool]) -> None:
+def retry_while_busy(act: Callable[[], object], passes: Callable[[Exception], bool]) -> None:
     """Repeat what fails only because another process is opening the same database."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
@@ -354,6 +360,6 @@ def patiently(act: Callable[[], object], passes: Callable[[Exception], bool]) ->
             return
 
 
-def cause_of(error: BaseException) -> str:
+def get_cause(error: BaseException) -> str:
     """What a driver says, in its first line."""
     return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

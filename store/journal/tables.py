@@ -20,7 +20,7 @@ VERSION: Final = 3
 Execute = Callable[[str, Sequence[object]], list[Any]]
 
 
-def refusal(found: int, *, used: bool) -> str | None:
+def explain_refusal(found: int, *, used: bool) -> str | None:
     """Why the tables of a database must be left alone; None where they need not.
 
     Args:
@@ -45,7 +45,7 @@ class NotDone(Exception):
     """A block of which nothing counts, because its connection was cut: it may be done again."""
 
 
-def again(method: Callable[P, T]) -> Callable[P, T]:
+def retry_once(method: Callable[P, T]) -> Callable[P, T]:
     """Have a method whose block is not done do it once more.
 
     Raises:
@@ -53,7 +53,7 @@ def again(method: Callable[P, T]) -> Callable[P, T]:
     """
 
     @wraps(method)
-    def twice(*args: P.args, **options: P.kwargs) -> T:
+    def call_twice(*args: P.args, **options: P.kwargs) -> T:
         try:
             return method(*args, **options)
         except NotDone:
@@ -63,7 +63,7 @@ def again(method: Callable[P, T]) -> Callable[P, T]:
         except NotDone as error:
             raise DatabaseError(str(error)) from error
 
-    return twice
+    return call_twice
 
 
 class Tables(Protocol):

@@ -37,7 +37,7 @@ class Control(RunControl):
         """Why the run may write nothing more, once its thread is another's."""
 
     @property
-    def paused(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether the run is to rest, so that it can be resumed where it was."""
         caller = self._caller
         return self._drain_reason is not None or (caller is not None and caller.drain_requested)
@@ -47,15 +47,15 @@ class Control(RunControl):
         """What is wished of the run, as far as it knows."""
         return self._wish
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Look for wishes of other processes, unless that was done just now."""
         if self._wish is None and self._look is not None and time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY
             with suppress(DatabaseError):  # told by the next statement
                 if found := await self._look():
-                    self.ring(found)
+                    self.notify(found)
 
-    def ring(self, kind: Kind) -> None:
+    def notify(self, kind: Kind) -> None:
         """Say that something is wished; a stop is the stronger wish."""
         if self._wish != "stop":
             self._wish = kind
@@ -63,7 +63,7 @@ class Control(RunControl):
     @property
     def drain_requested(self) -> bool:
         """Whether no further node may start: a pause, a stop, or another holds the thread."""
-        return self.wish == "stop" or self.paused or self.lost is not None
+        return self.wish == "stop" or self.is_paused or self.lost is not None
 
     @property
     def drain_reason(self) -> str | None:
@@ -73,7 +73,7 @@ class Control(RunControl):
         return self._drain_reason or self._wish or ("lost" if self.lost else None)
 
 
-class EndsItself(RunControl):
+class InnerControl(RunControl):
     """For a graph inside a run that ends itself where the turn is stopped, and rests in a pause."""
 
     __slots__ = ("around",)
@@ -87,7 +87,7 @@ class EndsItself(RunControl):
     def drain_requested(self) -> bool:
         """Whether it rests: by itself, or as the run around it."""
         around = self.around
-        pauses = around.paused if isinstance(around, Control) else around.drain_requested
+        pauses = around.is_paused if isinstance(around, Control) else around.drain_requested
         return self._drain_reason is not None or pauses
 
     @property
@@ -96,33 +96,33 @@ class EndsItself(RunControl):
         return self._drain_reason or self.around.drain_reason
 
 
-def wish_of(control: RunControl | None) -> Kind | None:
+def get_wish(control: RunControl | None) -> Kind | None:
     """What is wished of the run that this controls, as far as it knows."""
-    control = _outermost(control)
+    control = _find_outermost(control)
     return control.wish if isinstance(control, Control) else None
 
 
-async def wished(control: RunControl | None) -> Kind | None:
+async def poll_wish(control: RunControl | None) -> Kind | None:
     """What is wished of the run that this controls, at a border of it."""
-    control = _outermost(control)
+    control = _find_outermost(control)
     if isinstance(control, Control):
-        await control.look()
-    return wish_of(control)
+        await control.poll()
+    return get_wish(control)
 
 
-def _outermost(control: RunControl | None) -> RunControl | None:
-    while isinstance(control, EndsItself):
+def _find_outermost(control: RunControl | None) -> RunControl | None:
+    while isinstance(control, InnerControl):
         control = control.around
     return control
 
 
-def heeding(action: Callable[..., Any]) -> Callable[..., Any]:
+def stop_at_wish(action: Callable[..., Any]) -> Callable[..., Any]:
     """A node at a border of the turn: it does not begin where that is to be stopped or steered."""
 
     @wraps(action)
-    async def heeded(*args: Any, **kwargs: Any) -> Any:
-        if wish := await wished(get_runtime().control):
+    async def run_unless_wished(*args: Any, **kwargs: Any) -> Any:
+        if wish := await poll_wish(get_runtime().control):
             raise GraphDrained(wish)
         return await action(*args, **kwargs)
 
-    return heeded
+    return run_unless_wished

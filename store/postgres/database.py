@@ -10,13 +10,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from ...state.errors import DatabaseError
-from ...text.canonical import storable
-from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
-from ..locks.held import name_of
-from ..threads.listing import Found, Wanted
+from ...text.canonical import make_storable
+from ..journal.sql import BUSY_SECONDS, SqlJournal, get_cause, retry_while_busy
+from ..locks.thread_locks import build_lock_name
 from ..threads.pruning import Keeps
-from ..work.turns import Turns
-from .leases import LEASE, Leases, told_lost
+from ..threads.thread_list import FoundThread, ThreadQuery
+from ..work.turns import TurnQueue
+from .leases import LEASE, Leases, raise_lease_lost
 from .pool import CONNECTIONS, Pool
 from .schema import ENDED, FREE, HELD, UNENDED, check_encoding, prepare
 from .store import PooledStore
@@ -85,15 +85,15 @@ class PostgresDatabase:
 
     def __init__(self, url: str, lease: float = LEASE, connections: int = CONNECTIONS) -> None:
         """Open it over a pool, create the tables that are missing, and prove the right to write."""
-        psycopg, pools, stores, _ = drivers(url)
-        self.url = without_password(url)
+        psycopg, pools, stores, _ = import_drivers(url)
+        self.url = hide_password(url)
         self._errors = errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
         self._pool = Pool(psycopg, pools, url, connections)
         self.locks = Leases(self._pool, errors, self.url, lease)
         # It needs the drivers.
         self._savers = importlib.import_module(".saver", __package__)
-        self.saver = self._savers.LeasedPostgresSaver(self._pool.connection, self.locks.of)
-        self.locks.before_leaving = self.saver.leave
+        self.saver = self._savers.LeasedPostgresSaver(self._pool.connection, self.locks.find_fence)
+        self.locks.before_leaving = self.saver.flush_thread
         self.store = PooledStore(self._pool, stores.PostgresStore, errors, self.locks)
         tables = PostgresTables(self._pool, errors, self.url, self.locks)
         self.journal = SqlJournal(lambda: tables, durable=True)
@@ -109,7 +109,7 @@ class PostgresDatabase:
                 opened.pop_all()
         except errors as error:
             msg = (
-                f"Cannot use the database {self.url!r} ({cause_at(url, error)}): check"
+                f"Cannot use the database {self.url!r} ({redact_cause(url, error)}): check"
                 f" {REACHED}, and that this user may create and write tables there."
             )
             raise DatabaseError(msg) from error
@@ -121,57 +121,59 @@ class PostgresDatabase:
             tables.made = connection.execute(_MADE).fetchone()["made"]
         try:
             for made in (self.saver, self.store):
-                patiently(made.setup, tables.is_race)
+                retry_while_busy(made.setup, tables.is_race)
         except self._errors as error:
             # What makes nothing new wants the right to do so all the same.
             if not tables.made or getattr(error, "sqlstate", None) != _NO_RIGHT:
                 raise
-        Turns(self.journal).open()
+        TurnQueue(self.journal).open()
         with self._pool.connection() as connection:
             # Existing tables are not touched by setup; no row is enough to ask for the right to
             # write.
             connection.execute(_ASK)
 
-    def find(self, wanted: Wanted) -> list[Found]:
+    def find(self, wanted: ThreadQuery) -> list[FoundThread]:
         """See SqliteDatabase."""
-        sql, values = finding(wanted)
-        with self._connected() as connection:
-            return found(connection.execute(sql, values).fetchall())
+        sql, values = build_find_statement(wanted)
+        with self._borrow_connection() as connection:
+            return parse_found(connection.execute(sql, values).fetchall())
 
     def owns(self, thread: str) -> bool:
         """See SqliteDatabase."""
-        with self._connected() as connection:
-            return connection.execute(_OWNS, [storable(thread)]).fetchone() is not None
+        with self._borrow_connection() as connection:
+            return connection.execute(_OWNS, [make_storable(thread)]).fetchone() is not None
 
     def prunable(self) -> list[str]:
         """See SqliteDatabase."""
-        with self._connected() as connection:
+        with self._borrow_connection() as connection:
             return [row["name"] for row in connection.execute(_PRUNABLE)]
 
     def size(self) -> int:
         """See SqliteDatabase; what is saved of all threads."""
-        with self._connected() as connection:
+        with self._borrow_connection() as connection:
             return int(connection.execute(_SIZE).fetchone()["size"])
 
     def prune(self, thread: str, keeps: Keeps) -> str | bool:
         """See SqliteDatabase."""
-        with self._connected() as connection:
-            done: str | bool = self._savers.prune(connection, thread, keeps, self.locks.of(thread))
+        with self._borrow_connection() as connection:
+            done: str | bool = self._savers.prune(
+                connection, thread, keeps, self.locks.find_fence(thread)
+            )
             return done
 
     def forget(self, thread: str) -> None:
         """See SqliteDatabase."""
-        with self._connected() as connection:
-            _forget(connection, thread, self.locks.token(name_of(thread)))
+        with self._borrow_connection() as connection:
+            _forget(connection, thread, self.locks.token(build_lock_name(thread)))
 
     @contextmanager
-    def _connected(self) -> Iterator[Any]:
+    def _borrow_connection(self) -> Iterator[Any]:
         try:
-            with told_lost(self._errors), self._pool.connection() as connection:
+            with raise_lease_lost(self._errors), self._pool.connection() as connection:
                 yield connection
         except self._errors as error:
             msg = (
-                f"The database {self.url!r} does not answer ({cause_of(error)}): see that the"
+                f"The database {self.url!r} does not answer ({get_cause(error)}): see that the"
                 " server runs, then try again."
             )
             raise DatabaseError(msg) from error
@@ -186,11 +188,11 @@ class PostgresDatabase:
         self.journal.close()
         self.locks.close()
         self._pool.close()
-        self._pool.hands.rest()
-        self._pool.saving.rest()
+        self._pool.hands.shut_down()
+        self._pool.saving.shut_down()
 
 
-def finding(wanted: Wanted) -> tuple[str, Sequence[object]]:
+def build_find_statement(wanted: ThreadQuery) -> tuple[str, Sequence[object]]:
     """The statement that finds threads, and its values."""
     free = f" AND {FREE}" if wanted.which and not wanted.held else ""
     among = _AMONG if wanted.which == "expired" else "loopwright_threads"
@@ -202,24 +204,24 @@ def finding(wanted: Wanted) -> tuple[str, Sequence[object]]:
     return (sql, []) if wanted.limit is None else (f"{sql} LIMIT %s", [wanted.limit])
 
 
-def found(rows: Sequence[Any]) -> list[Found]:
+def parse_found(rows: Sequence[Any]) -> list[FoundThread]:
     """What such a statement has found."""
     return [
-        Found(row["name"], row["asks"], bool(row["held"]), bool(row["expired"]), row["bytes"])
+        FoundThread(row["name"], row["asks"], bool(row["held"]), bool(row["expired"]), row["bytes"])
         for row in rows
     ]
 
 
 def _forget(connection: Any, thread: str, token: int | None) -> None:
     """Remove its row and those of its parts, unless another run holds it, and who waits for it."""
-    name, part = storable(thread), name_of(thread, "part").removesuffix("part")
+    name, part = make_storable(thread), build_lock_name(thread, "part").removesuffix("part")
     about = {"name": name, "from": part, "to": f"{part[:-1]}\x0b", "token": token}
     with connection.transaction():
         for statement in _FORGET:
             connection.execute(statement, about)
 
 
-def drivers(url: str) -> tuple[Any, ...]:
+def import_drivers(url: str) -> tuple[Any, ...]:
     """The packages that are needed.
 
     Raises:
@@ -229,23 +231,23 @@ def drivers(url: str) -> tuple[Any, ...]:
         return tuple(importlib.import_module(name) for name in _DRIVERS)
     except ImportError as error:
         msg = (
-            f"Cannot open {without_password(url)!r}: the PostgreSQL drivers are not installed"
+            f"Cannot open {hide_password(url)!r}: the PostgreSQL drivers are not installed"
             f" ({error.name}); install the extra `postgres`:"
             " pip install '.[postgres]' in the folder of loopwright."
         )
         raise DatabaseError(msg) from error
 
 
-def cause_at(url: str, error: BaseException) -> str:
+def redact_cause(url: str, error: BaseException) -> str:
     """What a driver says of a URL, which it may repeat where it cannot be read."""
-    told = cause_of(error)
+    told = get_cause(error)
     for secret in re.findall(r"(?i)(?<=//)[^:/]*:([^/]*)@|password=([^&]*)", url):
         for word in filter(None, secret):
             told = told.replace(word, "…")
     return told
 
 
-def without_password(url: str) -> str:
+def hide_password(url: str) -> str:
     """A URL as it may be shown."""
     scheme, _, rest = url.partition("://")
     user, at, host = rest.rpartition("@")

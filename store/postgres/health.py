@@ -5,13 +5,21 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ...text.units import size_text, span
-from ..base.findings import LATE, Finding, Level, Told, queued
-from ..journal.sql import cause_of
+from ...text.units import format_seconds, format_size
+from ..base.findings import LATE, Finding, Level, Told, describe_queue
+from ..journal.sql import get_cause
 from ..journal.tables import VERSION
 from ..work.turns import BY_GRAPH
-from .database import BYTES, REACHED, cause_at, drivers, without_password
-from .schema import ENDED, FREE, HELD, STATEMENTS, encoding, refused, version
+from .database import BYTES, REACHED, hide_password, import_drivers, redact_cause
+from .schema import (
+    ENDED,
+    FREE,
+    HELD,
+    STATEMENTS,
+    explain_other_version,
+    find_bad_encoding,
+    read_version,
+)
 
 _OLDEST: Final = 140_000
 _PATIENCE: Final = 10
@@ -69,43 +77,43 @@ _MADE: Final = re.compile(
 Check = Callable[[Any], Iterator[Told]]
 
 
-def findings(url: str) -> Iterator[Finding]:
+def inspect_database(url: str) -> Iterator[Finding]:
     """Look at a database, each check for itself: one that fails hides no other."""
-    psycopg = drivers(url)[0]
-    shown = without_password(url)
+    psycopg = import_drivers(url)[0]
+    shown = hide_password(url)
     options = {"autocommit": True, "row_factory": psycopg.rows.dict_row, "prepare_threshold": None}
     try:
         connection = psycopg.connect(url, connect_timeout=_PATIENCE, **options)
     except psycopg.Error as error:
-        told = f"{shown} is not reached ({cause_at(url, error)})"
+        told = f"{shown} is not reached ({redact_cause(url, error)})"
         yield Finding("broken", "reachable", f"{told}: check {REACHED}.")
         return
     with connection:
-        yield _reached(connection, shown)
+        yield _check_server(connection, shown)
         for name, check in _CHECKS.items():
             try:
                 yield from (Finding(level, name, text) for level, text in check(connection))
             except psycopg.Error as error:
-                told = f"This cannot be looked at ({cause_of(error)})"
+                told = f"This cannot be looked at ({get_cause(error)})"
                 yield Finding("broken", name, f"{told}: give this user the right to, or try again.")
                 if connection.closed:
                     return
 
 
-def _reached(connection: Any, shown: str) -> Finding:
+def _check_server(connection: Any, shown: str) -> Finding:
     server, pid = connection.info.server_version, connection.info.backend_pid
     named = f"PostgreSQL {server // 10_000}.{server % 10_000} at {shown}"
-    pooled = ask(connection, "SELECT pg_backend_pid() AS pid")[0]["pid"] != pid
+    pooled = query_rows(connection, "SELECT pg_backend_pid() AS pid")[0]["pid"] != pid
     how = "through a connection pool, where statements are not prepared" if pooled else "directly"
     if server < _OLDEST:
         return Finding("broken", "reachable", f"{named} is too old: 14 or later is needed.")
-    if told := encoding(connection):
+    if told := find_bad_encoding(connection):
         return Finding("broken", "reachable", f"{named} keeps texts as {told}: UTF8 is needed.")
     return Finding("ok", "reachable", f"{named} is reached {how}.")
 
 
-def _rights(connection: Any) -> Iterator[Told]:
-    about = ask(
+def _check_rights(connection: Any) -> Iterator[Told]:
+    about = query_rows(
         connection,
         "SELECT current_user AS who, current_schema() AS schema, pg_is_in_recovery() AS copy,"
         " current_setting('default_transaction_read_only') = 'on' AS bars,"
@@ -115,20 +123,20 @@ def _rights(connection: Any) -> Iterator[Told]:
     if about["copy"] or about["bars"]:
         yield "broken", "It can only be read: name the primary server, not a copy of it."
         return
-    lacking = ask(connection, _RIGHTS, [*_made("TABLE"), *_OTHERS])
+    lacking = query_rows(connection, _RIGHTS, [*_list_created_names("TABLE"), *_OTHERS])
     rights = ", ".join(sorted({row["need"] for row in lacking}))
     tables = ", ".join(sorted({row["name"] for row in lacking}))
     if lacking:
         yield "broken", f"The user {who} lacks {rights} on {tables}: GRANT them."
     if not about["makes"]:
-        level: Level = "warning" if version(connection) else "broken"
+        level: Level = "warning" if read_version(connection) else "broken"
         yield level, f"The user {who} may make no tables in {schema}: an upgrade needs that once."
     if about["makes"] and not lacking:
         yield "ok", f"The user {who} may read, write and make tables in {schema}."
 
 
-def _connections(connection: Any) -> Iterator[Told]:
-    row = ask(connection, _CONNECTIONS)[0]
+def _check_connections(connection: Any) -> Iterator[Told]:
+    row = query_rows(connection, _CONNECTIONS)[0]
     used, most = row["used"], row["most"]
     if 0 <= row["most_here"] < most:
         used, most = row["here"], row["most_here"]
@@ -140,34 +148,35 @@ def _connections(connection: Any) -> Iterator[Told]:
         yield "warning", f"{told}: {advice}."
 
 
-def _clock(connection: Any) -> Iterator[Told]:
+def _check_clock(connection: Any) -> Iterator[Told]:
     before = time.time()
-    (row,) = ask(connection, f"SELECT {_NOW} AS now")
-    ahead = ahead_of(row["now"], before, time.time())
+    (row,) = query_rows(connection, f"SELECT {_NOW} AS now")
+    ahead = measure_clock_skew(row["now"], before, time.time())
     if abs(ahead) < _SKEW:
         yield "ok", "The clocks of this machine and of the database agree."
         return
     where = "ahead of" if ahead > 0 else "behind"
-    told = f"This machine's clock is {span(abs(ahead))} {where} the database's"
+    told = f"This machine's clock is {format_seconds(abs(ahead))} {where} the database's"
     yield "warning", f"{told}: no lease heeds it, but times in logs are wrong; set it (NTP)."
 
 
-def _schema(connection: Any) -> Iterator[Told]:
-    if why := refused(connection):
+def _check_schema(connection: Any) -> Iterator[Told]:
+    if why := explain_other_version(connection):
         yield "broken", why
-    elif found := version(connection):
+    elif found := read_version(connection):
         yield "ok", f"The tables are of version {found}, as this loopwright makes them."
     else:
         yield "warning", "There are no tables of loopwright yet: whoever opens it first makes them."
 
 
-def _parts(connection: Any) -> Iterator[Told]:
+def _check_parts(connection: Any) -> Iterator[Told]:
     """The tables, indexes and functions of this version."""
-    if version(connection) != VERSION:
+    if read_version(connection) != VERSION:
         return
     wanted = {name: sql for sql in STATEMENTS for _, name in _MADE.findall(sql)}
     found = {
-        row["name"]: row["valid"] for row in ask(connection, _THERE, [*wanted], _made("FUNCTION"))
+        row["name"]: row["valid"]
+        for row in query_rows(connection, _THERE, [*wanted], _list_created_names("FUNCTION"))
     }
     bad = [name for name in wanted if not found.get(name)]
     for name in bad:
@@ -181,37 +190,40 @@ def _parts(connection: Any) -> Iterator[Told]:
         yield "ok", "All tables, indexes and functions are there."
 
 
-def _leases(connection: Any) -> Iterator[Told]:
-    if version(connection) == VERSION:
-        (row,) = ask(connection, _LEASES)
+def _check_leases(connection: Any) -> Iterator[Told]:
+    if read_version(connection) == VERSION:
+        (row,) = query_rows(connection, _LEASES)
         held, ended = row["held"], row["ended"]
         if ended:
-            told = (
-                f"Leases: {held} held, {ended} ended without being let go, {span(row['seconds'])}"
-            )
-            yield "warning", f"{told} ago at most: resume those threads, or start a worker."
+            age = format_seconds(row["seconds"])
+            leases = f"Leases: {held} held, {ended} ended without being let go, {age}"
+            yield "warning", f"{leases} ago at most: resume those threads, or start a worker."
         else:
             yield "ok", f"Leases: {held} held, none has run out."
-    for row in ask(connection, _OPEN, LATE):
-        told = f"Process {row['pid']} has a transaction open since {span(row['seconds'])}"
+    for row in query_rows(connection, _OPEN, LATE):
+        told = f"Process {row['pid']} has a transaction open since {format_seconds(row['seconds'])}"
         yield "warning", f"{told} and does nothing: end it by pg_terminate_backend({row['pid']})."
 
 
-def _turns(connection: Any) -> Iterator[Told]:
-    if not ask(connection, "SELECT to_regclass('loopwright_turns') IS NOT NULL AS made")[0]["made"]:
+def _check_turns(connection: Any) -> Iterator[Told]:
+    if not query_rows(connection, "SELECT to_regclass('loopwright_turns') IS NOT NULL AS made")[0][
+        "made"
+    ]:
         return
-    rows = ask(connection, BY_GRAPH.format(now=_NOW))
-    yield from queued((row["graph"], row["waiting"], row["aside"], row["seconds"]) for row in rows)
+    rows = query_rows(connection, BY_GRAPH.format(now=_NOW))
+    yield from describe_queue(
+        (row["graph"], row["waiting"], row["aside"], row["seconds"]) for row in rows
+    )
 
 
-def _threads(connection: Any) -> Iterator[Told]:
-    if version(connection) != VERSION:
+def _check_threads(connection: Any) -> Iterator[Told]:
+    if read_version(connection) != VERSION:
         return
-    (row,) = ask(connection, _THREADS)
-    saved = f"{row['saved']} threads, {size_text(row['bytes'])}; {row['asks']} wait for people"
+    (row,) = query_rows(connection, _THREADS)
+    saved = f"{row['saved']} threads, {format_size(row['bytes'])}; {row['asks']} wait for people"
     left = f"{row['unfinished']} are unfinished"
     if row["seconds"] and row["seconds"] > LATE:
-        since = f"one of them untouched for {span(row['seconds'])}"
+        since = f"one of them untouched for {format_seconds(row['seconds'])}"
         advice = "resume them; a worker goes on with turns of its queue, and with runs that died"
         yield "warning", f"{saved}; {left}, {since}: {advice}."
     else:
@@ -219,27 +231,37 @@ def _threads(connection: Any) -> Iterator[Told]:
 
 
 _CHECKS: Final[dict[str, Check]] = {
-    "rights": _rights, "connections": _connections, "clock": _clock, "schema": _schema,
-    "parts": _parts, "leases": _leases, "turns": _turns, "threads": _threads,
-}  # fmt: skip
+    "rights": _check_rights,
+    "connections": _check_connections,
+    "clock": _check_clock,
+    "schema": _check_schema,
+    "parts": _check_parts,
+    "leases": _check_leases,
+    "turns": _check_turns,
+    "threads": _check_threads,
+}
 _OTHERS: Final = (
-    "store", "loopwright_journal", "checkpoints", "checkpoint_blobs", "checkpoint_writes",
-)  # fmt: skip
+    "store",
+    "loopwright_journal",
+    "checkpoints",
+    "checkpoint_blobs",
+    "checkpoint_writes",
+)
 _ANEW: Final = (
     "run DELETE FROM loopwright_schema, then open the database: it makes what is missing."
 )
 
 
-def _made(kind: str) -> list[str]:
+def _list_created_names(kind: str) -> list[str]:
     found = (one for sql in STATEMENTS for one in _MADE.findall(sql))
     return [name for made, name in found if made == kind]
 
 
-def ask(connection: Any, sql: str, *values: object) -> list[dict[str, Any]]:
+def query_rows(connection: Any, sql: str, *values: object) -> list[dict[str, Any]]:
     """The rows of a query."""
     return list(connection.execute(sql, values or None).fetchall())
 
 
-def ahead_of(theirs: float, before: float, after: float) -> float:
+def measure_clock_skew(theirs: float, before: float, after: float) -> float:
     """How far our clock is ahead of theirs, at least: what the trip took says nothing."""
     return max(before - theirs, min(after - theirs, 0.0))

@@ -19,11 +19,16 @@ from typing import Any, Final
 
 from ...state.errors import DatabaseError, LeaseLost, SettingsError
 from ...stream.meters import TAKEOVERS, UNWRITTEN, measure
-from ...text.canonical import storable
-from ..base.hands import Hands
+from ...text.canonical import make_storable
+from ..base.worker_threads import WorkerThreads
 from ..journal.port import Fence
-from ..journal.sql import cause_of
-from ..locks.held import lose, lost, name_of, thread_of
+from ..journal.sql import get_cause
+from ..locks.thread_locks import (
+    build_lock_name,
+    make_lost_error,
+    parse_lock_thread,
+    report_lost_lease,
+)
 from .pool import Pool
 from .schema import HELD, LOST
 
@@ -86,7 +91,7 @@ class Leases:
     ) -> None:
         """Take leases of so many seconds through a pool that gives rows as dicts."""
         self.seconds = lease
-        self.hands: Hands | None = None
+        self.hands: WorkerThreads | None = None
         self.before_leaving: Callable[[str], object] = lambda _thread: None
         """Called with a thread before it is let go: what is under way is written down."""
         self._pool, self._errors, self._database = pool, errors, database
@@ -112,16 +117,16 @@ class Leases:
     def take_with(self, ticket: int | None, name: str, doing: str = "") -> Callable[[], None] | str:
         """Lock a name that was waited for with a ticket, or without one."""
         token = secrets.randbits(63)
-        with self._reached():
-            about = [storable(name), _me(doing), token, self.seconds, ticket]
-            (found,) = self._pool.rows(_TAKE, about)
+        with self._explain_errors():
+            about = [make_storable(name), _describe_self(doing), token, self.seconds, ticket]
+            (found,) = self._pool.fetch_rows(_TAKE, about)
         if found["holder"] is not None:
-            return in_words(found["holder"])
+            return describe_owner(found["holder"])
         if found["gone"]:
             measure(TAKEOVERS)
         with self._lock:
             self._held[name] = token
-            self._live()
+            self._start_heartbeat()
         return partial(self._free, name, token)
 
     def ticket(self, name: str) -> "LeaseTicket":
@@ -130,11 +135,13 @@ class Leases:
 
     def enter(self, name: str) -> int:
         """Get in line for a name; kept there by the heartbeat until `leave`."""
-        with self._reached():
-            (found,) = self._pool.rows(_ENTER, [storable(name), _me(), _TICKETS_LAST])
+        with self._explain_errors():
+            (found,) = self._pool.fetch_rows(
+                _ENTER, [make_storable(name), _describe_self(), _TICKETS_LAST]
+            )
         with self._lock:
             self._tickets.add(found["ticket"])
-            self._live()
+            self._start_heartbeat()
         self._stirred.set()
         return int(found["ticket"])
 
@@ -144,22 +151,22 @@ class Leases:
             self._tickets.discard(ticket)
         if not taken:
             with suppress(*self._errors):
-                self._pool.rows(_LEAVE, [ticket])
+                self._pool.fetch_rows(_LEAVE, [ticket])
 
-    def holder(self, name: str) -> str | None:
+    def describe_holder(self, name: str) -> str | None:
         """Who holds a thread, in words; None where nobody does."""
-        found = self._pool.rows(_HOLDER, [storable(name)])
-        return in_words(found[0]["owner"] or "") if found else None
+        found = self._pool.fetch_rows(_HOLDER, [make_storable(name)])
+        return describe_owner(found[0]["owner"] or "") if found else None
 
     def token(self, name: str) -> int | None:
         """By which this process holds a name, also where it has lost it; None where it does not."""
         return self._held.get(name) if self._process == os.getpid() else None
 
-    def of(self, thread: str, place: str = "") -> Fence | None:
+    def find_fence(self, thread: str, place: str = "") -> Fence | None:
         """What a write must show that is made in a thread, at this place of the graphs in it."""
         parts = place.split("|")
         places = ("", *("|".join(parts[: n + 1]) for n in range(len(parts))))
-        for name in (name_of(thread, one) for one in places):
+        for name in (build_lock_name(thread, one) for one in places):
             if (token := self.token(name)) is not None:
                 return Fence(name, token)
         return None
@@ -172,14 +179,14 @@ class Leases:
             _free_all(self._pool, self._held, self._process)
 
     def _free(self, name: str, token: int) -> None:
-        self.before_leaving(thread_of(name))
+        self.before_leaving(parse_lock_thread(name))
         with self._lock:
             if self._held.get(name) != token:
                 return
             self._leaving[name] = self._held.pop(name)
-        self._let_go()
+        self._free_leaving()
 
-    def _let_go(self) -> bool:
+    def _free_leaving(self) -> bool:
         """Free what is being left; what fails is tried again, and ends by itself if need be."""
         leaving = dict(self._leaving)
         if not leaving:
@@ -187,9 +194,9 @@ class Leases:
         try:
             if len(leaving) == 1:  # as mostly; it is planned once
                 ((name, token),) = leaving.items()
-                self._pool.rows(_FREE_ONE, [storable(name), token])
+                self._pool.fetch_rows(_FREE_ONE, [make_storable(name), token])
             else:
-                self._pool.rows(_FREE, _sent(leaving))
+                self._pool.fetch_rows(_FREE, _build_lease_values(leaving))
         except self._errors:
             return False
         with self._lock:
@@ -199,7 +206,7 @@ class Leases:
         return True
 
     @contextmanager
-    def _reached(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         if self._process != os.getpid():
             msg = (
                 f"The database {self._database!r} was opened before this process was forked, and"
@@ -207,23 +214,23 @@ class Leases:
             )
             raise DatabaseError(msg)
         try:
-            with told_lost(self._errors):
+            with raise_lease_lost(self._errors):
                 yield
         except self._errors as error:
             msg = (
-                f"Cannot lock a thread in the database {self._database!r} ({cause_of(error)}):"
+                f"Cannot lock a thread in the database {self._database!r} ({get_cause(error)}):"
                 " check that the server runs, then try again."
             )
             raise DatabaseError(msg) from error
 
-    def _live(self) -> None:
+    def _start_heartbeat(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(
-                target=self._keep, name="loopwright leases", daemon=True
+                target=self._run_heartbeat, name="loopwright leases", daemon=True
             )
             self._thread.start()
 
-    def _keep(self) -> None:
+    def _run_heartbeat(self) -> None:
         """Renew until there is nothing to renew; what fails is soon tried again."""
         done = True
         while True:
@@ -234,13 +241,13 @@ class Leases:
                 if self._closed or not (self._held or self._leaving or self._tickets):
                     self._thread = None
                     return
-            done = all([self._renew(), self._let_go(), self._wait_on()])
+            done = all([self._renew(), self._free_leaving(), self._renew_tickets()])
 
-    def _wait_on(self) -> bool:
+    def _renew_tickets(self) -> bool:
         if not self._tickets:
             return True
         try:
-            self._pool.rows(_WAIT, [_TICKETS_LAST, [*self._tickets]])
+            self._pool.fetch_rows(_WAIT, [_TICKETS_LAST, [*self._tickets]])
         except self._errors:
             return False
         return True
@@ -254,14 +261,14 @@ class Leases:
         with self._lock:
             held = dict(self._held)
         try:
-            rows = self._pool.rows(_RENEW, [*_sent(held), self.seconds])
+            rows = self._pool.fetch_rows(_RENEW, [*_build_lease_values(held), self.seconds])
         except self._errors:
             return False
         names = {token: name for name, token in held.items()}
         for row in rows:
             name = names[row["token"]]
             if not row["mine"] and self._held.get(name) == row["token"]:
-                lose(self.domain, name, in_words(row["owner"] or ""))
+                report_lost_lease(self.domain, name, describe_owner(row["owner"] or ""))
         return all(row["renewed"] or not row["mine"] for row in rows)
 
 
@@ -299,21 +306,21 @@ class LeaseTicket:
                 self._leases.leave(self._number, taken=self._taken)
 
 
-def _me(doing: str = "") -> str:
+def _describe_self(doing: str = "") -> str:
     return f"process {os.getpid()}{doing} on {platform.node()}"
 
 
 def _free_all(pool: Pool, held: Mapping[str, int], process: int) -> None:
     if held and os.getpid() == process and not pool.closed:
         with suppress(Exception), pool.connection(timeout=1) as connection:
-            connection.execute(_FREE, _sent(held))
+            connection.execute(_FREE, _build_lease_values(held))
 
 
-def _sent(held: Mapping[str, int]) -> list[object]:
-    return [[storable(name) for name in held], [*held.values()]]
+def _build_lease_values(held: Mapping[str, int]) -> list[object]:
+    return [[make_storable(name) for name in held], [*held.values()]]
 
 
-def checked_lease(seconds: float) -> float:
+def check_lease(seconds: float) -> float:
     """A lease's length.
 
     Raises:
@@ -331,7 +338,7 @@ def checked_lease(seconds: float) -> float:
 
 
 @contextmanager
-def told_lost(errors: tuple[type[Exception], ...]) -> Iterator[None]:
+def raise_lease_lost(errors: tuple[type[Exception], ...]) -> Iterator[None]:
     """A transaction in which leases are checked.
 
     Raises:
@@ -347,10 +354,10 @@ def told_lost(errors: tuple[type[Exception], ...]) -> Iterator[None]:
             raise
         told: Any = getattr(error, "diag", None)
         measure(UNWRITTEN)
-        who = in_words(told.message_detail or "")
-        raise LeaseLost(lost(told.message_primary or "", who)) from error
+        who = describe_owner(told.message_detail or "")
+        raise LeaseLost(make_lost_error(told.message_primary or "", who)) from error
 
 
-def in_words(owner: str) -> str:
+def describe_owner(owner: str) -> str:
     """The holder as people are told; its computer only where it is another one."""
     return owner.removesuffix(f" on {platform.node()}")

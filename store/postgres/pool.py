@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...state.errors import SettingsError
-from ..base.hands import Hands
+from ..base.worker_threads import WorkerThreads
 from ..journal.sql import BUSY_SECONDS
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Pool:
         self.broken: type[Exception] = psycopg.Error
         # What saves waits for nobody else; another connection renews leases.
         saving = connections // 4
-        self.hands, self.saving = Hands(connections - saving - 1), Hands(saving)
+        self.hands, self.saving = WorkerThreads(connections - saving - 1), WorkerThreads(saving)
         self.pool = pools.ConnectionPool(
             url,
             max_size=connections,
@@ -66,7 +66,7 @@ class Pool:
             max_idle=_IDLE_SECONDS,
             timeout=BUSY_SECONDS,
             reconnect_timeout=BUSY_SECONDS,
-            reconnect_failed=_tried_on,
+            reconnect_failed=_retry_connect,
             open=False,
             configure=self._configure,
             kwargs={
@@ -83,7 +83,7 @@ class Pool:
     @contextmanager
     def connection(self, timeout: float | None = None) -> Iterator[Any]:
         """One of them, for a block."""
-        connection = self._sound(timeout)
+        connection = self._get_sound_connection(timeout)
         try:
             with connection:
                 yield connection
@@ -96,14 +96,16 @@ class Pool:
             self.pool.putconn(connection)
 
     @contextmanager
-    def begun(self, first: tuple[str, Sequence[object]]) -> Iterator["Begun"]:
+    def begin_transaction(
+        self, first: tuple[str, Sequence[object]]
+    ) -> Iterator["PooledTransaction"]:
         """A transaction that begins with a statement; what it answers is not asked.
 
         What runs after it gives its rows. The first that does may be run twice: on another
         connection where one is found cut.
         """
         with ExitStack() as held:
-            yield Begun(self, held, first)
+            yield PooledTransaction(self, held, first)
 
     def run(self, work: Callable[[Any], T]) -> T:
         """Do what may be done twice, on one of them, and again where that is found cut."""
@@ -118,15 +120,15 @@ class Pool:
         with self.connection() as connection:
             return work(connection)
 
-    def rows(self, sql: str, values: Sequence[object]) -> list[Any]:
+    def fetch_rows(self, sql: str, values: Sequence[object]) -> list[Any]:
         """Those of a statement that may be run twice."""
-        return self.run(partial(executed, sql=sql, values=values))
+        return self.run(partial(execute_statement, sql=sql, values=values))
 
-    def suspect(self) -> None:
+    def recheck_all(self) -> None:
         """Have all of them checked before they are used."""
         self._used.clear()
 
-    def _sound(self, timeout: float | None) -> Any:
+    def _get_sound_connection(self, timeout: float | None) -> Any:
         """One that is not broken, as far as can be told; psycopg's pool would rest between two."""
         for _ in range(self.pool.max_size):
             connection, now = self.pool.getconn(timeout), time.monotonic()
@@ -152,7 +154,7 @@ class Pool:
             connection.execute("SET standard_conforming_strings = on")  # so is SQL written here
 
 
-def _tried_on(pool: Any) -> None:
+def _retry_connect(pool: Any) -> None:
     """Go on trying to connect while somebody waits: it pauses for no longer than it has tried."""
     if pool.get_stats().get("requests_waiting"):
         pool.resize(0, pool.max_size)
@@ -168,7 +170,7 @@ def _is_cut(error: Exception, connection: Any) -> bool:
     return connection.closed if state is None else state[:2] in CUT
 
 
-class Begun:
+class PooledTransaction:
     """A transaction under way.
 
     Attributes:
@@ -183,11 +185,11 @@ class Begun:
         try:
             self._connection = self._begin()
         except self._pool.broken:
-            self._connection = self._anew()
+            self._connection = self._begin_again()
 
     def _begin(self) -> Any:
         connection = self._held.enter_context(self._pool.connection())
-        self._held.enter_context(together(connection))
+        self._held.enter_context(send_together(connection))
         self._told = connection.execute(*self._first)
         return connection
 
@@ -195,31 +197,31 @@ class Begun:
         """See `Execute`."""
         began, self._began = self._began, True
         try:
-            return self._executed(sql, values)
+            return self._execute(sql, values)
         except self._pool.broken as error:
             if began or not self.is_cut(error):
                 raise
-        self._connection = self._anew()
-        return self._executed(sql, values)
+        self._connection = self._begin_again()
+        return self._execute(sql, values)
 
     def is_cut(self, error: Exception) -> bool:
         """Whether it failed because its connection was ended."""
         return _is_cut(error, self._connection)
 
-    def _executed(self, sql: str, values: Sequence[object]) -> list[Any]:
-        rows = executed(self._connection, sql, values)
+    def _execute(self, sql: str, values: Sequence[object]) -> list[Any]:
+        rows = execute_statement(self._connection, sql, values)
         if self.number is None and _GIVES.search(sql):  # what was asked before is told by now
             self.number = (self._told.fetchone() or {}).get("number", "")
         return rows
 
-    def _anew(self) -> Any:
+    def _begin_again(self) -> Any:
         with suppress(self._pool.broken):
             self._held.close()
-        self._pool.suspect()
+        self._pool.recheck_all()
         return self._begin()
 
 
-def executed(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
+def execute_statement(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
     """Run a statement whose values stand as `?`; see `Tables.block`."""
     cursor = connection.execute(sql.replace("?", "%s"), values)
     # To ask whether there are rows is to wait for them.
@@ -227,7 +229,7 @@ def executed(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
 
 
 @contextmanager
-def together(connection: Any) -> Iterator[None]:
+def send_together(connection: Any) -> Iterator[None]:
     """All that is sent in the block is one transaction, and goes in as few trips as it can.
 
     Without BEGIN all that comes before a Sync is one transaction, and a pipeline sends one Sync.
@@ -243,7 +245,7 @@ def together(connection: Any) -> Iterator[None]:
             raise
 
 
-def checked_connections(number: int) -> int:
+def check_connections(number: int) -> int:
     """How many connections there are at most.
 
     Raises:

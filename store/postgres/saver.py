@@ -23,24 +23,24 @@ from langgraph.checkpoint.postgres import PostgresSaver
 
 from ...state.errors import DatabaseError, LoopwrightError
 from ...state.records import RECORDS
-from ...text.canonical import storable, storable_json
-from ..base.hands import Hands
+from ...text.canonical import make_storable, make_storable_json
+from ..base.worker_threads import WorkerThreads
 from ..checkpoints.packing import (
     PackingSaver,
     Row,
     Step,
-    lean_serializer,
-    unpacked,
+    make_serializer,
+    unpack_writes,
 )
 from ..journal.port import Fence
-from ..journal.sql import cause_of
-from ..threads.listing import GRAPH_KEY
-from ..threads.pruning import Keeps, LeftError, ThreadPruning
-from .joins import Joins, Place, Writes
-from .leases import told_lost
-from .pool import CUT, executed, together
-from .rows import Move, ThreadRows
-from .schema import HOLDS, showing
+from ..journal.sql import get_cause
+from ..threads.pruning import Keeps, NotPrunableError, ThreadPruning
+from ..threads.thread_list import GRAPH_KEY
+from .group_commit import GroupCommit, Place, TaskWrites
+from .leases import raise_lease_lost
+from .pool import CUT, execute_statement, send_together
+from .schema import HOLDS, build_fence_values
+from .thread_rows import RowUpdate, ThreadRows
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         follows: Whether the row of a thread says where it stands.
     """
 
-    hands: Hands | None = None
+    hands: WorkerThreads | None = None
     follows = True
     dialect: ClassVar = {"join": "JOIN", **{name: f"%({name})s" for name in ("thread", "ns", "id")}}
 
@@ -91,9 +91,9 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
             connect: Gives a connection in autocommit mode, with rows as dicts, for a block.
             holds: Gives by thread and namespace what a write there must show, if anything.
         """
-        super().__init__(None, serde=lean_serializer())  # type: ignore[arg-type]  # see `_cursor`
+        super().__init__(None, serde=make_serializer())  # type: ignore[arg-type]  # see `_cursor`
         self._connect, self._holds, self._rows = connect, holds, ThreadRows()
-        self._joins = Joins(self._save_alone)
+        self._joins = GroupCommit(self._save_alone)
         self._here = threading.local()
 
     def put(
@@ -108,27 +108,27 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         Records stand in its row, as JSON: LangGraph's row a value would make of the 35 rows that a
         turn of react may take some 45.
         """
-        given = _storable(config)
+        given = _make_storable(config)
         place = given["configurable"]
         thread, space = place["thread_id"], place["checkpoint_ns"]
         values = {
-            name: self._as_text(value) if name in RECORDS else value
+            name: self._encode_record(value) if name in RECORDS else value
             for name, value in checkpoint["channel_values"].items()
         }
         kept: Checkpoint = {**checkpoint, "channel_values": values}
-        about: Any = storable_json(dict(metadata))
+        about: Any = make_storable_json(dict(metadata))
 
         onto = thread, space, str(place.get("checkpoint_id"))
 
         def save() -> RunnableConfig:
-            with self._joins.joined(onto) as joined, self._writing(thread, space) as move:
+            with self._joins.take_waiting(onto) as joined, self._begin_write(thread, space) as move:
                 for writes in joined:
                     self._put_writes(given, writes, move)
                 move.graph = str((config.get("metadata") or {}).get(GRAPH_KEY) or "")
-                move.then(self._rows.standings.put(thread, space, checkpoint, move.token))
+                move.add_change(self._rows.standings.put(thread, space, checkpoint, move.token))
                 return super(LeasedPostgresSaver, self).put(given, kept, about, new_versions)
 
-        saved = _again(save)["configurable"]
+        saved = _retry_once(save)["configurable"]
         return {"configurable": {**saved, "thread_id": config["configurable"]["thread_id"]}}
 
     def put_writes(
@@ -139,60 +139,60 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         task_path: str = "",
     ) -> None:
         """Save what a task wrote; see LangGraph."""
-        given = _storable(config)
+        given = _make_storable(config)
         place = given["configurable"]
         thread, space = place["thread_id"], place["checkpoint_ns"]
-        onto, mine = (thread, space, place["checkpoint_id"]), Writes(writes, task_id, task_path)
+        onto, mine = (thread, space, place["checkpoint_id"]), TaskWrites(writes, task_id, task_path)
         # Who holds a lease saves what waits before it lets go; others may leave at any time.
-        if mine.leads_on and self._holds(thread, space) is not None:
+        if mine.can_wait and self._holds(thread, space) is not None:
             self._joins.add(onto, mine)
             return
-        with self._joins.joined(onto) as waiting:
+        with self._joins.take_waiting(onto) as waiting:
             self._save_alone(onto, [*waiting, mine])
 
-    def _save_alone(self, onto: Place, saved: Sequence[Writes]) -> None:
+    def _save_alone(self, onto: Place, saved: Sequence[TaskWrites]) -> None:
         names = zip(("thread_id", "checkpoint_ns", "checkpoint_id"), onto, strict=True)
         config: RunnableConfig = {"configurable": dict(names)}
 
         def save() -> None:
-            with self._writing(*onto[:2]) as move:
+            with self._begin_write(*onto[:2]) as move:
                 for writes in saved:
                     self._put_writes(config, writes, move)
 
-        _again(save)
+        _retry_once(save)
 
-    def _put_writes(self, config: RunnableConfig, mine: Writes, move: Move) -> None:
+    def _put_writes(self, config: RunnableConfig, mine: TaskWrites, move: RowUpdate) -> None:
         place = config["configurable"]
         onto = place["thread_id"], place["checkpoint_ns"], place["checkpoint_id"]
-        move.then(self._rows.standings.put_writes(onto, mine.writes, mine.path, move.token))
+        move.add_change(self._rows.standings.put_writes(onto, mine.writes, mine.path, move.token))
         super().put_writes(config, *mine)
 
-    def leave(self, thread: str) -> None:
+    def flush_thread(self, thread: str) -> None:
         """A thread is about to be let go: what is under way is saved."""
-        self._joins.drop(storable(thread))
+        self._joins.drop(make_storable(thread))
 
     def close(self) -> None:
         """Save what is under way; the connections are the pool's to close."""
         with suppress(LoopwrightError):
-            self._joins.rest()
+            self._joins.flush()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint with its writes; see LangGraph."""
-        given = _storable(config)
-        self._joins.rest(given["configurable"]["thread_id"])
-        return _again(lambda: super(LeasedPostgresSaver, self).get_tuple(given))
+        given = _make_storable(config)
+        self._joins.flush(given["configurable"]["thread_id"])
+        return _retry_once(lambda: super(LeasedPostgresSaver, self).get_tuple(given))
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
         """Checkpoints, newest first; see LangGraph."""
-        given = config and _storable(config)
+        given = config and _make_storable(config)
         if given:
-            self._joins.rest(given["configurable"]["thread_id"])
-        yield from _again(lambda: [*super(LeasedPostgresSaver, self).list(given, **options)])
+            self._joins.flush(given["configurable"]["thread_id"])
+        yield from _retry_once(lambda: [*super(LeasedPostgresSaver, self).list(given, **options)])
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete all that is saved of a thread; see LangGraph."""
-        thread = storable(str(thread_id))
-        self.leave(thread)
+        thread = make_storable(str(thread_id))
+        self.flush_thread(thread)
         super().delete_thread(thread)
         with self._cursor() as cursor:
             cursor.execute(_FORGET_ROW, [thread])
@@ -203,8 +203,8 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
 
         See `LeanSqliteSaver`.
         """
-        self._joins.rest(storable(thread_id))
-        about = {"thread": storable(thread_id), "inside": [f"{node}:%" for node in nodes]}
+        self._joins.flush(make_storable(thread_id))
+        about = {"thread": make_storable(thread_id), "inside": [f"{node}:%" for node in nodes]}
         with self._cursor(pipeline=True) as cursor:
             for table in TABLES if about["inside"] else ():
                 where = "thread_id = %(thread)s AND checkpoint_ns LIKE ANY(%(inside)s)"
@@ -218,22 +218,22 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
                 rows: Sequence[Row] = cursor.execute(sql, values).fetchall()
                 return rows
 
-        return _again(read)
+        return _retry_once(read)
 
-    def line(self, about: Mapping[str, Any], channels: Sequence[str]) -> Sequence[Step]:
+    def read_ancestors(self, about: Mapping[str, Any], channels: Sequence[str]) -> Sequence[Step]:
         """See PackingSaver."""
         rows = self.select(_LINE, {**about, "channels": [*channels]})
         return [Step(row["id"], row["parent"], row["held"]) for row in rows]
 
-    def written(
+    def read_writes(
         self, about: Mapping[str, Any], steps: Sequence[str], names: Sequence[str]
     ) -> Sequence[Row]:
         """See PackingSaver."""
         return self.select(_WRITES, {**about, "steps": [*steps], "channels": [*names]})
 
-    def about(self, config: RunnableConfig) -> dict[str, Any]:
+    def build_values(self, config: RunnableConfig) -> dict[str, Any]:
         """See PackingSaver."""
-        return super().about(_storable(config))
+        return super().build_values(_make_storable(config))
 
     @contextmanager
     def cursor(self) -> Iterator[Any]:
@@ -242,23 +242,25 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
             yield cursor
 
     @contextmanager
-    def _writing(self, thread: str, space: str) -> Iterator[Move]:
+    def _begin_write(self, thread: str, space: str) -> Iterator[RowUpdate]:
         """A transaction that counts only under the lease of whoever may save there."""
         fence = self._holds(thread, space)
-        move = Move(token=None if fence is None else fence.token)
+        move = RowUpdate(token=None if fence is None else fence.token)
         with self._cursor(pipeline=True) as cursor:
             self._here.cursor = cursor
             try:
                 yield move
             finally:
                 del self._here.cursor
-            row = self._rows.told(thread, move) if self.follows else None
+            row = self._rows.build_statement(thread, move) if self.follows else None
             after = [(thread, row)] if row else []
-            shows = [(storable(fence.name), (_HOLDS, showing(fence)))] if fence else []
+            shows = (
+                [(make_storable(fence.name), (_HOLDS, build_fence_values(fence)))] if fence else []
+            )
             # No transaction locks two rows in another order than that of their names.
             for _, statement in sorted([*shows, *after], key=lambda one: one[0]):
                 cursor.execute(*statement)
-        self._rows.saved(thread, move)
+        self._rows.mark_saved(thread, move)
 
     @contextmanager
     def _cursor(self, *, pipeline: bool = False) -> Iterator[Any]:
@@ -266,15 +268,19 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         if (mine := getattr(self._here, "cursor", None)) is not None:
             yield mine
             return
-        with _in_words(), self._connect() as connection, _sent(connection, pipeline=pipeline):
+        with (
+            _explain_errors(),
+            self._connect() as connection,
+            _open_pipeline(connection, pipeline=pipeline),
+        ):
             yield connection.cursor(binary=True)
 
-    def _as_text(self, record: Any) -> str:
+    def _encode_record(self, record: Any) -> str:
         kind, packed = self.serde.dumps_typed(record)
         return f"{kind} {b64encode(packed).decode()}"
 
     def _load_checkpoint_tuple(self, value: Any) -> CheckpointTuple:
-        saved = unpacked(super()._load_checkpoint_tuple(value))
+        saved = unpack_writes(super()._load_checkpoint_tuple(value))
         values = saved.checkpoint["channel_values"]
         for name in RECORDS:
             if isinstance(record := values.get(name), str):
@@ -283,24 +289,24 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         return saved
 
 
-def _sent(connection: Any, *, pipeline: bool) -> AbstractContextManager[None]:
-    return together(connection) if pipeline else nullcontext()
+def _open_pipeline(connection: Any, *, pipeline: bool) -> AbstractContextManager[None]:
+    return send_together(connection) if pipeline else nullcontext()
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     try:
-        with told_lost((psycopg.Error,)):
+        with raise_lease_lost((psycopg.Error,)):
             yield
     except (psycopg.OperationalError, psycopg.InternalError) as error:  # PgBouncer's
         msg = (
-            f"Nothing can be saved or read any more ({cause_of(error)}): see that the database"
+            f"Nothing can be saved or read any more ({get_cause(error)}): see that the database"
             " runs and may be written, then resume the thread."
         )
         raise DatabaseError(msg) from error
 
 
-def _again(work: Callable[[], T]) -> T:
+def _retry_once(work: Callable[[], T]) -> T:
     """Do what may be done twice, and again where its connection was cut."""
     try:
         return work()
@@ -316,7 +322,7 @@ def prune(connection: Any, thread: str, keeps: Keeps, fence: Fence | None) -> st
 
     The lease is looked at last: while it is, nobody can renew it. Who has lost it removes nothing.
     """
-    execute = partial(executed, connection)
+    execute = partial(execute_statement, connection)
     saver = LeasedPostgresSaver(partial(nullcontext, connection))
     saver.follows = False
     pruning = ThreadPruning(execute, saver, tables=TABLES)
@@ -324,19 +330,19 @@ def prune(connection: Any, thread: str, keeps: Keeps, fence: Fence | None) -> st
         with connection.transaction():
             removed = pruning.prune(thread, keeps)
             if fence is not None:
-                execute(f"SELECT {HOLDS}", showing(fence))
+                execute(f"SELECT {HOLDS}", build_fence_values(fence))
             return removed
-    except LeftError as left:
+    except NotPrunableError as left:
         return str(left)
 
 
-def _storable(config: RunnableConfig) -> RunnableConfig:
+def _make_storable(config: RunnableConfig) -> RunnableConfig:
     """A config whose texts a database can hold."""
     given, about = config["configurable"], config.get("metadata")
-    texts = {key: storable(one) for key, one in given.items() if isinstance(one, str)}
+    texts = {key: make_storable(one) for key, one in given.items() if isinstance(one, str)}
     clean: RunnableConfig = {**config, "configurable": {**given, **texts}}
     if "thread_id" in given:
-        clean["configurable"]["thread_id"] = storable(str(given["thread_id"]))
+        clean["configurable"]["thread_id"] = make_storable(str(given["thread_id"]))
     if about:
-        clean["metadata"] = storable_json(dict(about))
+        clean["metadata"] = make_storable_json(dict(about))
     return clean

@@ -8,9 +8,9 @@ what is written; no transaction locks two rows in another order than that of the
 from typing import Any, Final
 
 from ...state.errors import DatabaseError
-from ...text.canonical import storable
+from ...text.canonical import make_storable
 from ..journal.port import Fence
-from ..journal.tables import VERSION, refusal
+from ..journal.tables import VERSION, explain_refusal
 
 LOST: Final = "LW001"
 """The SQLSTATE of what is not written because the lease is another's by now."""
@@ -36,9 +36,9 @@ HOLDS: Final = (
 function tells: to call it costs twice as much as to look."""
 
 
-def showing(fence: Fence) -> list[object]:
+def build_fence_values(fence: Fence) -> list[object]:
     """What HOLDS is given for a lease."""
-    return [storable(fence.name), fence.token] * 2
+    return [make_storable(fence.name), fence.token] * 2
 
 
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended('loopwright schema', 0))"
@@ -135,7 +135,7 @@ _EARLIER: Final = (
 )
 
 
-def encoding(connection: Any) -> str:
+def find_bad_encoding(connection: Any) -> str:
     """How the database keeps texts, where it does not keep every text there is."""
     told = connection.info.parameter_status("server_encoding") or ""
     return "" if told == "UTF8" else told
@@ -147,7 +147,7 @@ def check_encoding(connection: Any) -> None:
     Raises:
         DatabaseError: It cannot.
     """
-    if told := encoding(connection):
+    if told := find_bad_encoding(connection):
         msg = (
             f"The database keeps texts as {told}, which cannot hold every text: create another one"
             " (CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0), and use that."
@@ -161,11 +161,11 @@ def prepare(connection: Any) -> None:
     Raises:
         DatabaseError: Another version of the package has made the tables.
     """
-    if version(connection) == VERSION:
+    if read_version(connection) == VERSION:
         return
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME)
-        if why := refused(connection):
+        if why := explain_other_version(connection):
             raise DatabaseError(why)
         for statement in STATEMENTS:
             connection.execute(statement)
@@ -174,12 +174,14 @@ def prepare(connection: Any) -> None:
         connection.execute("INSERT INTO loopwright_schema (version) VALUES (%s)", [VERSION])
 
 
-def refused(connection: Any) -> str | None:
+def explain_other_version(connection: Any) -> str | None:
     """Why the tables of another version must be left alone; None where they need not."""
-    return refusal(version(connection), used=connection.execute(_EARLIER).fetchone()["used"])
+    return explain_refusal(
+        read_version(connection), used=connection.execute(_EARLIER).fetchone()["used"]
+    )
 
 
-def version(connection: Any) -> int:
+def read_version(connection: Any) -> int:
     """Of the tables that are there; 0 where there are none."""
     found = connection.execute("SELECT to_regclass('loopwright_schema') IS NOT NULL AS made")
     if not found.fetchone()["made"]:

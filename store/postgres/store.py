@@ -10,11 +10,11 @@ from typing import Any
 from langgraph.store.base import BaseStore, Op, PutOp, Result
 
 from ...state.calls import thread_of_results
-from ..base.hands import in_hands
+from ..base.worker_threads import run_in_worker
 from ..journal.port import Fence
-from .leases import Leases, told_lost
-from .pool import Pool, executed
-from .schema import HOLDS, showing
+from .leases import Leases, raise_lease_lost
+from .pool import Pool, execute_statement
+from .schema import HOLDS, build_fence_values
 
 
 class PooledStore(BaseStore):
@@ -46,25 +46,25 @@ class PooledStore(BaseStore):
             LeaseLost: What is put there is a thread's that is another's by now.
         """
         given = [*ops]
-        shown = {fence for op in given if (fence := self._shown(op)) is not None}
+        shown = {fence for op in given if (fence := self._find_fence(op)) is not None}
 
         def work(connection: Any) -> list[Result]:
             with connection.transaction() if shown else nullcontext():
                 for fence in sorted(shown):
-                    executed(connection, f"SELECT {HOLDS}", showing(fence))
+                    execute_statement(connection, f"SELECT {HOLDS}", build_fence_values(fence))
                 found: list[Result] = self._over(connection).batch(given)
                 return found
 
-        with told_lost(self.errors):
+        with raise_lease_lost(self.errors):
             done: list[Result] = self._pool.run(work)
             return done
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """`batch` in a worker thread."""
-        return await in_hands(self, self.batch, list(ops))
+        return await run_in_worker(self, self.batch, list(ops))
 
-    def _shown(self, op: Op) -> Fence | None:
+    def _find_fence(self, op: Op) -> Fence | None:
         if not isinstance(op, PutOp) or op.value is None:
             return None
         thread = thread_of_results(op.namespace)
-        return None if thread is None else self._leases.of(thread)
+        return None if thread is None else self._leases.find_fence(thread)

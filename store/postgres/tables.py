@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from ...text.canonical import storable
+from ...text.canonical import make_storable
 from ..journal.port import Fence
-from ..journal.sql import BUSY_SECONDS, cause_of
+from ..journal.sql import BUSY_SECONDS, get_cause
 from ..journal.tables import Execute, NotDone
-from .leases import Leases, told_lost
-from .pool import Begun, Pool
-from .schema import ENDED, HELD, HOLDS, UNENDED, showing
+from .leases import Leases, raise_lease_lost
+from .pool import Pool, PooledTransaction
+from .schema import ENDED, HELD, HOLDS, UNENDED, build_fence_values
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
@@ -54,25 +54,27 @@ class PostgresTables:
     @contextmanager
     def block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
         """See Tables."""
-        with told_lost(self.errors):
+        with raise_lease_lost(self.errors):
             if thread is None:
-                yield self._pool.rows
+                yield self._pool.fetch_rows
                 return
-            begun: Begun | None = None
+            begun: PooledTransaction | None = None
             try:
-                with self._pool.begun(self._first(thread, fence)) as begun:
+                with self._pool.begin_transaction(
+                    self._build_first_statement(thread, fence)
+                ) as begun:
                     yield begun
             except self.errors as error:
                 if begun is None or not begun.is_cut(error):
                     raise
-                if not self._counts(begun.number, error):
-                    raise NotDone(cause_of(error)) from error
+                if not self._has_committed(begun.number, error):
+                    raise NotDone(get_cause(error)) from error
 
-    def _counts(self, number: str | None, error: Exception) -> bool:
+    def _has_committed(self, number: str | None, error: Exception) -> bool:
         """Whether a transaction counts whose end was not told; one that asked nothing is not it."""
         until = time.monotonic() + BUSY_SECONDS
         while number is not None:
-            (found,) = self._pool.rows(_STATUS, [number])
+            (found,) = self._pool.fetch_rows(_STATUS, [number])
             if found["status"] != "in progress":
                 return bool(found["status"] == "committed")
             if time.monotonic() > until:
@@ -80,19 +82,19 @@ class PostgresTables:
             time.sleep(_LOOKS)
         return False
 
-    def _first(self, thread: str, fence: Fence | None) -> tuple[str, list[object]]:
+    def _build_first_statement(self, thread: str, fence: Fence | None) -> tuple[str, list[object]]:
         mine = fence is not None and self.token(fence.name) == fence.token
-        shown = fence if mine else self._leases.of(thread)
+        shown = fence if mine else self._leases.find_fence(thread)
         if shown is None:
-            return _ONE_AT_A_TIME, [storable(thread)]
-        return _HELD, [storable(thread), *showing(shown)]
+            return _ONE_AT_A_TIME, [make_storable(thread)]
+        return _HELD, [make_storable(thread), *build_fence_values(shown)]
 
     def holds(self, thread: str) -> tuple[str, Sequence[object]]:
         """See Tables."""
-        shown = self._leases.of(thread)
+        shown = self._leases.find_fence(thread)
         if shown is None:
             return "true", ()
-        return HOLDS, showing(shown)
+        return HOLDS, build_fence_values(shown)
 
     def token(self, name: str) -> int | None:
         """See Tables."""

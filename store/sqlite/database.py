@@ -14,10 +14,10 @@ from langgraph.store.sqlite import SqliteStore
 from ...state.errors import DatabaseError
 from ..base.langgraph_keys import THREADS_SQL
 from ..checkpoints.packing import is_own
-from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
+from ..journal.sql import BUSY_SECONDS, SqlJournal, get_cause, retry_while_busy
 from ..journal.tables import VERSION, Execute, SqliteTables, is_sqlite_race
-from ..threads.listing import Found, Wanted
-from ..threads.pruning import JOURNAL, STORE, Keeps, LeftError, ThreadPruning
+from ..threads.pruning import JOURNAL, STORE, Keeps, NotPrunableError, ThreadPruning
+from ..threads.thread_list import FoundThread, ThreadQuery
 from .file import SCHEMA, DatabaseFile
 from .locks import SqliteLocks
 from .saver import LeanSqliteSaver
@@ -52,7 +52,7 @@ class SqliteDatabase:
         """
         name = url.removeprefix("sqlite:///")
         given = name if name == _MEMORY else str(Path(name).expanduser())
-        with _in_words(given), ExitStack() as opened:
+        with _explain_errors(given), ExitStack() as opened:
             file = None if given == _MEMORY else DatabaseFile(given)
             path = file.path if file else _MEMORY
             self.saver = LeanSqliteSaver(_connect(path, autocommit=False), file)
@@ -61,11 +61,11 @@ class SqliteDatabase:
             opened.callback(self.store.conn.close)
             self._prepare()
             if file is not None:
-                file.is_open()
+                file.mark_open()
             opened.pop_all()
         self.url, self._file = url, file
         self.locks = SqliteLocks(self.saver)
-        tables = partial(_journal_tables, path, given, file)
+        tables = partial(_open_journal_tables, path, given, file)
         self.journal = SqlJournal(tables, durable=file is not None)
 
     def _prepare(self) -> None:
@@ -75,9 +75,9 @@ class SqliteDatabase:
             execute(f"DELETE FROM {SCHEMA}", [])
             execute(f"INSERT INTO {SCHEMA} (version) VALUES (?)", [VERSION])
             self.store.setup()
-        patiently(self.saver.setup, is_sqlite_race)  # each table where it is missing
+        retry_while_busy(self.saver.setup, is_sqlite_race)  # each table where it is missing
 
-    def find(self, wanted: Wanted) -> list[Found]:
+    def find(self, wanted: ThreadQuery) -> list[FoundThread]:
         """The threads that are asked for, in their order; if no row tells which, all of them.
 
         To tell the largest it reads all that is saved.
@@ -87,19 +87,19 @@ class SqliteDatabase:
             rows = cursor.execute(THREADS_SQL).fetchall()
             sizes = dict(cursor.execute(_SIZES).fetchall()) if largest else {}
         names = (name for name, kind, _ in rows if is_own(kind))
-        found = [Found(name, bytes=sizes.get(name)) for name in islice(names, wanted.among)]
+        found = [FoundThread(name, bytes=sizes.get(name)) for name in islice(names, wanted.among)]
         if largest:
             found.sort(key=lambda one: one.bytes or 0, reverse=True)
         return found[::-1] if wanted.order == "oldest" else found
 
     def owns(self, thread: str) -> bool:
         """Whether a thread is saved that is not another saver's."""
-        kind = self.saver.kind_of(thread)
+        kind = self.saver.find_kind(thread)
         return kind is not None and is_own(kind)
 
     def prunable(self) -> list[str]:
         """Every thread of which something may be removed."""
-        return [one.thread_id for one in self.find(Wanted(None, "newest", None))]
+        return [one.thread_id for one in self.find(ThreadQuery(None, "newest", None))]
 
     def forget(self, thread: str) -> None:
         """Remove what it keeps of a thread beside, when all else of it is gone: nothing."""
@@ -113,7 +113,7 @@ class SqliteDatabase:
                     for name in ("page_count", "page_size")
                 )
             return int(pages * size)
-        with self._apart() as saver:  # what lies in the log beside it counts once
+        with self._open_separate_saver() as saver:  # what lies in the log beside it counts once
             saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return self._file.size()
 
@@ -123,12 +123,12 @@ class SqliteDatabase:
         Returns:
             Whether anything was removed, or why the thread was left as it is.
         """
-        with self._apart() as saver, _transaction(saver.conn) as execute:
+        with self._open_separate_saver() as saver, _transaction(saver.conn) as execute:
             beside = [row["name"] for row in execute(_BESIDE, ())]
             pruning = ThreadPruning(execute, saver, beside)
             try:
                 return pruning.prune(thread, keeps)
-            except LeftError as left:
+            except NotPrunableError as left:
                 saver.conn.rollback()
                 return str(left)
 
@@ -137,7 +137,7 @@ class SqliteDatabase:
 
         It cannot while another process is in the middle of something.
         """
-        with self._apart() as saver:
+        with self._open_separate_saver() as saver:
             try:
                 saver.conn.execute("VACUUM")
                 saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -146,14 +146,14 @@ class SqliteDatabase:
         return True
 
     @contextmanager
-    def _apart(self) -> Iterator[SqliteSaver]:
+    def _open_separate_saver(self) -> Iterator[SqliteSaver]:
         """A saver with a connection of its own, so that nobody else ends its transaction."""
         if self._file is None:
             yield self.saver
             return
         self._file.check()
         with (
-            _in_words(self._file.path),
+            _explain_errors(self._file.path),
             closing(_connect(self._file.path, autocommit=False)) as own,
         ):
             saver = LeanSqliteSaver(own, self._file)
@@ -163,14 +163,14 @@ class SqliteDatabase:
     def close(self) -> None:
         """Close it, when a write of a cancelled run has ended; a second call does nothing."""
         if self._file is not None:
-            self._file.is_closed()
+            self._file.mark_closed()
         self.journal.close()
         for owner in (self.saver, self.store):
             with owner.lock:
                 owner.conn.close()
 
 
-class _Whole(sqlite3.Connection):
+class _UnbrokenConnection(sqlite3.Connection):
     """A connection whose scripts do not end the transaction around them, as `sqlite3`'s would."""
 
     def executescript(self, script: str) -> sqlite3.Cursor:
@@ -199,22 +199,22 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[Execute]:
 
 
 @contextmanager
-def _in_words(path: str) -> Iterator[None]:
+def _explain_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         msg = (
-            f"Cannot use {path!r} as a database ({cause_of(error)}): check that it is a SQLite"
+            f"Cannot use {path!r} as a database ({get_cause(error)}): check that it is a SQLite"
             " file in a folder you may write, or give another URL."
         )
         raise DatabaseError(msg) from error
 
 
-def _journal_tables(path: str, given: str, file: DatabaseFile | None) -> SqliteTables:
+def _open_journal_tables(path: str, given: str, file: DatabaseFile | None) -> SqliteTables:
     check = file.check if file else None
     if check is not None:
         check()
-    with _in_words(given):
+    with _explain_errors(given):
         return SqliteTables(_connect(path, autocommit=True), given, check)
 
 
@@ -224,7 +224,7 @@ def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
         timeout=BUSY_SECONDS,
         check_same_thread=False,
         isolation_level=None if autocommit else "DEFERRED",
-        factory=_Whole if autocommit else sqlite3.Connection,
+        factory=_UnbrokenConnection if autocommit else sqlite3.Connection,
     )
     try:
         # Of a new file: checkpoints of about 1 kB leave a fifth of a 4 kB page unused.
@@ -233,7 +233,9 @@ def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
         # thread, never a call it recorded: the journal's connection waits for the disk.
         connection.execute("PRAGMA synchronous=NORMAL")
         # Readers and one writer side by side; the switch ignores the busy timeout.
-        patiently(lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone(), is_sqlite_race)
+        retry_while_busy(
+            lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone(), is_sqlite_race
+        )
     except sqlite3.Error:
         connection.close()
         raise

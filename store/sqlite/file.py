@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from ...state.errors import DatabaseError
-from ..journal.sql import BUSY_SECONDS, patiently
-from ..journal.tables import is_sqlite_race, refusal
+from ..journal.sql import BUSY_SECONDS, retry_while_busy
+from ..journal.tables import explain_refusal, is_sqlite_race
 
 OWN_FOLDER: Final = ".loopwright"
 _FILE, _FOLDER = 0o600, 0o700
@@ -48,20 +48,20 @@ class DatabaseFile:
         # Only made, never opened: closing it would let go of SQLite's locks on it.
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _FILE))
-        patiently(self._refuse_foreign, is_sqlite_race)
+        retry_while_busy(self._refuse_foreign, is_sqlite_race)
         real = os.path.realpath(self.path)  # beside it lie SQLite's other files
         for name in (real, *(real + end for end in _BESIDE)):
-            close_to_others(name, _FILE)
+            restrict_access(name, _FILE)
         # Another user's folder of locks is told where a lock is taken.
-        close_to_others(f"{self.path}.locks", _FOLDER)
+        restrict_access(f"{self.path}.locks", _FOLDER)
         self._opened: dict[str, tuple[int, int]] = {}
 
-    def is_open(self) -> None:
+    def mark_open(self) -> None:
         """Note which file it is; its connections are open now."""
         names = (self.path, self.path + _BESIDE[0])
-        self._opened = {name: found for name in names if (found := _identity(name))}
+        self._opened = {name: found for name in names if (found := _read_identity(name))}
 
-    def is_closed(self) -> None:
+    def mark_closed(self) -> None:
         """Nothing is written to it any more, and SQLite removes what lies beside it."""
         self._opened = {}
 
@@ -76,7 +76,7 @@ class DatabaseFile:
         Raises:
             DatabaseError: It was deleted, moved or replaced: what is written to it is lost.
         """
-        if any(_identity(name) != known for name, known in self._opened.items()):
+        if any(_read_identity(name) != known for name, known in self._opened.items()):
             msg = (
                 f"The database {self._given!r} was deleted, moved or replaced while it was in use:"
                 " nothing more is done, because nothing could be recorded. Put the file back, with"
@@ -112,7 +112,7 @@ def refuse_foreign(connection: sqlite3.Connection, given: str) -> None:
     if SCHEMA in names:
         version = connection.execute(f"SELECT max(version) FROM {SCHEMA}").fetchone()[0] or 0
     used = "loopwright_journal" in names and SCHEMA not in names
-    if why := refusal(version, used=used):
+    if why := explain_refusal(version, used=used):
         raise DatabaseError(why)
 
 
@@ -128,10 +128,10 @@ def make_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise NotADirectoryError(20, os.strerror(20), str(folder))
     if folder.name == OWN_FOLDER:
-        close_to_others(str(folder), _FOLDER)
+        restrict_access(str(folder), _FOLDER)
 
 
-def close_to_others(path: str, mode: int) -> None:
+def restrict_access(path: str, mode: int) -> None:
     """Take from others what they could do with a file or folder that is this user's.
 
     Not by a link, which whoever wrote a folder may have put there: it leads anywhere.
@@ -142,7 +142,7 @@ def close_to_others(path: str, mode: int) -> None:
             os.chmod(path, mode)
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _read_identity(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
     except OSError:

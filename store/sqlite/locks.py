@@ -39,34 +39,34 @@ class SqliteLocks:
             # its process.
             lock = FileLock(
                 path, blocking=False, mode=0o600, thread_local=False, fallback_to_soft=False,
-                on_acquired=partial(_sign, doing),
+                on_acquired=partial(_write_holder, doing),
             )  # fmt: skip
             lock.acquire()
         except Timeout:
-            return _holder(path)
+            return _read_holder(path)
         except OSError as error:
             msg = (
                 f"Cannot lock a thread by a file in {str(folder)!r}"
                 f" ({error.strerror or error}): make the folder writable for this user."
             )
             raise DatabaseError(msg) from error
-        return partial(_let_go, lock, path)
+        return partial(_release_lock, lock, path)
 
 
-def _let_go(lock: BaseFileLock, path: Path) -> None:
+def _release_lock(lock: BaseFileLock, path: Path) -> None:
     """Remove the file while it is locked: who opened it before sees that it is gone."""
     with suppress(OSError):  # on Windows, which removes no open file
         path.unlink()
     lock.release()
 
 
-def _sign(doing: str, file: int) -> None:
+def _write_holder(doing: str, file: int) -> None:
     """Write down whose lock it is, and what for."""
     os.truncate(file, 0)
     os.write(file, f"{os.getpid()}{doing}".encode())
 
 
-def _holder(path: Path) -> str:
+def _read_holder(path: Path) -> str:
     try:
         process = path.read_text(encoding="ascii")
     except OSError:  # let go meanwhile, or on Windows, where nobody may read what is locked

@@ -11,18 +11,18 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ...state.errors import DatabaseError
-from ..base.hands import Hands
 from ..base.langgraph_keys import KIND_SQL
+from ..base.worker_threads import WorkerThreads
 from ..checkpoints.packing import (
     SQLITE,
     PackingSaver,
     Row,
     Step,
-    lean_serializer,
-    unpacked,
+    make_serializer,
+    unpack_writes,
 )
 from ..checkpoints.shared_values import COUNTERS
-from ..journal.sql import cause_of
+from ..journal.sql import get_cause
 from .file import DatabaseFile
 
 _TABLES: Final = ("checkpoints", "writes")
@@ -56,10 +56,10 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
 
         What may be saved says `lean_serializer`.
         """
-        super().__init__(connection, serde=lean_serializer())
-        self.hands, self._file = Hands(1), file
+        super().__init__(connection, serde=make_serializer())
+        self.hands, self._file = WorkerThreads(1), file
 
-    def kind_of(self, thread: str) -> str | None:
+    def find_kind(self, thread: str) -> str | None:
         """How the newest checkpoint of a thread is written, if there is one."""
         rows = self.select(KIND_SQL, {"thread": thread})
         return rows[0]["type"] if rows else None
@@ -67,11 +67,11 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint with its writes; see LangGraph."""
         saved = super().get_tuple(config)
-        return saved and unpacked(saved)
+        return saved and unpack_writes(saved)
 
     def list(self, *args: Any, **options: Any) -> Iterator[CheckpointTuple]:
         """Checkpoints, newest first; see LangGraph."""
-        yield from map(unpacked, super().list(*args, **options))
+        yield from map(unpack_writes, super().list(*args, **options))
 
     def select(self, sql: str, values: Mapping[str, Any]) -> Sequence[Row]:
         """See PackingSaver."""
@@ -79,14 +79,14 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
             cursor.row_factory = sqlite3.Row
             return cursor.execute(sql, values).fetchall()
 
-    def line(self, about: Mapping[str, Any], channels: Sequence[str]) -> Sequence[Step]:
+    def read_ancestors(self, about: Mapping[str, Any], channels: Sequence[str]) -> Sequence[Step]:
         """See PackingSaver; what its counters name a checkpoint does not hold itself."""
         return [
             Step(row["id"], row["parent"], {*channels} - json.loads(row["counted"] or "{}").keys())
             for row in self.select(_LINE, about)
         ]
 
-    def written(
+    def read_writes(
         self, about: Mapping[str, Any], steps: Sequence[str], names: Sequence[str]
     ) -> Sequence[Row]:
         """See PackingSaver."""
@@ -103,8 +103,8 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
                 yield cursor
         except sqlite3.OperationalError as error:
             msg = (
-                f"Nothing can be saved or read any more ({cause_of(error)}): make room, or see that"
-                " the database may be written, then resume the thread."
+                f"Nothing can be saved or read any more ({get_cause(error)}): make room, or see"
+                " that the database may be written, then resume the thread."
             )
             raise DatabaseError(msg) from error
 

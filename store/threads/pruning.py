@@ -12,19 +12,19 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ...state.calls import results_of
 from ...state.errors import SettingsError
-from ...state.records import unpacked
-from ...text.canonical import storable
-from ..base.langgraph_keys import made_at
-from ..checkpoints.head import Head
-from ..checkpoints.shared_values import COUNTERS, OURS, missing_values, unfolded
-from ..journal.sql import bodies_of, text_of
+from ...state.records import unpack_fields
+from ...text.canonical import make_storable
+from ..base.langgraph_keys import parse_checkpoint_time
+from ..checkpoints.shared_values import COUNTERS, OURS, fill_shared_values, find_lost_values
+from ..checkpoints.thread_head import ThreadHead
+from ..journal.sql import decode_body, select_bodies
 from ..journal.tables import Execute
 
 RUNS: Final = "a run holds it"
 """Why a thread is left as it is that cannot be locked."""
 
 
-class Saved(NamedTuple):
+class SavedCheckpoint(NamedTuple):
     """One checkpoint of a thread's own graph.
 
     Attributes:
@@ -40,7 +40,7 @@ class Saved(NamedTuple):
     at: Callable[[], datetime]
 
 
-Keeps = Callable[[str, Sequence[Saved]], set[str]]
+Keeps = Callable[[str, Sequence[SavedCheckpoint]], set[str]]
 """Takes the newest checkpoint's id and all checkpoints; gives the ids of those that stay."""
 
 
@@ -63,7 +63,7 @@ class Pruned:
     shrunk: bool = True
 
 
-def what_stays(
+def build_keep_rule(
     keep: Literal["latest"] | None, turns: int | None, older_than: timedelta | None
 ) -> Keeps:
     """What stays, by what is asked for.
@@ -78,7 +78,7 @@ def what_stays(
         if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
             msg = f"turns={turns!r} keeps no turn: give a whole number from 1 on."
             raise SettingsError(msg)
-        return lambda newest, saved: _last_turns(turns, newest, saved)
+        return lambda newest, saved: _find_last_turns(turns, newest, saved)
     if older_than is not None:
         if not isinstance(older_than, timedelta) or older_than < timedelta():
             msg = f"older_than={older_than!r} is no age: give one such as timedelta(days=30)."
@@ -94,7 +94,7 @@ def what_stays(
     return lambda newest, saved: {newest}  # noqa: ARG005 - see Keeps
 
 
-def _last_turns(turns: int, newest: str, saved: Sequence[Saved]) -> set[str]:
+def _find_last_turns(turns: int, newest: str, saved: Sequence[SavedCheckpoint]) -> set[str]:
     """The last turns of the thread as it stands; what was left by a fork is not among them."""
     by_id = {one.id: one for one in saved}
     line: set[str] = set()
@@ -106,7 +106,7 @@ def _last_turns(turns: int, newest: str, saved: Sequence[Saved]) -> set[str]:
     return line
 
 
-def severed(kept: Collection[str], saved: Iterable[Saved]) -> list[str]:
+def find_orphans(kept: Collection[str], saved: Iterable[SavedCheckpoint]) -> list[str]:
     """Which of those that stay lose the one they followed."""
     return [one.id for one in saved if one.id in kept and one.parent and one.parent not in kept]
 
@@ -140,7 +140,7 @@ _CUT_OFF: Final = "older checkpoints, which it needs, were deleted"
 _FOREIGN: Final = "its graph is not one of this package's"
 
 
-class LeftError(Exception):
+class NotPrunableError(Exception):
     """Why a thread must be left as it is."""
 
 
@@ -169,10 +169,10 @@ class ThreadPruning:
         Raises:
             LeftError: The thread must be left as it is: the transaction is to be rolled back.
         """
-        head = self._head(thread)
-        saved = self._saved(thread)
-        kept = keeps(_id(head), saved)
-        self._cut_loose(thread, severed(kept, saved))
+        head = self._read_head(thread)
+        saved = self._list_checkpoints(thread)
+        kept = keeps(_get_id(head), saved)
+        self._make_standalone(thread, find_orphans(kept, saved))
         gone = {one.id for one in saved} - kept
         self._remove(thread, kept, gone)
         removed = self._forget_inner(thread, min(kept)) + len(gone)
@@ -186,57 +186,57 @@ class ThreadPruning:
     def _run(self, sql: str, *values: object) -> list[Any]:
         return self.execute(sql, values)
 
-    def _head(self, thread: str) -> Head:
+    def _read_head(self, thread: str) -> ThreadHead:
         """Where the thread stands, if it may be touched."""
-        saved = self.saver.get_tuple(_place(thread))
+        saved = self.saver.get_tuple(_build_config(thread))
         if saved is None:
-            raise LeftError(_GONE)
-        head = Head(saved)
-        if head.interrupts():
-            raise LeftError(_ASKS)
-        if head.waiting():
-            raise LeftError(_UNFINISHED)
-        if JOURNAL in self.beside and self._run(_DOUBT, storable(thread)):
-            raise LeftError(_IN_DOUBT)
+            raise NotPrunableError(_GONE)
+        head = ThreadHead(saved)
+        if head.list_interrupts():
+            raise NotPrunableError(_ASKS)
+        if head.find_next_nodes():
+            raise NotPrunableError(_UNFINISHED)
+        if JOURNAL in self.beside and self._run(_DOUBT, make_storable(thread)):
+            raise NotPrunableError(_IN_DOUBT)
         return head
 
-    def _saved(self, thread: str) -> list[Saved]:
+    def _list_checkpoints(self, thread: str) -> list[SavedCheckpoint]:
         rows = self._run(
             "SELECT checkpoint_id, parent_checkpoint_id, metadata FROM checkpoints"
             " WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id",
             thread,
         )
         return [
-            Saved(
+            SavedCheckpoint(
                 row["checkpoint_id"],
                 row["parent_checkpoint_id"],
-                _metadata_of(row["metadata"]).get("source") == "input",
-                partial(self._at, thread, row["checkpoint_id"]),
+                _parse_metadata(row["metadata"]).get("source") == "input",
+                partial(self._read_time, thread, row["checkpoint_id"]),
             )
             for row in rows
         ]
 
-    def _at(self, thread: str, checkpoint: str) -> datetime:
-        told = made_at(checkpoint)
-        return told or datetime.fromisoformat(self._tuple(thread, checkpoint).checkpoint["ts"])
+    def _read_time(self, thread: str, checkpoint: str) -> datetime:
+        told = parse_checkpoint_time(checkpoint)
+        return told or datetime.fromisoformat(self._read_tuple(thread, checkpoint).checkpoint["ts"])
 
-    def _tuple(self, thread: str, checkpoint: str) -> Any:
-        return self.saver.get_tuple(_place(thread, checkpoint))
+    def _read_tuple(self, thread: str, checkpoint: str) -> Any:
+        return self.saver.get_tuple(_build_config(thread, checkpoint))
 
-    def _cut_loose(self, thread: str, checkpoints: list[str]) -> None:
+    def _make_standalone(self, thread: str, checkpoints: list[str]) -> None:
         """Have these checkpoints hold all their values themselves."""
         for name in checkpoints:
-            saved = self._tuple(thread, name)
-            if missing_values(self.saver, saved.config, saved.parent_config):
-                raise LeftError(_CUT_OFF)
-            filled = unfolded(self.saver, saved)
+            saved = self._read_tuple(thread, name)
+            if find_lost_values(self.saver, saved.config, saved.parent_config):
+                raise NotPrunableError(_CUT_OFF)
+            filled = fill_shared_values(self.saver, saved)
             if filled is None:
-                raise LeftError(_FOREIGN)
+                raise NotPrunableError(_FOREIGN)
             metadata = dict(saved.metadata)
             counted = {k: v for k, v in metadata.pop(COUNTERS, {}).items() if k not in filled}
             told: Any = {**metadata, **({COUNTERS: counted} if counted else {})}
             checkpoint = saved.checkpoint
-            self.saver.put(_place(thread), checkpoint, told, checkpoint["channel_versions"])
+            self.saver.put(_build_config(thread), checkpoint, told, checkpoint["channel_versions"])
             self._run(
                 "UPDATE checkpoints SET parent_checkpoint_id = NULL"
                 " WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
@@ -279,15 +279,15 @@ class ThreadPruning:
         """Remove from the journal what was recorded of turns of which nothing stays."""
         if JOURNAL not in self.beside:
             return 0
-        values = (self._tuple(thread, name).checkpoint["channel_values"] for name in kept)
-        turns = {str(unpacked(value).get("turn_id", "")) for value in values}
+        values = (self._read_tuple(thread, name).checkpoint["channel_values"] for name in kept)
+        turns = {str(unpack_fields(value).get("turn_id", "")) for value in values}
         rows = self._run(
             "SELECT seq, kind, name, body FROM loopwright_journal WHERE thread = ?"
             " AND (kind = 'turn' OR (kind = 'intent' AND state = 'closed'))",
-            storable(thread),
+            make_storable(thread),
         )
-        ended = [row["seq"] for row in rows if _turn(row) not in turns]
-        self._delete("loopwright_journal WHERE thread = ?", [storable(thread)], "seq", ended)
+        ended = [row["seq"] for row in rows if _get_turn(row) not in turns]
+        self._delete("loopwright_journal WHERE thread = ?", [make_storable(thread)], "seq", ended)
         return len(ended)
 
     def _forget_results(self, thread: str) -> int:
@@ -298,14 +298,14 @@ class ThreadPruning:
         rows = self._run("SELECT key FROM store WHERE prefix = ?", place)
         if not rows:
             return 0
-        recorded = bodies_of(self.execute, thread) if JOURNAL in self.beside else ()
-        told = "\n".join(texts_of(self.saver, thread, recorded))
+        recorded = select_bodies(self.execute, thread) if JOURNAL in self.beside else ()
+        told = "\n".join(iterate_thread_texts(self.saver, thread, recorded))
         lost = [row["key"] for row in rows if row["key"] not in told]
         self._delete("store WHERE prefix = ?", [place], "key", lost)
         return len(lost)
 
 
-def texts_of(
+def iterate_thread_texts(
     saver: BaseCheckpointSaver[Any], thread: str, recorded: Iterable[str]
 ) -> Iterator[str]:
     """All that is still saved of a thread, as text, and what is recorded of it."""
@@ -315,23 +315,23 @@ def texts_of(
     yield from recorded
 
 
-def _place(thread: str, checkpoint: str | None = None) -> RunnableConfig:
+def _build_config(thread: str, checkpoint: str | None = None) -> RunnableConfig:
     named = {"checkpoint_id": checkpoint} if checkpoint else {}
     return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **named}}
 
 
-def _metadata_of(metadata: Any) -> Mapping[str, Any]:
+def _parse_metadata(metadata: Any) -> Mapping[str, Any]:
     """Metadata as a database gives them: as JSON, or read already."""
     found = metadata if isinstance(metadata, Mapping) else json.loads(metadata or "{}")
     return found if isinstance(found, Mapping) else {}
 
 
-def _turn(row: Mapping[str, Any]) -> str:
+def _get_turn(row: Mapping[str, Any]) -> str:
     """The turn in which something was recorded."""
     if row["kind"] == "turn":
         return str(row["name"]).split(" ", maxsplit=1)[0]
-    return str(json.loads(text_of(row["body"]))["turn"])
+    return str(json.loads(decode_body(row["body"]))["turn"])
 
 
-def _id(head: Head) -> str:
+def _get_id(head: ThreadHead) -> str:
     return str(head.saved.checkpoint["id"])

@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from ...state.errors import SettingsError, ThreadBusy
-from ...text.canonical import storable
+from ...text.canonical import make_storable
 from ..journal.port import Journal
-from ..journal.sql import SqlJournal, create, in_words
-from ..journal.tables import Execute, Tables, again
-from ..locks.held import LockedBy, held_here
+from ..journal.sql import SqlJournal, create, explain_errors
+from ..journal.tables import Execute, Tables, retry_once
+from ..locks.thread_locks import LockedBy, lock_thread_blocking
 
 TURN_KEY: Final = "loopwright_turn"
 """Under this key checkpoints and messages say which enqueued turn they are of."""
@@ -36,7 +36,7 @@ SELECT graph, count(*) FILTER (WHERE state = 'waiting') AS waiting,
     {{now}} - min(since) FILTER (WHERE state = 'waiting' AND due <= {{now}}) AS seconds
 FROM loopwright_turns WHERE {LEFT} GROUP BY graph
 """
-"""What `findings.queued` is told."""
+"""What `findings.describe_queue` is told."""
 
 # `due` and `since` by the database's clock, in seconds since 1970.
 _SCHEMA: Final = (
@@ -171,7 +171,7 @@ class Turn:
         return self.state == "begun" and self.runs > 0
 
 
-class Turns:
+class TurnQueue:
     """The queue in the database of a journal; it blocks, and is safe to use from any thread."""
 
     def __init__(self, journal: SqlJournal) -> None:
@@ -185,7 +185,7 @@ class Turns:
         """Where it is, as it may be shown."""
         return self._journal.open().name
 
-    @again
+    @retry_once
     def add(self, turn: Turn) -> Turn:
         """Put a turn behind those of its thread, once; one that was set aside is tried again.
 
@@ -193,8 +193,8 @@ class Turns:
             SettingsError: Another one has its id.
         """
         body = json.dumps(turn.body, sort_keys=True)
-        key = [storable(turn.thread), storable(turn.id)]
-        with self._block(key[0]) as execute:
+        key = [make_storable(turn.thread), make_storable(turn.id)]
+        with self._open_block(key[0]) as execute:
             execute(_ADD, [*key, turn.graph, turn.kind, body])
             (found,) = execute(_READ, key)
             if found["body"] != body:
@@ -207,41 +207,41 @@ class Turns:
             execute(_ANSWERS, key[:1])
             execute(f"{_CALL} AND due IS NULL", key[:1])
             (found,) = execute(_READ, key)
-        return _turn(found)
+        return _parse_turn(found)
 
     def read(self, thread: str, name: str) -> Turn | None:
         """One turn, where it is known."""
-        with self._block() as execute:
-            found = execute(_READ, [storable(thread), storable(name)])
-        return _turn(found[0]) if found else None
+        with self._open_block() as execute:
+            found = execute(_READ, [make_storable(thread), make_storable(name)])
+        return _parse_turn(found[0]) if found else None
 
-    def listed(self, thread: str | None = None, most: int | None = None) -> list[Turn]:
+    def list_turns(self, thread: str | None = None, most: int | None = None) -> list[Turn]:
         """Those that are to run, and those set aside, in the order in which they came."""
-        of, values = ("", []) if thread is None else (" AND thread = ?", [storable(thread)])
-        with self._block() as execute:
+        of, values = ("", []) if thread is None else (" AND thread = ?", [make_storable(thread)])
+        with self._open_block() as execute:
             found = execute(_LIST.replace("{of}", of), [*values, most or sys.maxsize])
-        return [_turn(row) for row in found]
+        return [_parse_turn(row) for row in found]
 
     def dequeue(self, thread: str, name: str, locked_by: LockedBy) -> Turn | None:
         """Take a turn back that nobody is at; as it stands then.
 
         The thread of one that failed is held meanwhile: whoever has it may be at this turn.
         """
-        turn = self._dequeued(thread, name, failed=False)
+        turn = self._dequeue_once(thread, name, failed=False)
         if turn is None or turn.over or not turn.why:
             return turn
-        with suppress(ThreadBusy), held_here(locked_by, thread):
-            return self._dequeued(thread, name, failed=True)
+        with suppress(ThreadBusy), lock_thread_blocking(locked_by, thread):
+            return self._dequeue_once(thread, name, failed=True)
         return turn
 
-    @again
-    def _dequeued(self, thread: str, name: str, *, failed: bool) -> Turn | None:
-        key = [storable(thread), storable(name)]
-        with self._block(key[0]) as execute:
+    @retry_once
+    def _dequeue_once(self, thread: str, name: str, *, failed: bool) -> Turn | None:
+        key = [make_storable(thread), make_storable(name)]
+        with self._open_block(key[0]) as execute:
             execute(_DEQUEUE, [*key, int(failed)])
             execute(f"{_CALL} AND due IS NULL", key[:1])
             found = execute(_READ, key)
-        return _turn(found[0]) if found else None
+        return _parse_turn(found[0]) if found else None
 
     def take(self, graphs: Sequence[str], most: int, reserved: float) -> list[Turn]:
         """Turns of these graphs that are due and nobody is at, those that were begun first.
@@ -252,80 +252,82 @@ class Turns:
             reserved: Seconds for which nobody else takes them.
         """
         marks = ", ".join("?" * len(graphs))
-        with self._block() as execute:
+        with self._open_block() as execute:
             values = [*graphs, most, *graphs, most, reserved, most]
             found = execute(_TAKE.replace("{graphs}", marks), values)
-        return [_turn(row) for row in found]
+        return [_parse_turn(row) for row in found]
 
     def adopt(self, graphs: Sequence[str]) -> None:
         """Enqueue what nobody enqueued, is unfinished, and that nobody is at; see Tables.died."""
         died = self._journal.open().died.replace("{graphs}", ", ".join("?" * len(graphs)))
         if died:
-            with self._block() as execute:
+            with self._open_block() as execute:
                 execute(_ADOPT.replace("{died}", died), graphs)
 
     def begin(self, turn: Turn) -> Turn | None:
         """Record that its thread is held for it; None where it is over."""
-        with self._block() as execute:
+        with self._open_block() as execute:
             found = execute(_BEGIN, [turn.number])
-        return _turn(found[0]) if found else None
+        return _parse_turn(found[0]) if found else None
 
-    def later(self, turn: Turn, seconds: float, why: str = "", *, asks: bool, failed: bool) -> None:
+    def postpone(
+        self, turn: Turn, seconds: float, why: str = "", *, asks: bool, failed: bool
+    ) -> None:
         """Have it taken again after a while."""
-        with self._block() as execute:
-            execute(_LATER, [storable(why), asks, failed, seconds, turn.number])
+        with self._open_block() as execute:
+            execute(_LATER, [make_storable(why), asks, failed, seconds, turn.number])
 
-    @again
+    @retry_once
     def end(
         self, turn: Turn, state: State, why: str = "", outcome: Mapping[str, Any] | None = None
     ) -> None:
         """Record that it is over, and have the next one of its thread taken."""
         told = None if outcome is None else json.dumps(outcome, default=str)
-        thread = storable(turn.thread)
-        with self._block(thread) as execute:
-            execute(_END, [state, storable(why), told, turn.number])
+        thread = make_storable(turn.thread)
+        with self._open_block(thread) as execute:
+            execute(_END, [state, make_storable(why), told, turn.number])
             execute(_CALL, [thread])
 
     def open(self) -> None:
         """Give the journal's database the table, if that is not done."""
-        with self._block():
+        with self._open_block():
             pass
 
     def sweep(self, seconds: float) -> None:
         """Forget turns that ended so long ago."""
-        with self._block() as execute:
+        with self._open_block() as execute:
             execute(_SWEEP, [seconds])
 
     def forget(self, thread: str) -> None:
         """Forget all turns of a thread."""
-        with self._block() as execute:
-            execute(_FORGET, [storable(thread)])
+        with self._open_block() as execute:
+            execute(_FORGET, [make_storable(thread)])
 
     @contextmanager
-    def _block(self, thread: str | None = None) -> Iterator[Execute]:
+    def _open_block(self, thread: str | None = None) -> Iterator[Execute]:
         tables = self._journal.open()
-        with in_words(tables, _AWAY):
+        with explain_errors(tables, _AWAY):
             if not self._complete:
                 with self._lock:
                     create(tables, _SCHEMA)
                     self._complete = True
             with tables.block(thread) as execute:
-                yield lambda sql, values: execute(_spelled(sql, tables), values)
+                yield lambda sql, values: execute(_fill_dialect(sql, tables), values)
 
 
-def queue_of(journal: Journal) -> Turns | None:
+def find_queue(journal: Journal) -> TurnQueue | None:
     """The queue beside a journal; None where the journal does not outlive the process."""
-    return Turns(journal) if isinstance(journal, SqlJournal) and journal.durable else None
+    return TurnQueue(journal) if isinstance(journal, SqlJournal) and journal.durable else None
 
 
-def forget(journal: Journal, thread: str) -> None:
+def forget_thread(journal: Journal, thread: str) -> None:
     """Remove what a journal knows of a thread, and the turns beside it."""
     journal.forget(thread)
     if isinstance(journal, SqlJournal):
-        Turns(journal).forget(thread)
+        TurnQueue(journal).forget(thread)
 
 
-def _spelled(sql: str, tables: Tables) -> str:
+def _fill_dialect(sql: str, tables: Tables) -> str:
     return (
         sql.replace("{now}", tables.now)
         .replace("{free}", tables.free)
@@ -333,7 +335,7 @@ def _spelled(sql: str, tables: Tables) -> str:
     )
 
 
-def _turn(row: Mapping[str, Any]) -> Turn:
+def _parse_turn(row: Mapping[str, Any]) -> Turn:
     body = json.loads(row["body"])
     return Turn(
         id=row["name"],

@@ -16,7 +16,7 @@ import pytest
 from langgraph.graph import MessagesState, StateGraph
 
 from loopwright import open_durability
-from loopwright.cli.terminal import quoted
+from loopwright.cli.terminal import quote_words
 from loopwright.graphs.registry import REGISTRY
 from support.fake_openai import Reply, fake_openai
 from support.forked import COMMAND, Command, Done, server
@@ -878,7 +878,7 @@ def test_no_text_steers_the_terminal(notes, args):
 
 
 def test_a_command_to_go_on_with_spells_control_characters_out():
-    command = quoted(["loopwright", "resume", "t 1", f"--db=sqlite:///{STEERING}'\\.db"])
+    command = quote_words(["loopwright", "resume", "t 1", f"--db=sqlite:///{STEERING}'\\.db"])
     assert command.startswith("loopwright resume 't 1' $'--db=sqlite:///")
     shell = ["bash", "-c", f"printf '%s\\n' {command}"]
     done = subprocess.run(shell, capture_output=True, text=True, check=True)

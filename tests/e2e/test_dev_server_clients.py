@@ -11,7 +11,7 @@ from langgraph_sdk import get_sync_client
 from loopwright import Context
 from loopwright.graphs.registry import REGISTRY
 from loopwright.run.ceiling import VARIABLE
-from loopwright.ui.routes import script
+from loopwright.ui.routes import build_script
 
 AUTH = """
 from langgraph_sdk import Auth
@@ -93,7 +93,7 @@ def test_a_component_is_served_to_whom_the_server_knows_and_its_code_to_anybody(
     assert asked_for(server.url, "/ui/react", "POST")[0] == 401
     status, html = asked_for(server.url, "/ui/react", "POST", Authorization="Bearer bob")
     assert (status, "planner-response" in html) == (200, True)
-    assert asked_for(server.url, "/ui/react/entrypoint.js", "GET") == (200, script({}))
+    assert asked_for(server.url, "/ui/react/entrypoint.js", "GET") == (200, build_script({}))
     for path in ("/ui/react/package.json", "/ui/react", "/ui/react/../routes.py", "/ui/"):
         assert asked_for(server.url, path, "GET")[0] >= 400, path
     assert not any("node" in line for line in server.children().values())

@@ -13,11 +13,11 @@ from loopwright import (
 )
 from loopwright.graphs.build import BuildOptions
 from loopwright.prompts.prompt import CORE_TEMPLATES
-from loopwright.run.ceiling import ENDLESS, tightened
-from loopwright.run.outside import check_keys, from_outside, identity
+from loopwright.run.ceiling import ENDLESS, apply_ceiling
+from loopwright.run.client_access import check_keys, is_server_call, resolve_identity
 from loopwright.state.context import DEFAULTS
 from loopwright.state.errors import SettingsError
-from loopwright.text.told import FILES
+from loopwright.text.sentences import FILES
 from support.budget import MANY
 from support.docs_text import names, section, table
 from support.in_a_row import SETTINGS, in_a_row
@@ -124,7 +124,7 @@ def test_every_field_has_a_row_and_arguments_are_those_of_the_builders():
 
 def refused(given, ceiling=DEFAULTS, offered=()):
     try:
-        tightened(given, ceiling, offered)
+        apply_ceiling(given, ceiling, offered)
     except SettingsError:
         return True
     return False
@@ -141,7 +141,7 @@ def lowers(name, value, mine, most):
     assert refused({name: value}, ceiling)
     assert not refused({name: getattr(ceiling, name)}, ceiling)
     assert most == "the highest"
-    assert getattr(tightened({name: value}, mine, ()), name) == value
+    assert getattr(apply_ceiling({name: value}, mine, ()), name) == value
 
 
 def makes_stricter(name, value, mine, most):
@@ -153,29 +153,29 @@ def makes_stricter(name, value, mine, most):
             assert not refused({name: wanted}, ceiling)
         for wanted in words[place + 1 :]:  # what is the default anyway is brought under in silence
             given = {name: wanted}
-            assert refused(given, ceiling) or tightened(given, ceiling, ()) == ceiling
+            assert refused(given, ceiling) or apply_ceiling(given, ceiling, ()) == ceiling
 
 
 def names_a_model(name, value, mine, most):
     assert refused({name: value})
     assert not refused({name: value}, offered={"openai:dear"})
-    assert getattr(tightened(None, mine, ()), name) == value, most
+    assert getattr(apply_ceiling(None, mine, ()), name) == value, most
 
 
 def does_not_set(name, value, mine, most):
     assert refused({name: value})
-    assert getattr(tightened(None, mine, ()), name) == value, most
+    assert getattr(apply_ceiling(None, mine, ()), name) == value, most
 
 
 def adds_keys(name, value, mine, most):
     assert refused({name: value}, STRICT)
-    added = tightened({name: {"shelf": 7}}, STRICT, ())
+    added = apply_ceiling({name: {"shelf": 7}}, STRICT, ())
     assert added.tool_context == {"tenant": "ours", "shelf": 7}, most
 
 
 def sets(name, value, mine, most):
-    assert getattr(tightened({name: value}, STRICT, ()), name) == value
-    assert getattr(tightened(None, mine, ()), name) == value, most
+    assert getattr(apply_ceiling({name: value}, STRICT, ()), name) == value
+    assert getattr(apply_ceiling(None, mine, ()), name) == value, most
 
 
 SAID = {
@@ -208,10 +208,10 @@ def test_keys_of_configurable_do_what_their_rows_say():
                     check_keys(given, runs=True)
                 continue
             check_keys(given, runs=True)
-            assert from_outside(given) == ("counts as a client" in program), key
+            assert is_server_call(given) == ("counts as a client" in program), key
     ada = {"user_id": "ada"}
-    assert (identity(ada), identity(ada, served=True)) == ("ada", None)
-    assert identity({**ada, "assistant_id": "a"}) is None
+    assert (resolve_identity(ada), resolve_identity(ada, served=True)) == ("ada", None)
+    assert resolve_identity({**ada, "assistant_id": "a"}) is None
 
 
 # ---- languages

@@ -22,11 +22,11 @@ from loopwright import (
     build_react,
 )
 from loopwright.cli import app
-from loopwright.cli.terminal import Code, code_of
+from loopwright.cli.terminal import Code, choose_exit_code
 from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
-from loopwright.flow.expectations import find_flaw
-from loopwright.flow.order import steps_of
-from loopwright.flow.references import MissingValue, malformed_in, resolve
+from loopwright.flow.expectations import find_check_flaw
+from loopwright.flow.order import build_steps
+from loopwright.flow.references import MissingValue, find_malformed, resolve_references
 from loopwright.graphs.registry import REGISTRY
 from loopwright.hooks.contract import EVENTS, MATCHED, Output
 from loopwright.models.choice import OPENAI_TIERS
@@ -40,9 +40,9 @@ from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
 from loopwright.state.questions import Answer
 from loopwright.state.react import ReactState
 from loopwright.state.roles import ROLES
-from loopwright.store.journal.intents import uncertain_call
+from loopwright.store.journal.intents import describe_uncertain_call
 from loopwright.store.journal.port import Row
-from loopwright.store.threads.listing import Which
+from loopwright.store.threads.thread_list import Which
 from loopwright.store.work.turns import State as TurnState
 from loopwright.tools.python_tools import read_tools
 from support.docs_parts import graphs, parts, renewed
@@ -115,7 +115,7 @@ def test_exit_codes_are_those_of_the_command():
     rows = {int(code): meaning for code, meaning in table("| exit code |")}
     assert set(rows) == {code.value for code in Code}
     for status in get_args(OutcomeStatus):
-        assert status in rows[code_of(status)]
+        assert status in rows[choose_exit_code(status)]
 
 
 def test_commands_and_options_are_those_of_the_command():
@@ -198,7 +198,7 @@ def test_states_of_a_call_and_its_evidence_are_those_of_the_code():
         name="n", place="", turn="1", task="1", call="1.1.0", tool="pay", server="till",
         arguments={}, content="", key="k",
     )  # fmt: skip
-    told = uncertain_call(doubted)
+    told = describe_uncertain_call(doubted)
     assert set(names([row])) == set(told)
 
 
@@ -417,23 +417,23 @@ def test_references_stand_for_what_the_manual_says():
     rows = table("| argument | becomes |")
     assert len(rows) == 8
     for written, meant in rows:
-        assert resolve(coded(written), {"s1": given}, variables) == json.loads(coded(meant)), (
-            written
-        )
-        assert not malformed_in(coded(written))
+        assert resolve_references(coded(written), {"s1": given}, variables) == json.loads(
+            coded(meant)
+        ), written
+        assert not find_malformed(coded(written))
 
 
 @pytest.mark.req("S2-22")
 def test_a_missing_value_is_never_an_empty_text_as_the_manual_says():
     assert "is never an empty text" in section("docs/prompt-flow.md", "References")
     with pytest.raises(MissingValue, match="there is no 'c' in the result of step 's1'"):
-        resolve("{{s1.c}}", {"s1": {"a": 1}}, {})
+        resolve_references("{{s1.c}}", {"s1": {"a": 1}}, {})
 
 
 def test_the_checks_shown_are_checks():
     shown = [*re.findall(r"such as `([^`]+)`", PAGES["docs/prompt-flow.md"]), "EUR > 0"]
     assert "row_count > 0 and rows[0].name is not empty" in shown
-    assert not any(find_flaw(check) for check in shown)
+    assert not any(find_check_flaw(check) for check in shown)
 
 
 @pytest.mark.req("S2-28")
@@ -450,7 +450,7 @@ def test_the_timeline_is_one_of_the_plan_beside_it():
     [timeline] = [block for block in blocks("mermaid") if block.startswith("gantt")]
     ran = re.findall(r"^    (\w+) +:(\d+), (\d+)$", timeline, re.MULTILINE)
     spans = {name: (int(begin), int(end)) for name, begin, end in ran}
-    plan = steps_of(ExecutionPlan.model_validate(module("sales", "analyst").PLAN))
+    plan = build_steps(ExecutionPlan.model_validate(module("sales", "analyst").PLAN))
     assert set(spans) == {step["id"] for step in plan}
     for step in plan:
         assert all(spans[other][1] <= spans[step["id"]][0] for other in step["depends_on"] or [])

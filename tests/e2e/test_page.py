@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.state.questions import Answer, question
+from loopwright.state.questions import Answer, make_question
 from loopwright.stream.components import COMPONENTS
 from support.browser import component, needs_browser, opened
 
@@ -84,7 +84,7 @@ def test_nothing_hostile_runs_in_any_component(tmp_path):
         component("todo-list", {"todos": text, "text": text}, f"bad-{n}")
         for n, text in enumerate(HOSTILE)
     ]
-    asked = question("write_file", {"path": HOSTILE[2]}, HOSTILE[0])
+    asked = make_question("write_file", {"path": HOSTILE[2]}, HOSTILE[0])
     stream = {
         "messages": [{"id": "m", "content": text} for text in HOSTILE],
         "interrupts": [{"id": HOSTILE[0], "value": {"id": HOSTILE[0], **asked}}],
@@ -152,7 +152,7 @@ CALL = {"path": "a.md", "size": 3, "tags": ["x"]}
 
 def asking(*names):
     """Approvals of calls, and a page on which all of them are open."""
-    asked = question("write_file", CALL, "Write a.md?")
+    asked = make_question("write_file", CALL, "Write a.md?")
     items = [
         component("approval", {"id": name, "action": {"name": "write_file", "args": CALL}}, name)
         for name in names
@@ -205,7 +205,7 @@ def test_tasks_of_a_plan_are_moved_skipped_and_worded_anew(tmp_path):
         {"id": "2", "description": "Call", "priority": 2, "depends_on": ["1"]},
         {"id": "3", "description": "Write", "priority": 3, "depends_on": ["1", "2"]},
     ]
-    asked = question("review_plan", {"todos": todos}, "Run this plan?")
+    asked = make_question("review_plan", {"todos": todos}, "Run this plan?")
     item = component(
         "approval", {"id": "q", "kind": "review_plan", "description": "Run this plan?"}
     )
@@ -246,7 +246,7 @@ def test_nothing_is_asked_while_the_run_goes_on_or_once_it_is_answered(tmp_path)
 
 
 def test_long_numbers_are_not_sent_back_rounded(tmp_path):
-    asked = question("pay", {"account": 12345678901234567}, "Pay?")
+    asked = make_question("pay", {"account": 12345678901234567}, "Pay?")
     item = component("approval", {"id": "q"})
     stream = {"interrupts": [{"id": "e" * 32, "value": {"id": "q"} | asked}]}
     (drawn,) = opened(tmp_path, [item], stream=stream)["drawn"]
@@ -268,11 +268,11 @@ def test_a_component_of_ones_own_is_registered_at_run_time(tmp_path, monkeypatch
 def with_own(folder):
     from starlette.applications import Starlette  # noqa: PLC0415 - of this test alone
 
-    from loopwright.ui.routes import routes, script  # noqa: PLC0415 - of this test alone
+    from loopwright.ui.routes import build_routes, build_script  # noqa: PLC0415 - of this test alone
 
     own = folder / "own.js"
     own.write_text(OWN)
-    return Starlette(routes=routes(script({"LOOPWRIGHT_COMPONENTS": str(own)})))
+    return Starlette(routes=build_routes(build_script({"LOOPWRIGHT_COMPONENTS": str(own)})))
 
 
 OWN = """

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from loopwright.servers.plain import Refused
+from loopwright.servers.plain_server import Refused
 from support.desk_client import Desk, opened
 from support.patience import PATIENCE
 from support.shops import DESK, LUMEN, SHOP, Shop, count_rows, knowledge, make_shop

@@ -260,7 +260,7 @@ from shop import Shop
 """
 WRITER = f"""{OF_THE_SHOP}
 import cases
-from loopwright.servers.plain import Refused
+from loopwright.servers.plain_server import Refused
 shop = Shop(Path(sys.argv[1]))
 about = dict(subject="s", body="b", priority="low", follow_up_hours=1, customer_id="C-1001")
 for number in range(20):

@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage
 from langgraph.types import Command
 
 from loopwright import ScriptedModel, build_task_agent, open_durability
-from loopwright.state.window import tokens_of
+from loopwright.state.window import count_call_tokens
 from support.compressing import GOAL, SMALL, TARGET, honest, of_agent, stock, worker
 from support.reacting import THREAD
 from support.scripts import call
@@ -72,6 +72,6 @@ def test_a_run_ends_explicitly_with_flags_progress_checkpoints_a_tier_and_a_boun
     assert lists[-1] == (2, 2)
     # By the checkpoint nothing was done twice; the tier was the one asked for; prompts are bounded.
     assert (published, other.asked) == (["the codes"], [])
-    sizes = [tokens_of(one.messages, AIMessage(""))[0] for one in of_agent(fast)]
+    sizes = [count_call_tokens(one.messages, AIMessage(""))[0] for one in of_agent(fast)]
     assert len(sizes) > 40
     assert max(sizes) <= TARGET

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from loopwright import ScriptedModel, build_react
 from loopwright.run.graph import LoopBuilder
-from loopwright.state.questions import ANSWERED_BY, Answer, question
+from loopwright.state.questions import ANSWERED_BY, Answer, make_question
 from loopwright.ui.ag_ui import ag_ui_route
 from support.drafted import BUILD
 from support.reacting import DONE, GOAL, one_step, shelf
@@ -171,7 +171,7 @@ def asks_two(**more):
 
     def ask(name):
         async def node(state: MessagesState):
-            shown = question(name, {"for": name}, f"May I {name}?") | more.get(name, {})
+            shown = make_question(name, {"for": name}, f"May I {name}?") | more.get(name, {})
             heard.append((name, Answer.model_validate(interrupt(shown)).type))
             return {}
 

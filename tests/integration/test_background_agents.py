@@ -8,7 +8,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 
 from loopwright import Context, open_durability
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support import background_killed, killed
 from support.front_ends import chat_ui_drops
 from support.office import Office, done, give, notebook, told_to
@@ -123,7 +123,7 @@ def test_questions_of_those_in_the_background_come_once_their_parent_has_nothing
         (question,) = graph.get_state(THREAD).interrupts
         assert question.value["id"] == "agent/left.1.0/deep.1.0.2.0"
         result = graph.invoke(Command(resume={question.id: {"type": "approve"}}), THREAD)
-        values = unpacked(graph.get_state(THREAD).values)
+        values = unpack_fields(graph.get_state(THREAD).values)
     assert save.saved == ["deep", "twice"]
     assert (result["outcome"]["status"], result["outcome"]["answer"]) == ("complete", "All.")
     told = "\n".join(heard(asked[-1]))
@@ -187,7 +187,7 @@ def test_a_stop_ends_those_in_the_background_and_a_resume_knows_what_they_did(tm
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = Office(chief=chief, busy=busy).graph(kept, [save, halt, *signs.tools()])
         stopped = graph.invoke(said(), THREAD, context=settings)["outcome"]
-        after = unpacked(graph.get_state(THREAD).values)
+        after = unpack_fields(graph.get_state(THREAD).values)
         resumed = graph.invoke(None, THREAD)["outcome"]
     assert (stopped["status"], stopped["reason"]) == ("cancelled", "ABORTED")
     assert (save.saved, after["background"]) == (["x"], [])

@@ -18,7 +18,7 @@ from loopwright import (
     build_prompt_flow,
     build_react,
 )
-from loopwright.text.told import say
+from loopwright.text.sentences import say
 from support.fake_openai import FakeOpenAI, Reply, bad_request, call as openai_call, fake_openai
 from support.flows import declared, flow, step
 from support.reacting import THREAD, said

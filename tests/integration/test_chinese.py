@@ -22,7 +22,7 @@ from loopwright import (
 )
 from loopwright.flow.execution_plan import ExecutionPlan, RecoveryDecision
 from loopwright.models.reading import read_text
-from loopwright.prompts.prompt import read_json, read_section, slots_of
+from loopwright.prompts.prompt import list_slots, read_json, read_section
 from loopwright.state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
 from loopwright.state.roles import ROLES
 from support.budget import alongside
@@ -108,7 +108,7 @@ def own_templates() -> PromptManager:
     """Templates as a user writes them who knows no English; the slots alone are as they are."""
     prompts = PromptManager()
     for role in ROLES:
-        slots = "".join(f"{{{{{name}}}}}" for name in slots_of(role))
+        slots = "".join(f"{{{{{name}}}}}" for name in list_slots(role))
         prompts.set_core_template(role, f"汝は此処にあり。{slots}")
     prompts.set_business_context("planner", "先查再写。")
     return prompts

@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from loopwright import Context, open_durability
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support import killed
 from support.commanding import (
     GRAPHS,
@@ -54,7 +54,7 @@ def result_of(outcome_of: Any) -> str:
 
 def values(graph: Any, **options: Any) -> dict[str, Any]:
     graph.invoke(DO_IT, THREAD, **options)
-    return unpacked(graph.get_state(THREAD).values)
+    return unpack_fields(graph.get_state(THREAD).values)
 
 
 @pytest.mark.req("W-13")

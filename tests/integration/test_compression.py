@@ -19,13 +19,13 @@ from loopwright import (
 )
 from loopwright.calls.toolbox import Toolbox
 from loopwright.models.choice import Models
-from loopwright.nodes.agent.memory.facts import proven
+from loopwright.nodes.agent.memory.facts import prove_facts
 from loopwright.nodes.agent.shared.agent import Agent
 from loopwright.nodes.parts import Parts
-from loopwright.state.agent import AgentState, limits_of
+from loopwright.state.agent import AgentState, merge_limits
 from loopwright.state.messages import TOLD
-from loopwright.state.snapshot import Snapshot, handle_of
-from loopwright.state.window import tokens_in, tokens_of
+from loopwright.state.snapshot import Snapshot, make_short_name
+from loopwright.state.window import count_call_tokens, estimate_message_tokens
 from support.compressing import (
     GOAL,
     SMALL,
@@ -56,7 +56,7 @@ def test_a_long_run_stays_within_its_target_and_forgets_nothing(tmp_path):
         graph, result = run(kept, model, hooks=[hook])
         state = graph.get_state(THREAD).values
     assert result["outcome"]["status"] == "complete"
-    sizes = [tokens_of(asked.messages, AIMessage(""))[0] for asked in of_agent(model)]
+    sizes = [count_call_tokens(asked.messages, AIMessage(""))[0] for asked in of_agent(model)]
     assert max(sizes) <= TARGET
     assert len(seen) == len([a for a in model.asked if a.role == "summariser"]) >= 3
     assert set(seen) == {"auto"}
@@ -136,7 +136,7 @@ def test_without_a_summary_of_use_the_history_is_cut_all_the_same(tmp_path, name
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         _, result = run(kept, model, SMALL.model_copy(update={"model_retries": 0}))
     assert result["outcome"]["status"] == "complete"
-    sizes = [tokens_of(asked.messages, AIMessage(""))[0] for asked in of_agent(model)]
+    sizes = [count_call_tokens(asked.messages, AIMessage(""))[0] for asked in of_agent(model)]
     assert max(sizes) <= TARGET
     assert [problems(asked.messages) for asked in of_agent(model)] == [[]] * len(sizes)
     shrinks = sum(after < before for before, after in pairwise(sizes))
@@ -167,14 +167,14 @@ def test_what_a_provider_refuses_as_too_long_is_compressed_and_asked_once_more(t
     work, takes = worker(12), 5_000
 
     def agent(messages, offered):
-        too_long = tokens_of(messages, AIMessage(""))[0] > takes
+        too_long = count_call_tokens(messages, AIMessage(""))[0] > takes
         return Refused(text) if too_long else work(messages, offered)
 
     model = ScriptedModel({"agent": agent, "summariser": honest})
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         _, result = run(kept, model, Context(loop_check_after=9_999))
     assert result["outcome"]["status"] == "complete"
-    sizes = [tokens_of(asked.messages, AIMessage(""))[0] for asked in of_agent(model)]
+    sizes = [count_call_tokens(asked.messages, AIMessage(""))[0] for asked in of_agent(model)]
     assert 1 <= len([size for size in sizes if size > takes]) <= 2
     assert [problems(asked.messages) for asked in of_agent(model)] == [[]] * len(sizes)
     assert len([m for m in result["messages"] if m.name == "stock"]) == 12
@@ -296,8 +296,10 @@ def test_random_histories_become_shorter_and_stay_valid_and_keep_the_request():
         asked, whole, request = compressed(number)
         assert problems(asked) == [], number
         assert request in str([m.content for m in asked]), number
-        if tokens_in(whole) > TARGET:
-            assert tokens_in(asked[1:]) < min(tokens_in(whole), 1.2 * TARGET), number
+        if estimate_message_tokens(whole) > TARGET:
+            assert estimate_message_tokens(asked[1:]) < min(
+                estimate_message_tokens(whole), 1.2 * TARGET
+            ), number
 
 
 def test_a_process_that_dies_while_it_compresses_goes_on_where_it_was(tmp_path):
@@ -331,16 +333,18 @@ def test_the_room_follows_the_model_and_the_agent():
     }
     for name, (model, definition, room) in agents.items():
         agent = Agent.of(definition, Parts(models=Models(model), toolbox=Toolbox()))
-        limits = limits_of(Context(), definition.limits)
-        assert agent.room(AgentState(limits=limits), Context()) == room, name
+        limits = merge_limits(Context(), definition.limits)
+        assert agent.measure_room(AgentState(limits=limits), Context()) == room, name
 
 
 @pytest.mark.req("P-14")
 def test_what_was_told_behind_a_message_is_recalled_and_is_no_word_of_the_user():
     about = {TOLD: "The sub-agent found: the code of hall 7 is KX-9917."}
     message = HumanMessage("Go on.", id="m1", additional_kwargs=about)
-    fact = {"text": "The code of hall 7 is KX-9917.", "from": [handle_of("m1")]}
+    fact = {"text": "The code of hall 7 is KX-9917.", "from": [make_short_name("m1")]}
     answer = Snapshot.model_validate({"activeConstraints": [fact], "keyKnowledge": [fact]})
-    facts, dropped = proven(answer, {handle_of("m1"): message})
+    facts, dropped = prove_facts(answer, {make_short_name("m1"): message})
     assert (list(facts), dropped) == (["key_knowledge"], 1)
-    assert tokens_in([message]) > tokens_in([HumanMessage("Go on.")]) + 10
+    assert (
+        estimate_message_tokens([message]) > estimate_message_tokens([HumanMessage("Go on.")]) + 10
+    )

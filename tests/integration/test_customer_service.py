@@ -5,7 +5,7 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 
 from loopwright import Context, build_customer_service, open_durability
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support.reacting import THREAD, said
 from support.replay import Replay
 from support.scripts import call
@@ -51,7 +51,7 @@ def talk(tmp_path):
                 return say.state["messages"][-1].text
 
             say.model, say.graph = model, graph
-            say.known = lambda: unpacked(graph.get_state(THREAD).values)
+            say.known = lambda: unpack_fields(graph.get_state(THREAD).values)
             return say
 
         yield begin

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from loopwright import open_durability
-from loopwright.store.durability import findings
-from loopwright.store.locks.held import held_here
+from loopwright.store.durability import inspect_database
+from loopwright.store.locks.thread_locks import lock_thread_blocking
 from loopwright.store.work.turns import BY_GRAPH, Turn
 from loopwright.stream import meters
 from support.shop import THREAD, Shop, commanded
@@ -57,11 +57,11 @@ async def test_a_turn_that_failed_is_taken_back_unless_somebody_is_at_it(
     if saved:
         shop.away = 10**6
     else:
-        monkeypatch.setattr(shop.graph.ours, "session", away)
+        monkeypatch.setattr(shop.graph.own_builder, "session", away)
     await shop.work(lambda: any(what == "failed" for what, *_ in shop.told))
     monkeypatch.undo()
     shop.away = 0
-    with held_here(lambda: durability.locks, "t"):
+    with lock_thread_blocking(lambda: durability.locks, "t"):
         turn = shop.graph.dequeue(THREAD, "apples")
         assert (turn.state, bool(turn.why), turn.runs > 0) == ("begun", True, True)
         code, told = commanded("dequeue", "t", "apples", "--db", url)
@@ -81,7 +81,7 @@ async def test_a_turn_that_failed_ends_with_its_thread(durability, monkeypatch):
     await shop.work(lambda: any(what == "failed" for what, *_ in shop.told))
     shop.away = 0
     assert shop.graph.stop(THREAD)["status"] == "cancelled"
-    shop.turns.later(shop.graph.enqueued(THREAD, "apples"), 0, asks=False, failed=False)
+    shop.turns.postpone(shop.graph.enqueued(THREAD, "apples"), 0, asks=False, failed=False)
     await shop.work(lambda: shop.state("bread") == "ended")
     assert shop.graph.enqueued(THREAD, "apples").outcome["status"] == "cancelled"
     assert shop.paid == ["bread"]
@@ -98,7 +98,9 @@ async def test_the_doctor_and_the_meter_know_which_turns_wait(durability, url, m
 
     def told():
         return [
-            (one.level, one.text.split(":")[0]) for one in findings(url) if one.check == "turns"
+            (one.level, one.text.split(":")[0])
+            for one in inspect_database(url)
+            if one.check == "turns"
         ]
 
     assert told() == [("ok", "5 turns wait in the queue.")]
@@ -141,4 +143,4 @@ def test_the_doctor_reads_no_turn_that_has_ended(durability, url):
     with closing(opened) as connection:
         plan = str(connection.execute(sql).fetchall())
     assert "loopwright_turns_left" in plan
-    assert ("ok", "turns", "1 turn waits in the queue.") in [*findings(url)]
+    assert ("ok", "turns", "1 turn waits in the queue.") in [*inspect_database(url)]

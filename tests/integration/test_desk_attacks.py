@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from loopwright import build_customer_service, open_durability
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call
@@ -65,7 +65,7 @@ def test_results_that_a_caller_sends_along_prove_nothing(desk):
     ]
     claims = {"identity": {"customer_id": "C-1001"}, "consent": "yes", "owner": "human"}
     graph.invoke({"messages": [HumanMessage("Refund A-1042"), *forged], **claims}, THREAD)
-    known = unpacked(graph.get_state(THREAD).values)
+    known = unpack_fields(graph.get_state(THREAD).values)
     assert not known.get("identity")
     assert not known.get("sources")
     assert known.get("owner", "bot") == "bot"

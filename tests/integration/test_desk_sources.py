@@ -4,7 +4,7 @@ import pytest
 from langchain_core.tools import tool
 
 from loopwright import build_customer_service, desk_agents, open_durability
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support.reacting import said
 from support.scripts import call
 from support.shops import LUMEN, knowledge, make_shop
@@ -133,7 +133,7 @@ def test_a_sub_agent_searches_side_by_side_and_what_it_found_may_be_cited(desk):
     )
     result = asks(graph, "My desk wobbles, is that covered?")
     assert result["messages"][-1].text.startswith(ANSWER)
-    known = unpacked(graph.get_state({"configurable": {"thread_id": "t"}}).values)
+    known = unpack_fields(graph.get_state({"configurable": {"thread_id": "t"}}).values)
     assert "kb-invented" not in known["sources"]
     assert "Two years on lamps" in known["sources"]["kb-warranty-en"]["text"]
     searched = [r["id"] for r in known["evidence"] if r["tool"] == "search_knowledge_base"]

@@ -66,7 +66,7 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "call_tools": agent_loop.route_after_calls,
         "check_loop": agent_loop.route_after_check,
         "check_limits": agent_loop.route_after_limits,
-        "delegate": agent_loop.due,
+        "delegate": agent_loop.route_to_turn,
         "gather": agent_loop.route_after_gather,
         "finish": task_agent.route_after_finish,
     },
@@ -76,7 +76,7 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "call_tools": agent_loop.route_after_calls,
         "check_loop": agent_loop.route_after_check,
         "check_limits": agent_loop.route_after_limits,
-        "delegate": agent_loop.due,
+        "delegate": agent_loop.route_to_turn,
         "gather": agent_loop.route_after_gather,
     },
     "customer_service": {

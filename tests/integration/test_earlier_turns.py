@@ -14,8 +14,8 @@ from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_durability
 from loopwright.prompts.prompt import read_json
+from loopwright.state.history import INDEX_CAP
 from loopwright.state.messages import TALK_CAP
-from loopwright.state.past import INDEX_CAP
 from support import forked
 from support.scripts import call, failed, passed, plan, report, todo
 

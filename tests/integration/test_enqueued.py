@@ -21,11 +21,11 @@ from loopwright import (
     open_durability,
 )
 from loopwright.cli.app import app
-from loopwright.policy.rules import Governed
-from loopwright.run.due import Due
-from loopwright.run.wishes import to_stop
-from loopwright.store.durability import findings
-from loopwright.store.work.turns import Turns
+from loopwright.policy.rules import GovernedTool
+from loopwright.run.queued_input import QueuedInput
+from loopwright.run.stop_and_steer import make_stop
+from loopwright.store.durability import inspect_database
+from loopwright.store.work.turns import TurnQueue
 from support.patience import PATIENCE
 from support.shop import THREAD, Shop, commanded, said
 
@@ -73,7 +73,7 @@ async def test_a_question_holds_the_thread_until_it_is_answered(durability):
     shop.graph.invoke(
         Command(resume={"type": "respond", "message": "paid bread"}), THREAD
     )  # or by who calls the graph
-    shop.turns.later(shop.graph.enqueued(THREAD, "two"), 0, asks=True, failed=False)
+    shop.turns.postpone(shop.graph.enqueued(THREAD, "two"), 0, asks=True, failed=False)
     await shop.work(lambda: shop.state("two") == "ended")
     assert shop.paid == ["apples"]
 
@@ -123,7 +123,7 @@ async def test_what_was_cut_off_goes_on_wherever_it_was_cut_off(durability):
     await shop.work(lambda: shop.state("one") == "ended")
     ended = shop.graph.enqueued(THREAD, "one")
     # Its end was not recorded: the thread has it.
-    with shop.turns._block() as execute:
+    with shop.turns._open_block() as execute:
         execute("UPDATE loopwright_turns SET state = 'begun', outcome = NULL, due = 0"
                 " WHERE seq = ?", [ended.number])  # fmt: skip
     await shop.work(lambda: {shop.state("one"), shop.state("two")} == {"ended"})
@@ -137,7 +137,7 @@ def test_a_turn_whose_worker_dies_before_it_begins_keeps_its_place(durability):
     (taken,) = shop.turns.take(["react"], 1, 0.0)
     (again,) = shop.turns.take(["react"], 1, 0.0)
     assert (again.thread, again.state, again.dropped) == (taken.thread, "begun", False)
-    shop.turns.later(again, 0.0, asks=False, failed=False)  # its thread was busy
+    shop.turns.postpone(again, 0.0, asks=False, failed=False)  # its thread was busy
     found = shop.graph.enqueued({"configurable": {"thread_id": taken.thread}}, "one")
     assert (found.state, shop.turns.take(["react"], 1, 0.0)[0].thread) == ("waiting", "b")
 
@@ -177,7 +177,7 @@ def test_the_command_enqueues_once_and_refuses_what_no_worker_knows(durability, 
         assert (done.exit_code, json.loads(done.stdout)) == (0, told)
     done = command("apples", "--graph", "reakt")
     assert (done.exit_code, "There is no graph 'reakt'" in done.stdout) == (2, True)
-    assert [one.id for one in Turns(durability.journal).take(["react"], 5, 0.0)] == ["one"]
+    assert [one.id for one in TurnQueue(durability.journal).take(["react"], 5, 0.0)] == ["one"]
     durability.checkpointer.delete_thread("t")
     assert Shop(durability).state("one") is None
 
@@ -219,7 +219,7 @@ async def test_a_worker_takes_what_died_and_leaves_what_was_let_go(postgres_url)
 async def test_what_was_given_up_halfway_is_not_gone_on_with(durability, back):
     """Else the turn that ends its workers would end those of the next turns, too."""
     shop = Shop(durability)
-    due = Due(shop.graph.enqueue(THREAD, "apples", id="apples"), shop.turns)
+    due = QueuedInput(shop.graph.enqueue(THREAD, "apples", id="apples"), shop.turns)
     await shop.graph.ainvoke(due, THREAD, interrupt_before=["call_tools"])
     assert shop.graph.get_state(THREAD).next == ("call_tools",)
     shop.turns.end(due.turn, "aside", "It ended its worker each time.")
@@ -245,7 +245,7 @@ async def test_what_waits_and_what_is_set_aside_is_listed(durability, url):
         ("t", "asks", "apples", ""), ("t", "waiting", "bread", ""),
         ("t", "waiting", '{"type": "approve"}', ""), ("u", "aside", "cheese", "it never ran"),
     ])  # fmt: skip
-    assert ("warning", "turns") in [(one.level, one.check) for one in findings(url)]
+    assert ("warning", "turns") in [(one.level, one.check) for one in inspect_database(url)]
     assert shop.graph.dequeue({"configurable": {"thread_id": "u"}}, "three").state == "dequeued"
     _, told = commanded("turns", "t", "--limit", "1", "--db", url)
     assert [one["turn"] for one in told["turns"]] == ["one"]
@@ -259,14 +259,16 @@ def test_what_was_begun_goes_before_what_waits_longer(durability):
     first = shop.turns.take(["react"], 1, 60.0)
     assert [turn.id for turn in first] == names[:1]
     shop.turns.begin(first[0])
-    shop.turns.later(first[0], 0.0, asks=False, failed=False)
+    shop.turns.postpone(first[0], 0.0, asks=False, failed=False)
     taken = [{turn.id for turn in shop.turns.take(["react"], 2, 60.0)} for _ in range(3)]
     assert taken == [set(names[:2]), set(names[2:]), set()]
 
 
 @pytest.mark.req("W-120")
 async def test_by_the_queue_a_customer_answers_no_question_of_the_operators(durability):
-    shop = Shop(durability, policy=PolicyTable(tools={"pay": Governed(name="pay", **COLLEAGUE)}))
+    shop = Shop(
+        durability, policy=PolicyTable(tools={"pay": GovernedTool(name="pay", **COLLEAGUE)})
+    )
     shop.graph.enqueue(THREAD, "apples", id="one")
     await shop.work(lambda: shop.state("one") == "asks")
     yes, served = Command(resume="approve"), {"configurable": {"thread_id": "t", "graph_id": "g"}}
@@ -275,7 +277,7 @@ async def test_by_the_queue_a_customer_answers_no_question_of_the_operators(dura
             shop.graph.enqueue(where, yes, **whose)
     forged = shop.graph.enqueue(THREAD, yes, id="forged")  # as one that was there before this check
     body = {**forged.body, "config": served}
-    with shop.turns._block() as execute:
+    with shop.turns._open_block() as execute:
         execute("UPDATE loopwright_turns SET body = ? WHERE seq = ?",
                 [json.dumps(body), forged.number])  # fmt: skip
     await shop.work(lambda: shop.state("forged") == "aside")
@@ -308,7 +310,7 @@ async def test_a_stop_is_heeded_by_whoever_goes_on_after_the_worker_it_was_meant
     async with asyncio.timeout(PATIENCE):
         while shop.paid == []:  # noqa: ASYNC110 - a thread appends to it
             await asyncio.sleep(0.02)
-    durability.journal.leave("t", to_stop())  # the thread is held: its run will look
+    durability.journal.leave("t", make_stop())  # the thread is held: its run will look
     running = [one for one in asyncio.all_tasks() if "_attempt" in repr(one)]
     for one in [working, *running]:
         one.cancel()
@@ -322,7 +324,7 @@ async def test_a_stop_is_heeded_by_whoever_goes_on_after_the_worker_it_was_meant
 def test_why_a_turn_failed_is_kept_whatever_characters_it_has(durability):
     shop = Shop(durability)
     turn = shop.graph.enqueue(THREAD, "apples", id="apples")
-    shop.turns.later(turn, 9.0, "the tool said \x00\ud800", asks=False, failed=True)
+    shop.turns.postpone(turn, 9.0, "the tool said \x00\ud800", asks=False, failed=True)
     assert "the tool said" in shop.graph.enqueued(THREAD, "apples").why
     shop.turns.end(turn, "aside", "\ud800 again")
     assert "again" in shop.graph.enqueued(THREAD, "apples").why

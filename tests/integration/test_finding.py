@@ -6,9 +6,9 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 from loopwright import open_durability
-from loopwright.store.locks.held import held_here
-from loopwright.store.postgres.database import finding, found
-from loopwright.store.threads.listing import checked
+from loopwright.store.locks.thread_locks import lock_thread_blocking
+from loopwright.store.postgres.database import build_find_statement, parse_found
+from loopwright.store.threads.thread_list import build_query
 from support.asking import on
 
 pytestmark = [pytest.mark.postgres, pytest.mark.req("W-93")]
@@ -62,8 +62,8 @@ def many(postgres_server):
     ],
 )
 def test_each_question_is_answered_by_an_index(many, which, order, limit, index, names):
-    sql, values = finding(checked(which, order, limit))
-    rows = found(many.execute(sql, values).fetchall())
+    sql, values = build_find_statement(build_query(which, order, limit))
+    rows = parse_found(many.execute(sql, values).fetchall())
     if isinstance(names, int):
         assert len(rows) == names
     else:
@@ -89,6 +89,6 @@ def test_who_waits_for_a_human_is_found_without_reading_what_has_ended(postgres_
         read, whole = [], kept.checkpointer.get_tuple
         saver = type(kept.checkpointer)
         monkeypatch.setattr(saver, "get_tuple", lambda _, at: read.append(at) or whole(at))
-        with held_here(lambda: kept.locks, "customer"):  # the customer is just writing
+        with lock_thread_blocking(lambda: kept.locks, "customer"):  # the customer is just writing
             (found,) = kept.handed_over()
         assert (found.thread_id, found.why, len(read)) == ("customer", "angry", 1)

@@ -14,7 +14,7 @@ from langgraph.types import Command
 
 from loopwright import Context, build_prompt_flow
 from loopwright.flow.execution_plan import ExecutionPlan
-from loopwright.flow.order import in_plan_order, needs_of, steps_of
+from loopwright.flow.order import build_steps, list_needs, sort_steps
 from loopwright.state.calls import step_of
 from support.flows import THREAD, decide, declared, flow, planning, said, step, steps_by_id
 
@@ -33,7 +33,7 @@ class AnyRun:
         self.temper = self.random.choice(ANSWERS)
         number = self.random.randint(2, 9)
         self.plan = flow(*self._shuffled([self._step(n) for n in range(number)]))
-        self.steps = {s["id"]: s for s in steps_of(ExecutionPlan.model_validate(self.plan))}
+        self.steps = {s["id"]: s for s in build_steps(ExecutionPlan.model_validate(self.plan))}
         self.failing, self.asked = (self._some(share) for share in (0.12, 0.4))
         self.outcome = self._driven()
 
@@ -127,7 +127,7 @@ def test_what_holds_of_every_run(first):
 
 def holds_of_calls(run, about):
     ended = steps_by_id(run.outcome)
-    plan_order = [s["id"] for s in in_plan_order([*run.steps.values()]) if s["tool"] == "put"]
+    plan_order = [s["id"] for s in sort_steps([*run.steps.values()]) if s["tool"] == "put"]
     writes = [name for tool, name in run.calls if tool == "put"]
     first = list(dict.fromkeys(writes))
     assert first == [name for name in plan_order if name in first], f"order of writes, {about}"
@@ -144,9 +144,9 @@ def holds_of_calls(run, about):
 def unwanted(run, ended):
     """The steps that the plan itself wanted to be left out."""
     found = set()
-    for name, one in ((s["id"], s) for s in in_plan_order([*run.steps.values()])):
+    for name, one in ((s["id"], s) for s in sort_steps([*run.steps.values()])):
         how = (one["when"] or "").partition(" ")[2]
-        lost = [i for i in needs_of(one)
+        lost = [i for i in list_needs(one)
                 if ended[i]["status"] != "completed"]  # fmt: skip
         not_so = how == "is missing" and not lost
         if ended[name]["status"] == "skipped" and (not_so or (lost and found.issuperset(lost))):

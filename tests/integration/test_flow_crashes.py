@@ -11,7 +11,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from loopwright import Context, open_durability
-from loopwright.calls.sending import wait_at_most
+from loopwright.calls.sending import wait_with_deadline
 from support import killed
 from support.flows import (
     ASK,
@@ -173,7 +173,7 @@ async def test_a_tool_that_fails_as_the_run_is_cancelled_leaves_no_noise():
     async def fail():
         raise ValueError("the line is down")
 
-    waiting = asyncio.ensure_future(wait_at_most(asyncio.ensure_future(fail()), 30))
+    waiting = asyncio.ensure_future(wait_with_deadline(asyncio.ensure_future(fail()), 30))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     waiting.cancel()

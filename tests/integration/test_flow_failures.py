@@ -318,7 +318,7 @@ def test_an_exception_of_ours_is_a_failure_of_the_step_alone(monkeypatch):
             raise ZeroDivisionError("by accident")
         return value
 
-    monkeypatch.setattr(one_step, "resolve", broken)
+    monkeypatch.setattr(one_step, "resolve_references", broken)
     plan = flow(step("a", arguments={"what": "a"}), step("b", arguments={"what": "b"}))
     model = planning(plan, recovery=[decide("give_up")])
     outcome = world.graph(model).invoke(said())["outcome"]

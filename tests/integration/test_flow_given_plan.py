@@ -11,7 +11,7 @@ from langgraph.types import Command
 from loopwright import Context, SettingsError, build_prompt_flow
 from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.graphs.registry import REGISTRY
-from loopwright.run.outside import PLAN
+from loopwright.run.client_access import PLAN
 from loopwright.state.flow import FlowInput
 from support.flows import (
     DOWN,

@@ -19,7 +19,7 @@ from loopwright.run.run import HELD_KEY
 from loopwright.state.context import SESSION_KEY
 from loopwright.state.errors import LeaseLost, SettingsError
 from loopwright.store.journal.port import FENCE_KEY
-from loopwright.store.locks.held import Holding, _here, thread_of
+from loopwright.store.locks.thread_locks import LockEntry, _here, parse_lock_thread
 from support.other_run import run_elsewhere
 from support.patience import PATIENCE
 from support.postgres import CUT
@@ -46,7 +46,7 @@ FORGED: list[dict[str, Any]] = [
     *({key: "x"} for key in INTERNAL),
     *({key: {}} for key in INTERNAL),
     *({TASK: "x", key: "t"} for key in (HELD_KEY, FENCE_KEY, SESSION_KEY)),
-    {HELD_KEY: Holding(("here", "t"))},
+    {HELD_KEY: LockEntry(("here", "t"))},
     {FENCE_KEY: ["t", 1]},
     {"__loopwright_anything": 1},
     {"__pregel_of_a_later_version": 1},
@@ -206,7 +206,7 @@ async def test_what_goes_on_after_its_run_takes_the_lock_anew():
     await builder.compile(saver).ainvoke(hello(), on("t"))
     go_on.set()
     await asyncio.wait_for(later[0], PATIENCE)
-    assert [(thread_of(name), "node:" in name) for name in locked] == [("t", True)]
+    assert [(parse_lock_thread(name), "node:" in name) for name in locked] == [("t", True)]
 
 
 LAPSED = "UPDATE loopwright_threads SET until = NULL"

@@ -17,7 +17,7 @@ from loopwright import (
 )
 from loopwright.policy.desk.company import Company
 from loopwright.state.desk.conversation import AWAY
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support.guarded import ADA, POLICY, Shop, refund
 from support.reacting import THREAD, said
 from support.scripts import call
@@ -115,7 +115,7 @@ def test_a_wish_for_a_human_is_done_at_once_and_the_bot_answers_again_on_return(
             "Until Friday.",
         ]
         assert back["outcome"]["status"] == "complete"
-        values = unpacked(graph.get_state(THREAD).values)
+        values = unpack_fields(graph.get_state(THREAD).values)
         assert (values["owner"], values["promises"], values["packet"]) == ("bot", [], {})
         assert len(queue.transfers) == 1
         # The model sees who said what, and no word of the tool that handed over.
@@ -136,7 +136,7 @@ def test_where_nobody_is_at_the_desk_a_ticket_is_made_and_the_customer_told_when
         assert (len(queue.tickets), queue.tickets[0][3], queue.transfers) == (1, 12, [])
         assert "工单 T-1" in texts(ended)[-1]
         assert "12" in texts(ended)[-1]
-        values = unpacked(graph.get_state(THREAD).values)
+        values = unpack_fields(graph.get_state(THREAD).values)
         assert (values.get("owner", "bot"), ended["outcome"]["status"]) == ("bot", "complete")
         assert [*values["tickets"].values()] == ["T-1"]
         assert "T-1" in values["promises"][0]
@@ -223,7 +223,7 @@ def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path
         assert shop.refunds == paid
         told = "It is paid back." if paid else "decided against it"
         assert told in " ".join(texts(done)[-2:])
-        values = unpacked(graph.get_state(THREAD).values)
+        values = unpack_fields(graph.get_state(THREAD).values)
         assert (values["owner"], values.get("proposal")) == ("bot", None)
         assert done["outcome"]["status"] == "complete", done["outcome"]
 

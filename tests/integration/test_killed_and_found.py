@@ -9,7 +9,7 @@ from langgraph.types import Command
 
 from loopwright import open_durability
 from loopwright.store.base import langgraph_keys as keys
-from loopwright.store.checkpoints.head import Head
+from loopwright.store.checkpoints.thread_head import ThreadHead
 from support.asking import asks_in_parallel, on
 from support.forked import Command as Process, server
 from support.patience import PATIENCE
@@ -27,7 +27,7 @@ from support.asking import SAID, asks_in_parallel, on
 def runs(left):
     with open_durability(sys.argv[1], lease=1.5) as kept:
         saver, thread = kept.checkpointer.inner, on(f"killed {left}")
-        name = "_writing" if hasattr(saver, "_writing") else "cursor"
+        name = "_begin_write" if hasattr(saver, "_begin_write") else "cursor"
         whole = getattr(saver, name)
         @contextmanager
         def dying(*given, **how):
@@ -82,7 +82,7 @@ def test_a_thread_is_unfinished_exactly_if_a_resume_goes_on(kind, when, request,
     with Process(server(), (url, when, *deaths), env={**os.environ}, script=script) as process:
         assert process.wait(PATIENCE) == 0
     with open_durability(url, lease=1.5) as kept:
-        while postgres and any(map(kept.locks.holder, kept.thread_ids())):
+        while postgres and any(map(kept.locks.describe_holder, kept.thread_ids())):
             time.sleep(0.1)  # until the leases of the dead have ended
         told = {
             which: {one.thread_id for one in kept.threads(which)}
@@ -101,7 +101,7 @@ def is_told_rightly(kept, graph, name, told, postgres):
     before = saved(kept, name)
     done = graph.invoke(None, on(name))
     goes_on = bool(saved(kept, name) - before)
-    head = Head(kept.checkpointer.get_tuple(on(name, checkpoint_ns="")))
+    head = ThreadHead(kept.checkpointer.get_tuple(on(name, checkpoint_ns="")))
     asks = "__interrupt__" in done
     over = not goes_on and not asks
     assert (name in told["unfinished"]) == (not over), name
@@ -112,7 +112,7 @@ def is_told_rightly(kept, graph, name, told, postgres):
         assert not (goes_on and name in told["waiting"]), name
     else:
         assert (name in told["expired"]) == (not over and name not in told["waiting"]), name
-    assert asks == bool(head.interrupts())
+    assert asks == bool(head.list_interrupts())
     while asked := done.get("__interrupt__"):
         done = graph.invoke(Command(resume={asked[0].id: {"type": "approve"}}), on(name))
     assert done["outcome"]["status"] == "complete"

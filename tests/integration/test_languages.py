@@ -22,7 +22,7 @@ from loopwright import (
     build_react,
 )
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, read_json
-from loopwright.text.told import SENTENCES
+from loopwright.text.sentences import SENTENCES
 from support.flows import flow, look, step
 from support.mcp_servers import stdio
 

@@ -16,7 +16,7 @@ from loopwright import (
 )
 from loopwright.prompts.instructions import read_front_matter
 from loopwright.tools.arguments import check_arguments
-from loopwright.tools.schemas import sanitise
+from loopwright.tools.schemas import sanitize
 from support.flows import flow, step
 from support.reacting import THREAD, said
 from support.scripts import call, passed, plan, report, thought, todo
@@ -88,7 +88,7 @@ def test_long_lists_in_a_definition_cost_no_more_than_their_length():
         "properties": {"v": {"type": "string", "enum": names}} | {n: {} for n in names[:20_000]},
         "required": names[:20_000],
     }
-    read = sanitise(schema)
+    read = sanitize(schema)
     given = {"v": "v199999"} | dict.fromkeys(names[:20_000], 1)
     assert check_arguments(read, given)[1] == ""
     assert "v199999x" in check_arguments(read, given | {"v": "v199999x"})[1]

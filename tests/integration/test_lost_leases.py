@@ -12,8 +12,8 @@ import pytest
 from langgraph.checkpoint.base import id as ids
 
 from loopwright import LeaseLost, ScriptedModel, ThreadBusy, build_react, open_durability
-from loopwright.cli.terminal import Code, Output, attempted
-from loopwright.store.locks.held import _here
+from loopwright.cli.terminal import Code, Output, run_attempt
+from loopwright.store.locks.thread_locks import _here
 from support.patience import PATIENCE
 from support.postgres import CUT, everything
 from support.reacting import DONE, LOOK
@@ -198,7 +198,7 @@ def test_the_command_line_says_that_it_has_failed_and_offers_no_resume(capsys):
 
     output = Output(json=False)
     output.thread, output.resume = "t", "loopwright resume t"
-    assert attempted(output, lost) == Code.FAILED
+    assert run_attempt(output, lost) == Code.FAILED
     told = capsys.readouterr().err
     assert "Another run has taken the thread." in told
     assert "loopwright resume" not in told

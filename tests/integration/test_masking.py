@@ -149,7 +149,7 @@ async def test_a_secret_from_a_headers_callable_and_from_arguments_is_one(tmp_pa
     assert catalog.tools["use"].description == f"Connects with {MASK}."
     assert leaks(catalog) == []
     box.secrets.learn(["user-token-1"], passing=True)
-    assert box.secrets.in_text("it is user-token-1") == f"it is {MASK}"
+    assert box.secrets.mask_text("it is user-token-1") == f"it is {MASK}"
     record = await run(box, ("rows", {}))
     assert leaks(record) == []
     await box.aclose()

@@ -167,7 +167,7 @@ async def test_without_a_meter_nothing_is_made(monkeypatch):
     monkeypatch.setattr(_internal, "_METER_PROVIDER", None)
     monkeypatch.setattr(meters, "_made", {})
     await build_react(model=one_step(), tools=[shelf()]).ainvoke(said())
-    assert not meters.metered()
+    assert not meters.is_metered()
     assert meters._made == {}
 
 

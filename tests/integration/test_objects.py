@@ -93,7 +93,7 @@ def test_a_long_result_is_an_object_that_is_read_pruned_and_deleted(url, results
         kept.store.put(("mine",), "k", {"v": 1})
         assert kept.store.get(("mine",), "k").value == {"v": 1}
         for asked in ("x" * 5_000, "\ud800", "\0", "../" * 100, ""):  # by a model
-            found = asyncio.run(ResultStore(kept.store, "t").read({"id": asked}, 99))
+            found = asyncio.run(ResultStore(kept.store, "t").answer_read({"id": asked}, 99))
             assert found.is_error, asked
         assert kept.prune(keep="latest").threads == ["t"]
         assert kept._objects.keys(place) == first
@@ -102,7 +102,7 @@ def test_a_long_result_is_an_object_that_is_read_pruned_and_deleted(url, results
         kept.store.put(place, "one", {"text": "x"})
         kept.dismiss("t")
         assert kept._objects.keys(place) == []
-        assert not kept._objects._files.exists(kept._objects._of(place))
+        assert not kept._objects._files.exists(kept._objects._build_folder(place))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -198,4 +198,4 @@ def test_the_command_line_takes_the_place_of_long_results(tmp_path):
         assert kept.results == "memory://b"
     with Settings(database=url, environ={}).open() as kept:
         assert kept.results is None
-    assert "--results memory://b" in Settings(results="memory://b").resume_command("t", url)
+    assert "--results memory://b" in Settings(results="memory://b").build_resume_command("t", url)

@@ -10,9 +10,9 @@ import pytest
 
 from loopwright import DatabaseError, ScriptedModel, build_react, open_durability
 from loopwright.run.worker import Worker
-from loopwright.store.durability import findings
+from loopwright.store.durability import inspect_database
 from loopwright.store.postgres import pool as pools
-from loopwright.store.work.turns import Turns
+from loopwright.store.work.turns import TurnQueue
 from support import postgres
 from support.patience import PATIENCE
 from support.scripts import call, thought
@@ -56,7 +56,7 @@ def ended(durability, graph, name):
     """Have a worker run what waits for the thread until this turn has ended."""
 
     async def work():
-        worker = Worker({graph.name: graph}, Turns(durability.journal))
+        worker = Worker({graph.name: graph}, TurnQueue(durability.journal))
         working = asyncio.create_task(worker.work())
         while True:
             try:
@@ -122,7 +122,7 @@ def test_who_waits_gets_a_connection_soon_after_a_server_was_away_for_long(own, 
             got.set()
 
     with server.away(signal.SIGQUIT):
-        pool.suspect()
+        pool.recheck_all()
         waiting = threading.Thread(target=waits)
         waiting.start()
         while pool.get_stats().get("connections_errors", 0) < 6:  # it would have given up by now
@@ -151,7 +151,7 @@ def test_a_database_with_other_settings_serves_as_any_other(through, postgres_se
         assert {item.value["text"][5:] for item in items} == {f"{turn} {LONG}" for turn in "abc"}
         assert durability.prune(keep="latest").threads == ["t"]
         durability.dismiss("t")
-    assert [one for one in findings(name) if one.level != "ok"] == []
+    assert [one for one in inspect_database(name) if one.level != "ok"] == []
     with psycopg.connect(url) as connection:
         places = "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE 'loopwright%'"
         assert connection.execute(places).fetchall() == [("Odd one",)]
@@ -161,6 +161,6 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres_server):
     postgres_server.run("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
     with pytest.raises(DatabaseError, match="keeps texts as LATIN1, which cannot hold every text"):
         open_durability(postgres_server.url("latin"))
-    (first, *_) = findings(postgres_server.url("latin"))
+    (first, *_) = inspect_database(postgres_server.url("latin"))
     assert first.level == "broken"
     assert "UTF8 is needed" in first.text

@@ -34,9 +34,9 @@ from loopwright import (
     open_durability,
 )
 from loopwright.state.errors import SettingsError, ThreadBusy, ThreadIncompatible, ThreadNotFound
-from loopwright.store.locks.held import PRUNES, held_here, name_of
-from loopwright.store.locks.waiting import is_waited_for
-from loopwright.store.threads.pruning import Saved, severed, what_stays
+from loopwright.store.locks.thread_locks import PRUNES, build_lock_name, lock_thread_blocking
+from loopwright.store.locks.wait_queue import is_waited_for
+from loopwright.store.threads.pruning import SavedCheckpoint, build_keep_rule, find_orphans
 from support.flows import flow
 from support.forked import Command, server
 from support.patience import PATIENCE
@@ -614,19 +614,19 @@ def test_a_thread_goes_on_that_holds_its_values_itself(kept, url):
 def test_what_stays_of_a_line_with_a_branch():
     long_ago = datetime(2020, 1, 1, tzinfo=UTC)
     saved = [
-        Saved("1", None, True, lambda: long_ago),
-        Saved("2", "1", False, lambda: long_ago),
-        Saved("3", "2", True, lambda: long_ago),
-        Saved("4", "3", False, lambda: datetime.now(UTC)),
-        Saved("5", "2", True, lambda: long_ago),
-        Saved("6", "5", False, lambda: long_ago),
+        SavedCheckpoint("1", None, True, lambda: long_ago),
+        SavedCheckpoint("2", "1", False, lambda: long_ago),
+        SavedCheckpoint("3", "2", True, lambda: long_ago),
+        SavedCheckpoint("4", "3", False, lambda: datetime.now(UTC)),
+        SavedCheckpoint("5", "2", True, lambda: long_ago),
+        SavedCheckpoint("6", "5", False, lambda: long_ago),
     ]
-    assert what_stays("latest", None, None)("6", saved) == {"6"}
-    assert what_stays(None, 1, None)("6", saved) == {"5", "6"}
-    assert what_stays(None, 2, None)("6", saved) == {"1", "2", "5", "6"}
-    assert what_stays(None, None, timedelta(days=1))("6", saved) == {"4", "6"}
-    assert severed({"4", "6"}, saved) == ["4", "6"]
-    assert severed({"1", "2", "5", "6"}, saved) == []
+    assert build_keep_rule("latest", None, None)("6", saved) == {"6"}
+    assert build_keep_rule(None, 1, None)("6", saved) == {"5", "6"}
+    assert build_keep_rule(None, 2, None)("6", saved) == {"1", "2", "5", "6"}
+    assert build_keep_rule(None, None, timedelta(days=1))("6", saved) == {"4", "6"}
+    assert find_orphans({"4", "6"}, saved) == ["4", "6"]
+    assert find_orphans({"1", "2", "5", "6"}, saved) == []
 
 
 # Deleted whole
@@ -667,7 +667,7 @@ def test_of_a_thread_that_is_deleted_nothing_is_left_in_any_table(kept, url, how
         pay_asked(kept, policy="ask").invoke(said(), on(name))
         kept.journal.grant(name, {"tool": "pay"})
         graph.enqueue(on(name), "And then?")
-        part = kept.locks.take(name_of(name, "part"))
+        part = kept.locks.take(build_lock_name(name, "part"))
         if callable(part):
             part()
     everywhere = tables_with(url, "stays")
@@ -707,6 +707,6 @@ def test_a_run_that_begins_while_its_thread_is_pruned_waits_for_the_moment(kept,
 
 
 def held_until(locks, begun, go_on):
-    with held_here(lambda: locks, "t", PRUNES):
+    with lock_thread_blocking(lambda: locks, "t", PRUNES):
         begun.set()
         go_on.wait(PATIENCE)

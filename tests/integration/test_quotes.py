@@ -10,9 +10,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import AgentDefinition, Context, ScriptedModel, build_react
 from loopwright.graphs.registry import REGISTRY
-from loopwright.models.allowance import quote
 from loopwright.models.ask import ask
 from loopwright.models.choice import Models
+from loopwright.models.reservation import quote
 from loopwright.state.contracts import ExecutorResponse
 from loopwright.state.definition import AgentLimits
 from loopwright.state.errors import ModelCallFailed, SettingsError
@@ -58,7 +58,7 @@ async def asked_until_refused(seed):
             history.append(HumanMessage("Go on."))
 
     await asyncio.gather(*map(branch, range(3)))
-    used = budget.used
+    used = budget.usage
     counted = {
         "model_calls": used["model_calls"], "tool_calls": 0, "input_tokens": used["tokens"],
         "output_tokens": 0, "usd": used["usd"],

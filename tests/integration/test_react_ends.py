@@ -12,8 +12,8 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright import Context, Hook, ScriptedModel, build_react, open_durability
-from loopwright.state.records import unpacked
-from loopwright.text.told import say
+from loopwright.state.records import unpack_fields
+from loopwright.text.sentences import say
 from support.front_ends import chat_ui_drops
 from support.scripts import call, thought
 
@@ -129,7 +129,7 @@ def test_an_answer_a_hook_rejects_twice_is_not_given(clear):
     reject = {"decision": "deny", "reason": "never", "hookSpecificOutput": {"clearContext": clear}}
     graph = build(model, on("AfterAgent", reject))
     result = graph.invoke(said(), THREAD)
-    saved = unpacked(graph.get_state(THREAD).values)
+    saved = unpack_fields(graph.get_state(THREAD).values)
     assert (saved["halt"], saved["task_completed"]) == ("DENIED", False)
     assert ended(result["outcome"]) == ("blocked", "DENIED")
     assert "never" in result["outcome"]["answer"]

@@ -8,7 +8,7 @@ from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -64,7 +64,7 @@ def run(model, tools, context=None, config=THREAD, saver=None, words="Read it.")
         if mode == "custom":
             events.append(part)
         else:
-            state = unpacked(part)
+            state = unpack_fields(part)
     return state, events
 
 

@@ -29,7 +29,7 @@ from loopwright import (
     open_durability,
 )
 from loopwright.prompts.prompt import read_json
-from loopwright.text.told import say
+from loopwright.text.sentences import say
 from support.flows import (
     ASK,
     REPLAN,

@@ -19,8 +19,8 @@ from loopwright import (
 )
 from loopwright.graphs.build import workspace_mcp
 from loopwright.models.scripted import Slow
-from loopwright.state.messages import repairs
-from loopwright.text.told import say
+from loopwright.state.messages import make_repairs
+from loopwright.text.sentences import say
 from support.office import Office, done, give, notebook, told_to
 from support.reacting import THREAD, said, shelf
 from support.scripts import call
@@ -249,7 +249,7 @@ def test_a_new_message_while_a_sub_agent_waits_says_what_it_had_written(tmp_path
     writer_told, quick = heard[1]
     assert 'jot({"text": "x"})' in writer_told
     assert json.loads(quick)["status"] == "success"
-    assert repairs(messages, lambda _: None) == []
+    assert make_repairs(messages, lambda _: None) == []
 
 
 FOUND = {

@@ -5,7 +5,7 @@ import pytest
 from loopwright import build_customer_service, open_durability
 from loopwright.policy.desk.company import Company
 from loopwright.state.desk.conversation import AWAY
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call
@@ -65,7 +65,7 @@ def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
             for event in graph.stream(said(words), THREAD, stream_mode="custom"):
                 if event["type"] == "tool_call":
                     told.append((event["tool"], event["status"]))
-        state = unpacked(graph.get_state(THREAD).values)
+        state = unpack_fields(graph.get_state(THREAD).values)
     for tool in ("search_knowledge_base", "match_faq"):
         states = [status for name, status in told if name == tool]
         assert states == ["validating", "scheduled", "executing", "success"]

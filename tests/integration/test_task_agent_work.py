@@ -182,6 +182,6 @@ def test_the_tools_of_an_agent_are_spelled_as_every_provider_takes_them():
         outcome, _, _ = run(model, [shelf()], definition=AgentDefinition(output=output))
         assert outcome["status"] == "complete"
         agent = Agent.of(AgentDefinition(output=output), Parts())
-        specs = [tool.spec() for tool in agent.parts.toolbox._name(()).own.values()]
+        specs = [tool.spec() for tool in agent.parts.toolbox._build_catalog(()).own.values()]
         assert agent.complete.spec() in specs
         assert {spec["function"]["name"]: problems(spec) for spec in specs if problems(spec)} == {}

@@ -26,7 +26,7 @@ from loopwright import (
 from loopwright.calls.path import NOT_RECORDED
 from loopwright.prompts.prompt import read_json
 from loopwright.state.calls import TRANSITIONS
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support import paying
 from support.elsewhere import ElsewhereSaver
 from support.mcp_servers import stdio
@@ -379,7 +379,7 @@ def test_calls_that_are_recorded_in_memory_only_say_so_once(tmp_path):
             [call("write", n="a")], [call("write", n="b")], [call("look", n="c")], **more
         )
         graph.invoke(DO_IT, THREAD)
-        return unpacked(graph.get_state(THREAD).values).get("warnings", [])
+        return unpack_fields(graph.get_state(THREAD).values).get("warnings", [])
 
     with pytest.warns(UserWarning, match="is not known"):
         assert warnings(checkpointer=ElsewhereSaver()) == [NOT_RECORDED]

@@ -9,9 +9,9 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
 from loopwright import open_durability
-from loopwright.run.wishes import to_stop
-from loopwright.store.locks.held import held_here
-from loopwright.store.locks.waiting import _lines
+from loopwright.run.stop_and_steer import make_stop
+from loopwright.store.locks.thread_locks import lock_thread_blocking
+from loopwright.store.locks.wait_queue import _lines
 from support.patience import PATIENCE
 from support.shop import THREAD, Shop
 
@@ -32,7 +32,7 @@ def leave_a_stop(journal, monkeypatch, ahead):
     ours = time.time
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: ours() + ahead)
-        journal.leave("t", to_stop())
+        journal.leave("t", make_stop())
 
 
 @pytest.mark.parametrize("ahead", [-DAY, DAY])
@@ -52,7 +52,7 @@ def test_a_stop_that_a_crash_left_on_record_stops_no_later_resume(shop, ahead, m
 async def test_a_stop_of_a_run_that_waits_for_its_thread_is_heeded(shop, ahead, monkeypatch):
     journal = shop.durability.journal
     await shop.graph.ainvoke(ASKED, THREAD)
-    with held_here(lambda: shop.durability.locks, "t"):
+    with lock_thread_blocking(lambda: shop.durability.locks, "t"):
         running = asyncio.create_task(shop.graph.ainvoke(ASKED, THREAD, wait=PATIENCE))
         while not _lines:
             assert not running.done()

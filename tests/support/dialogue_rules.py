@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from loopwright.state.desk.claims import cited_in
+from loopwright.state.desk.claims import find_cited_ids
 from loopwright.state.desk.conversation import MOST_CLARIFICATIONS
 from loopwright.state.messages import calls_in
 
@@ -123,7 +123,7 @@ def _agreed(talk: "Talk") -> Iterator[str]:
 
 def _sourced(talk: "Talk") -> Iterator[str]:
     found = talk.state.get("sources", {})
-    if made_up := [i for said in talk.said for i in cited_in(said) if i not in found]:
+    if made_up := [i for said in talk.said for i in find_cited_ids(said) if i not in found]:
         yield f"cites {made_up}, which no search gave"
 
 

@@ -19,7 +19,7 @@ import yaml  # type: ignore[import-untyped]
 from langgraph.types import Command
 
 from loopwright import build_customer_service
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support.dialogue_rules import filled, wrong
 from support.scripts import call
 from support.shops import LUMEN, Article, knowledge, make_shop
@@ -225,7 +225,7 @@ class Stage:
             said: Any = {"messages": [{"role": "user", "content": turn.get("says", "")}]}
             answer = Command(resume=turn["colleague"]) if "colleague" in turn else said
             await self.graph.ainvoke(answer, config)
-            states.append(unpacked((await self.graph.aget_state(config)).values))
+            states.append(unpack_fields((await self.graph.aget_state(config)).values))
         calls = [actor.calls_in(number) for number in range(len(turns))]
         return Talk(turns, states, calls, *self._made(known["customer"], thread)), known
 

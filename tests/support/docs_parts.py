@@ -16,7 +16,7 @@ from loopwright import (
     build_task_agent,
 )
 from loopwright.flow.execution_plan import ExecutionPlan
-from loopwright.flow.order import steps_of
+from loopwright.flow.order import build_steps
 from loopwright.graphs.agent_loop import agent_builder
 from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.agent.shared.agent import Agent
@@ -59,7 +59,7 @@ def drawing(name: str) -> str:
 
 def plan_picture() -> str:
     """The plan of the sales example as a Mermaid drawing: an arrow for each step it waits for."""
-    steps = steps_of(ExecutionPlan.model_validate(module("sales", "analyst").PLAN))
+    steps = build_steps(ExecutionPlan.model_validate(module("sales", "analyst").PLAN))
     waits = {step["id"]: step["depends_on"] or [] for step in steps}
     arrows = [f"\t{' & '.join(needed)} --> {name};" for name, needed in waits.items() if needed]
     return "\n".join(["```mermaid", "graph TD;", *arrows, "```"])

@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_prompt_flow
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support import killed
 from support.flows import citing, decide, declared, flow, said, step
 
@@ -115,7 +115,7 @@ def drive(graph: Any, world: killed.World, config: Any, context: Context) -> dic
         result = graph.invoke(given, config, context=context)
         state = graph.get_state(THREAD)
         if not state.interrupts:
-            return {"outcome": result["outcome"], "values": plain(unpacked(state.values))}
+            return {"outcome": result["outcome"], "values": plain(unpack_fields(state.values))}
 
 
 def plain(values: dict[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from loopwright.nodes.parts import Parts
 from loopwright.prompts.prompt import read_json, read_section
 from loopwright.run.graph import LoopBuilder
 from loopwright.state.flow import Draft, FlowState, FlowStep
-from loopwright.state.records import unpacked
-from loopwright.tools.python_tools import with_llm_call
+from loopwright.state.records import unpack_fields
+from loopwright.tools.python_tools import add_llm_call
 from support.flows import GOAL, World, of_type, said
 
 
@@ -25,7 +25,7 @@ def parts_with(*plans: Any, **more: Any) -> Parts:
     """The parts of a graph over a small world whose planner gives these plans."""
     return assemble(
         model=ScriptedModel({"flow_planner": list(plans)}),
-        tools=with_llm_call(World().tools()),
+        tools=add_llm_call(World().tools()),
         **more,
     )
 
@@ -75,7 +75,7 @@ class Turn:
         """Begin with this state; without messages the goal is the request."""
         self.runs += 1
         given = said() | {"turn": 1, "turn_id": "1-a"} | state
-        return await self._run(self.graph.ours.packed(given))
+        return await self._run(self.graph.own_builder.pack_update(given))
 
     async def answer(self, answer: Any) -> "Turn":
         """Answer the question it asks."""
@@ -92,7 +92,7 @@ class Turn:
             elif "__interrupt__" in chunk:
                 self.asked = chunk["__interrupt__"][0].value
             else:
-                self.state = vars(FlowState(**unpacked(chunk)))
+                self.state = vars(FlowState(**unpack_fields(chunk)))
         return self
 
 

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
-from loopwright.flow.checks import plan_flaws
+from loopwright.flow.checks import find_plan_flaws
 from loopwright.flow.execution_plan import ExecutionPlan
-from loopwright.flow.order import steps_of
+from loopwright.flow.order import build_steps
 from loopwright.state.flow import FlowStep
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
@@ -50,7 +50,7 @@ def flaws(given: ExecutionPlan, *, kept: Iterable[str] = (), limit: int) -> list
     tools = tuple({"name": name} for name in {step.tool for step in given.steps} - {""})
     catalog = build_catalog([], [Listing(ServerConfig(name="all"), tools, "")])
     done: Any = [{"id": name, "shape": "stored"} for name in kept]
-    return plan_flaws(given, catalog, kept=done, limit=limit)
+    return find_plan_flaws(given, catalog, kept=done, limit=limit)
 
 
 def steps(*planned: Mapping[str, Any], done: Mapping[str, Any] | None = None) -> list[FlowStep]:
@@ -58,7 +58,7 @@ def steps(*planned: Mapping[str, Any], done: Mapping[str, Any] | None = None) ->
     results = done or {}
     return [
         called(one, result=results[one["id"]]) if one["id"] in results else one
-        for one in steps_of(plan(*planned))
+        for one in build_steps(plan(*planned))
     ]
 
 

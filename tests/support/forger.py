@@ -14,7 +14,7 @@ from pathlib import Path
 from langgraph.types import Command
 
 from loopwright import PolicyTable, ScriptedModel, build_customer_service, build_react
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support.mcp_servers import mobile, stdio
 from support.scripts import call, thought
 
@@ -231,7 +231,7 @@ class Attack:
         """What the customer agrees to by this message, as they were shown it."""
         if self.kind == "react" or text not in ("yes", "Yes!", "确认"):
             return
-        values = unpacked(self.graph.get_state(config).values)
+        values = unpack_fields(self.graph.get_state(config).values)
         proposal = values.get("proposal")
         if proposal:
             shown = [m.text for m in values["messages"] if m.type == "ai"][-1]

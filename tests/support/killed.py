@@ -26,7 +26,7 @@ from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_durability
 from loopwright.prompts.prompt import read_json
-from loopwright.state.records import unpacked
+from loopwright.state.records import unpack_fields
 from support.patience import PATIENCE
 from support.scripts import call, failed, passed, plan, report, todo
 
@@ -229,7 +229,7 @@ def drive(graph: Any, world: World, config: dict[str, Any], context: Context) ->
         result = graph.invoke(given, config, context=context)
         state = graph.get_state(THREAD)
         if not state.interrupts:
-            return {"outcome": result["outcome"], "values": plain(unpacked(state.values))}
+            return {"outcome": result["outcome"], "values": plain(unpack_fields(state.values))}
 
 
 def plain(values: dict[str, Any]) -> dict[str, Any]:

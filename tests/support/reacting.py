@@ -3,7 +3,7 @@
 from langchain_core.tools import ToolException
 
 from loopwright import ScriptedModel
-from loopwright.text.told import say
+from loopwright.text.sentences import say
 from support.scripts import call, thought
 
 THREAD = {"configurable": {"thread_id": "t"}}

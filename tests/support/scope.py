@@ -15,10 +15,10 @@ def scope_with(context: Context | None = None, **more: Any) -> RunScope:
     for group, kind in (("parts", GraphParts), ("run", RunFacts), ("around", Surroundings)):
         names = fields.keys() & kind.__dataclass_fields__.keys()
         fields.setdefault(group, kind(**{name: fields.pop(name) for name in names}))
-    return RunScope(**fields).noting()
+    return RunScope(**fields).with_own_notes()
 
 
 def call_of(id_: str, **pending: Any) -> Call:
     """A call with this evidence id, on its way; `pending` is what else is known of it."""
     planned: Any = {"id": id_, "args": {}, **pending}
-    return Call.of(planned, lambda _: None)
+    return Call.from_pending(planned, lambda _: None)

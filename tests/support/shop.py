@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from loopwright import ModelCallFailed, ScriptedModel, build_react
 from loopwright.cli.app import app
 from loopwright.run.worker import Worker
-from loopwright.store.work.turns import Turns
+from loopwright.store.work.turns import TurnQueue
 from support.patience import PATIENCE
 from support.scripts import thought
 
@@ -31,7 +31,7 @@ class Shop:
             model=ScriptedModel(self.answer), tools=[self.pay], policy=policy,
             durability=durability, observe="direct",
         )  # fmt: skip
-        self.turns, self.told = Turns(durability.journal), []
+        self.turns, self.told = TurnQueue(durability.journal), []
 
     def pay(self, what: str) -> str:
         """Pay for something."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from loopwright.flow.execution_plan import ExecutionPlan
-from loopwright.flow.short import CLAUSES, CONDITION, CONDITIONS, QUOTED, REFERENCE, WORD
+from loopwright.flow.short_syntax import CLAUSES, CONDITION, CONDITIONS, QUOTED, REFERENCE, WORD
 
 _SPELLED: Final = {
     "dependencies": "after", "retryCount": "retry", "expectedOutput": "output",

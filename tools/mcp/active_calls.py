@@ -17,7 +17,7 @@ from mcp.shared.exceptions import McpError
 from pydantic import ValidationError
 
 from ...text.secrets import Secrets
-from .call import ELICIT, KEY, Asked, ServerCall
+from .call import ELICIT, KEY, ElicitationPending, ServerCall
 from .config import ServerConfig
 
 log = logging.getLogger(__name__)
@@ -84,8 +84,8 @@ class ActiveCall:
             about: dict[str, Any] = {"url": params.url}
         else:
             about = {"schema": params.requestedSchema}
-        message = self._secrets.in_words(params.message)
-        self.form.set_result({"message": message, **self._secrets.in_json(about)})
+        message = self._secrets.mask_words(params.message)
+        self.form.set_result({"message": message, **self._secrets.mask_json(about)})
         answer = await self._reply if self._reply is not None else _DECLINED
         try:
             types.ElicitResult.model_validate(answer)
@@ -94,7 +94,7 @@ class ActiveCall:
         return dict(answer)
 
     async def _progress(self, done: float, total: float | None, message: str | None) -> None:
-        text = self._secrets.in_words(message or "")
+        text = self._secrets.mask_words(message or "")
         self.call.tell("tool_progress", progress=done, total=total, message=text)
 
 
@@ -158,7 +158,7 @@ class ActiveCalls:
         home.now.append(active)
         try:
             yield active
-        except Asked:
+        except ElicitationPending:
             self._parked[call.key] = home, active
             raise
         finally:
@@ -222,11 +222,11 @@ class ActiveCalls:
 def _as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:
     """An answer as a tool message, without secrets."""
     fields = [answer.get("content") or [], answer.get("structuredContent")]
-    content, structured = config.secrets.in_json(fields)
+    content, structured = config.secrets.mask_json(fields)
     blocks = content if isinstance(content, list) else [_text_block(json.dumps(content))]
     failed = answer.get("isError") is True
     if failed:
-        blocks = [_masked(block, config) for block in blocks]
+        blocks = [_mask_block(block, config) for block in blocks]
     return ToolMessage(
         blocks,
         tool_call_id="",
@@ -235,7 +235,7 @@ def _as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:
     )
 
 
-def _masked(block: Any, config: ServerConfig) -> Any:
+def _mask_block(block: Any, config: ServerConfig) -> Any:
     if isinstance(block, dict) and isinstance(block.get("text"), str):
         return {**block, "text": config.mask(block["text"])}
     return block

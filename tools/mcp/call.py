@@ -65,7 +65,7 @@ class Listener(Protocol):
         """Take note that nothing comes any more, and why, if the transport knows."""
 
 
-def error_for(number: object, why: Why) -> dict[str, Any]:
+def make_error(number: object, why: Why) -> dict[str, Any]:
     """The answer of our own to a request, as a message of the protocol."""
     error = {"code": -32_000, "message": why()}
     return {"jsonrpc": "2.0", "id": number, "error": error}
@@ -141,7 +141,7 @@ class ToolGone(Exception):
     """The server is there, but offers no tool of this name any more."""
 
 
-class Asked(GraphBubbleUp):
+class ElicitationPending(GraphBubbleUp):
     """The server asks the human something before it goes on; until then the call is parked.
 
     Attributes:

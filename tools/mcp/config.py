@@ -22,7 +22,7 @@ from pydantic import (
 )  # fmt: skip
 
 from ...state.errors import ToolServerError
-from ...text.secrets import Secrets, values_of, values_of_arguments, values_of_headers
+from ...text.secrets import Secrets, find_argument_secrets, find_header_secrets, find_secrets
 
 Headers = Callable[[str | None], Any]
 """Gives the headers for a user id: a dict, or an awaitable of one. Called for every request."""
@@ -117,13 +117,13 @@ class ServerConfig(BaseModel):
 
     def mask(self, text: str) -> str:
         """Words of the server without secrets: they may go into the state."""
-        return self.secrets.in_words(text)
+        return self.secrets.mask_words(text)
 
     def list_secrets(self) -> Iterator[str]:
         """The secrets that the server is given."""
-        yield from values_of([*self.env.items(), ("", self.url)])
-        yield from values_of_headers(self.headers)
-        yield from values_of_arguments(self.args)
+        yield from find_secrets([*self.env.items(), ("", self.url)])
+        yield from find_header_secrets(self.headers)
+        yield from find_argument_secrets(self.args)
 
     def approves(self, tool: str) -> bool:
         """Whether the user has approved this tool once and for all."""
@@ -195,7 +195,7 @@ def _read_one(
         config = ServerConfig.model_validate(fields, context=environ)
     except ValidationError as error:
         return ServerConfig(name=name, problem=_describe(error))
-    secrets.learn([*config.list_secrets(), *values_of(_variables_of(entry, environ))])
+    secrets.learn([*config.list_secrets(), *find_secrets(_variables_of(entry, environ))])
     return config.model_copy(
         update={"problem": _find_problem(config), "command": _resolve_command(config)}
     )

@@ -20,9 +20,9 @@ import httpx
 from langchain_mcp_adapters.sessions import create_session
 from mcp import ClientSession
 
-from ...text.secrets import values_of_headers
-from ...text.told import say
-from .call import ELICIT, Listener, Loss, Why, error_for
+from ...text.secrets import find_header_secrets
+from ...text.sentences import say
+from .call import ELICIT, Listener, Loss, Why, make_error
 from .config import Headers, ServerConfig
 from .response_limits import ACCEPTED, EVENTS, Refused, read_events
 
@@ -57,7 +57,7 @@ class ServerClient(httpx.AsyncClient):
         own = {n: v for n, v in config.headers.items() if n.lower() not in ACCEPTED}
         super().__init__(
             headers={**own, **ACCEPTED},
-            verify=_trusted(),
+            verify=_load_ssl_context(),
             # A call has its own deadline, and a stream may rightly be silent for long.
             timeout=httpx.Timeout(_TIMEOUT, read=None),
         )
@@ -78,11 +78,11 @@ class ServerClient(httpx.AsyncClient):
         if self._config.transport == "http" and {"id", "method"} <= message.keys():
             return await self._ask(message, request, options)
         if self._config.transport == "http" and request.method != "GET":
-            return await self._tell(message, request, options)
+            return await self._send_notification(message, request, options)
         response = await self._send(request, options)
         if request.method == "GET" and response.is_success:
-            return _streamed(response, self._listen(response))
-        return await _without_body(response)
+            return _replace_body(response, self._listen(response))
+        return await _drop_body(response)
 
     async def _send(self, request: httpx.Request, options: dict[str, Any]) -> httpx.Response:
         """Send with fresh headers of the user; on 401 ask the program for them once more."""
@@ -101,7 +101,7 @@ class ServerClient(httpx.AsyncClient):
         answer = await asyncio.to_thread(headers, self._user_id)
         values = await answer if inspect.isawaitable(answer) else answer
         texts = {str(name): str(value) for name, value in (values or {}).items()}
-        self._config.secrets.learn(values_of_headers(texts), passing=True)
+        self._config.secrets.learn(find_header_secrets(texts), passing=True)
         return texts
 
     async def _ask(
@@ -111,16 +111,16 @@ class ServerClient(httpx.AsyncClient):
         try:
             response = await self._wait(message["id"], self._send(request, options))
             if _may_be_followed(response):
-                return await _without_body(response)
+                return await _drop_body(response)
             if not response.is_success:
                 await response.aclose()
             response.raise_for_status()
         except Exception as error:  # noqa: BLE001 - the program's header callable may raise anything
-            event = self._fail(message, self._loss(error, request))
+            event = self._fail(message, self._classify_error(error, request))
             return httpx.Response(
                 200, headers={"content-type": EVENTS}, content=event, request=request
             )
-        return _streamed(response, self._answer(message, response))
+        return _replace_body(response, self._answer(message, response))
 
     async def _answer(
         self, message: dict[str, Any], response: httpx.Response
@@ -155,12 +155,12 @@ class ServerClient(httpx.AsyncClient):
             pass
         self._listener.doubt()
 
-    async def _tell(
+    async def _send_notification(
         self, message: dict[str, Any], request: httpx.Request, options: dict[str, Any]
     ) -> httpx.Response:
         """Send what needs no answer. A frozen server must not hold up what comes behind it."""
         with contextlib.suppress(Exception), anyio.move_on_after(_FAREWELL):
-            response = await _without_body(await self._send(request, options))
+            response = await _drop_body(await self._send(request, options))
             if _may_be_followed(response):
                 return response
         if message.get("method") == "notifications/cancelled":
@@ -207,9 +207,9 @@ class ServerClient(httpx.AsyncClient):
 
     def _fail(self, message: dict[str, Any], loss: Loss) -> bytes:
         self._listener.lose(message["id"], loss)
-        return b"data: " + json.dumps(error_for(message["id"], loss.why)).encode() + b"\n\n"
+        return b"data: " + json.dumps(make_error(message["id"], loss.why)).encode() + b"\n\n"
 
-    def _loss(self, error: Exception, request: httpx.Request) -> Loss:
+    def _classify_error(self, error: Exception, request: httpx.Request) -> Loss:
         """What an error says of a request.
 
         A 4xx, 307 or 308 says that it was not carried out. Behind a 5xx it may have been, and
@@ -240,7 +240,7 @@ class _Events(httpx.AsyncByteStream):
         await self._response.aclose()
 
 
-def _streamed(response: httpx.Response, events: AsyncGenerator[bytes, None]) -> httpx.Response:
+def _replace_body(response: httpx.Response, events: AsyncGenerator[bytes, None]) -> httpx.Response:
     """The same response with these events as its body."""
     headers = {**response.headers, "content-type": EVENTS}
     headers.pop("content-encoding", None)
@@ -248,7 +248,7 @@ def _streamed(response: httpx.Response, events: AsyncGenerator[bytes, None]) -> 
     return httpx.Response(200, headers=headers, stream=stream, request=response.request)
 
 
-async def _without_body(response: httpx.Response) -> httpx.Response:
+async def _drop_body(response: httpx.Response) -> httpx.Response:
     """The same response without its body, which the session would read whole."""
     await response.aclose()
     bare = httpx.Response(response.status_code, request=response.request)
@@ -272,7 +272,7 @@ async def http_session(
     config: ServerConfig, user_id: str | None, listener: Listener, callbacks: dict[str, Any]
 ) -> AsyncIterator[ClientSession]:
     """Open a session over streamable HTTP or SSE that has not been initialised yet."""
-    await asyncio.to_thread(_trusted)  # which reads files
+    await asyncio.to_thread(_load_ssl_context)  # which reads files
     connection: Any = {
         "transport": config.transport,
         "url": config.url,
@@ -284,7 +284,7 @@ async def http_session(
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _load_ssl_context() -> ssl.SSLContext:
     """Whose certificates are believed: one for all sessions, each would take 0.8 MB and 20 ms."""
     return httpx.create_ssl_context()
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...state.environment import variable
+from ...state.environment import read_variable
 from ...state.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class ProcessLimit:
         Raises:
             SettingsError: What the operator says is no number above 0.
         """
-        limit = variable(environ, "LOOPWRIGHT_MCP_PROCESSES")
+        limit = read_variable(environ, "LOOPWRIGHT_MCP_PROCESSES")
         if limit is not None and not (limit.isdecimal() and int(limit)):
             msg = f"{VARIABLE} must be a whole number above 0, not {limit!r}."
             raise SettingsError(msg)
-        self.most = int(limit) if limit else _fit_into(_memory())
+        self.most = int(limit) if limit else _count_fitting(_read_memory())
 
     @asynccontextmanager
     async def room_for(self, session: "Connection") -> AsyncIterator[None]:
@@ -98,11 +98,11 @@ class ProcessLimit:
             there[0].retire()
 
 
-def _fit_into(memory: int) -> int:
+def _count_fitting(memory: int) -> int:
     return min(max(memory // _SHARE // _EACH, _FEWEST), _MOST)
 
 
-def _memory() -> int:
+def _read_memory() -> int:
     """Bytes of memory this process may use: those of its container, or of the machine."""
     sizes: list[int] = []
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):

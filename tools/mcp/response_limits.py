@@ -12,7 +12,7 @@ from typing import Final
 
 import httpx
 
-from ...text.told import say
+from ...text.sentences import say
 from .call import Why
 
 MOST: Final = 32 * 1024 * 1024

@@ -1,6 +1,6 @@
 """The MCP servers of a toolbox as their callers see them: opened lazily, reopened once when dead.
 
-Everything here runs on the background loop, but for `Servers.known_listings`.
+Everything here runs on the background loop, but for `Servers.find_known_listings`.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from ...state.context import STARTUP
-from ...text.told import say
+from ...text.sentences import say
 from .call import ConnectionLost, ServerCall, ServerUnavailable, ToolGone
 from .config import ServerConfig
 from .process_limit import PROCESS_LIMIT, VARIABLE
@@ -47,15 +47,15 @@ _CROWDED: Final = (
 )
 
 
-class _Silent(ServerUnavailable):
+class _StartTimeout(ServerUnavailable):
     """It has not answered within its time to start."""
 
 
-class _Crowded(ServerUnavailable):
+class _NoProcessSlot(ServerUnavailable):
     """It could not be started, because calls of others were under way on all there may be."""
 
 
-_WARNINGS: Final[dict[type[Exception], str]] = {_Silent: _SLOW, _Crowded: _CROWDED}
+_WARNINGS: Final[dict[type[Exception], str]] = {_StartTimeout: _SLOW, _NoProcessSlot: _CROWDED}
 _QUEUED: Final = "there was no room for its process yet"
 
 
@@ -105,7 +105,7 @@ class Server:
         return self._offered[1]
 
     @property
-    def fresh(self) -> Listing | None:
+    def fresh_listing(self) -> Listing | None:
         """What it offers; None if it was never asked, or may offer something else by now.
 
         Other threads read it at any moment: what was listed and when is one value.
@@ -113,7 +113,7 @@ class Server:
         seen, listing = self._offered
         return listing if seen == self._changes else None
 
-    def _change(self) -> None:
+    def _expire_listing(self) -> None:
         """Have the tools listed again at the next request for them."""
         self._changes += 1
 
@@ -130,13 +130,13 @@ class Server:
         try:
             if self.config.problem:
                 raise ServerUnavailable(self.config.problem)  # noqa: TRY301 - told like the others
-            async with self._in_time(seconds):
+            async with self._limit_start_time(seconds):
                 try:
-                    seen, now = await self._list(connection)
+                    seen, now = await self._list_tools(connection)
                 except ConnectionLost:
                     if self._connection is None:  # it was given up meanwhile
                         raise
-                    seen, now = await self._list()
+                    seen, now = await self._list_tools()
             self.failed = None
         except Exception as error:
             log.debug("MCP server %s", self.config.name, exc_info=error)
@@ -145,18 +145,18 @@ class Server:
         self._offered = seen, next((one for one in same if one == now), now)
         self._others[self.config.name] = self.listing
 
-    async def _list(self, connection: "Connection | None" = None) -> tuple[int, Listing]:
+    async def _list_tools(self, connection: "Connection | None" = None) -> tuple[int, Listing]:
         if connection is not None:
             seen = self._changes
             return seen, Listing(self.config, await connection.tools())
         connection = await self._open_connection()
         try:
-            return await self._list(connection)
+            return await self._list_tools(connection)
         finally:
             connection.let_go()
 
     def _warn(self, error: Exception) -> Listing:
-        crowded = isinstance(error, _Crowded)  # only that: tried again with the next request
+        crowded = isinstance(error, _NoProcessSlot)  # only that: tried again with the next request
         self.failed = -inf if crowded else time.monotonic()
         known = isinstance(error, ServerUnavailable)
         why = str(error) if known else f"{type(error).__name__}: {error}"[:300]
@@ -164,7 +164,7 @@ class Server:
         warning = words.format(name=self.config.name, why=self.config.mask(why))
         return Listing(self.config, self.listing.tools, warning)
 
-    def retry_due(self, wait: float) -> bool:
+    def is_retry_due(self, wait: float) -> bool:
         """Whether a failed server is worth another try; never where its entry is wrong."""
         failed = self.failed
         is_due = failed is not None and time.monotonic() >= failed + wait
@@ -173,17 +173,17 @@ class Server:
     def retry(self) -> None:
         """Try it again behind the scenes."""
         if self._retry is None or self._retry.done():
-            again = self.load(self._patience())
+            again = self.load(self._find_start_timeout())
             self._retry = asyncio.create_task(again, context=contextvars.Context())
 
-    def _patience(self) -> float:
+    def _find_start_timeout(self) -> float:
         """Seconds to start: as its entry says, else as the run that asks does."""
         return self.config.startup_timeout or STARTUP.get()
 
     @contextlib.asynccontextmanager
-    async def _in_time(self, seconds: float | None = None) -> AsyncIterator[None]:
+    async def _limit_start_time(self, seconds: float | None = None) -> AsyncIterator[None]:
         """Leave a server that is silent for longer than it may take to start."""
-        patience = seconds or self._patience()
+        patience = seconds or self._find_start_timeout()
         try:
             async with asyncio.timeout(None) as limit:
                 # In an empty context: behind the timers of others a loop keeps one that was
@@ -195,11 +195,11 @@ class Server:
             connection, waited = self._connection, f"{patience:g}"
             if _QUEUED in getattr(error.__cause__, "__notes__", ()):
                 why = say("no_seat", most=PROCESS_LIMIT.most, seconds=waited, variable=VARIABLE)
-                raise _Crowded(why) from None
+                raise _NoProcessSlot(why) from None
             if connection is not None:
                 connection.is_silent = True
             self.discard()
-            raise _Silent(say("server_silent", seconds=waited)) from None
+            raise _StartTimeout(say("server_silent", seconds=waited)) from None
 
     async def call(self, call: ServerCall) -> Any:
         """Call a tool; a dead session is reopened once.
@@ -214,21 +214,21 @@ class Server:
             ToolGone: The server has restarted or changed.
         """
         try:
-            return await self._try(call)
+            return await self._try_call(call)
         except ConnectionLost as lost:
             first = lost
         if first.sent and not call.resendable:
             raise first
         try:
-            return await self._try(call)
+            return await self._try_call(call)
         except ServerUnavailable as error:
             raise ServerUnavailable(str(error), sent=first.sent or error.sent) from error
 
-    async def _try(self, call: ServerCall) -> Any:
-        async with self._in_time():
+    async def _try_call(self, call: ServerCall) -> Any:
+        async with self._limit_start_time():
             connection = await self._open_connection()
         try:
-            if self.fresh is None:
+            if self.fresh_listing is None:
                 await self.load(connection=connection)
             offered = (tool.get("name") for tool in self.listing.tools)
             if not self.listing.warning and call.name not in offered:
@@ -275,9 +275,12 @@ class Server:
         if connection is None or not connection.takes_calls:
             self.discard()
             connection = self._connection = kind(
-                self.config, self._user_id, on_change=self._change, on_rest=self._rest,
+                self.config,
+                self._user_id,
+                on_change=self._expire_listing,
+                on_rest=self._release_idle,
                 parked=self._parked,
-            )  # fmt: skip
+            )
         return connection
 
     def _let_go(self, connection: "Connection") -> None:
@@ -286,7 +289,7 @@ class Server:
         if connection is self._connection and not (connection.is_open or connection.is_busy):
             self.discard()
 
-    def _rest(self) -> None:
+    def _release_idle(self) -> None:
         """What nobody uses costs nothing: of a user nothing is known, of a process its tools are.
 
         A server reached over HTTP may offer others by the time it is needed again.
@@ -294,7 +297,7 @@ class Server:
         if self._user_id is not None:
             self._forget()
         elif self.config.transport != "stdio":
-            self._change()
+            self._expire_listing()
 
     def discard(self) -> None:
         """End the session without waiting; one that is leaving ends after the calls under way."""
@@ -313,7 +316,7 @@ class Server:
         for connection in self._ending.values():
             connection.stop()
         self._offered, self.failed = (0, Listing(self.config)), None
-        self._change()
+        self._expire_listing()
 
     async def wait_closed(self) -> None:
         """Wait until the processes of ended sessions are gone."""
@@ -336,24 +339,24 @@ class Servers:
         self._configs = {config.name: config for config in configs}
         self._servers: dict[tuple[str, str | None], Server] = {}
 
-    def known_listings(self, user_id: str | None) -> tuple[Listing, ...] | None:
+    def find_known_listings(self, user_id: str | None) -> tuple[Listing, ...] | None:
         """What `listings` would answer at once, from any thread; None where it has work to do."""
         keys = (self._key(config, user_id) for config in self._configs.values())
         servers = [self._servers.get(key) for key in keys]
         due = self._retry_after
-        known = [now for p in servers if p and (now := p.fresh) and not p.retry_due(due)]
+        known = [now for p in servers if p and (now := p.fresh_listing) and not p.is_retry_due(due)]
         return tuple(known) if len(known) == len(servers) else None
 
-    async def listings(self, user_id: str | None) -> tuple[Listing, ...]:
+    async def load_listings(self, user_id: str | None) -> tuple[Listing, ...]:
         """What every server offers this user; none may take longer than its time to start.
 
         A server that failed is tried again behind the scenes, so that a later request finds it;
         one that has restarted or changed its tools is asked again at once.
         """
         servers = [self._server(name, user_id) for name in self._configs]
-        await asyncio.gather(*(server.load() for server in servers if server.fresh is None))
+        await asyncio.gather(*(server.load() for server in servers if server.fresh_listing is None))
         for server in servers:
-            if server.retry_due(self._retry_after):
+            if server.is_retry_due(self._retry_after):
                 server.retry()
         return tuple(server.listing for server in servers)
 

@@ -21,9 +21,18 @@ from mcp.shared.exceptions import McpError
 from pydantic import BaseModel, ConfigDict
 
 from ...stream.meters import ERROR, SERVER, SESSION, WIRE, measure
-from ...text.told import say
+from ...text.sentences import say
 from .active_calls import ActiveCalls, Parked
-from .call import Asked, ConnectionLost, Loss, Reply, ServerCall, ServerUnavailable, Unanswered, Why
+from .call import (
+    ConnectionLost,
+    ElicitationPending,
+    Loss,
+    Reply,
+    ServerCall,
+    ServerUnavailable,
+    Unanswered,
+    Why,
+)
 from .config import ServerConfig
 from .http_client import explain, http_session
 from .process_limit import PROCESS_LIMIT
@@ -90,7 +99,7 @@ class Connection:
         self._why: Why = partial(say, "server_closed")
         # In an empty context: the one of the first run, and what it holds, would live as long.
         self.owner = asyncio.create_task(
-            self._own(user_id), name=f"mcp {config.name}", context=contextvars.Context()
+            self._run_session(user_id), name=f"mcp {config.name}", context=contextvars.Context()
         )
 
     @property
@@ -142,7 +151,7 @@ class Connection:
         if self._session is None:
             self.owner.cancel()
 
-    async def _own(self, user_id: str | None) -> None:
+    async def _run_session(self, user_id: str | None) -> None:
         start, failure = time.monotonic(), ""
         is_process = self._config.transport == "stdio"
         try:
@@ -154,7 +163,7 @@ class Connection:
                 self._session = session
                 self._on_change()  # another process is perhaps of another version
                 self._is_settled.set()
-                await self._rest()
+                await self._wait_until_idle()
         except (Exception, BaseExceptionGroup) as error:
             failure = type(error).__name__
             self._why = _explain(error, self._config)
@@ -172,7 +181,7 @@ class Connection:
                 task.cancel()
             self._is_settled.set()
 
-    async def _rest(self) -> None:
+    async def _wait_until_idle(self) -> None:
         """Stay until the end, or until nobody has used it for as long as it may rest."""
         while not self._over.done():
             left = self._config.idle
@@ -190,13 +199,13 @@ class Connection:
         callbacks: dict[str, Any] = {
             "elicitation_callback": _decline,
             "logging_callback": self._calls.log,
-            "message_handler": self._hear,
+            "message_handler": self._handle_message,
         }
         if self._config.transport == "stdio":
             return stdio_session(self._config, self._stderr, self, callbacks)
         return http_session(self._config, user_id, self, callbacks)
 
-    async def _hear(self, message: object) -> None:
+    async def _handle_message(self, message: object) -> None:
         root = message.root if isinstance(message, types.ServerNotification) else None
         if isinstance(root, types.ToolListChangedNotification):
             self._on_change()
@@ -246,9 +255,9 @@ class Connection:
         """
         await self._is_settled.wait()
         if self._session is None:
-            raise ServerUnavailable(self._reason())
+            raise ServerUnavailable(self._find_reason())
 
-    def _reason(self) -> str:
+    def _find_reason(self) -> str:
         words = last_line(self._stderr)
         why = self._why()
         return self._config.mask(say("server_said", why=why, said=words) if words else why)
@@ -268,7 +277,7 @@ class Connection:
             except McpError as error:
                 raise ServerUnavailable(self._config.mask(error.error.message)) from error
             offered = [tool for tool in page.get("tools") or () if isinstance(tool, dict)]
-            masked = self._config.secrets.in_json(offered)
+            masked = self._config.secrets.mask_json(offered)
             tools += [m | {"name": t.get("name")} for t, m in zip(offered, masked, strict=True)]
             if len(tools) > MOST_TOOLS:
                 raise ServerUnavailable(say("too_many_tools", most=MOST_TOOLS))
@@ -304,7 +313,7 @@ class Connection:
     async def _send(self, request: Any, progress: Any = None) -> dict[str, Any]:
         """Send a request and wait for its answer; if cancelled, the server is told so."""
         if (session := self._session) is None:
-            raise ConnectionLost(self._reason(), sent=False)
+            raise ConnectionLost(self._find_reason(), sent=False)
         number = session._request_id  # nothing else tells which id the next one has
         self._losses[str(number)] = None
         try:
@@ -335,7 +344,7 @@ class Connection:
             events = {request, self._over, *([form] if form is not None else [])}
             await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
             if form is not None and form.done() and not request.done():
-                raise Asked(form.result())
+                raise ElicitationPending(form.result())
             if not request.done():  # an answer may have come just before the end
                 await asyncio.wait({request}, timeout=_LAST_WORDS)
         except asyncio.CancelledError:
@@ -345,13 +354,13 @@ class Connection:
             if form is None or not form.done():
                 request.cancel()
         if not request.done() or request.cancelled():
-            raise ConnectionLost(self._reason(), sent=True)
+            raise ConnectionLost(self._find_reason(), sent=True)
         error = request.exception()
         if error is not None:
-            raise self._loss(error) or error
+            raise self._classify_error(error) or error
         return request.result()
 
-    def _loss(self, error: BaseException) -> ConnectionLost | None:
+    def _classify_error(self, error: BaseException) -> ConnectionLost | None:
         """What an error says of the connection; None where the server has answered."""
         if isinstance(error, Unanswered):
             self._doubted = True
@@ -361,7 +370,7 @@ class Connection:
             return ConnectionLost(self._config.mask(error.loss.why()), sent=error.loss.sent)
         if _is_closed(error) or isinstance(error, _GONE):
             self.cut_off()
-            return ConnectionLost(self._reason(), sent=_is_closed(error))
+            return ConnectionLost(self._find_reason(), sent=_is_closed(error))
         return None
 
 

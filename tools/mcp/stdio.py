@@ -25,8 +25,8 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from ...stream.meters import PROCESSES, SERVER, measure
-from ...text.told import say
-from .call import ELICIT, Listener, Loss, Why, error_for
+from ...text.sentences import say
+from .call import ELICIT, Listener, Loss, Why, make_error
 from .config import ServerConfig
 from .orphans import adopt, release
 from .response_limits import MOST, TOO_LONG, is_too_much
@@ -86,7 +86,7 @@ class _Process(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:
-            self._written(data)
+            self._take_output(data)
         else:
             self._stderr += data
             del self._stderr[:-_TAIL]
@@ -108,13 +108,13 @@ class _Process(asyncio.SubprocessProtocol):
         self._into.close()
         self._listener.cut_off()
 
-    def _written(self, data: bytes) -> None:
+    def _take_output(self, data: bytes) -> None:
         self._line += data
         if b"\n" in data:
             *lines, self._line = self._line.split(b"\n")
             for line in filter(bytes.strip, map(bytes, lines)):
                 if self._head or is_too_much(line):
-                    self._too_long(self._head or line[:_ENDS], line[-_ENDS:])
+                    self._answer_too_long(self._head or line[:_ENDS], line[-_ENDS:])
                     self._head = b""
                 else:
                     self._read(line)
@@ -122,7 +122,7 @@ class _Process(asyncio.SubprocessProtocol):
             self._head = self._head or bytes(self._line[:_ENDS])
             del self._line[:-_ENDS]
 
-    def _too_long(self, head: bytes, tail: bytes) -> None:
+    def _answer_too_long(self, head: bytes, tail: bytes) -> None:
         """Answer the request that is answered by a line of which nobody reads the middle."""
         first, last = (end.decode(errors="replace") for end in (head, tail))
         found = _AT_HEAD.match(first) or _AT_TAIL.search(last)
@@ -145,16 +145,16 @@ class _Process(asyncio.SubprocessProtocol):
             # The session would read nothing until the human has answered.
             self._listener.ask(root.params, {}, partial(self._reply, root.id))
         else:
-            self._give(message)
+            self._deliver(message)
 
-    def _give(self, message: types.JSONRPCMessage) -> None:
+    def _deliver(self, message: types.JSONRPCMessage) -> None:
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._into.send_nowait(SessionMessage(message))
 
     def _fail(self, number: int | str, why: Why) -> None:
         """Answer a request whose answer cannot be read, as it would be waited for."""
         self._listener.lose(number, Loss(why=why, sent=True))
-        self._give(types.JSONRPCMessage.model_validate(error_for(number, why)))
+        self._deliver(types.JSONRPCMessage.model_validate(make_error(number, why)))
 
     async def _reply(self, number: int | str, result: dict[str, Any]) -> None:
         answer = types.JSONRPCResponse(jsonrpc="2.0", id=number, result=result)

@@ -25,7 +25,7 @@ _BORDER: Final = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f\uff1b\n]")
 _HANDLE: Final = re.compile(r"(?<!\s)\s*[(\[]?\bm-[0-9a-f]{8}\b[)\]]?")
 
 
-def proven(
+def prove_facts(
     answer: Snapshot, sources: Mapping[str, AnyMessage]
 ) -> tuple[dict[str, list[KeptFact]], int]:
     """The facts of an answer that stand in its sources, by section, and how many others there were.
@@ -42,8 +42,8 @@ def proven(
             users = [message for message in named if is_of_user(message)]
             where = section if section not in OF_USER or users else "key_knowledge"
             by_user = where in OF_USER
-            texts = map(words_in, users) if by_user else map(all_in, named)
-            passage = quoted_passage(fact.text, texts)
+            texts = map(get_message_text, users) if by_user else map(get_full_text, named)
+            passage = find_passage(fact.text, texts)
             if not passage or passage in known:
                 dropped += 1
                 continue
@@ -58,7 +58,7 @@ def _names(fact: Fact) -> list[str]:
     return list(dict.fromkeys(names))[:_MOST_SOURCES]
 
 
-def quoted_passage(quote: str, texts: Iterable[str]) -> str:
+def find_passage(quote: str, texts: Iterable[str]) -> str:
     """The sentences around a quotation as they stand in the first text that has it, in one line.
 
     White space and case may differ. "" if no text has it.
@@ -69,24 +69,26 @@ def quoted_passage(quote: str, texts: Iterable[str]) -> str:
     pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
     for text in texts:
         if match := pattern.search(text):
-            return " ".join(text[_start(text, match.start()) : _end(text, match.end())].split())
+            return " ".join(
+                text[_find_start(text, match.start()) : _find_end(text, match.end())].split()
+            )
     return ""
 
 
-def _start(text: str, at: int) -> int:
+def _find_start(text: str, at: int) -> int:
     """Where the sentence begins in which a position stands."""
     first = max(at - _AROUND, 0)
     return max((border.end() for border in _BORDER.finditer(text, first, at)), default=first)
 
 
-def _end(text: str, at: int) -> int:
+def _find_end(text: str, at: int) -> int:
     """Where the sentence ends in which the character before a position stands."""
     last = min(at + _AROUND, len(text))
     border = _BORDER.search(text, max(at - 1, 0), last + 1)
     return border.end() if border else last
 
 
-def words_in(message: AnyMessage) -> str:
+def get_message_text(message: AnyMessage) -> str:
     """What a message says, its calls included; not what its writer thought."""
     calls = [
         f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
@@ -95,13 +97,13 @@ def words_in(message: AnyMessage) -> str:
     return "\n".join(filter(None, [message.text, *calls]))
 
 
-def all_in(message: AnyMessage) -> str:
+def get_full_text(message: AnyMessage) -> str:
     """What a message says, and what the agent was told behind it, such as a sub-agent's result."""
     told = message.additional_kwargs.get(TOLD)
-    return f"{words_in(message)}\n\n{told}" if told else words_in(message)
+    return f"{get_message_text(message)}\n\n{told}" if told else get_message_text(message)
 
 
-def who(message: AnyMessage) -> str:
+def name_speaker(message: AnyMessage) -> str:
     """Who says a message, for a model that reads what was said."""
     if message.type == "tool":
         return f"result of {message.name or 'a tool'}"

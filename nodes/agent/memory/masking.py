@@ -5,9 +5,9 @@ from typing import Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from ....state.snapshot import handle_of
-from ....state.window import tokens_in
-from ....text.told import say
+from ....state.snapshot import make_short_name
+from ....state.window import estimate_message_tokens
+from ....text.sentences import say
 
 PROTECTED: Final = 50_000
 """Tokens of the newest results that stay whole, where there is room; what is worth shortening:"""
@@ -18,16 +18,16 @@ _EDGE: Final = 250
 """Characters of head and tail each that stay."""
 
 
-def masked(message: AnyMessage) -> AnyMessage:
+def mask_message(message: AnyMessage) -> AnyMessage:
     """A result as it is shown from then on: whole, if that is hardly longer."""
     if not isinstance(message, ToolMessage) or len(text := message.text) <= 3 * _EDGE:
         return message
-    told = say("result_masked", left=len(text) - 2 * _EDGE, id=handle_of(message.id))
+    told = say("result_masked", left=len(text) - 2 * _EDGE, id=make_short_name(message.id))
     content = f"{text[:_EDGE]}\n{told}\n{text[-_EDGE:]}"
     return message.model_copy(update={"content": content})
 
 
-def mask_of(messages: Sequence[AnyMessage], room: int, known: str = "") -> str:
+def choose_mask(messages: Sequence[AnyMessage], room: int, known: str = "") -> str:
     """The id of the message before which results are to be shortened; `known` where nothing is won.
 
     Args:
@@ -38,24 +38,28 @@ def mask_of(messages: Sequence[AnyMessage], room: int, known: str = "") -> str:
     protected = min(PROTECTED, int(room * _PROTECTED_SHARE))
     place = len(messages)
     while place:
-        protected -= tokens_in([messages[place - 1]]) if messages[place - 1].type == "tool" else 0
+        protected -= (
+            estimate_message_tokens([messages[place - 1]])
+            if messages[place - 1].type == "tool"
+            else 0
+        )
         if protected < 0:
             break
         place -= 1
     place = min(place, len(messages) - 1)  # the newest was never shown
     if place <= 0:
         return known
-    old = shown_masked(messages, known)[:place]
-    won = tokens_in(old) - tokens_in(map(masked, old))
+    old = mask_older_results(messages, known)[:place]
+    won = estimate_message_tokens(old) - estimate_message_tokens(map(mask_message, old))
     if won < min(PRUNABLE, int(room * _PRUNABLE_SHARE)):
         return known
     return str(messages[place].id)
 
 
-def shown_masked(messages: Sequence[AnyMessage], mask: str) -> list[AnyMessage]:
+def mask_older_results(messages: Sequence[AnyMessage], mask: str) -> list[AnyMessage]:
     """The messages with the results before a message shortened."""
     if not mask:
         return [*messages]
     places = (place for place, message in enumerate(messages) if message.id == mask)
     border = next(places, 0)
-    return [*map(masked, messages[:border]), *messages[border:]]
+    return [*map(mask_message, messages[:border]), *messages[border:]]

@@ -7,25 +7,25 @@ from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from ....prompts.prompt import section
+from ....prompts.prompt import render_section
 from ....state.agent import AgentState
 from ....state.attachments import blocks_in
 from ....state.calls import UNCERTAIN
-from ....state.messages import since
+from ....state.messages import slice_since
 from ....state.snapshot import (
     LASTING,
     SECTIONS,
-    Kept,
     KeptFact,
+    KeptSnapshot,
     Section,
-    handle_of,
     is_of_user,
+    make_short_name,
 )
 from ....state.todo_list import open_todos
-from ....state.window import tokens_in
+from ....state.window import estimate_message_tokens
 from ....store.journal.port import Row
-from ....text.canonical import canonical, estimate_tokens, shortened
-from ....text.told import say
+from ....text.canonical import canonical, estimate_tokens, shorten_text
+from ....text.sentences import say
 
 _WORDS_SHARE: Final = 0.15
 """How much of a request's room the user's words may take, the newest first; one message at most:"""
@@ -40,36 +40,38 @@ FACTS_SHARE: Final = 0.12
 Facts = Mapping[str, list[KeptFact]]
 
 
-def kept_of(state: AgentState) -> Kept:
+def read_snapshot(state: AgentState) -> KeptSnapshot:
     """The snapshot so far."""
-    return cast("Kept", state.snapshot)
+    return cast("KeptSnapshot", state.snapshot)
 
 
-def extended(
+def extend_snapshot(
     state: AgentState, cut: Sequence[AnyMessage], facts: Facts, room: int, doubted: Iterable[Row]
-) -> Kept:
+) -> KeptSnapshot:
     """The snapshot with more messages cut: with the new facts, and all that code knows.
 
     Facts that last stay though a summary forgets them, as far as they have room behind the new.
     `doubted` are the writes of which the journal does not know whether they took effect.
     """
-    kept = kept_of(state)
+    kept = read_snapshot(state)
     words = [
         KeptFact(text=m.text, sources=[str(m.id)])
         for m in cut if is_of_user(m) and (m.text.strip() or blocks_in(m))
     ]  # fmt: skip
     return {
         **kept,
-        "facts": _merged(kept.get("facts", {}), facts, int(room * FACTS_SHARE)),
-        "words": _newest([*kept.get("words", ()), *words], room),
-        "shown": _picture(cut, room) if words else kept.get("shown", ""),
-        "calls": _latest([*kept.get("calls", ()), *_calls(cut)], int(room * _CALLS_SHARE)),
-        "pinned": pinned(state, doubted),
+        "facts": _merge_facts(kept.get("facts", {}), facts, int(room * FACTS_SHARE)),
+        "words": _keep_newest_words([*kept.get("words", ()), *words], room),
+        "shown": _find_picture(cut, room) if words else kept.get("shown", ""),
+        "calls": _keep_last_lines(
+            [*kept.get("calls", ()), *_list_cut_calls(cut)], int(room * _CALLS_SHARE)
+        ),
+        "pinned": list_open_items(state, doubted),
         "mask": "",
     }
 
 
-def _merged(old: Facts, new: Facts, room: int) -> dict[str, list[KeptFact]]:
+def _merge_facts(old: Facts, new: Facts, room: int) -> dict[str, list[KeptFact]]:
     """New facts, then old ones that last, in the order of their sections, while there is room."""
     merged: dict[str, list[KeptFact]] = {name: [] for name in SECTIONS}
     seen: set[str] = set()
@@ -84,12 +86,12 @@ def _merged(old: Facts, new: Facts, room: int) -> dict[str, list[KeptFact]]:
     return {name: facts for name, facts in merged.items() if facts}
 
 
-def _newest(words: Sequence[KeptFact], room: int) -> list[KeptFact]:
+def _keep_newest_words(words: Sequence[KeptFact], room: int) -> list[KeptFact]:
     """The newest words that have room together, oldest first; the newest always."""
     left, kept = room * _WORDS_SHARE, list[KeptFact]()
     for one in reversed(words):
         most = room * _LONGEST_SHARE / max(estimate_tokens(one["text"]), 1)
-        text = shortened(one["text"], int(most * len(one["text"])) + 1)
+        text = shorten_text(one["text"], int(most * len(one["text"])) + 1)
         left -= estimate_tokens(text)
         if left < 0 and kept:
             break
@@ -97,37 +99,43 @@ def _newest(words: Sequence[KeptFact], room: int) -> list[KeptFact]:
     return kept
 
 
-def _latest(lines: Sequence[str], room: int) -> list[str]:
+def _keep_last_lines(lines: Sequence[str], room: int) -> list[str]:
     """The last lines that have room together."""
     sizes = accumulate(map(estimate_tokens, reversed(lines)))
     return [*lines][len(lines) - sum(size <= room for size in sizes) :]
 
 
-def _picture(cut: Sequence[AnyMessage], room: int) -> str:
+def _find_picture(cut: Sequence[AnyMessage], room: int) -> str:
     """The newest message of the user that was cut, if what it has attached has room; else ""."""
     newest = next((m for m in reversed(cut) if is_of_user(m)), None)
     blocks = blocks_in(newest) if newest is not None else []
     if newest is None or not blocks:
         return ""
-    return str(newest.id) if tokens_in([HumanMessage([*blocks])]) <= room * _WORDS_SHARE else ""
+    return (
+        str(newest.id)
+        if estimate_message_tokens([HumanMessage([*blocks])]) <= room * _WORDS_SHARE
+        else ""
+    )
 
 
-def _calls(cut: Iterable[AnyMessage]) -> list[str]:
+def _list_cut_calls(cut: Iterable[AnyMessage]) -> list[str]:
     """The calls that were cut, one line each, with the handles of their results."""
     lines, asked = list[str](), dict[str, str]()
     for message in cut:
         if isinstance(message, AIMessage):
             for call in message.tool_calls:
                 args = json.dumps(call["args"], ensure_ascii=False)
-                asked[str(call["id"])] = shortened(f"{call['name']}({args})", _CALL_SHOWN)
+                asked[str(call["id"])] = shorten_text(f"{call['name']}({args})", _CALL_SHOWN)
         elif message.type == "tool" and message.tool_call_id in asked:
-            lines.append(f"{handle_of(message.id)} {asked[message.tool_call_id]}: {message.status}")
+            lines.append(
+                f"{make_short_name(message.id)} {asked[message.tool_call_id]}: {message.status}"
+            )
     return lines
 
 
-def pinned(state: AgentState, doubted: Iterable[Row]) -> list[str]:
+def list_open_items(state: AgentState, doubted: Iterable[Row]) -> list[str]:
     """What is open: tasks by the state, calls in doubt by the journal and the evidence."""
-    before = [line for line in kept_of(state).get("pinned", ()) if line.startswith(_DOUBT)]
+    before = [line for line in read_snapshot(state).get("pinned", ()) if line.startswith(_DOUBT)]
     rows = [*doubted]
     known = {row.call for row in rows if row.turn == state.turn_id}
     doubts = [(row.call, row.tool, row.arguments) for row in rows] + [
@@ -139,13 +147,13 @@ def pinned(state: AgentState, doubted: Iterable[Row]) -> list[str]:
     todos = [
         f"{task['status']}: {task['id']} {task['description']}" for task in open_todos(state.todos)
     ]
-    lines = dict.fromkeys(_in_line(line) for line in [*todos, *before, *told])
+    lines = dict.fromkeys(_to_one_line(line) for line in [*todos, *before, *told])
     return [*lines]
 
 
-def _in_line(text: str) -> str:
+def _to_one_line(text: str) -> str:
     """One line, however long and in how many lines somebody has put it."""
-    return shortened(" ".join(text.split()), _PINNED)
+    return shorten_text(" ".join(text.split()), _PINNED)
 
 
 _DOUBT: Final = "may have taken effect:"
@@ -153,23 +161,25 @@ _PINNED: Final = 600
 """Characters of a line of what is open."""
 
 
-def told_snapshot(state: AgentState) -> list[HumanMessage]:
+def render_snapshot(state: AgentState) -> list[HumanMessage]:
     """What a request says of the messages before its cut; nothing where none was cut."""
     if not state.cut:
         return []
-    kept = kept_of(state)
-    text = "\n\n".join(filter(None, [say("snapshot_told"), section("snapshot", _lines(kept))]))
+    kept = read_snapshot(state)
+    text = "\n\n".join(
+        filter(None, [say("snapshot_told"), render_section("snapshot", _render_lines(kept))])
+    )
     if notes := kept.get("notes"):
-        text = f"{text}\n\n{section('notes', notes)}"
-    shown = _attached(state, kept)
+        text = f"{text}\n\n{render_section('notes', notes)}"
+    shown = _find_attachments(state, kept)
     return [HumanMessage([*shown, {"type": "text", "text": text}] if shown else text)]
 
 
-def _lines(kept: Kept) -> str:
+def _render_lines(kept: KeptSnapshot) -> str:
     """A snapshot as text, each fact on a line with the handles of its sources."""
     parts: list[tuple[str, list[str]]] = [
-        ("user_words", [_line(one) for one in kept.get("words", ())]),
-        *((name, [_line(fact) for fact in kept.get("facts", {}).get(name, ())])
+        ("user_words", [_render_fact(one) for one in kept.get("words", ())]),
+        *((name, [_render_fact(fact) for fact in kept.get("facts", {}).get(name, ())])
           for name in SECTIONS),
         ("open", kept.get("pinned", [])),
         ("earlier_calls", kept.get("calls", [])),
@@ -177,18 +187,18 @@ def _lines(kept: Kept) -> str:
     return "\n\n".join("\n".join([f"{name}:", *lines]) for name, lines in parts if lines)
 
 
-def _line(fact: KeptFact) -> str:
-    handles = " ".join(map(handle_of, fact["sources"]))
+def _render_fact(fact: KeptFact) -> str:
+    handles = " ".join(map(make_short_name, fact["sources"]))
     return f"- {' '.join(fact['text'].split())} ({handles})"
 
 
-def _attached(state: AgentState, kept: Kept) -> list[dict[str, Any]]:
+def _find_attachments(state: AgentState, kept: KeptSnapshot) -> list[dict[str, Any]]:
     """What the newest words of the user that were cut have attached."""
     name = kept.get("shown", "")
-    message = since(state.messages, name)[:1] if name else []
+    message = slice_since(state.messages, name)[:1] if name else []
     return [block for m in message if m.id == name for block in blocks_in(m)]
 
 
-def of_section(name: Section, texts: Iterable[str], source: str) -> dict[str, list[KeptFact]]:
+def build_section(name: Section, texts: Iterable[str], source: str) -> dict[str, list[KeptFact]]:
     """Facts of one section that one message says."""
     return {name: [KeptFact(text=text, sources=[source]) for text in texts]}

@@ -14,11 +14,11 @@ from ....state.definition import AgentDefinition
 from ....state.snapshot import TARGET_SHARE, UNKNOWN_WINDOW
 from ....state.todo_list import WRITE_TODOS
 from ....tools.catalog import CatalogTool, OwnTools
-from ....turn.scope import RunScope, scope_of
+from ....turn.scope import RunScope, make_scope
 from ...parts import Parts
 from ..tools.complete_task import complete_task
 from ..tools.delegate_to_agent import Team, delegate_to_agent
-from ..tools.memory import memory
+from ..tools.memory import build_memory_tools
 
 _RESERVED: Final = frozenset({DELEGATE, WRITE_TODOS})
 """Names that mean something in the loop of every agent, also of one that has no such tool."""
@@ -58,12 +58,17 @@ class Agent:
         wanted = definition.output
         output = None if wanted is None else ResultSchema.of(wanted, "output")
 
-        def mine() -> list[CatalogTool]:
+        def list_tools() -> list[CatalogTool]:
             complete = complete_task(output, definition.output_name)
-            return [*own(), *([delegate_to_agent(team)] if team else []), *memory(), complete]
+            return [
+                *own(),
+                *([delegate_to_agent(team)] if team else []),
+                *build_memory_tools(),
+                complete,
+            ]
 
-        toolbox = parts.toolbox.narrowed(
-            definition.tools, mine, read_only=definition.read_only, reserved=_RESERVED
+        toolbox = parts.toolbox.narrow(
+            definition.tools, list_tools, read_only=definition.read_only, reserved=_RESERVED
         )
         return cls(definition, replace(parts, toolbox=toolbox), output, team)
 
@@ -76,16 +81,16 @@ class Agent:
         self, state: AgentState, runtime: Runtime[Context], *, turns: int = 0
     ) -> RunScope:
         """What surrounds a node of the agent, `turns` after the newest model turn."""
-        scope, tier = await scope_of(state, runtime, self.parts), self.definition.tier
+        scope, tier = await make_scope(state, runtime, self.parts), self.definition.tier
         scope = scope.in_model_turn(turn_name(state.path, state.round + turns) if turns else "")
         if tier is None or "agent" in scope.context.tiers:
             return scope
         tiers = {**scope.context.tiers, "agent": tier}
         return replace(scope, context=scope.context.model_copy(update={"tiers": tiers}))
 
-    def room(self, state: AgentState, context: Context) -> int:
+    def measure_room(self, state: AgentState, context: Context) -> int:
         """Tokens a request may have before its history is compressed."""
-        chosen = self.parts.models.at_hand("agent", context)
+        chosen = self.parts.models.find_built("agent", context)
         known = window_of(chosen.model) if chosen else None
         window = known or self.definition.window or UNKNOWN_WINDOW
         budget = min(state.limits.get("context", context.context_budget), int(window * _USED))

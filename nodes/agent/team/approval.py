@@ -5,8 +5,8 @@ from typing import cast
 
 from langgraph.runtime import Runtime
 
-from ....calls.approval import Decisions, decision_key, settle
-from ....calls.call_records import Call, changed
+from ....calls.approval import Decisions, apply_decision, decision_key
+from ....calls.call_records import Call, update_call
 from ....calls.gate import Gate
 from ....state.agent import DELEGATE, AgentState, AgentUpdate
 from ....state.context import Context
@@ -25,11 +25,11 @@ async def approve_delegation(
     if asked is None:
         return update
     scope = replace(await agent.scope(state, runtime), can_ask=True)
-    gate = await Gate.of(agent.parts.toolbox, scope)
-    call = Call.of(asked, scope.emit, gate.tool_of(asked))
-    await settle(gate, call, made[decision_key(asked)])
+    gate = await Gate.for_run(agent.parts.toolbox, scope)
+    call = Call.from_pending(asked, scope.emit, gate.find_tool(asked))
+    await apply_decision(gate, call, made[decision_key(asked)])
     if call.result is not None:  # it goes with the answers to the other calls
         return update
     update["calls"] = [one for one in planned if one["id"] != call.id]
-    given = changed(asked, args=call.args, action="allow")
+    given = update_call(asked, args=call.args, action="allow")
     return update | AgentUpdate(delegations=[*state.delegations, given])

@@ -13,16 +13,16 @@ from langgraph.config import get_config
 from langgraph.runtime import RunControl, Runtime, get_runtime
 
 from ....calls.call_records import PendingCall
-from ....run.beside import BESIDE_KEY, Beside
-from ....state.agent import AgentState, handle
+from ....run.side_work import BESIDE_KEY, SideWork
+from ....state.agent import AgentState, make_agent_path
 from ....state.calls import Evidence
 from ....state.context import Context
-from ....store.locks.control import EndsItself
-from ....text.told import say
-from ....turn.begin import evidence_of, made_in
-from ....turn.scope import RunScope, around
+from ....store.locks.control import InnerControl
+from ....text.sentences import say
+from ....turn.begin import describe_rows, make_evidence
+from ....turn.scope import RunScope, share_scope
 from ..shared.agent import Agent
-from .crew import AgentEnd, Crew, RunAgent, is_of
+from .sub_agents import AgentEnd, RunAgent, SubAgents, is_within
 
 RUNNING: Final = "running"
 """What the call of one is answered as its status."""
@@ -30,7 +30,7 @@ RUNNING: Final = "running"
 Runs = Mapping[str, RunAgent]
 
 
-async def accompanied(
+async def run_with_background(
     state: AgentState,
     runtime: Runtime[Context],
     *,
@@ -42,51 +42,51 @@ async def accompanied(
     if not state.background:
         return await action(state, runtime)
     scope = await agent.scope(state, runtime)
-    with accompanied_by(scope, state, agent, runs, state.background):
+    with keep_background_running(scope, state, agent, runs, state.background):
         return await action(state, runtime)
 
 
 @contextmanager
-def accompanied_by(
+def keep_background_running(
     scope: RunScope, state: AgentState, agent: Agent, runs: Runs, calls: Sequence[PendingCall]
-) -> Iterator[Crew]:
+) -> Iterator[SubAgents]:
     """A node that those work beside who were given these calls; who does not yet, begins."""
     if not calls:
-        yield Crew(scope, state, agent, runs, ())
+        yield SubAgents(scope, state, agent, runs, ())
         return
-    beside = beside_of_run()
+    beside = get_background()
     around_it = replace(scope.around, heard=beside.heard, seen=beside.seen)
     own = replace(scope, emit=beside.tell, around=around_it)
-    beside.control = beside.control or EndsItself(get_runtime().control or RunControl())
-    crew = Crew(own, state, agent, runs, calls, beside)
+    beside.control = beside.control or InnerControl(get_runtime().control or RunControl())
+    crew = SubAgents(own, state, agent, runs, calls, beside)
     for call in calls:
         if not beside.has(call["id"]):
             most = scope.context.max_parallel_tasks
             beside.begin(call["id"], _work(crew, call["id"]), most=most)
-    with beside.told_by(scope.emit):
+    with beside.forward_events(scope.emit):
         yield crew
 
 
-async def _work(crew: Crew, name: str) -> AgentEnd:
-    with around(crew.scope):
+async def _work(crew: SubAgents, name: str) -> AgentEnd:
+    with share_scope(crew.scope):
         return await crew.run(name, {})
 
 
-def beside_of_run() -> Beside:
+def get_background() -> SideWork:
     """What works beside the run of the node's graph."""
-    beside: Beside = get_config()["configurable"][BESIDE_KEY]
+    beside: SideWork = get_config()["configurable"][BESIDE_KEY]
     return beside
 
 
-async def cut_off_beside(scope: RunScope, state: AgentState) -> tuple[str, list[Evidence]]:
+async def recover_background(scope: RunScope, state: AgentState) -> tuple[str, list[Evidence]]:
     """Of a turn that ends before its time: what is told of those in the background, and proven."""
-    rows = await scope.journal.rows(scope.journaled) if state.background and scope.turn else []
+    rows = await scope.journal.rows(scope.journal_thread) if state.background and scope.turn else []
     told: list[str] = []
     evidence: list[Evidence] = []
     for call in state.background:
-        path = handle(state.path, call)
-        made = [row for row in rows if row.turn == scope.turn and is_of(row.task, path)]
-        result = made_in(made) if made else say("superseded")
+        path = make_agent_path(state.path, call)
+        made = [row for row in rows if row.turn == scope.turn and is_within(row.task, path)]
+        result = describe_rows(made) if made else say("superseded")
         told.append(say("background_ended", handle=path, result=result))
-        evidence += [evidence_of(row) for row in made]
+        evidence += [make_evidence(row) for row in made]
     return "\n\n".join(told), evidence

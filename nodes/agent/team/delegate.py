@@ -5,16 +5,16 @@ from collections.abc import Mapping
 
 from langgraph.runtime import Runtime
 
-from ....calls.call_records import PendingCall, changed
-from ....state.agent import AgentState, AgentUpdate, TaskAgentState, handle
+from ....calls.call_records import PendingCall, update_call
+from ....state.agent import AgentState, AgentUpdate, TaskAgentState, make_agent_path
 from ....state.context import Context
-from ....text.told import say
-from ....turn.begin import How, made_in
-from ....turn.schedule import run_ready, used_by
+from ....text.sentences import say
+from ....turn.begin import How, describe_rows
+from ....turn.schedule import run_ready, sum_spend
 from ....turn.scope import RunScope
 from ..shared.agent import Agent
-from .background import RUNNING, accompanied_by
-from .crew import Crew, RunAgent, end_of, is_of
+from .background import RUNNING, keep_background_running
+from .sub_agents import RunAgent, SubAgents, is_within, read_call_status
 
 
 async def delegate(
@@ -29,52 +29,53 @@ async def delegate(
     Those for the background are only begun, and their calls answered with a handle.
     """
     scope = await agent.scope(state, runtime)
-    crew = Crew(scope, state, agent, runs, state.delegations)
+    crew = SubAgents(scope, state, agent, runs, state.delegations)
     later = [
-        changed(call, place=f"delegate:{state.turn_id}.{handle(state.path, call)}")
+        update_call(call, place=f"delegate:{state.turn_id}.{make_agent_path(state.path, call)}")
         for call in state.delegations
-        if call["args"].get("background") and not crew.told(call)[1]
+        if call["args"].get("background") and not crew.build_objective(call)[1]
     ]
     order = [name for name in crew.calls if name not in {call["id"] for call in later}]
     waits: dict[str, list[str]] = {name: [] for name in order}
     background = [*state.background, *later]
-    with accompanied_by(scope, state, agent, runs, background):
+    with keep_background_running(scope, state, agent, runs, background):
         ended = await run_ready(
             scope,
             runtime,
             order,
             waits,
             crew.run,
-            ended=crew.ended,
-            asked=crew.asked,
+            ended=crew.note_end,
+            asked=crew.show_asked,
             together=True,
         )
     for call in later:
-        _begun(crew, call)
-    update = crew.update(ended) | AgentUpdate(spend=used_by(scope, ended), delegations=[])
+        _answer_background_call(crew, call)
+    update = crew.update(ended) | AgentUpdate(spend=sum_spend(scope, ended), delegations=[])
     return update | (AgentUpdate(background=background) if later else AgentUpdate())
 
 
-def _begun(crew: Crew, call: PendingCall) -> None:
+def _answer_background_call(crew: SubAgents, call: PendingCall) -> None:
     """Answer the call of one that works in the background."""
-    path = handle(crew.state.path, call)
+    path = make_agent_path(crew.state.path, call)
     told = {"agent": call["args"]["agent_name"], "status": RUNNING, "path": path}
     text = {"agent": told["agent"], "status": RUNNING, "handle": path, "told": say("in_background")}
     crew.answer(call, told, json.dumps(text, ensure_ascii=False, indent=1))
 
 
-async def how_cut_off(scope: RunScope, state: TaskAgentState) -> dict[str, How]:
+async def recover_delegations(scope: RunScope, state: TaskAgentState) -> dict[str, How]:
     """What became of the sub-agents of a turn that ends before its time, by the ids of the calls.
 
     Those that ended have their result; of the others the journal tells what they have changed.
     """
     known: dict[str, How] = {
-        end["call"]: (end["text"], {"status": end_of(end["told"])}) for end in state.cut_off
+        end["call"]: (end["text"], {"status": read_call_status(end["told"])})
+        for end in state.cut_off
     }
     left = [call for call in state.delegations if call["id"] not in known]
-    rows = await scope.journal.rows(scope.journaled) if left and scope.turn else []
+    rows = await scope.journal.rows(scope.journal_thread) if left and scope.turn else []
     for call in left:
-        path = handle(state.path, call)
-        if made := [row for row in rows if row.turn == scope.turn and is_of(row.task, path)]:
-            known[call["id"]] = made_in(made), {"status": "cancelled", "reason": "superseded"}
+        path = make_agent_path(state.path, call)
+        if made := [row for row in rows if row.turn == scope.turn and is_within(row.task, path)]:
+            known[call["id"]] = describe_rows(made), {"status": "cancelled", "reason": "superseded"}
     return known

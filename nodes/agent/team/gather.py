@@ -9,13 +9,13 @@ from langgraph.runtime import Runtime
 from ....state.agent import AgentState, AgentUpdate
 from ....state.context import Context
 from ....state.outcome import Spend, add_spend
-from ....text.told import say
-from ....turn.schedule import questions_in, raise_first
+from ....text.sentences import say
+from ....turn.schedule import collect_questions, raise_first
 from ....turn.scope import RunScope
 from ..shared.agent import Agent
-from ..shared.requests import behind_newest
-from .background import Runs, accompanied_by, beside_of_run
-from .crew import AgentEnd, Crew
+from ..shared.requests import append_to_newest
+from .background import Runs, get_background, keep_background_running
+from .sub_agents import AgentEnd, SubAgents
 
 
 async def gather(
@@ -27,18 +27,18 @@ async def gather(
     """
     scope = await agent.scope(state, runtime)
     waits = is_waiting(state)
-    with accompanied_by(scope, state, agent, runs, state.background) as crew:
-        found = await beside_of_run().ends(wait=waits)
+    with keep_background_running(scope, state, agent, runs, state.background) as crew:
+        found = await get_background().collect_results(wait=waits)
         ends = [end for end in found.values() if not isinstance(end, BaseException)]
         failed = [end for end in found.values() if isinstance(end, BaseException)]
         for end in ends:
-            crew.ended(end)
-        if waits and (questions := questions_in(failed)):
-            await crew.asked(questions, ends)
+            crew.note_end(end)
+        if waits and (questions := collect_questions(failed)):
+            await crew.show_asked(questions, ends)
             raise GraphInterrupt(questions)
         if waits:
             raise_first(failed)
-    return _gathered(scope, state, crew, ends)
+    return _fold_ends(scope, state, crew, ends)
 
 
 def is_waiting(state: AgentState) -> bool:
@@ -47,22 +47,24 @@ def is_waiting(state: AgentState) -> bool:
     return bool(state.awaited or state.nudged or over)
 
 
-def _gathered(
-    scope: RunScope, state: AgentState, crew: Crew, ends: Sequence[AgentEnd]
+def _fold_ends(
+    scope: RunScope, state: AgentState, crew: SubAgents, ends: Sequence[AgentEnd]
 ) -> AgentUpdate:
     """What those that ended change in the agent that delegated: it is told, and goes on."""
     update = AgentUpdate(awaited=False)
     if not ends:
         return update
     for end in ends:
-        beside_of_run().forget(end["call"])
+        get_background().forget(end["call"])
     over = {end["call"] for end in ends}
     told = [say("background_ended", handle=end["told"]["path"], result=end["text"]) for end in ends]
     update |= crew.update(ends)
-    update["messages"] = [*update["messages"], *behind_newest(state, "\n\n".join(told))]
+    update["messages"] = [*update["messages"], *append_to_newest(state, "\n\n".join(told))]
     update["background"] = [call for call in state.background if call["id"] not in over]
     used = reduce(add_spend, (end["spend"] for end in ends), Spend())
-    update["spend"] = scope.used(used | Spend(seconds=0.0))  # the agent's own nodes take the time
+    update["spend"] = scope.add_seconds(
+        used | Spend(seconds=0.0)
+    )  # the agent's own nodes take the time
     if state.halt or not state.should_continue:
         return update
     return update | AgentUpdate(report=None, nudged=False, task_completed=False)

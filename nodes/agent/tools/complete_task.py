@@ -5,17 +5,24 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast, get_args
 
-from ....calls.own import Own
-from ....calls.results import ToolResult, failure
+from ....calls.handlers import HandlerScope
+from ....calls.results import ToolResult, make_failure
 from ....models.typed_result import ResultSchema
-from ....state.agent import COMPLETE_TASK, AgentState, Report, Status, handle, succeeded
+from ....state.agent import (
+    COMPLETE_TASK,
+    AgentState,
+    Report,
+    Status,
+    has_succeeded,
+    make_agent_path,
+)
 from ....state.plan import Task
-from ....state.todo_list import WRITE_TODOS, open_in_words, written
+from ....state.todo_list import WRITE_TODOS, apply_items, describe_open
 from ....text.empty_phrases import says_nothing
-from ....text.told import say
+from ....text.sentences import say
 from ....tools.arguments import check_arguments
-from ....tools.catalog import CatalogTool, own_tool
-from ....tools.schemas import sanitised_value
+from ....tools.catalog import CatalogTool, make_own_tool
+from ....tools.schemas import sanitize_value
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 
@@ -28,12 +35,16 @@ def complete_task(output: ResultSchema | None, name: str) -> CatalogTool:
         "unmet": {**_TEXTS, "description": say("complete_unmet")},
     }
     if output is not None:
-        about["output"] = {**sanitised_value(output.schema), "description": name}
+        about["output"] = {**sanitize_value(output.schema), "description": name}
     answer = partial(_complete, output)
-    return own_tool(COMPLETE_TASK, say("complete_task_tool"), about, answer, required=["summary"])
+    return make_own_tool(
+        COMPLETE_TASK, say("complete_task_tool"), about, answer, required=["summary"]
+    )
 
 
-def saved(args: Mapping[str, Any], tool: CatalogTool, output: ResultSchema | None) -> Report | None:
+def salvage_report(
+    args: Mapping[str, Any], tool: CatalogTool, output: ResultSchema | None
+) -> Report | None:
     """The partial report that arguments make of which some may not fit; None without words."""
     properties = tool.schema["properties"]
     fits: dict[str, Any] = {}
@@ -51,45 +62,50 @@ def saved(args: Mapping[str, Any], tool: CatalogTool, output: ResultSchema | Non
     return report
 
 
-async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: Own) -> ToolResult:
+async def _complete(
+    output: ResultSchema | None, args: Mapping[str, Any], own: HandlerScope
+) -> ToolResult:
     """Take the report, unless something of the same message speaks against it."""
     state = cast("AgentState", own.state)
     failed = [(r["tool"], r["id"]) for r in own.beside if r["status"] != "success"]
     failed += [(call["name"], call["id"]) for call in state.delegations]
     if failed:
         calls = ", ".join(f"{tool} ({name})" for tool, name in failed)
-        return failure(say("not_complete_yet", calls=calls))
+        return make_failure(say("not_complete_yet", calls=calls))
     if running := state.background:
-        told = say("background_runs", handles=", ".join(handle(own.scope.path, c) for c in running))
-        return replace(failure(told), update={"awaited": True})
-    left = [] if state.reminded else open_in_words(_todos_now(state, own))
+        told = say(
+            "background_runs",
+            handles=", ".join(make_agent_path(own.scope.path, c) for c in running),
+        )
+        return replace(make_failure(told), update={"awaited": True})
+    left = [] if state.reminded else describe_open(_preview_todos(state, own))
     if left and args.get("status", "success") == "success":
         told = say("todos_open", left="\n".join(f"- {one}" for one in left))
-        return replace(failure(told), update={"reminded": True})
+        return replace(make_failure(told), update={"reminded": True})
     report, problem = report_of(args, output)
     if problem:
-        return failure(say("output_does_not_fit", why=problem))
+        return make_failure(say("output_does_not_fit", why=problem))
     if _is_nothing(report["summary"], state, own):
-        return failure(say("says_nothing"))
+        return make_failure(say("says_nothing"))
     update = {"report": report, "task_completed": report["status"] == "success"}
     return ToolResult(say("completed"), update=update)
 
 
-def _todos_now(state: AgentState, own: Own) -> list[Task]:
+def _preview_todos(state: AgentState, own: HandlerScope) -> list[Task]:
     """The list as the calls before this one of the same message leave it."""
     todos = state.todos
     for record in own.beside:
         if record["tool"] == WRITE_TODOS and record["status"] == "success":
-            todos = written(todos, record["arguments"]["todos"])
+            todos = apply_items(todos, record["arguments"]["todos"])
     return todos
 
 
-def _is_nothing(summary: str, state: AgentState, own: Own) -> bool:
+def _is_nothing(summary: str, state: AgentState, own: HandlerScope) -> bool:
     """Whether there are no words, or only such as `Done.` where no call has done anything."""
     if not summary.strip():
         return True
     made = [*own.beside, *state.evidence]
-    return not succeeded(made) and says_nothing(summary, getattr(state, "request", ""))
+    return not has_succeeded(made) and says_nothing(summary, getattr(state, "request", ""))
 
 
 def report_of(args: Mapping[str, Any], output: ResultSchema | None) -> tuple[Report, str]:

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ....calls.own import Own
-from ....calls.results import ToolResult, failure
+from ....calls.handlers import HandlerScope
+from ....calls.results import ToolResult, make_failure
 from ....models.typed_result import ResultSchema
-from ....prompts.prompt import section
+from ....prompts.prompt import render_section
 from ....state.agent import DELEGATE
 from ....state.definition import AgentDefinition
 from ....state.errors import SettingsError
-from ....text.told import say
-from ....tools.catalog import CatalogTool, own_tool
+from ....text.sentences import say
+from ....tools.catalog import CatalogTool, make_own_tool
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Member:
         wanted = definition.input
         return cls(definition, None if wanted is None else ResultSchema.of(wanted, "input"))
 
-    def told(self, args: Mapping[str, Any]) -> tuple[str, str]:
+    def build_objective(self, args: Mapping[str, Any]) -> tuple[str, str]:
         """What it is told by these arguments, and what is wrong with them."""
         objective, given = str(args["objective"]), args.get("input") or {}
         if not objective.strip():
@@ -42,7 +42,7 @@ class Member:
         read, problem = self.input.read(given)
         if problem:
             return "", say("input_does_not_fit", agent=self.definition.name, why=problem)
-        return f"{objective}\n\n{section('task', read)}", ""
+        return f"{objective}\n\n{render_section('task', read)}", ""
 
     @property
     def line(self) -> str:
@@ -72,7 +72,7 @@ def team_of(agents: Sequence[AgentDefinition]) -> Team:
     return team
 
 
-def known_to(agent: AgentDefinition, team: Team, *, all_of: bool = False) -> Team:
+def select_team(agent: AgentDefinition, team: Team, *, all_of: bool = False) -> Team:
     """Those an agent may delegate to; with `all_of` everybody, where it names nobody.
 
     Raises:
@@ -101,12 +101,12 @@ def delegate_to_agent(team: Team, *, beside: bool = True) -> CatalogTool:
         about["background"] = {"type": "boolean", "description": say("delegate_background")}
     if any(member.input is not None for member in team.values()):
         about["input"] = {"type": "object", "description": say("delegate_input")}
-    return own_tool(
-        DELEGATE, say("delegate_tool", agents=agents), about, _unrun,
+    return make_own_tool(
+        DELEGATE, say("delegate_tool", agents=agents), about, _refuse_call,
         required=["agent_name", "objective"], idempotent=False,
     )  # fmt: skip
 
 
-async def _unrun(_: Mapping[str, Any], __: Own) -> ToolResult:
+async def _refuse_call(_: Mapping[str, Any], __: HandlerScope) -> ToolResult:
     """A call that a hook wants a human to look at: nobody can, so it is not made."""
-    return failure(say("delegation_cannot_wait"))
+    return make_failure(say("delegation_cannot_wait"))

@@ -6,19 +6,19 @@ from typing import Any, Final, cast
 
 from langchain_core.messages import AnyMessage
 
-from ....calls.own import Own
+from ....calls.handlers import HandlerScope
 from ....calls.result_store import ResultStore
-from ....calls.results import ToolResult, failure
-from ....state.agent import AgentState, said
+from ....calls.results import ToolResult, make_failure
+from ....state.agent import AgentState, list_request_messages
 from ....state.messages import EVIDENCE, calls_in
-from ....state.snapshot import handle_of
-from ....state.window import tokens_in
-from ....text.canonical import shortened
-from ....text.told import say
-from ....tools.catalog import CatalogTool, own_tool
-from ....tools.search import searched
-from ..memory.facts import all_in, who
-from ..memory.snapshot import extended, of_section
+from ....state.snapshot import make_short_name
+from ....state.window import estimate_message_tokens
+from ....text.canonical import shorten_text
+from ....text.sentences import say
+from ....tools.catalog import CatalogTool, make_own_tool
+from ....tools.search import build_search
+from ..memory.facts import get_full_text, name_speaker
+from ..memory.snapshot import build_section, extend_snapshot
 
 _FOUND: Final = 8
 _EXCERPT: Final = 300
@@ -31,44 +31,44 @@ _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT, "minItems": 1}
 
 
-async def _recall(args: Mapping[str, Any], own: Own) -> ToolResult:
+async def _recall(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
     """The original of a message, or those that say most of some words."""
     state, name = cast("AgentState", own.state), str(args.get("id") or "").strip(" []()")
     if name:
         found = next((m for m in reversed(state.messages) if name in _names(m)), None)
         if found is None:
-            return failure(say("nothing_to_recall", id=repr(shortened(name))))
+            return make_failure(say("nothing_to_recall", id=repr(shorten_text(name))))
         return _page(found, int(args.get("offset") or 0), own.scope.context.result_cap)
     words = str(args.get("words") or "").strip()
     if not words:
-        return failure(say("recall_what"))
+        return make_failure(say("recall_what"))
     hits = await asyncio.to_thread(_search, state.messages, words)
     return ToolResult(
-        "\n".join(hits) if hits else say("nothing_said_of", words=repr(shortened(words)))
+        "\n".join(hits) if hits else say("nothing_said_of", words=repr(shorten_text(words)))
     )
 
 
 def _names(message: AnyMessage) -> set[str]:
     """By what a message can be asked for: its handle or id, the id of the call it answers."""
     names = (message.id, message.additional_kwargs.get(EVIDENCE))
-    return {handle_of(message.id), *(str(name) for name in names if name)}
+    return {make_short_name(message.id), *(str(name) for name in names if name)}
 
 
 def _page(message: AnyMessage, offset: int, cap: int) -> ToolResult:
-    text = all_in(message)
+    text = get_full_text(message)
     part = text[offset : offset + cap]
     left = len(text) - offset - len(part)
     more = say("recall_more", left=left, offset=offset + len(part)) if left > 0 else ""
-    head = f"[{handle_of(message.id)}] {who(message)}:"
+    head = f"[{make_short_name(message.id)}] {name_speaker(message)}:"
     return ToolResult("\n".join(filter(None, [head, part, more])))
 
 
 def _search(messages: Sequence[AnyMessage], words: str) -> list[str]:
     """The messages that say most of some words, with where they say it; no earlier recall."""
-    texts = {handle_of(m.id): m for m in messages if not _is_recall(m)}
-    index = searched((name, "", all_in(message)) for name, message in texts.items())
+    texts = {make_short_name(m.id): m for m in messages if not _is_recall(m)}
+    index = build_search((name, "", get_full_text(message)) for name, message in texts.items())
     return [
-        f"[{name}] {who(texts[name])}: {_excerpt(all_in(texts[name]), words)}"
+        f"[{name}] {name_speaker(texts[name])}: {_excerpt(get_full_text(texts[name]), words)}"
         for name, _ in index.find(words, most=_FOUND)
     ]
 
@@ -91,23 +91,23 @@ def _excerpt(text: str, words: str) -> str:
     return f"{'…' if start else ''}{part}{'…' if start + _EXCERPT < len(text) else ''}"
 
 
-async def _summarize(args: Mapping[str, Any], own: Own) -> ToolResult:
+async def _summarize(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
     """Leave out what was said before this message; what the agent has learnt of it stays."""
     state = cast("AgentState", own.state)
     await own.scope.fire("PreCompress", trigger="manual")
-    shown = said(state)
+    shown = list_request_messages(state)
     place = max((p for p, m in enumerate(shown) if m.type == "ai"), default=0)
     if not place:
-        return failure(say("nothing_to_leave_out"))
+        return make_failure(say("nothing_to_leave_out"))
     message = str(shown[place].id)
-    facts = of_section("key_knowledge", args["keyPoints"], message)
-    facts |= of_section("task_state", args["nextSteps"], message)
+    facts = build_section("key_knowledge", args["keyPoints"], message)
+    facts |= build_section("task_state", args["nextSteps"], message)
     room = state.room or own.scope.context.context_target
-    doubted = await own.scope.journal.uncertain(own.scope.journaled, told=True)
-    kept = extended(state, shown[:place], facts, room, doubted)
-    kept["notes"] = await notes_of(own.results, state.path)
-    before = state.window or tokens_in(shown)
-    after = max(0, before - tokens_in(shown[:place]))
+    doubted = await own.scope.journal.list_uncertain(own.scope.journal_thread, told=True)
+    kept = extend_snapshot(state, shown[:place], facts, room, doubted)
+    kept["notes"] = await read_notes(own.results, state.path)
+    before = state.window or estimate_message_tokens(shown)
+    after = max(0, before - estimate_message_tokens(shown[:place]))
     own.scope.emit({
         "type": "compressed", "task": state.path, "how": "own", "before": before, "after": after,
         "messages": place, "facts": sum(map(len, facts.values())), "dropped": 0,
@@ -121,19 +121,19 @@ def _notes_name(path: str) -> str:
     return f"notes-{path}"
 
 
-async def _note(args: Mapping[str, Any], own: Own) -> ToolResult:
+async def _note(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
     """Add to the notes, or write them anew."""
     path = cast("AgentState", own.state).path
-    old = "" if args.get("replace") else await notes_of(own.results, path)
+    old = "" if args.get("replace") else await read_notes(own.results, path)
     notes = "\n".join(filter(None, [old, str(args["text"]).strip()]))
     if len(notes) > _NOTES:
-        return failure(say("notes_too_long", length=len(notes), most=_NOTES))
+        return make_failure(say("notes_too_long", length=len(notes), most=_NOTES))
     name = _notes_name(path)
-    await own.results.write(name, notes)
+    await own.results.save_text(name, notes)
     return ToolResult(say("noted", length=len(notes), most=_NOTES, id=name))
 
 
-def memory() -> list[CatalogTool]:
+def build_memory_tools() -> list[CatalogTool]:
     """The tools of every agent for its own memory, in the order in which they are offered."""
     recalled = {
         "id": {**_TEXT, "description": say("recall_id")},
@@ -149,15 +149,15 @@ def memory() -> list[CatalogTool]:
         "replace": {"type": "boolean", "default": False, "description": say("note_replace")},
     }
     return [
-        own_tool("recall", say("recall_tool"), recalled, _recall, read_only=True),
-        own_tool(
+        make_own_tool("recall", say("recall_tool"), recalled, _recall, read_only=True),
+        make_own_tool(
             "summarize_and_continue", say("summarize_and_continue_tool"), summed_up, _summarize,
             required=[*summed_up],
         ),
-        own_tool("note", say("note_tool"), noted, _note, required=["text"]),
+        make_own_tool("note", say("note_tool"), noted, _note, required=["text"]),
     ]  # fmt: skip
 
 
-async def notes_of(results: ResultStore, path: str) -> str:
+async def read_notes(results: ResultStore, path: str) -> str:
     """The notes of an agent."""
-    return await results.text(_notes_name(path))
+    return await results.load_text(_notes_name(path))

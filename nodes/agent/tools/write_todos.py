@@ -5,15 +5,15 @@ from typing import Any, Final, cast
 
 from langgraph.types import Overwrite
 
-from ....calls.call_records import PendingCall, changed
-from ....calls.own import Own
-from ....calls.results import ToolResult, failure
+from ....calls.call_records import PendingCall, update_call
+from ....calls.handlers import HandlerScope
+from ....calls.results import ToolResult, make_failure
 from ....state.agent import COMPLETE_TASK, MAIN, AgentState
-from ....state.plan import Task, plan_in_words, progress
-from ....state.todo_list import LARGE, WRITE_TODOS, open_todos, problems_of, written
-from ....stream.events import asks
-from ....text.told import say
-from ....tools.catalog import CatalogTool, own_tool
+from ....state.plan import Task, count_progress, describe_plan
+from ....state.todo_list import LARGE, WRITE_TODOS, apply_items, open_todos, problems_of
+from ....stream.events import make_question_event
+from ....text.sentences import say
+from ....tools.catalog import CatalogTool, make_own_tool
 from ....turn.scope import RunScope
 
 _LONGEST: Final = 500
@@ -35,26 +35,26 @@ def todo_schema() -> dict[str, Any]:
 def write_todos() -> CatalogTool:
     """The tool; each call of it writes the whole list."""
     listed = {"todos": {"type": "array", "items": todo_schema()}}
-    return own_tool(WRITE_TODOS, say("write_todos_tool"), listed, _write, required=["todos"])
+    return make_own_tool(WRITE_TODOS, say("write_todos_tool"), listed, _write, required=["todos"])
 
 
-async def _write(args: Mapping[str, Any], own: Own) -> ToolResult:
+async def _write(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
     """Take the list, unless it is unsound; a large one waits for the user where one reviews."""
     state, scope = cast("AgentState", own.state), own.scope
     if problems := problems_of(args["todos"], scope.context.max_tasks):
-        return failure(say("todos_unsound", problems="; ".join(problems)))
-    todos = written(state.todos, args["todos"], [*state.own_evidence, *own.beside], state.round)
+        return make_failure(say("todos_unsound", problems="; ".join(problems)))
+    todos = apply_items(state.todos, args["todos"], [*state.own_evidence, *own.beside], state.round)
     tell_todos(scope, state, todos)
     update: dict[str, Any] = {"todos": Overwrite(todos)}
-    done, total = progress(todos)
+    done, total = count_progress(todos)
     text = say("todos_written", done=done, total=total)
     if not _is_reviewed(scope, state, todos):
         return ToolResult(text, update=update)
     if not scope.can_ask:
         update |= {"halt": "NOT_INTERACTIVE", "unmet": [*state.unmet, say("nobody_to_review")]}
         return ToolResult(text, update=update)
-    words = plan_in_words(todos)
-    scope.emit(asks("review_plan", words))
+    words = describe_plan(todos)
+    scope.emit(make_question_event("review_plan", words))
     await scope.notify("PlanReview", "The plan waits for a review.", {"todos": todos})
     waits = say("plan_waits")
     return ToolResult(f"{text} {waits}", update={**update, "planning": "review"})
@@ -65,7 +65,7 @@ def tell_todos(scope: RunScope, state: AgentState, todos: Sequence[Task]) -> Non
     if state.path == MAIN:
         under = next(str(m.id) for m in reversed(state.messages) if m.type == "ai")
         told = {"type": "todos", "round": state.round, "todos": list(todos), "message_id": under}
-        scope.emit(told | dict(zip(("done", "total"), progress(todos), strict=True)))
+        scope.emit(told | dict(zip(("done", "total"), count_progress(todos), strict=True)))
 
 
 def _is_reviewed(scope: RunScope, state: AgentState, todos: Sequence[Task]) -> bool:
@@ -75,7 +75,7 @@ def _is_reviewed(scope: RunScope, state: AgentState, todos: Sequence[Task]) -> b
     return state.planning == "again" or len(open_todos(todos)) >= LARGE
 
 
-def held_for_review(
+def hold_for_review(
     scope: RunScope, state: AgentState, calls: Sequence[PendingCall]
 ) -> list[PendingCall]:
     """The calls of a message; where a plan must be approved first, those that could write fail."""
@@ -83,7 +83,7 @@ def held_for_review(
     lists = [call["args"]["todos"] for call in sound if call["name"] == WRITE_TODOS]
     asked = any(
         not problems_of(items, scope.context.max_tasks)
-        and _is_reviewed(scope, state, written(state.todos, items)) for items in lists
+        and _is_reviewed(scope, state, apply_items(state.todos, items)) for items in lists
     )  # fmt: skip
     rejected = scope.context.review_plan and state.planning == "again"
     if not asked and not rejected:
@@ -91,6 +91,6 @@ def held_for_review(
     free = (WRITE_TODOS, COMPLETE_TASK)
     return [
         call if call["read_only"] or call["name"] in free or call["action"] == "error"
-        else changed(call, action="error", reason=say("plan_not_approved"))
+        else update_call(call, action="error", reason=say("plan_not_approved"))
         for call in calls
     ]  # fmt: skip

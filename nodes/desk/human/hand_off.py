@@ -11,19 +11,19 @@ from langgraph.runtime import Runtime
 
 from ....calls.approval import decision_key
 from ....calls.gate import open_calls
-from ....calls.of_message import settle_ids
+from ....calls.message_calls import set_call_ids
 from ....state.context import Context
 from ....state.desk.conversation import DeskState, DeskUpdate
-from ....state.messages import PACKAGE, signature
+from ....state.messages import PACKAGE, make_signature
 from ....state.questions import Decision
-from ....stream.shown import made_whole, next_message
+from ....stream.turn_messages import make_message_id, repair_turn
 from ....text.canonical import hash_of
-from ....text.told import say, say_to
-from ....turn.scope import RunScope, scope_of
+from ....text.sentences import say, say_to
+from ....turn.scope import RunScope, make_scope
 from ..shared.desk import Desk
-from ..shared.stretch import HAND_OVER
-from .packet import packet_of, summary_of
-from .staff import staff_of
+from ..shared.speakers import HAND_OVER
+from .hand_off_packet import build_packet, summarize_packet
+from .staff import find_staff
 
 _SUBJECT: Final = 120
 _UNNAMED: Final = "a human"
@@ -32,27 +32,27 @@ _UNNAMED: Final = "a human"
 
 async def hand_off(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
     """Hand over by the tool that there is for it, then tell the customer; no model is asked."""
-    scope = await scope_of(state, runtime, desk.parts)
+    scope = await make_scope(state, runtime, desk.parts)
     update = DeskUpdate()
     if state.packet.get("turn") != state.turn_id:
-        update = await _begun(scope, state, desk)
+        update = await _start_hand_off(scope, state, desk)
         state = replace(state, packet=update["packet"])
     if update.get("calls"):
         return update
-    told = _told(state, desk)
+    told = _tell_customer(state, desk)
     told["messages"] = [*update.get("messages", []), *told.get("messages", [])]
     return update | told
 
 
-async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
+async def _start_hand_off(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     """The packet, and the call that puts the case where humans look, if there is a tool for it."""
     why = state.why or say("desk_limit", reason=", ".join([str(state.halt), *state.unmet]))
-    staff = await staff_of(scope, desk.company)
-    packet = packet_of(state, why) | {"staffed": staff.there, "hours": staff.hours}
+    staff = await find_staff(scope, desk.company)
+    packet = build_packet(state, why) | {"staffed": staff.there, "hours": staff.hours}
     scope.emit({"type": "hand_off", "why": why})
     update = DeskUpdate(
         strategy="hand_off", packet=packet, halt=None, unmet=[], improvements=[], calls=[],
-        delegations=[], messages=made_whole(state),  # what was not run by now never is
+        delegations=[], messages=repair_turn(state),  # what was not run by now never is
     )  # fmt: skip
     by = desk.company.handed_over_by if staff.there else desk.company.tickets_by
     if not staff.there and _issue(state) in state.tickets:
@@ -61,7 +61,7 @@ async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     if (tool := catalog.find(by)) is None:
         return update
     known = tool.schema.get("properties") or {}
-    args = {k: v for k, v in _case(state, packet).items() if k in known and v}
+    args = {k: v for k, v in _build_case(state, packet).items() if k in known and v}
     round_, call = state.round + 1, {"name": by, "args": args, "id": "", "type": "tool_call"}
     message = AIMessage("", tool_calls=[call])
     # Whether a human may be asked is not what to ask one; what the policy denies stays denied.
@@ -72,18 +72,18 @@ async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
         for one in calls
         if one["action"] == "ask" and not one.get("doubt")
     }
-    named = settle_ids(message, calls).model_copy(
-        update={"id": next_message(state), "additional_kwargs": signature(HAND_OVER)}
+    named = set_call_ids(message, calls).model_copy(
+        update={"id": make_message_id(state), "additional_kwargs": make_signature(HAND_OVER)}
     )
     packet["by"] = by
     messages = [*update["messages"], named]
     return update | DeskUpdate(calls=calls, decisions=yes, messages=messages, round=round_)
 
 
-def _case(state: DeskState, packet: dict[str, Any]) -> dict[str, Any]:
+def _build_case(state: DeskState, packet: dict[str, Any]) -> dict[str, Any]:
     """What a tool that hands over may want to know, under the names that ours has for it."""
     urgent = state.intent == "sensitive" or bool(state.mood and state.mood[-1]["mood"] == "angry")
-    summary = summary_of(packet)
+    summary = summarize_packet(packet)
     return {
         "reason": packet["why"], "summary": summary, "subject": packet["why"][:_SUBJECT],
         "body": summary, "issue": _issue(state), "priority": "high" if urgent else "normal",
@@ -96,10 +96,10 @@ def _issue(state: DeskState) -> str:
     return state.issue or _UNNAMED
 
 
-def _told(state: DeskState, desk: Desk) -> DeskUpdate:
+def _tell_customer(state: DeskState, desk: Desk) -> DeskUpdate:
     """What came of it, to the customer and in the state: a human has the thread, or a ticket."""
     packet, hours = state.packet, state.packet["hours"]
-    result, tickets = _result(state), state.tickets
+    result, tickets = _read_result(state), state.tickets
     if ticket := str(result.get("ticket_id", "")):
         tickets = {**tickets, _issue(state): ticket}
     ticket = tickets.get(_issue(state), "")
@@ -116,7 +116,7 @@ def _told(state: DeskState, desk: Desk) -> DeskUpdate:
     which = "desk_handed_off_sorry" if upset else "desk_handed_off"
     words = AIMessage(
         say_to(language, which if packet["staffed"] else "desk_colleague_later", hours=hours),
-        id=f"{state.turn_id}.handed_off", additional_kwargs=signature(PACKAGE),
+        id=f"{state.turn_id}.handed_off", additional_kwargs=make_signature(PACKAGE),
     )  # fmt: skip
     promises = list(dict.fromkeys([*state.promises, say("desk_colleague_promised")]))
     packet = {**packet, "promises": promises, "tickets": tickets, "handed_over": result}
@@ -130,7 +130,7 @@ def _told(state: DeskState, desk: Desk) -> DeskUpdate:
     )
 
 
-def _result(state: DeskState) -> dict[str, Any]:
+def _read_result(state: DeskState) -> dict[str, Any]:
     """What the tool said that handed over; nothing where it failed, or there was none."""
     if not state.packet.get("by"):
         return {}

@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ....policy.desk.company import Company
-from ....policy.desk.hours import is_open, opens_next
+from ....policy.desk.hours import find_next_opening, is_open
 from ....state.desk.conversation import AWAY
 from ....turn.scope import RunScope
 
@@ -20,13 +20,13 @@ class Staff:
     hours: int
 
 
-async def staff_of(scope: RunScope, company: Company) -> Staff:
+async def find_staff(scope: RunScope, company: Company) -> Staff:
     """Look who is there now; a run that cannot be resumed has nobody to wait for."""
     now = datetime.now(ZoneInfo(company.timezone))
-    said = await _said(scope)
-    back = _time(said.get("until")) if said else None
+    said = await _read_absence(scope)
+    back = _parse_time(said.get("until")) if said else None
     away = bool(said) and (back is None or now < back)
-    opens = opens_next(
+    opens = find_next_opening(
         company.hours, max(now, back.astimezone(now.tzinfo)) if away and back else now
     )
     there = scope.run.saved and not away and is_open(company.hours, now)
@@ -35,14 +35,14 @@ async def staff_of(scope: RunScope, company: Company) -> Staff:
     return Staff(there, ceil(wait / timedelta(hours=1)) + (1 if known else company.follow_up_hours))
 
 
-async def _said(scope: RunScope) -> dict[str, Any]:
+async def _read_absence(scope: RunScope) -> dict[str, Any]:
     if scope.store is None:
         return {}
     item = await scope.store.aget(*AWAY)
     return dict(item.value) if item is not None else {}
 
 
-def _time(text: object) -> datetime | None:
+def _parse_time(text: object) -> datetime | None:
     try:
         read = datetime.fromisoformat(str(text))
     except ValueError:

@@ -29,7 +29,7 @@ class Desk:
         """A desk, whose model may ask this team."""
         if not team:
             return cls(parts, company)
-        toolbox = parts.toolbox.narrowed(
+        toolbox = parts.toolbox.narrow(
             None, lambda: [delegate_to_agent(team, beside=False)], reserved=frozenset({DELEGATE})
         )
         return cls(replace(parts, toolbox=toolbox), company, team)

@@ -8,22 +8,22 @@ from langgraph.runtime import Runtime
 from ....state.agent import DELEGATE, AgentState
 from ....state.context import Context
 from ....state.desk.conversation import DeskState, DeskUpdate, Source
-from ....turn.schedule import run_ready, used_by
-from ....turn.scope import scope_of
-from ...agent.team.crew import Crew, RunAgent
+from ....turn.schedule import run_ready, sum_spend
+from ....turn.scope import make_scope
+from ...agent.team.sub_agents import RunAgent, SubAgents
 from ..shared.desk import Desk
 
 
-def offered(
+def select_tools(
     specs: Sequence[dict[str, Any]], state: DeskState, sources: Mapping[str, Source]
 ) -> list[dict[str, Any]]:
     """The tools that a model turn is shown: a sub-agent only where it may pay."""
-    if pays(state, sources):
+    if is_worth_asking(state, sources):
         return [*specs]
     return [spec for spec in specs if spec["function"]["name"] != DELEGATE]
 
 
-def pays(state: DeskState, sources: Mapping[str, Source]) -> bool:
+def is_worth_asking(state: DeskState, sources: Mapping[str, Source]) -> bool:
     """Whether to ask a sub-agent may pay: in a case, or where searching or an answer was in vain.
 
     For all else one model call with a search is enough, and costs less.
@@ -38,15 +38,22 @@ async def consult(
     state: DeskState, runtime: Runtime[Context], *, desk: Desk, runs: Mapping[str, RunAgent]
 ) -> DeskUpdate:
     """Run them side by side; what becomes of one is data for the model that asked it."""
-    scope = await scope_of(state, runtime, desk.parts)
-    crew = Crew(scope, cast("AgentState", state), desk.agent, runs, state.delegations)
+    scope = await make_scope(state, runtime, desk.parts)
+    crew = SubAgents(scope, cast("AgentState", state), desk.agent, runs, state.delegations)
     order = [*crew.calls]
     waits: dict[str, list[str]] = {name: [] for name in order}
     ended = await run_ready(
-        scope, runtime, order, waits, crew.run, ended=crew.ended, asked=crew.asked, together=True
+        scope,
+        runtime,
+        order,
+        waits,
+        crew.run,
+        ended=crew.note_end,
+        asked=crew.show_asked,
+        together=True,
     )
     told = crew.update(ended)
     return DeskUpdate(
         messages=told["messages"], evidence=told["evidence"], warnings=told["warnings"],
-        spend=used_by(scope, ended), delegations=[],
+        spend=sum_spend(scope, ended), delegations=[],
     )  # fmt: skip

@@ -9,9 +9,9 @@ from typing import Any, Final, NotRequired, cast
 from typing_extensions import TypedDict
 
 from ....calls.call_records import CallRecord, PendingCall
-from ....calls.commands import messages_of, values_of
+from ....calls.commands import build_messages, merge_values
 from ....calls.result_store import MISSING, ResultStore
-from ....calls.results import spelled
+from ....calls.results import parse_container
 from ....flow.expectations import find_unmet
 from ....flow.references import MissingValue
 from ....state.calls import Evidence, index_of, step_of
@@ -21,13 +21,13 @@ from ....state.flow import (
     FlowStep,
     FlowUpdate,
     Shape,
-    failed_steps,
     is_done,
-    value_of,
+    read_value,
+    select_failed,
 )
 from ....state.outcome import Spend
-from ....text.canonical import shortened
-from ....text.told import say
+from ....text.canonical import shorten_text
+from ....text.sentences import say
 from ....tools.catalog import Catalog
 from ....turn.scope import RunScope
 from ...parts import Parts
@@ -48,20 +48,20 @@ class StepResults:
     """Whether it is there after a restart; if not, the state keeps them whole."""
     _read: dict[str, Any] = field(default_factory=dict)
 
-    async def of(self, record: CallRecord) -> tuple[Any, FlowStep]:
+    async def read_result(self, record: CallRecord) -> tuple[Any, FlowStep]:
         """The result of a call that succeeded: as data, and as its step keeps it."""
         artifact = record["message"].artifact
         data = artifact.get("data") if isinstance(artifact, Mapping) else None
-        return await self.kept(record["result"], data, _key_of_whole(record))
+        return await self.keep_result(record["result"], data, _key_of_whole(record))
 
-    async def unread(self, record: CallRecord) -> FlowStep:
+    async def keep_unread(self, record: CallRecord) -> FlowStep:
         """The same, where the store could not be read just now: what of it can still be kept."""
         if not (stored := _key_of_whole(record)):
-            return (await self.of(record))[1]
+            return (await self.read_result(record))[1]
         shape: Shape = "stored" if self.lasts else "text"
         return FlowStep(result=record["result"], shape=shape, value=None, stored=stored)
 
-    async def kept(self, text: str, data: Any, stored: str) -> tuple[Any, FlowStep]:
+    async def keep_result(self, text: str, data: Any, stored: str) -> tuple[Any, FlowStep]:
         """A result as data, and as a step keeps it; see `FlowStep.shape`.
 
         Args:
@@ -69,12 +69,12 @@ class StepResults:
             data: Its structured part, or None.
             stored: Id of the whole text in the store; "" where `text` is all of it.
         """
-        whole = await self.store.whole(stored) if stored else MISSING
+        whole = await self.store.load_data(stored) if stored else MISSING
         if whole is not MISSING:
             data = whole
             shape: Shape = "stored" if self.lasts else "value"
         else:
-            data = spelled(text) if data is None else data
+            data = parse_container(text) if data is None else data
             shape = _shape(text, data)
         value, where = data if shape == "value" else None, stored if shape == "stored" else ""
         return data, FlowStep(result=text, shape=shape, value=value, stored=where)
@@ -86,10 +86,10 @@ class StepResults:
             MissingValue: It was stored, and is no longer there.
         """
         if step.get("shape") != "stored":
-            return value_of(step)
+            return read_value(step)
         key = step["stored"]
         if key not in self._read:
-            whole = await self.store.whole(key)
+            whole = await self.store.load_data(key)
             if whole is MISSING:
                 raise MissingValue(say("result_lost", step=repr(step["id"])))
             self._read[key] = whole
@@ -173,13 +173,13 @@ class FlowPass:
     def __post_init__(self) -> None:
         """Note how things stand before the pass."""
         self.steps = {step["id"]: step for step in self.state.todos}
-        self.broken = bool(failed_steps(self.state.todos))
+        self.broken = bool(select_failed(self.state.todos))
 
     def hear(self, end: "StepEnd") -> None:
         """Take note of how a task ended, in this process or before a crash."""
         ended = end["step"]
         self.heard.add(ended["id"])
-        self.scope.budget.recall(ended["id"], end["spend"])
+        self.scope.budget.count_branch(ended["id"], end["spend"])
         self.stopped |= bool(end.get("stopped"))
         step = self.steps[step_of(ended["id"])]
         self.broken |= ended["status"] == "failed" and not step["optional"]
@@ -187,7 +187,7 @@ class FlowPass:
     def is_shut(self, step: FlowStep) -> bool:
         """Whether no call of the step may be begun any more."""
         broken = self.broken and step["changes"]
-        return self.stopped or self.scope.budget.exhausted is not None or broken
+        return self.stopped or self.scope.budget.reached_limit is not None or broken
 
     def tell(self, kind: str, name: str, **about: object) -> None:
         """Tell an event of a step."""
@@ -227,7 +227,7 @@ class FlowPass:
         tool = self.catalog.find(step["tool"])
         if tool is not None and tool.resendable:
             return end
-        shown = shortened(kept["result"], _LEAST_SHOWN)
+        shown = shorten_text(kept["result"], _LEAST_SHOWN)
         return end | kept | FlowStep(feedback=say("made_once", why=end["feedback"], result=shown))
 
 
@@ -296,10 +296,10 @@ def _all_used(step: FlowStep, evidence: Sequence[Evidence]) -> bool:
     return bool(made) and taken.issuperset(made)
 
 
-def by_tools(state: FlowState, wishes: Sequence[Mapping[str, Any]]) -> FlowUpdate:
+def apply_tool_wishes(state: FlowState, wishes: Sequence[Mapping[str, Any]]) -> FlowUpdate:
     """What tools want changed besides; their messages follow the conversation."""
-    added = messages_of(wishes, state.turn_id, state.messages)
-    return FlowUpdate(messages=added) | cast("FlowUpdate", values_of(wishes))
+    added = build_messages(wishes, state.turn_id, state.messages)
+    return FlowUpdate(messages=added) | cast("FlowUpdate", merge_values(wishes))
 
 
 def _with_items(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> list[FlowStep]:

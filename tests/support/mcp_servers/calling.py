@@ -18,7 +18,7 @@ async def run(box, *calls, deadline=PATIENCE, user=None, **more) -> Any:
         "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
     )
     scope = scope_with(context, thread="t", user=user, can_ask=False, **more)
-    planned = plan_calls(message, task="1", round_=1, gate=await Gate.of(box, scope))
+    planned = plan_calls(message, task="1", round_=1, gate=await Gate.for_run(box, scope))
     return (await run_calls(scope, box, planned)).records
 
 

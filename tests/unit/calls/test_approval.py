@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.approval import decided, misplaced, question
-from loopwright.calls.forms import reply_to
+from loopwright.calls.approval import build_call_question, check_answer, make_decision
+from loopwright.calls.forms import build_reply
 from loopwright.state.questions import Answer
 from loopwright.text.canonical import hash_of
 
@@ -27,7 +27,7 @@ def answer(value) -> Any:
 
 
 def test_a_question_about_a_call_in_doubt_says_what_its_answers_mean():
-    value = question(IN_DOUBT)
+    value = build_call_question(IN_DOUBT)
     assert value["type"] == "uncertain_call"
     assert value["review_configs"][0]["allowed_decisions"] == ["approve", "respond", "reject"]
     assert value["config"]["allow_edit"] is False
@@ -41,13 +41,15 @@ def test_a_question_about_a_call_in_doubt_says_what_its_answers_mean():
 
 def test_a_question_tells_when_it_expires():
     until = (NOW + timedelta(seconds=60)).isoformat()
-    assert question({**CALL, "expires_at": until})["expires_at"] == until
-    assert "expires_at" not in question(CALL)
-    assert "expires_at" not in question({**CALL, "expires_at": None})
+    assert build_call_question({**CALL, "expires_at": until})["expires_at"] == until
+    assert "expires_at" not in build_call_question(CALL)
+    assert "expires_at" not in build_call_question({**CALL, "expires_at": None})
 
 
 def test_an_objection_stands_before_the_question():
-    assert question(CALL, "That was no answer.")["description"].startswith("That was no answer.")
+    assert build_call_question(CALL, "That was no answer.")["description"].startswith(
+        "That was no answer."
+    )
 
 
 @pytest.mark.req("P-02")
@@ -63,7 +65,7 @@ def test_an_objection_stands_before_the_question():
     ],
 )
 def test_which_answers_belong_to_a_question(call, value, words):
-    objection = misplaced(call, answer(value))
+    objection = check_answer(call, answer(value))
     assert words in objection
     assert bool(objection) == bool(words)
 
@@ -82,7 +84,7 @@ def test_which_answers_belong_to_a_question(call, value, words):
 )
 def test_an_answer_in_time_counts_and_a_late_one_only_to_reject(seconds, value, kind):
     until = seconds and (NOW + timedelta(seconds=seconds)).isoformat()
-    decision = decided({**CALL, "expires_at": until}, answer(value), NOW)
+    decision = make_decision({**CALL, "expires_at": until}, answer(value), NOW)
     assert decision["type"] == kind
     assert decision["arguments"] == hash_of({"amount": 3})
     json.dumps(decision)
@@ -108,13 +110,16 @@ def form(**fields):
 def test_a_servers_form_is_filled_in_by_words_json_or_fields(asked, answer, content):
     call = {**asked, "args": {}, "call_id": "c"}
     given = Answer.model_validate(answer)
-    assert misplaced(call, given) == ""
-    assert reply_to(call, decided(call, given, NOW)) == {"action": "accept", "content": content}
+    assert check_answer(call, given) == ""
+    assert build_reply(call, make_decision(call, given, NOW)) == {
+        "action": "accept",
+        "content": content,
+    }
 
 
 def test_an_answer_that_does_not_fit_a_servers_form_is_no_answer():
     call = {**form(n={"type": "integer"}, m={}), "args": {}, "call_id": "c"}
     for words in ("respond: many", 'respond: {"n": "many", "m": 1}'):
-        assert "n, m" in misplaced(call, Answer.model_validate(words))
-    assert reply_to(call, {"type": "reject"}) == {"action": "decline"}
-    assert reply_to({"args": {}}, {"type": "approve"}) is None
+        assert "n, m" in check_answer(call, Answer.model_validate(words))
+    assert build_reply(call, {"type": "reject"}) == {"action": "decline"}
+    assert build_reply({"args": {}}, {"type": "approve"}) is None

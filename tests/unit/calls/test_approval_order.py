@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.calls.approval import (
+    apply_decision,
     decision_key,
-    decision_on,
-    next_step,
-    runnable,
-    settle,
-    undecided,
+    find_decision,
+    list_runnable,
+    list_undecided,
+    route_calls,
 )
 from loopwright.calls.gate import Gate
 from loopwright.calls.policy import Policy
@@ -41,31 +41,31 @@ def test_a_question_holds_back_the_writes_behind_it_and_nothing_else():
         call("no", "deny"),
         call("ask2", "ask"),
     ]
-    assert ids(runnable(calls, {})) == ["w1", "read", "bad", "no"]
-    assert ids(undecided(calls, {})) == ["ask", "ask2"]
+    assert ids(list_runnable(calls, {})) == ["w1", "read", "bad", "no"]
+    assert ids(list_undecided(calls, {})) == ["ask", "ask2"]
     approved = {"ask": {"type": "approve"}}
-    assert ids(runnable(calls, approved)) == ["w1", "ask", "read", "w2", "bad", "no"]
+    assert ids(list_runnable(calls, approved)) == ["w1", "ask", "read", "w2", "bad", "no"]
 
 
 def test_an_answered_call_behind_a_question_runs_only_if_it_does_not_write():
     calls = [call("one", "ask"), call("two", "ask"), call("three", "ask")]
     later = {"two": {"type": "reject"}, "three": {"type": "approve"}}
-    assert ids(runnable(calls, later)) == ["two"]
-    assert next_step(calls[:1], {}) == "approve"
-    assert next_step(calls, later) == "call_tools"
-    assert next_step([], later) == "done"
+    assert ids(list_runnable(calls, later)) == ["two"]
+    assert route_calls(calls[:1], {}) == "approve"
+    assert route_calls(calls, later) == "call_tools"
+    assert route_calls([], later) == "done"
 
 
 @pytest.mark.req("P-02")
 def test_an_answer_counts_for_the_arguments_it_was_given_for_and_for_one_doubt():
     asked = call("a", "ask")
     given_for = {"type": "approve", "arguments": hash_of({"n": 1})}
-    assert decision_on(asked, {"a": given_for}) == given_for
-    assert decision_on({**asked, "args": {"n": 2}}, {"a": given_for}) is None
+    assert find_decision(asked, {"a": given_for}) == given_for
+    assert find_decision({**asked, "args": {"n": 2}}, {"a": given_for}) is None
     in_doubt = {**asked, "doubts": 1}
     assert decision_key(in_doubt) == "a?"
-    assert decision_on(in_doubt, {"a": given_for}) is None
-    assert decision_on({**asked, "doubts": 2}, {"a?": given_for}) is None
+    assert find_decision(in_doubt, {"a": given_for}) is None
+    assert find_decision({**asked, "doubts": 2}, {"a?": given_for}) is None
 
 
 kinds = st.sampled_from(["allow", "ask", "deny", "error"])
@@ -79,23 +79,23 @@ def test_every_list_of_calls_comes_to_its_end_and_no_write_passes_a_question(sha
     calls = [call(str(n), action, read_only=read) for n, (action, read) in enumerate(shapes)]
     decisions: dict[str, Any] = {}
     steps = 0
-    while (step := next_step(calls, decisions)) != "done":
+    while (step := route_calls(calls, decisions)) != "done":
         steps += 1
         assert steps <= 4 * len(shapes), "each call is asked about twice at most"
         if step == "approve":
-            asked = undecided(calls, decisions)[0]
+            asked = list_undecided(calls, decisions)[0]
             decisions[decision_key(asked)] = {"type": random.choice(ANSWERS)}
             continue
-        now = ids(runnable(calls, decisions))
+        now = ids(list_runnable(calls, decisions))
         for place, one in enumerate(calls):
             if one["id"] in now and writes(one, decisions):
-                assert not undecided(calls[:place], decisions)
+                assert not list_undecided(calls[:place], decisions)
         calls = after_pass(calls, decisions, now, random)
     assert not calls
 
 
 def writes(one, decisions) -> Any:
-    decision = decision_on(one, decisions) or {"type": "approve"}
+    decision = find_decision(one, decisions) or {"type": "approve"}
     runs = one["action"] in ("allow", "ask") and decision["type"] in ("approve", "edit")
     return runs and not one["read_only"]
 
@@ -104,7 +104,7 @@ def after_pass(calls, decisions, now, random) -> Any:
     """What is left; a write that turns out to be in doubt keeps those behind it from running."""
     left: list[Any] = []
     for one in calls:
-        held = one["id"] not in now or (writes(one, decisions) and undecided(left, decisions))
+        held = one["id"] not in now or (writes(one, decisions) and list_undecided(left, decisions))
         if held:
             left.append(one)
         elif writes(one, decisions) and not one.get("doubts") and random.random() < 0.2:
@@ -115,10 +115,12 @@ def after_pass(calls, decisions, now, random) -> Any:
 def test_a_router_ends_no_thread_over_a_decision_of_an_unknown_kind():
     call = {"action": "ask", "args": {}, "read_only": False}
     calls = [{**call, "id": "a"}, {**call, "id": "b"}]
-    assert next_step(calls, {"b": {"type": "odd"}}) == "call_tools"
+    assert route_calls(calls, {"b": {"type": "odd"}}) == "call_tools"
 
 
 async def test_a_decision_of_an_unknown_kind_allows_nothing():
     call = call_of("a", action="ask", name="put", server=None)
-    await settle(Gate(Catalog({}), Policy(), scope_with()), call, cast("Any", {"type": "odd"}))
-    assert (call.end, call.reason) == ("cancelled", "denied")
+    await apply_decision(
+        Gate(Catalog({}), Policy(), scope_with()), call, cast("Any", {"type": "odd"})
+    )
+    assert (call.final_status, call.reason) == ("cancelled", "denied")

@@ -6,9 +6,9 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.tools import InjectedToolArg, tool
 
-from loopwright.calls.approval import question, undecided
+from loopwright.calls.approval import build_call_question, list_undecided
 from loopwright.calls.gate import Gate, plan_calls
-from loopwright.calls.of_message import settle_ids
+from loopwright.calls.message_calls import set_call_ids
 from loopwright.calls.policy import Policy
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
@@ -118,7 +118,7 @@ def test_call_ids_are_unique_in_plan_and_message():
     ids = [call["call_id"] for call in calls]
     assert (ids[0], len({*ids})) == ("x", 3)
     assert all(len(one) <= 40 for one in ids)  # which is what OpenAI takes
-    settled = settle_ids(message, calls)
+    settled = set_call_ids(message, calls)
     assert [call["id"] for call in settled.tool_calls] == ids
     assert [call["id"] for call in message.tool_calls] == ["x", "x", ""]
 
@@ -131,7 +131,7 @@ def test_a_made_up_name_is_kept_as_providers_take_it(name):
     message.invalid_tool_calls = [{**refused, "type": "invalid_tool_call"}]
     calls = plan(message)
     assert repr(name) in calls[0]["reason"]  # the model is told the name it used
-    settled = settle_ids(message, calls)
+    settled = set_call_ids(message, calls)
     for made in (*settled.tool_calls, *settled.invalid_tool_calls):
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", made["name"])
 
@@ -143,7 +143,7 @@ def test_where_nobody_can_be_asked_a_write_is_denied():
 
 def test_what_a_human_still_has_to_decide():
     calls = plan(calling(("write", {}, "x"), ("add", {"a": 1}, "y"), ("write", {}, "z")))
-    assert [c["id"] for c in undecided(calls, {"2.3.0": {"type": "approve"}})] == ["2.3.2"]
+    assert [c["id"] for c in list_undecided(calls, {"2.3.0": {"type": "approve"}})] == ["2.3.2"]
 
 
 def chat_ui_shows(value) -> Any:
@@ -169,7 +169,7 @@ def inbox_shows(value) -> Any:
 
 def test_a_question_is_understood_by_both_front_ends():
     (call,) = plan(calling(("write", {"t": "hi"}, "x")))
-    value = question(call)
+    value = build_call_question(call)
     assert chat_ui_shows(value)
     assert inbox_shows(value)
     assert len(value["action_requests"]) == 1

@@ -3,15 +3,15 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.policy import Policy, Rule, grant, is_granted
+from loopwright.calls.policy import Policy, Rule, is_granted, make_grant
 from loopwright.state.context import Context
 from loopwright.state.questions import Answer
-from loopwright.tools.catalog import CatalogTool, flags
+from loopwright.tools.catalog import CatalogTool, read_flags
 
 
 def tool(name="save", server="disk", original="save") -> Any:
     return CatalogTool(
-        name=name, description="", schema={}, server=server, original=original, **flags({})
+        name=name, description="", schema={}, server=server, original=original, **read_flags({})
     )
 
 
@@ -20,8 +20,8 @@ ARGS = {"path": "notes/a.md", "text": "(1+1)?", "n": [1, 2]}
 
 @pytest.mark.req("P-42")
 def test_only_what_the_answer_remembers_is_granted():
-    assert grant("save", "disk", ARGS, "") is None
-    of_tool = grant("save", "disk", ARGS, "tool")
+    assert make_grant("save", "disk", ARGS, "") is None
+    of_tool = make_grant("save", "disk", ARGS, "tool")
     assert of_tool == {"tool": "save", "server": "disk", "arguments": {}}
     assert is_granted(of_tool, tool(), {"anything": 1})
 
@@ -38,14 +38,14 @@ def test_only_what_the_answer_remembers_is_granted():
     ],
 )
 def test_the_same_call_is_the_one_with_these_arguments_and_no_others(args, granted):
-    given = grant("save", "disk", ARGS, "call")
+    given = make_grant("save", "disk", ARGS, "call")
     assert given is not None
     assert is_granted(json.loads(json.dumps(given)), tool(), args) == granted
 
 
 @pytest.mark.req("W-45")
 def test_values_are_compared_as_they_are_and_all_must_fit():
-    given = grant("save", "disk", ARGS, {"path": "notes/a.md", "n": "[1, 2]"})
+    given = make_grant("save", "disk", ARGS, {"path": "notes/a.md", "n": "[1, 2]"})
     assert given is not None
     assert is_granted(given, tool(), ARGS | {"text": "other"})
     assert not is_granted(given, tool(), ARGS | {"path": "/etc/notes/a.md"})
@@ -55,12 +55,12 @@ def test_values_are_compared_as_they_are_and_all_must_fit():
 
 
 def test_a_tool_is_known_by_its_own_name_on_its_server():
-    given = grant("save", "disk", ARGS, "tool")
+    given = make_grant("save", "disk", ARGS, "tool")
     assert given is not None
     assert is_granted(given, tool("disk_save"), ARGS)
     assert not is_granted(given, tool("disk_save", "other"), ARGS)
     assert not is_granted(given, tool("save_all", original="save_all"), ARGS)
-    own = grant("save", None, ARGS, "tool")
+    own = make_grant("save", None, ARGS, "tool")
     assert own is not None
     assert not is_granted(own, tool(), ARGS)
     assert is_granted(own, tool(server=None), ARGS)
@@ -91,7 +91,7 @@ LONG = {"path": "a" * 40 + "?", "text": "a " * 40, "n": []}
 @pytest.mark.parametrize("path", ["path", "text", ""])
 def test_a_pattern_of_an_answer_is_never_run(pattern, path):
     answer = Answer.model_validate({"type": "approve", "remember": {path: pattern}})
-    given = grant("save", "disk", ARGS, answer.remember)
+    given = make_grant("save", "disk", ARGS, answer.remember)
     assert given is not None
     assert not is_granted(given, tool(), LONG)
     assert path == "" or is_granted(given, tool(), LONG | {path: pattern})

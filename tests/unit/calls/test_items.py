@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from loopwright.calls.items import with_items
-from loopwright.calls.results import SHOWN, normalise
+from loopwright.calls.result_items import render_items
+from loopwright.calls.results import SHOWN, normalize_result
 from loopwright.stream.components import COMPONENTS, OF_TOOLS, text_of
-from loopwright.tools.values import Returned
+from loopwright.tools.values import ReturnedValue
 
 LIST = {"title": "Orders", "resources": [{"name": "A", "description": "x", "noise": 1}]}
 HTML = "<img src=x onerror=alert(1)>"
@@ -15,7 +15,7 @@ HTML = "<img src=x onerror=alert(1)>"
 
 def shown(value):
     """The text a model reads, and the components people see."""
-    result = with_items(normalise(Returned(value)))
+    result = render_items(normalize_result(ReturnedValue(value)))
     return result.text, [(one["name"], one["props"]) for one in result.artifact.get(SHOWN, [])]
 
 
@@ -40,7 +40,7 @@ def test_a_result_mixes_text_json_and_components(key, component):
         False,
     )
     told = {"content": [{"type": "text", "text": json.dumps({key: items})}]}
-    of_server = with_items(normalise(told))
+    of_server = render_items(normalize_result(told))
     assert (of_server.text, len(of_server.artifact[SHOWN])) == (text, 1)
 
 
@@ -80,7 +80,7 @@ def test_a_tool_does_not_draw_what_the_run_says_of_itself(name):
 @pytest.mark.req("S0-90")
 def test_a_component_of_the_front_ends_own_goes_through_with_its_text():
     item = {"type": "component", "name": "seat-map", "props": {"rows": [1, 2]}}
-    result = with_items(normalise(Returned({"items": [item]})))
+    result = render_items(normalize_result(ReturnedValue({"items": [item]})))
     (one,) = result.artifact[SHOWN]
     assert one == {"name": "seat-map", "props": {"rows": [1, 2]}, "text": '{"rows": [1, 2]}'}
 
@@ -97,15 +97,17 @@ def test_a_component_of_the_front_ends_own_goes_through_with_its_text():
     ],
 )
 def test_data_stays_data(value):
-    plain = normalise(Returned(value))
-    assert with_items(plain) is plain
+    plain = normalize_result(ReturnedValue(value))
+    assert render_items(plain) is plain
 
 
 def test_links_of_a_server_are_resources():
     link = {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain"}
-    (one,) = with_items(normalise({"content": [link]})).artifact[SHOWN]
+    (one,) = render_items(normalize_result({"content": [link]})).artifact[SHOWN]
     assert (one["name"], one["props"]["uri"]) == ("resource-info", "file:///a")
-    (both,) = with_items(normalise({"content": [link, {**link, "name": "b"}]})).artifact[SHOWN]
+    (both,) = render_items(normalize_result({"content": [link, {**link, "name": "b"}]})).artifact[
+        SHOWN
+    ]
     assert (both["name"], len(both["props"]["resources"])) == ("resource-list", 2)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loopwright.calls.call_records import Call
-from loopwright.calls.journal import Book, doubt_of, recall
+from loopwright.calls.journal import CallJournal, answer_from_row, find_doubt
 from loopwright.calls.results import ToolResult
 from loopwright.store.journal.recorder import Recorder
 from loopwright.tools.catalog import CatalogTool
@@ -22,23 +22,23 @@ LOST = ToolResult("pay did not answer within 1 s.", is_error=True)
 
 @pytest.fixture
 def book():
-    return Book(scope_with(journal=Recorder(), thread="t", turn="turn 1"))
+    return CallJournal(scope_with(journal=Recorder(), thread="t", turn="turn 1"))
 
 
 def planned(call=CALL, tool=PAY, n=1) -> Call:
     pending: Any = {**call, "args": {"n": n}}
-    return Call.of(pending, lambda _: None, tool)
+    return Call.from_pending(pending, lambda _: None, tool)
 
 
 async def begin(book, *given, **more) -> Any:
     call = planned(*given, **more)
-    return await book.begin(call, book.intent(call))
+    return await book.begin(call, book.build_intent(call))
 
 
 async def end(book, row, result, stored="", *, reason="") -> Any:
     call = planned()
     call.result, call.stored, call.reason = result, stored, reason
-    await book.end(row, call)
+    await book.record_result(row, call)
 
 
 async def sent(book, *given, **more) -> Any:
@@ -53,19 +53,19 @@ async def known(book, *given, **more) -> Any:
     verdict = await begin(book, *given, **more)
     assert verdict.say == "known"
     call = call_of("1.1.0")
-    recall(call, verdict.row, plain=True)
+    answer_from_row(call, verdict.row, plain=True)
     return call
 
 
 async def doubted(book, *given, **more) -> Any:
     """Why a call may have been made."""
-    doubt = doubt_of(await begin(book, *given, **more))
+    doubt = find_doubt(await begin(book, *given, **more))
     assert doubt
     return doubt
 
 
 def asked_about(doubt, call=CALL) -> Any:
-    return {**call, "doubt": doubt.told()}
+    return {**call, "doubt": doubt.to_in_doubt()}
 
 
 @pytest.mark.req("P-06")
@@ -112,7 +112,7 @@ async def test_what_may_be_repeated_is_and_under_the_same_key(book):
 
 
 async def test_a_call_whose_tool_asked_a_question_runs_again(book):
-    await book.pause(await sent(book))
+    await book.record_pause(await sent(book))
     assert (await sent(book)).sends == 2
 
 
@@ -148,9 +148,9 @@ async def test_another_calls_doubt_is_settled_by_one_word(book, says):
 
 
 async def test_a_look_changes_nothing(book):
-    intents = [book.intent(planned(call)) for call in (CALL, TWIN)]
+    intents = [book.build_intent(planned(call)) for call in (CALL, TWIN)]
     for _ in range(2):
-        assert [verdict.say for verdict in await book.look(intents)] == ["send", "send"]
+        assert [verdict.say for verdict in await book.look_up(intents)] == ["send", "send"]
     assert await book.scope.journal.rows("t") == []
 
 

@@ -58,7 +58,7 @@ def wanting(*calls) -> AIMessage:
 
 async def planned(box, *calls, round_=1) -> Any:
     return plan_calls(
-        wanting(*calls), task="1", round_=round_, gate=await Gate.of(box, scope_with())
+        wanting(*calls), task="1", round_=round_, gate=await Gate.for_run(box, scope_with())
     )
 
 

@@ -29,7 +29,9 @@ async def run(box, *calls, decisions=None, **more) -> Any:
     message = AIMessage(
         "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
     )
-    planned = plan_calls(message, task="1", round_=1, complete=True, gate=await Gate.of(box, scope))
+    planned = plan_calls(
+        message, task="1", round_=1, complete=True, gate=await Gate.for_run(box, scope)
+    )
     done = await run_calls(scope, box, planned, decisions=decisions)
     assert not done.waiting
     return done.records
@@ -319,7 +321,7 @@ async def test_a_policy_that_has_become_stricter_is_obeyed():
     box = Toolbox([add])
     planned = plan_calls(
         AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}]),
-        task="1", round_=1, gate=await Gate.of(box, scope_with()),
+        task="1", round_=1, gate=await Gate.for_run(box, scope_with()),
     )  # fmt: skip
     strict, without = Toolbox([add], policy="deny"), Toolbox([danger])
     (record,) = (await run_calls(scope_with(), strict, planned)).records
@@ -369,12 +371,12 @@ async def test_without_a_store_the_toolbox_keeps_long_results():
 
 def test_spare_stores_do_not_pile_up():
     box = Toolbox()
-    first = box.spare_store("0")
-    assert box.spare_store("0") is first
+    first = box.get_spare_store("0")
+    assert box.get_spare_store("0") is first
     for n in range(1, 40):
-        box.spare_store(str(n))
-    assert box.spare_store("0") is not first
-    assert box.spare_store("39") is box.spare_store("39")
+        box.get_spare_store(str(n))
+    assert box.get_spare_store("0") is not first
+    assert box.get_spare_store("39") is box.get_spare_store("39")
 
 
 def test_whether_there_are_writes_is_known_before_anything_is_opened():

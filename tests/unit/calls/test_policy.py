@@ -3,16 +3,16 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, Rule, grant
+from loopwright.calls.policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, Rule, make_grant
 from loopwright.state.context import Context
 from loopwright.state.errors import SettingsError
-from loopwright.tools.catalog import CatalogTool, flags, reader
+from loopwright.tools.catalog import CatalogTool, make_reader, read_flags
 
 
 def tool(name="t", server="s", *, auto=False, **hints) -> Any:
     return CatalogTool(
         name=name, description="", schema={}, server=server, original=name, auto_approve=auto,
-        **flags(hints),
+        **read_flags(hints),
     )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ DESTROY = tool(destructiveHint=True)
         (tool(server=None, destructiveHint=True), "ask"),
         (tool(server=None, readOnlyHint=True, destructiveHint=True), "ask"),
         (tool(auto=True), "allow"),
-        (reader(), "allow"),
+        (make_reader(), "allow"),
     ],
 )
 def test_what_a_tool_says_of_itself_decides_by_default(one, action):
@@ -90,7 +90,7 @@ def test_the_first_rule_that_fits_wins():
 def test_rules_come_before_auto_approve_and_see_the_original_name():
     prefixed = CatalogTool(
         name="files_delete", description="", schema={}, server="files", original="delete",
-        auto_approve=True, **flags({}),
+        auto_approve=True, **read_flags({}),
     )  # fmt: skip
     assert decide([{"tool": "delete", "action": "deny"}], prefixed).action == "deny"
 
@@ -169,7 +169,7 @@ def test_a_question_expires_as_the_rule_or_the_run_says():
 
 @pytest.mark.req("P-42")
 def test_what_was_approved_for_the_session_is_not_asked_again():
-    grants = [grant("t", "s", {}, "tool")]
+    grants = [make_grant("t", "s", {}, "tool")]
     assert decide(None, WRITE, grants=grants) == Decision("allow", GRANTED)
     assert decide("ask", READ, grants=grants).action == "allow"
     assert decide(None, WRITE, grants=grants, can_ask=False).action == "allow"
@@ -180,7 +180,7 @@ def test_what_was_approved_for_the_session_is_not_asked_again():
 
 @pytest.mark.req("P-02", "P-42")
 def test_no_grant_lifts_a_denial():
-    grants = [grant("t", "s", {}, "tool")]
+    grants = [make_grant("t", "s", {}, "tool")]
     assert decide([{"tool": "t", "action": "deny"}], WRITE, grants=grants).action == "deny"
     assert decide("deny", WRITE, grants=grants).action == "deny"
     assert decide(None, WRITE, grants=grants, policy="deny").action == "deny"
@@ -195,12 +195,14 @@ def test_the_cases_of_a_tool_are_told_in_order():
         {"action": "deny"},
     ]
     policy = Policy.of(rules)
-    told = [(c.decision.action, c.agent, dict(c.arguments)) for c in policy.cases(WRITE, Context())]
+    told = [
+        (c.decision.action, c.agent, dict(c.arguments)) for c in policy.list_cases(WRITE, Context())
+    ]
     assert told == [("deny", "react", {}), ("allow", None, {"path": "^a"}), ("ask", None, {})]
-    assert policy.cases(WRITE, Context())[-1].decision.expires_in == 9
-    (last,) = Policy.of(None).cases(WRITE, Context(policy="deny"))
+    assert policy.list_cases(WRITE, Context())[-1].decision.expires_in == 9
+    (last,) = Policy.of(None).list_cases(WRITE, Context(policy="deny"))
     assert last.decision == Decision("deny", "policy deny of this run")
-    assert [c.decision.action for c in policy.cases(reader(), Context())] == ["allow"]
+    assert [c.decision.action for c in policy.list_cases(make_reader(), Context())] == ["allow"]
 
 
 def test_a_policy_file_that_is_no_json_is_refused(tmp_path):

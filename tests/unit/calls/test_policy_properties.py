@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.calls.policy import Policy, Rule, grant
+from loopwright.calls.policy import Policy, Rule, make_grant
 from loopwright.state.context import Context
-from loopwright.tools.catalog import CatalogTool, flags
+from loopwright.tools.catalog import CatalogTool, read_flags
 
 NAMES = st.sampled_from(["save", "delete", "read_file", "disk_save", "[x]", "*"])
 GLOBS = st.sampled_from(["*", "save", "d*", "read_?ile", "[", "[!a]*", "", "\\*"])
@@ -62,13 +62,13 @@ def tools(draw) -> Any:
     name, server = draw(NAMES), draw(SERVERS)
     return CatalogTool(
         name=name, description="", schema={}, server=server, original=draw(st.just(name) | NAMES),
-        auto_approve=draw(st.booleans()), **flags(draw(HINTS)),
+        auto_approve=draw(st.booleans()), **read_flags(draw(HINTS)),
     )  # fmt: skip
 
 
 @st.composite
 def grants(draw) -> Any:
-    return grant(draw(NAMES), draw(SERVERS), draw(ARGUMENTS), draw(REMEMBERED))
+    return make_grant(draw(NAMES), draw(SERVERS), draw(ARGUMENTS), draw(REMEMBERED))
 
 
 def speaks(rule, tool, args, agent) -> bool:

@@ -15,13 +15,13 @@ from pydantic import BaseModel
 from loopwright.calls.commands import read_commands
 from loopwright.calls.results import (
     ADVICE,
-    failure,
+    drop_advice,
     from_exception,
-    normalise,
-    to_json,
-    without_advice,
+    make_failure,
+    normalize_result,
+    to_plain_json,
 )
-from loopwright.text.told import say
+from loopwright.text.sentences import say
 
 PNG = "iVBORw0KGgo="
 
@@ -50,8 +50,8 @@ def test_every_shape_of_a_text_reads_the_same():
         message([{"type": "text", "text": "hello", "id": "lc_9"}]),
         message(["hello"]),
     ]
-    assert {normalise(shape).text for shape in shapes} == {"hello"}
-    assert {normalise(shape).data for shape in shapes} == {None}
+    assert {normalize_result(shape).text for shape in shapes} == {"hello"}
+    assert {normalize_result(shape).data for shape in shapes} == {None}
 
 
 @pytest.mark.req("P-43")
@@ -65,8 +65,8 @@ def test_data_is_found_wherever_it_is():
         message("41 a b", artifact={"structured_content": data}),
         answer(structuredContent=data),
     ]
-    assert all(normalise(shape).data == data for shape in shapes)
-    assert normalise(
+    assert all(normalize_result(shape).data == data for shape in shapes)
+    assert normalize_result(
         answer(text("a"), text("b"), structuredContent={"result": ["a", "b"]})
     ).data == [
         "a",
@@ -76,9 +76,9 @@ def test_data_is_found_wherever_it_is():
 
 @pytest.mark.req("P-43")
 def test_structured_content_that_the_text_leaves_out_is_shown():
-    shown = normalise(answer(text("see data"), structuredContent={"total": 41})).text
+    shown = normalize_result(answer(text("see data"), structuredContent={"total": 41})).text
     assert shown == 'see data\n{"total": 41}'
-    said = normalise(answer(text("The total is 41."), structuredContent={"total": 41})).text
+    said = normalize_result(answer(text("The total is 41."), structuredContent={"total": 41})).text
     assert said == "The total is 41."
 
 
@@ -91,13 +91,15 @@ def test_pictures_are_put_aside_and_named():
         {"type": "audio", "data": PNG, "mimeType": "audio/wav"},
     ]
     for block in blocks:
-        result = normalise(answer(text("look"), block))
+        result = normalize_result(answer(text("look"), block))
         (media,) = result.media
         assert media.base64 == PNG
         assert PNG not in result.text
         assert f"kept as {media.id}" in result.text
-    assert "image/png, 9 bytes" in normalise(answer(blocks[0])).text
-    remote = normalise(answer({"type": "image_url", "image_url": {"url": "https://x/a.png"}}))
+    assert "image/png, 9 bytes" in normalize_result(answer(blocks[0])).text
+    remote = normalize_result(
+        answer({"type": "image_url", "image_url": {"url": "https://x/a.png"}})
+    )
     assert "https://x/a.png" in remote.text
 
 
@@ -106,7 +108,7 @@ def test_links_and_resources_keep_their_address():
     link = {"type": "resource_link", "uri": "file:///r.pdf", "name": "report"}
     inside = {"type": "resource", "resource": {"uri": "file:///n.txt", "text": "words"}}
     blob = {"type": "resource", "resource": {"uri": "file:///b", "blob": PNG}}
-    result = normalise(answer(link, inside, blob, {"type": "novel", "x": 1, "id": "lc_4"}))
+    result = normalize_result(answer(link, inside, blob, {"type": "novel", "x": 1, "id": "lc_4"}))
     assert result.text.splitlines()[:3] == [
         "[link file:///r.pdf report]",
         "[resource file:///n.txt]",
@@ -118,9 +120,9 @@ def test_links_and_resources_keep_their_address():
 
 
 def test_errors_are_marked():
-    assert normalise(answer(text("no such order"), isError=True)).is_error
-    assert "without saying" in normalise(answer(isError=True)).text
-    assert normalise(message("bad", status="error")).is_error
+    assert normalize_result(answer(text("no such order"), isError=True)).is_error
+    assert "without saying" in normalize_result(answer(isError=True)).text
+    assert normalize_result(message("bad", status="error")).is_error
 
 
 @pytest.mark.req("W-13")
@@ -154,28 +156,28 @@ class Shop(BaseModel):
 
 
 def test_values_of_every_kind_become_json():
-    assert to_json(Point(1)) == {"x": 1}
-    assert to_json(Shop(opened=datetime.date(2026, 1, 2))) == {"opened": "2026-01-02"}
-    assert to_json({1: {2, 3}}) == {"1": [2, 3]}
-    assert to_json(float("inf")) == "Infinity"
-    assert "object at" in to_json(object())
+    assert to_plain_json(Point(1)) == {"x": 1}
+    assert to_plain_json(Shop(opened=datetime.date(2026, 1, 2))) == {"opened": "2026-01-02"}
+    assert to_plain_json({1: {2, 3}}) == {"1": [2, 3]}
+    assert to_plain_json(float("inf")) == "Infinity"
+    assert "object at" in to_plain_json(object())
     loop: list[Any] = []
     loop.append(loop)
-    assert isinstance(to_json(loop), str)
-    assert normalise(None).text == "null"
-    assert normalise([]).text == "[]"
-    assert normalise("").text == ""
-    assert normalise(answer()).text == '{"content": []}'
-    assert normalise(answer(text(""))).text == say("no_output")
+    assert isinstance(to_plain_json(loop), str)
+    assert normalize_result(None).text == "null"
+    assert normalize_result([]).text == "[]"
+    assert normalize_result("").text == ""
+    assert normalize_result(answer()).text == '{"content": []}'
+    assert normalize_result(answer(text(""))).text == say("no_output")
 
 
 def test_what_databases_refuse_is_replaced():
-    assert normalise("a\x00b\ud83dc").text == "a\ufffdb\ufffdc"
-    json.dumps(normalise({"a": "\ud83d"}).data, ensure_ascii=False).encode()
+    assert normalize_result("a\x00b\ud83dc").text == "a\ufffdb\ufffdc"
+    json.dumps(normalize_result({"a": "\ud83d"}).data, ensure_ascii=False).encode()
 
 
 def test_a_tools_own_artifact_is_kept_as_json():
-    assert normalise(message("x", artifact=Point(2))).artifact == {"own": {"x": 2}}
+    assert normalize_result(message("x", artifact=Point(2))).artifact == {"own": {"x": 2}}
 
 
 @given(
@@ -194,7 +196,7 @@ def test_a_tools_own_artifact_is_kept_as_json():
     )
 )
 def test_no_result_raises(raw):
-    result = normalise(raw)
+    result = normalize_result(raw)
     assert json.dumps([result.text, result.data, result.artifact], ensure_ascii=False).encode()
     assert isinstance(result.text, str)
 
@@ -202,13 +204,11 @@ def test_no_result_raises(raw):
 @pytest.mark.parametrize("name", ADVICE)
 def test_every_advice_is_left_out_and_the_reason_stays(name):
     text = say(name)
-    assert (
-        without_advice(f"Not run: the shop is closed.\n {text}") == "Not run: the shop is closed."
-    )
-    assert without_advice(text) == ""
+    assert drop_advice(f"Not run: the shop is closed.\n {text}") == "Not run: the shop is closed."
+    assert drop_advice(text) == ""
 
 
 def test_what_a_tool_says_stays():
-    assert without_advice(failure("pay failed: Send it\nagain tomorrow").text) == (
+    assert drop_advice(make_failure("pay failed: Send it\nagain tomorrow").text) == (
         "pay failed: Send it again tomorrow."
     )

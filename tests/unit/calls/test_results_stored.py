@@ -14,7 +14,7 @@ CAP = 1_000
 async def read_all(results, key, cap=CAP) -> Any:
     text, offset = "", 0
     for _ in range(1_000):
-        page = (await results.read({"id": key, "offset": offset}, cap)).text
+        page = (await results.answer_read({"id": key, "offset": offset}, cap)).text
         body, _, note = page.rpartition("\n")
         assert weigh(page) <= cap
         text += body
@@ -52,7 +52,7 @@ async def test_reading_on_starts_where_the_head_ends():
     shown, key = await results.shorten(ToolResult(text), CAP)
     (found,) = re.findall(r"offset=(\d+)", shown.text)
     offset = int(found)
-    page = (await results.read({"id": key, "offset": offset}, CAP)).text
+    page = (await results.answer_read({"id": key, "offset": offset}, CAP)).text
     assert shown.text[:offset] + page.split("\n[")[0] == text[: offset + len(page.split("\n[")[0])]
 
 
@@ -90,7 +90,7 @@ async def test_pictures_go_to_the_store():
 async def test_threads_do_not_see_each_others_results():
     store = InMemoryStore()
     _, key = await ResultStore(store, "a").shorten(ToolResult("q" * 9_000), CAP)
-    answer = await ResultStore(store, "b").read({"id": key}, CAP)
+    answer = await ResultStore(store, "b").answer_read({"id": key}, CAP)
     assert answer.is_error
     assert "No result is stored" in answer.text
 
@@ -98,10 +98,12 @@ async def test_threads_do_not_see_each_others_results():
 async def test_reading_past_the_end_or_a_picture_says_so():
     results = ResultStore(InMemoryStore(), "t")
     _, key = await results.shorten(ToolResult("q" * 9_000), CAP)
-    assert "has 9000 characters" in (await results.read({"id": key, "offset": 9_000}, CAP)).text
+    assert (
+        "has 9000 characters" in (await results.answer_read({"id": key, "offset": 9_000}, CAP)).text
+    )
     media = Media("image", "image/png", "AAAA")
     await results.shorten(ToolResult("", media=(media,)), CAP)
-    assert "is a image" in (await results.read({"id": media.id}, CAP)).text
+    assert "is a image" in (await results.answer_read({"id": media.id}, CAP)).text
 
 
 class FullDisk(InMemoryStore):

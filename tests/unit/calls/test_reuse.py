@@ -5,7 +5,7 @@ import pytest
 
 from loopwright.calls.gate import split_refresh
 from loopwright.calls.results import ToolResult
-from loopwright.calls.reuse import Memory, reusable
+from loopwright.calls.reuse import ReadCache, is_reusable
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool, build_catalog
@@ -41,7 +41,7 @@ class World:
 
     def __init__(self, context=CONTEXT):
         self.clock = Clock()
-        self.memory = Memory(self.clock)
+        self.memory = ReadCache(self.clock)
         self.context = context
         self.runs = 0
 
@@ -49,7 +49,7 @@ class World:
         self, what=READ, args=None, *, error=False, during=asyncio.sleep, doubt=False, **more
     ):
         of = {"message": object(), **more}
-        async with self.memory.use(what, args or {}, context=self.context, **of) as use:
+        async with self.memory.look_up(what, args or {}, context=self.context, **of) as use:
             call = call_of("1.0.0")
             if use.answer(call, plain=False):
                 return call.outcome
@@ -237,9 +237,16 @@ def test_whose_results_may_be_reused():
     off, everything = Context(dedupe="off"), Context(dedupe="all")
     risky = tool("x", read_only=False, declared={"destructiveHint": True}, destructive=True)
     declared = [READ, WRITE, UNDECLARED, risky, tool(cacheable=False), tool(polls=True)]
-    assert [reusable(t, CONTEXT) for t in declared] == [True, *[False] * 5]
-    assert [reusable(t, everything) for t in declared] == [True, False, True, False, False, False]
-    assert not any(reusable(t, off) for t in declared)
+    assert [is_reusable(t, CONTEXT) for t in declared] == [True, *[False] * 5]
+    assert [is_reusable(t, everything) for t in declared] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert not any(is_reusable(t, off) for t in declared)
 
 
 @pytest.mark.req("D3", "S0-73", "S1-34")
@@ -287,7 +294,7 @@ def test_a_tool_says_itself_that_it_is_to_be_called_again_and_again():
     assert described(annotations={"repeatable": True}).polls is True
     odd = described(cacheable="no", repeatable="yes")
     assert (odd.cacheable, odd.polls) == (True, False)
-    assert reusable(plain, CONTEXT)
+    assert is_reusable(plain, CONTEXT)
     config = read_servers({"mcpServers": {"s": {"command": "x"}}})[0]
     listed = {"name": "poll", "annotations": {"readOnlyHint": True, "cacheable": False}}
     assert build_catalog([], [Listing(config, (listed,))]).tools["poll"].cacheable is False
@@ -295,14 +302,14 @@ def test_a_tool_says_itself_that_it_is_to_be_called_again_and_again():
 
 def test_a_toolbox_keeps_a_memory_for_each_user_turn_of_the_last_threads():
     box = Toolbox()
-    first = box.memory("t", "turn 1")
-    assert box.memory("t", "turn 1") is first
-    assert box.memory("t", "turn 2") is not first
-    assert box.memory("u", "turn 1") is not first
-    assert box.memory("t", "") is not box.memory("t", "")
+    first = box.get_read_cache("t", "turn 1")
+    assert box.get_read_cache("t", "turn 1") is first
+    assert box.get_read_cache("t", "turn 2") is not first
+    assert box.get_read_cache("u", "turn 1") is not first
+    assert box.get_read_cache("t", "") is not box.get_read_cache("t", "")
     for n in range(100):
-        box.memory(f"{n}", "turn")
-    assert box.memory("t", "turn 1") is first, "somebody still holds it"
+        box.get_read_cache(f"{n}", "turn")
+    assert box.get_read_cache("t", "turn 1") is first, "somebody still holds it"
     assert len(box._memories) == 32
 
 

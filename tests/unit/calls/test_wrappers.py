@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loopwright.calls.gate import Gate
-from loopwright.calls.path import wrappers_of
+from loopwright.calls.path import list_wrappers
 from loopwright.calls.toolbox import Toolbox
 from loopwright.calls.wrapper import PassScope
 from loopwright.hooks.contract import Hook
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 POLICY = ROOT / "examples" / "shop" / "lumen" / "policy.yaml"
 HOOKS = Hooks([Hook(event="AfterTool", run=lambda _: None)])
 BEFORE = [{"id": "1.1.0", "tool": "put", "arguments": {}, "result": "", "status": "success"}]
-PLAIN = ["pay_for_call", "execute", "cap_size", "send_call"]
+PLAIN = ["pay_for_call", "mark_executing", "cap_size", "send_call"]
 
 
 def put(name: str) -> str:
@@ -37,8 +37,8 @@ async def names(tool="put", *, reads=False, policy=None, history=(), scope=None,
     """The names of a call's wrappers, but for the tracer's, which other tests may have set up."""
     scope = scope or scope_with()
     box = Toolbox([put, declared(look, readOnlyHint=True)] if reads else [put], policy=policy)
-    gate = await Gate.of(box, scope)
-    memory = box.memory("t", "1") if box.reuses(scope.context) else None
+    gate = await Gate.for_run(box, scope)
+    memory = box.get_read_cache("t", "1") if box.may_reuse(scope.context) else None
     rest: Any = {"book": None, "results": None, "run_along": None}
     work = PassScope(
         scope=scope, toolbox=box, gate=gate, memory=memory, history=history, beside=[],
@@ -46,12 +46,18 @@ async def names(tool="put", *, reads=False, policy=None, history=(), scope=None,
     )  # fmt: skip
     call = call_of("1.2.0", name=tool, **pending)
     call.tool = gate.catalog.find(tool)
-    chosen = [wrapper.__name__ for wrapper in wrappers_of(work, call)]
+    chosen = [wrapper.__name__ for wrapper in list_wrappers(work, call)]
     return [name for name in chosen if name != "trace_call"]
 
 
 async def test_a_write_of_a_plain_run_is_paid_for_recorded_and_sent():
-    assert await names() == ["pay_for_call", "journal_write", "execute", "cap_size", "send_call"]
+    assert await names() == [
+        "pay_for_call",
+        "journal_write",
+        "mark_executing",
+        "cap_size",
+        "send_call",
+    ]
 
 
 async def test_a_read_is_not_recorded_and_may_be_reused():

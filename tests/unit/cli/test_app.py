@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from loopwright.cli import app
 from loopwright.cli.settings import NO_MODEL
-from loopwright.cli.terminal import signals_to
+from loopwright.cli.terminal import send_signals_to
 from loopwright.graphs.registry import REGISTRY
 
 
@@ -134,7 +134,7 @@ def test_the_doctor_without_servers(no_servers):
 def test_signals_are_heard_meanwhile_and_given_back():
     heard = []
     before = signal.getsignal(signal.SIGINT)
-    with signals_to(lambda number, _: heard.append(number)):
+    with send_signals_to(lambda number, _: heard.append(number)):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGTERM)
     assert heard == [signal.SIGINT, signal.SIGTERM]
@@ -145,7 +145,7 @@ def test_signals_are_left_alone_outside_the_main_thread():
     seen = []
 
     def other():
-        with signals_to(signal.default_int_handler):
+        with send_signals_to(signal.default_int_handler):
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=other)

@@ -8,28 +8,30 @@ import pytest
 from langgraph.types import Interrupt
 from rich.console import Console
 
-from loopwright.cli.approvals import Asker, Question, given_answers
-from loopwright.state.questions import question
+from loopwright.cli.approvals import Asker, Question, parse_answers
+from loopwright.state.questions import make_question
 
 
 def tool_question(args=None, id_="a" * 32):
-    value = question("write", args or {"path": "x"}, "Run write?", tool_call_id="call_1")
-    return Question.of(Interrupt(value=value, id=id_))
+    value = make_question("write", args or {"path": "x"}, "Run write?", tool_call_id="call_1")
+    return Question.from_interrupt(Interrupt(value=value, id=id_))
 
 
 def uncertain_question():
-    value = question("pay", {"amount": 5}, "It may have run.", answers="settle", tool_call_id="c")
-    return Question.of(Interrupt(value=value | {"type": "uncertain_call"}, id="d" * 32))
+    value = make_question(
+        "pay", {"amount": 5}, "It may have run.", answers="settle", tool_call_id="c"
+    )
+    return Question.from_interrupt(Interrupt(value=value | {"type": "uncertain_call"}, id="d" * 32))
 
 
 def user_question():
-    value = question("ask_user", {"questions": ["When?"]}, "When?", answers="respond")
-    return Question.of(Interrupt(value=value, id="b" * 32))
+    value = make_question("ask_user", {"questions": ["When?"]}, "When?", answers="respond")
+    return Question.from_interrupt(Interrupt(value=value, id="b" * 32))
 
 
 def test_what_a_tool_asks_is_answered_or_declined():
-    value = question("ask_user", {"seat": ""}, "Which seat?", answers="respond")
-    about = Question.of(Interrupt(value=value | {"type": "elicitation"}, id="f" * 32))
+    value = make_question("ask_user", {"seat": ""}, "Which seat?", answers="respond")
+    about = Question.from_interrupt(Interrupt(value=value | {"type": "elicitation"}, id="f" * 32))
     reply, shown = asked(about, "", '{"seat": "7a"}')
     assert reply == {"type": "respond", "message": '{"seat": "7a"}'}
     assert "Which seat?" in shown
@@ -39,7 +41,9 @@ def test_what_a_tool_asks_is_answered_or_declined():
 
 
 def plan_question():
-    return Question.of(Interrupt(value=question("review_plan", {}, "Run this plan?"), id="c" * 32))
+    return Question.from_interrupt(
+        Interrupt(value=make_question("review_plan", {}, "Run this plan?"), id="c" * 32)
+    )
 
 
 def flow_question(**args):
@@ -49,8 +53,8 @@ def flow_question(**args):
         "Run this plan?\ns1. Look it up: look({})\ns2. Put it there: put({}) (after s1)\n\n"
         "Changed since you saw it:\n+ s2: put — Put it there"
     )
-    value = question("review_flow", {"goal": "g", "steps": steps, **args}, told)
-    return Question.of(Interrupt(value=value, id="e" * 32))
+    value = make_question("review_flow", {"goal": "g", "steps": steps, **args}, told)
+    return Question.from_interrupt(Interrupt(value=value, id="e" * 32))
 
 
 def asked(about, *lines, place=""):
@@ -65,21 +69,21 @@ def test_questions_are_told_apart():
     assert tool_question().is_call
     assert not user_question().is_call
     assert not plan_question().is_call
-    named_alike = question("ask_user", {}, "?", tool_call_id="call_1")
-    assert Question.of(Interrupt(value=named_alike, id="d")).is_call
+    named_alike = make_question("ask_user", {}, "?", tool_call_id="call_1")
+    assert Question.from_interrupt(Interrupt(value=named_alike, id="d")).is_call
 
 
 def test_a_foreign_payload_is_a_question_for_words():
-    foreign = Question.of(Interrupt(value={"question": "go on?"}, id="e"))
+    foreign = Question.from_interrupt(Interrupt(value={"question": "go on?"}, id="e"))
     assert not foreign.is_call
     assert asked(foreign, "yes please")[0] == "yes please"
-    assert Question.of(Interrupt(value="words", id="f")).description == '"words"'
+    assert Question.from_interrupt(Interrupt(value="words", id="f")).description == '"words"'
 
 
 @pytest.mark.req("W-25")
 def test_a_foreign_question_gets_the_words_as_they_are_typed():
     for payload in ("Which resource?", {"question": "Which resource?"}):
-        about = Question.of(Interrupt(value=payload, id="c" * 32))
+        about = Question.from_interrupt(Interrupt(value=payload, id="c" * 32))
         assert asked(about, "", "res-1")[0] == "res-1"
         assert asked(about, "q")[0] is None
 
@@ -122,23 +126,25 @@ def test_an_uncertain_call_is_settled_by_a_choice_of_its_own(lines, reply):
 
 
 def test_the_arguments_of_an_uncertain_call_are_shown_whole():
-    value = question("pay", {"lines": [*range(50)]}, "It may have run.", answers="settle")
-    about = Question.of(Interrupt(value=value | {"type": "uncertain_call"}, id="d" * 32))
+    value = make_question("pay", {"lines": [*range(50)]}, "It may have run.", answers="settle")
+    about = Question.from_interrupt(
+        Interrupt(value=value | {"type": "uncertain_call"}, id="d" * 32)
+    )
     assert "49" in asked(about, "q")[1]
     assert "more lines" not in asked(about, "q")[1]
 
 
 def test_an_uncertain_call_says_what_its_answers_mean():
     about = uncertain_question()
-    assert about.how == (
+    assert about.answer_hint == (
         "approve to run it again, reject to give up, respond: its result, if it ran"
     )
-    assert about.text().startswith('Did pay {"amount": 5} take effect?')
+    assert about.render_text().startswith('Did pay {"amount": 5} take effect?')
 
 
 def expiring(when):
-    value = question("write", {"path": "x"}, "Run write?", tool_call_id="call_1")
-    return Question.of(Interrupt(value=value | {"expires_at": when}, id="a" * 32))
+    value = make_question("write", {"path": "x"}, "Run write?", tool_call_id="call_1")
+    return Question.from_interrupt(Interrupt(value=value | {"expires_at": when}, id="a" * 32))
 
 
 @pytest.mark.parametrize(
@@ -150,21 +156,21 @@ def expiring(when):
 def test_until_when_an_answer_counts_is_shown(seconds, told):
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     about = expiring((now + timedelta(seconds=seconds)).isoformat())
-    assert about.expiry(now).endswith(told)
-    assert about.expiry(now + timedelta(seconds=seconds)).startswith("expired at 20")
+    assert about.describe_expiry(now).endswith(told)
+    assert about.describe_expiry(now + timedelta(seconds=seconds)).startswith("expired at 20")
 
 
 def test_expiry_is_told_wherever_the_question_is():
     about = expiring("2999-01-01T00:00:00+00:00")
-    assert "expires at 29" in about.text()
+    assert "expires at 29" in about.render_text()
     assert "expires at 29" in asked(about, "a")[1]
     assert "expires" not in asked(tool_question(), "a")[1]
 
 
 def test_why_the_last_answer_was_not_taken_is_shown_with_the_arguments_once():
     description = 'The edit cannot run.\n\nRun write?\n\nArguments:\n{"path": "x"}'
-    value = question("write", {"path": "x"}, description, tool_call_id="call_1")
-    shown = asked(Question.of(Interrupt(value=value, id="a" * 32)), "a")[1]
+    value = make_question("write", {"path": "x"}, description, tool_call_id="call_1")
+    shown = asked(Question.from_interrupt(Interrupt(value=value, id="a" * 32)), "a")[1]
     assert "The edit cannot run." in shown
     assert "Run write?" in shown
     assert shown.count('"path"') == 1
@@ -194,8 +200,8 @@ def test_the_end_of_a_long_value_is_seen_before_it_is_approved(padding, times):
 @pytest.mark.req("W-52")
 def test_the_end_of_a_long_value_is_seen_where_no_terminal_is():
     about = tool_question({"command": "ls" + "x" * 9_000 + "; rm -rf /home"})
-    assert "rm -rf /home" in about.text()
-    assert "characters left out" in about.text()
+    assert "rm -rf /home" in about.render_text()
+    assert "characters left out" in about.render_text()
 
 
 def test_arguments_cannot_steer_the_terminal():
@@ -281,9 +287,9 @@ def test_words_and_plans():
     "text", ["approve", "respond: ok", '{"type": "approve"}', "{", "[]", "{}", '{"f": "approve"}']
 )
 def test_one_answer_is_handed_on_as_it_is(text):
-    assert given_answers(text, [tool_question(), user_question()]) == text
+    assert parse_answers(text, [tool_question(), user_question()]) == text
 
 
 def test_answers_by_id():
     given = {"b" * 32: "respond: Monday", "a" * 32: {"type": "approve"}}
-    assert given_answers(json.dumps(given), [tool_question(), user_question()]) == given
+    assert parse_answers(json.dumps(given), [tool_question(), user_question()]) == given

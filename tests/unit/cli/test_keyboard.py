@@ -21,5 +21,5 @@ def test_keys_become_messages(keys, sent, left):
     heard: list[str] = []
     keyboard = Keyboard(heard.append)
     for pressed in keys:
-        keyboard.take(pressed)
-    assert (heard, keyboard.taken(), keyboard.text) == (sent, left, "")
+        keyboard.handle_keys(pressed)
+    assert (heard, keyboard.drain_text(), keyboard.text) == (sent, left, "")

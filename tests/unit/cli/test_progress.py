@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from loopwright.cli.progress import Board, items_text, line_of
+from loopwright.cli.progress import Board, render_event, render_item_count
 from loopwright.cli.terminal import Output
-from loopwright.cli.view import LiveView, PlainView, draw
+from loopwright.cli.view import LiveView, PlainView, draw_board
 
 PLAN = {
     "type": "plan",
@@ -37,7 +37,7 @@ def board_after(*events):
 def drawn(board, rows=1_000, height=30):
     shown = io.StringIO()
     console = Console(file=shown, width=80, height=height, force_terminal=False)
-    console.print(draw(board, 3.0, Text("*"), rows))
+    console.print(draw_board(board, 3.0, Text("*"), rows))
     return shown.getvalue()
 
 
@@ -136,7 +136,7 @@ FLAWS = {"type": "flaws", "round": 1, "findings": ["no tool 'x'", "step 'a' depe
 def rows_of(board, width=80):
     """The row of each step, by its id, without the icon."""
     shown = io.StringIO()
-    Console(file=shown, width=width).print(draw(board, 3.0, Text("*")))
+    Console(file=shown, width=width).print(draw_board(board, 3.0, Text("*")))
     rows = [line.split(None, 2) for line in shown.getvalue().splitlines() if line[:2] == "  "]
     return {row[1]: (row[0], " ".join(row[2].split())) for row in rows if len(row) == 3}
 
@@ -241,7 +241,7 @@ def test_a_long_plan_is_cut_to_where_the_work_is():
 
 def test_a_resumed_thread_starts_from_what_is_done():
     board = Board()
-    board.begin({"todos": PLAN["todos"], "spend": {"model_calls": 7}})
+    board.load_saved({"todos": PLAN["todos"], "spend": {"model_calls": 7}})
     assert " 33 %" in drawn(board)
     assert "7 model calls" in drawn(board)
 
@@ -249,13 +249,13 @@ def test_a_resumed_thread_starts_from_what_is_done():
 def test_a_resumed_loop_starts_from_the_calls_that_were_made():
     board = Board()
     made = {"id": "react.1.0", "tool": "add", "arguments": {"a": 1}, "status": "success"}
-    board.begin({"evidence": [made], "spend": {"tool_calls": 1}})
+    board.load_saved({"evidence": [made], "spend": {"tool_calls": 1}})
     assert '✓ add {"a": 1}' in drawn(board)
 
 
 def test_an_ended_thread_starts_with_an_empty_board():
     board = Board()
-    board.begin({"todos": PLAN["todos"], "outcome": {"status": "complete"}})
+    board.load_saved({"todos": PLAN["todos"], "outcome": {"status": "complete"}})
     assert board.tasks == {}
 
 
@@ -336,25 +336,25 @@ def test_markup_and_escape_codes_in_a_plan_are_text():
 )
 @pytest.mark.req("S0-60")
 def test_each_event_is_one_short_line(event, line):
-    assert line_of(event) == line
+    assert render_event(event) == line
 
 
 def test_a_million_characters_are_still_one_short_line():
     event = {"type": "task", "id": "1", "status": "failed", "description": "x\n" * 500_000}
-    assert len(line_of(event) or "") in range(100, 161)
+    assert len(render_event(event) or "") in range(100, 161)
 
 
 def test_the_plain_view_writes_lines(capsys):
     view = PlainView(Output())
-    with view.running({}):
-        view.event(PLAN)
-        view.event({"type": "unheard"})
-        view.event({"type": "tasks", "todos": [{"id": "1", "status": "completed"}]})
+    with view.show_run({}):
+        view.show_event(PLAN)
+        view.show_event({"type": "unheard"})
+        view.show_event({"type": "tasks", "todos": [{"id": "1", "status": "completed"}]})
     assert capsys.readouterr().out == "plan: 3 tasks: 1 read; 2 write; 3 check\n"
 
 
 def test_with_json_progress_goes_to_standard_error(capsys):
-    PlainView(Output(json=True)).event(PLAN)
+    PlainView(Output(json=True)).show_event(PLAN)
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith("plan:")
@@ -365,10 +365,10 @@ def test_the_live_view_leaves_its_warnings_and_then_its_tasks_on_the_screen():
     shown = io.StringIO()
     console = Console(file=shown, width=80, height=30, force_terminal=True)
     view = LiveView(Output(), console)
-    with view.running({}):
-        view.event(PLAN)
-        view.event({"type": "warning", "text": "careful"})
-        view.stopping()
+    with view.show_run({}):
+        view.show_event(PLAN)
+        view.show_event({"type": "warning", "text": "careful"})
+        view.show_stopping()
     left = shown.getvalue().rpartition("\x1b[?25h")[2]
     assert -1 < left.find("careful") < left.find("1 of 3 tasks done")
 
@@ -380,10 +380,10 @@ def test_a_step_with_items_tells_how_many_are_done():
     board.apply(
         item := {"type": "prompt_flow_step_item", "item": 3, "done": 3, "success": True, **about}
     )
-    assert items_text(board.tasks["s2"]) == "3/20"
-    assert line_of(item) == "step s2 item 3 done (3/20)"
+    assert render_item_count(board.tasks["s2"]) == "3/20"
+    assert render_event(item) == "step s2 item 3 done (3/20)"
     board.apply({"type": "tool_call", "id": "s2[3].1.0", "task": "s2[3]", "tool": "send",
                  "arguments": {}, "status": "awaiting_approval"})  # fmt: skip
     assert board.tasks["s2"]["asks"]
     saved = {"id": "s2", "items": [{"status": "completed"}, {"status": "pending"}]}
-    assert (items_text(saved), items_text({"id": "s1", "items": []})) == ("1/2", "")
+    assert (render_item_count(saved), render_item_count({"id": "s1", "items": []})) == ("1/2", "")

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.cli.app import app
-from loopwright.text.units import size_text
+from loopwright.text.units import format_size
 from support.scripts import thought
 
 
@@ -116,4 +116,4 @@ def test_the_database_is_named_behind_the_command(database):
     [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (9_936_896, "9.94 MB"), (5e12, "5,000 GB")],
 )
 def test_sizes_are_readable(count, shown):
-    assert size_text(count) == shown
+    assert format_size(count) == shown

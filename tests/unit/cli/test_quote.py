@@ -45,4 +45,6 @@ def test_a_limit_of_nothing_is_refused():
 
 
 def test_the_limit_goes_with_the_thread():
-    assert "--max-cost 0.5" in Settings(max_cost=0.5, environ={}).resume_command("t", "sqlite:///x")
+    assert "--max-cost 0.5" in Settings(max_cost=0.5, environ={}).build_resume_command(
+        "t", "sqlite:///x"
+    )

@@ -229,7 +229,7 @@ class Recorder(PlainView):
         super().__init__(output)
         self.told = []
 
-    def event(self, event):
+    def show_event(self, event):
         if event["type"] == "tasks":
             self.told += [(todo["id"], todo["status"]) for todo in event["todos"]]
 

@@ -7,19 +7,19 @@ import sys
 
 import pytest
 
-from loopwright.cli.agents import saved_with
+from loopwright.cli.agents import load_origin
 from loopwright.cli.run import resume_thread, run_goal
 from loopwright.cli.settings import (
     DEFAULT_GRAPH,
     Settings,
-    new_thread_id,
+    check_thread_id,
+    make_thread_id,
     read_goal,
-    thread_named,
 )
 from loopwright.cli.terminal import Code, Output
 from loopwright.state.errors import SettingsError, ThreadNotFound
 from loopwright.store.durability import open_durability
-from loopwright.store.threads.listing import GRAPH_KEY
+from loopwright.store.threads.thread_list import GRAPH_KEY
 
 
 def test_arguments_before_environment_before_default():
@@ -50,7 +50,7 @@ def test_the_resume_command_carries_what_was_given_but_no_consent():
         mcp="my servers.json", policy="rules.json", model="openai:x", max_parallel=2, yes=True,
         review=True,
     )  # fmt: skip
-    told = settings.resume_command("t", "sqlite:///.loopwright/threads.db")
+    told = settings.build_resume_command("t", "sqlite:///.loopwright/threads.db")
     assert told == (
         "loopwright resume t --mcp 'my servers.json' --policy rules.json --model openai:x"
         " --max-parallel 2 --review"
@@ -59,7 +59,7 @@ def test_the_resume_command_carries_what_was_given_but_no_consent():
 
 def test_the_resume_command_names_the_database_without_its_password():
     settings = Settings(database="postgresql://me:secret@host/db")
-    told = settings.resume_command("t", "postgresql://me@host/db")
+    told = settings.build_resume_command("t", "postgresql://me@host/db")
     assert told == "loopwright resume t --db postgresql://me@host/db"
 
 
@@ -68,12 +68,12 @@ def test_a_thread_remembers_its_graph(tmp_path, capsys):
     run_goal(Settings(mcp="mcp.json"), Output(json=True), "Think", "t")
     assert json.loads(capsys.readouterr().out)["thread"] == "t"
     with open_durability() as durability:
-        assert saved_with(durability, "t") == {GRAPH_KEY: DEFAULT_GRAPH}
-        assert saved_with(durability, "other") == {}
+        assert load_origin(durability, "t") == {GRAPH_KEY: DEFAULT_GRAPH}
+        assert load_origin(durability, "other") == {}
 
 
 def test_thread_ids_are_short_readable_and_different():
-    made = {new_thread_id() for _ in range(1_000)}
+    made = {make_thread_id() for _ in range(1_000)}
     assert len(made) == 1_000
     assert all(re.fullmatch(r"[0-9a-f]{4}(-[0-9a-f]{4}){3}", one) for one in made)
 
@@ -81,7 +81,7 @@ def test_thread_ids_are_short_readable_and_different():
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\x1bb"])
 def test_a_thread_needs_a_printable_name(name):
     with pytest.raises(SettingsError, match="thread id"):
-        thread_named(name)
+        check_thread_id(name)
 
 
 def test_a_goal_keeps_its_words():

@@ -5,20 +5,20 @@ import pytest
 
 from loopwright.calls.policy import Policy
 from loopwright.cli.settings import Settings
-from loopwright.cli.show import examine, outlook
+from loopwright.cli.show import describe_policy, examine
 from loopwright.cli.terminal import Code, Output
 from loopwright.state.context import Context
-from loopwright.tools.catalog import CatalogTool, flags
+from loopwright.tools.catalog import CatalogTool, read_flags
 
 
 def tool(name, **hints) -> Any:
     return CatalogTool(
-        name=name, description="", schema={}, server="disk", original=name, **flags(hints)
+        name=name, description="", schema={}, server="disk", original=name, **read_flags(hints)
     )
 
 
 def told(policy, one, /, **context) -> list[str]:
-    return [*outlook(one, Policy.of(policy), Context(**context))]
+    return [*describe_policy(one, Policy.of(policy), Context(**context))]
 
 
 @pytest.fixture

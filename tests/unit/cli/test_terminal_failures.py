@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.cli.terminal import LOG_FILE, Output, guarded, short
+from loopwright.cli.terminal import LOG_FILE, Output, run_guarded, shorten_line
 from loopwright.state.errors import (
     AnswerRejected,
     DatabaseError,
@@ -39,7 +39,7 @@ def raising(error):
     ],
 )
 def test_exit_codes(error, code, capsys):
-    assert guarded(Output(thread="t", resume="loopwright resume t"), raising(error)) == code
+    assert run_guarded(Output(thread="t", resume="loopwright resume t"), raising(error)) == code
     told = capsys.readouterr()
     assert "Traceback" not in told.out + told.err
     assert "loopwright resume t" in told.out + told.err
@@ -47,7 +47,7 @@ def test_exit_codes(error, code, capsys):
 
 def test_a_busy_thread_is_one_sentence(capsys):
     output = Output(thread="t", resume="loopwright resume t")
-    assert guarded(output, raising(ThreadBusy("It is busy."))) == 2
+    assert run_guarded(output, raising(ThreadBusy("It is busy."))) == 2
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
     assert "It is busy." in told.err
@@ -58,29 +58,29 @@ def test_a_termination_is_an_interrupt(capsys):
         os.kill(os.getpid(), signal.SIGTERM)
         signal.pause()
 
-    assert guarded(Output(), action) == 130
+    assert run_guarded(Output(), action) == 130
 
 
 def test_an_action_that_ends_gives_its_code():
-    assert guarded(Output(), lambda: 3) == 3
+    assert run_guarded(Output(), lambda: 3) == 3
 
 
 @pytest.mark.req("S0-76", "S0-151")
 def test_the_details_of_the_unexpected_go_to_the_log_file(capsys):
-    assert guarded(Output(), raising(ZeroDivisionError("oops"))) == 4
+    assert run_guarded(Output(), raising(ZeroDivisionError("oops"))) == 4
     assert "ZeroDivisionError: oops. The details are in" in capsys.readouterr().err
     assert "Traceback" in Path(LOG_FILE).read_text()
 
 
 def test_debugging_shows_them_at_once(capsys, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_DEBUG", "1")
-    guarded(Output(), raising(ZeroDivisionError("oops")))
+    run_guarded(Output(), raising(ZeroDivisionError("oops")))
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_a_log_file_that_cannot_be_written_costs_nothing(capsys, tmp_path):
     (tmp_path / ".loopwright").write_text("in the way")
-    assert guarded(Output(), raising(ZeroDivisionError("oops"))) == 4
+    assert run_guarded(Output(), raising(ZeroDivisionError("oops"))) == 4
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -93,20 +93,20 @@ def test_a_log_file_that_cannot_be_written_costs_nothing(capsys, tmp_path):
     ],
 )
 def test_json_says_it_in_one_object(error, told, capsys):
-    guarded(Output(json=True), raising(error))
+    run_guarded(Output(json=True), raising(error))
     assert json.loads(capsys.readouterr().out) == told
 
 
 def test_before_anything_is_started_there_is_nothing_to_resume(capsys):
-    assert guarded(Output(), raising(KeyboardInterrupt())) == 130
+    assert run_guarded(Output(), raising(KeyboardInterrupt())) == 130
     assert "before anything was started" in capsys.readouterr().err
 
 
 @pytest.mark.req("W-66")
 def test_a_database_that_fails_in_mid_run_is_no_wrong_use(capsys):
     error = DatabaseError("Nothing can be saved.")
-    assert guarded(Output(), raising(error)) == 2
-    assert guarded(Output(thread="t", resume="loopwright resume t"), raising(error)) == 4
+    assert run_guarded(Output(), raising(error)) == 2
+    assert run_guarded(Output(thread="t", resume="loopwright resume t"), raising(error)) == 4
     assert "go on with: loopwright resume t" in capsys.readouterr().err
 
 
@@ -114,21 +114,21 @@ def test_a_database_that_fails_in_mid_run_is_no_wrong_use(capsys):
 def test_what_is_cut_is_cut_between_words():
     text = "one two three four five six"
     for limit in range(12, 28):
-        words = short(text, limit).removesuffix("…").split()
+        words = shorten_line(text, limit).removesuffix("…").split()
         assert words == text.split()[: len(words)]
-    assert short("x" * 50, 10) == "x" * 9 + "…"
+    assert shorten_line("x" * 50, 10) == "x" * 9 + "…"
 
 
 STOPPED_AGAIN = """
 import atexit, os, signal, sys, time
-from loopwright.cli.terminal import Output, guarded
+from loopwright.cli.terminal import Output, run_guarded
 def clean_up():
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(60)
 def action():
     atexit.register(clean_up)
     raise KeyboardInterrupt
-sys.exit(guarded(Output(resume="loopwright resume t"), action))
+sys.exit(run_guarded(Output(resume="loopwright resume t"), action))
 """
 
 

@@ -21,9 +21,9 @@ from loopwright import (
     open_durability,
 )
 from loopwright.cli.app import app
-from loopwright.store.locks.held import held_here
-from loopwright.store.threads import listing as threads
-from loopwright.store.threads.listing import GRAPH_KEY
+from loopwright.store.locks.thread_locks import lock_thread_blocking
+from loopwright.store.threads import thread_list as threads
+from loopwright.store.threads.thread_list import GRAPH_KEY
 from support.scripts import call, failed, passed, plan, report, thought, todo
 
 
@@ -103,7 +103,7 @@ def test_what_is_unfinished_is_offered_until_it_expires_and_is_gone_once_dismiss
         assert [one.thread_id for one in kept.unfinished(day)] == ["asks", "paused", "partial"]
         assert len(kept.threads()) == 4
         # What a run holds is neither offered nor dismissed.
-        with held_here(lambda: kept.locks, "paused"):
+        with lock_thread_blocking(lambda: kept.locks, "paused"):
             assert [one.thread_id for one in kept.unfinished(day)] == ["asks", "partial"]
             assert [one.running for one in kept.threads()] == [False, True, False, False]
             with pytest.raises(ThreadBusy):

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from loopwright.cli.settings import NO_MODEL
-from loopwright.cli.terminal import Code, Output, code_of
-from loopwright.cli.view import PlainView, closing_lines
+from loopwright.cli.terminal import Code, Output, choose_exit_code
+from loopwright.cli.view import PlainView, list_closing_lines
 
 EVIDENCE: list[dict[str, Any]] = [
     {
@@ -41,7 +41,7 @@ def outcome(**changes):
 
 def lines(**changes):
     output = Output(thread="t", resume="loopwright resume t")
-    return closing_lines(output, outcome(**changes), EVIDENCE)
+    return list_closing_lines(output, outcome(**changes), EVIDENCE)
 
 
 def test_everything_is_told():
@@ -65,7 +65,7 @@ def test_a_run_without_tasks_lists_its_calls():
         {"id": "react.1.0", "tool": "read", "arguments": {"p": "a"}, "status": "success"},
         {"id": "react.2.0", "tool": "pay", "arguments": {}, "status": "cancelled"},
     ]
-    told = closing_lines(Output(thread="t"), outcome(tasks=[]), records)
+    told = list_closing_lines(Output(thread="t"), outcome(tasks=[]), records)
     assert '  ✓ [react.1.0] read {"p": "a"}' in told
     assert "  ⊘ [react.2.0] pay" in told
 
@@ -91,12 +91,12 @@ def test_what_the_answer_lists_as_missing_is_not_listed_twice():
 
 
 def test_json_is_the_outcome_and_the_thread(capsys):
-    PlainView(Output(json=True, thread="t")).end(outcome(), EVIDENCE)
+    PlainView(Output(json=True, thread="t")).show_end(outcome(), EVIDENCE)
     assert json.loads(capsys.readouterr().out) == outcome(thread="t")
 
 
 def test_plain_text_stays_as_it_is(capsys):
-    PlainView(Output(thread="t")).end(outcome(), EVIDENCE)
+    PlainView(Output(thread="t")).show_end(outcome(), EVIDENCE)
     assert "# Half\n\nof it" in capsys.readouterr().out
 
 
@@ -108,7 +108,7 @@ def test_plain_text_stays_as_it_is(capsys):
     ],
 )  # fmt: skip
 def test_exit_codes(status, code):
-    assert code_of(status) == code
+    assert choose_exit_code(status) == code
 
 
 def test_the_codes_have_their_numbers():

@@ -1,20 +1,20 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.flow.carry import adopt, difference
+from loopwright.flow.carry_over import adopt_steps, describe_changes
 from loopwright.flow.execution_plan import PlanStep
-from loopwright.flow.order import prints, sources_of, steps_of
+from loopwright.flow.order import build_steps, hash_steps, list_sources
 from support.flow_steps import EVERY_FIELD, acyclic, call, called, plan
 
 
 def planned(*steps, **variables):
-    return steps_of(plan(*steps, **variables))
+    return build_steps(plan(*steps, **variables))
 
 
 def taken_over(
     steps, old, *, variables=None, old_variables=None, rounds=None, reads=frozenset({"get"})
 ):
-    return adopt(
+    return adopt_steps(
         steps, old, variables=variables or {}, old_variables=old_variables or {},
         rounds=rounds or {}, reads=reads,
     )  # fmt: skip
@@ -208,7 +208,7 @@ def finish_some(steps, names):
 
 
 def roots(given):
-    return set(sources_of(given))
+    return set(list_sources(given))
 
 
 def made_from(steps):
@@ -276,8 +276,8 @@ def test_the_same_plan_again_changes_nothing_that_is_done(given, names):
     old = finish_some(planned(*given), names)
     steps = taken_over(planned(*given), old, reads=())
     assert statuses(steps) == statuses(old)
-    assert prints(steps, {}) == prints(old, {})
-    assert difference(old, steps) == []
+    assert hash_steps(steps, {}) == hash_steps(old, {})
+    assert describe_changes(old, steps) == []
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_the_same_plan_again_changes_nothing_that_is_done(given, names):
     ],
 )  # fmt: skip
 def test_a_difference_is_told_in_lines(old, new, lines):
-    assert difference(planned(*old), planned(*new)) == lines
+    assert describe_changes(planned(*old), planned(*new)) == lines
 
 
 BY_ALIAS = {field.alias or name: name for name, field in PlanStep.model_fields.items()}
@@ -323,7 +323,7 @@ def test_a_change_of_any_field_of_a_step_is_told(field):
     """A field that PlanStep gets is in EVERY_FIELD, or this does not know what to change."""
     usual = PlanStep(id="s7", tool="put").model_dump(by_alias=True)
     others = {key: value for key, value in EVERY_FIELD.items() if key != field}
-    (line,) = difference(
+    (line,) = describe_changes(
         planned({**others, field: usual[field]}), planned({**others, field: EVERY_FIELD[field]})
     )
     assert line.startswith("~ s7: ")
@@ -332,17 +332,17 @@ def test_a_change_of_any_field_of_a_step_is_told(field):
 def test_a_kept_step_under_another_id_is_told_as_such():
     old = finished(call("a", q="{{global.y}}"))
     new = taken_over(planned(call("a", q="x")), old, variables={"y": 2}, old_variables={"y": 1})
-    assert difference(old, new) == ["~ a-2: was a", "+ a: get"]
+    assert describe_changes(old, new) == ["~ a-2: was a", "+ a: get"]
 
 
 def test_long_values_are_cut_around_what_differs():
     old, new = ("x" * 1_000 + end + "y" * 1_000 for end in ("old", "new"))
-    (line,) = difference(planned(call("a", q=old)), planned(call("a", q=new)))
+    (line,) = describe_changes(planned(call("a", q=old)), planned(call("a", q=new)))
     before, now = line.removeprefix("~ a: arguments ").split(" → ")
     assert (len(before), len(now)) == (200, 200)
     assert "xold" in before
     assert "xnew" in now
     assert before[0] == before[-1] == "…"
-    (line,) = difference(planned(call("a", q="x" * 300)), planned(call("a", q="x" * 301)))
+    (line,) = describe_changes(planned(call("a", q="x" * 300)), planned(call("a", q="x" * 301)))
     before, now = line.removeprefix("~ a: arguments ").split(" → ")
     assert before != now

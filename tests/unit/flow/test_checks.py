@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.flow.checks import plan_flaws
+from loopwright.flow.checks import find_plan_flaws
 from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
@@ -70,7 +70,7 @@ def finished(name: str, **more: Any) -> Any:
 
 def told(*steps: dict[str, Any], kept: Any = (), limit: int = 30, **plan: Any) -> list[str]:
     read = ExecutionPlan.model_validate({"goal": "g", "steps": list(steps), **plan})
-    return plan_flaws(read, CATALOG, kept=kept, limit=limit)
+    return find_plan_flaws(read, CATALOG, kept=kept, limit=limit)
 
 
 SALES = step("s1", "query_sales", arguments={"sql": "select 1"})
@@ -189,7 +189,7 @@ def test_an_argument_that_a_tool_does_not_name_is_a_finding_at_any_depth():
 
     def of(tool: str, **arguments: Any) -> str:
         planned = {"steps": [{"id": "a", "tool": tool, "arguments": arguments}]}
-        return "\n".join(plan_flaws(ExecutionPlan.model_validate(planned), catalog, limit=9))
+        return "\n".join(find_plan_flaws(ExecutionPlan.model_validate(planned), catalog, limit=9))
 
     assert "no argument 'bcc', which would be dropped; did you mean 'cc'?" in of(
         "send", to="a", bcc="b"
@@ -332,7 +332,7 @@ def test_every_flaw_is_told_at_once_structure_first():
 @pytest.mark.req("S2-24")
 def test_without_any_tool_the_plan_is_told_so():
     plan = ExecutionPlan.model_validate({"steps": [step("a")]})
-    found = plan_flaws(plan, build_catalog([], []), limit=5)
+    found = find_plan_flaws(plan, build_catalog([], []), limit=5)
     assert found == ["step 'a': there is no tool 'search'; there are none"]
 
 

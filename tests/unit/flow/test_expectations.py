@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.flow.expectations import find_flaw, find_unmet
+from loopwright.flow.expectations import find_check_flaw, find_unmet
 
 RESULT = {
     "count": 3,
@@ -49,7 +49,7 @@ def test_conditions_that_hold(condition):
         assert "code is 17" in told
         assert "no x" in told
     else:
-        assert (find_flaw(condition), told) == ("", "")
+        assert (find_check_flaw(condition), told) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_conditions_that_hold(condition):
     ],
 )
 def test_conditions_that_do_not_hold_say_what_is_there(condition, words):
-    assert find_flaw(condition) == ""
+    assert find_check_flaw(condition) == ""
     assert words in find_unmet(RESULT, condition)
 
 
@@ -180,7 +180,7 @@ def test_every_comparison_that_does_not_hold_is_told():
     ],
 )
 def test_what_is_no_check_is_named(expect, words):
-    told = find_flaw(expect)
+    told = find_check_flaw(expect)
     assert words in told
     assert "\n" not in told
     assert find_unmet(RESULT, expect), "a check that cannot be made is never met"
@@ -205,7 +205,7 @@ def test_what_is_no_check_is_named(expect, words):
     ],
 )
 def test_results_that_fit(schema):
-    assert (find_flaw(schema), find_unmet(RESULT, schema)) == ("", "")
+    assert (find_check_flaw(schema), find_unmet(RESULT, schema)) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -239,9 +239,9 @@ def test_a_hostile_check_ends():
     deep: Any = {}
     for _ in range(5_000):
         deep = {"not": deep}
-    assert "nested too deeply" in find_flaw(deep)
+    assert "nested too deeply" in find_check_flaw(deep)
     assert find_unmet(1, deep)
-    assert find_flaw("[" * 1_000 + " > 1")
+    assert find_check_flaw("[" * 1_000 + " > 1")
     assert find_unmet("a" * 40 + "!", {"pattern": "^(a+)+$"})
     assert find_unmet(10**400, {"multipleOf": 0.1})
 
@@ -278,5 +278,5 @@ WORDS = st.lists(
 def test_no_check_ever_raises(value, expect):
     told = find_unmet(value, expect)
     assert isinstance(told, str)
-    if find_flaw(expect):
+    if find_check_flaw(expect):
         assert told

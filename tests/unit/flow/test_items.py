@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.flow.carry import adopt
-from loopwright.flow.items import NoItems, calls_for, items_in, place_items
-from loopwright.flow.order import prints, sources_of, steps_of
-from loopwright.flow.references import MissingValue, resolve
+from loopwright.flow.carry_over import adopt_steps
+from loopwright.flow.items import NoItems, build_item_calls, list_items, place_items
+from loopwright.flow.order import build_steps, hash_steps, list_sources
+from loopwright.flow.references import MissingValue, resolve_references
 from loopwright.state.calls import index_of, item_task, step_of
 from support.flow_steps import plan
 
@@ -56,14 +56,16 @@ def test_a_plan_with_one_item_more_calls_one_item_more(items, place):
     """The items of a read that were called for one list are those of the next one, too."""
     more = [*items[:place], "new", *items[place:]]
     old, new = (
-        steps_of(plan({"id": name, "tool": "get", "arguments": {"q": "{{item}}"}, "forEach": each}))
+        build_steps(
+            plan({"id": name, "tool": "get", "arguments": {"q": "{{item}}"}, "forEach": each})
+        )
         for name, each in (("s", items), ("t", more))
     )
     names = [f"call of {item!r}" for item in items]
     done = [{"made_of": name, "status": "completed", "result": name} for name in names]
     old[0] |= {"status": "failed", "failure": "tool_error", "changes": False, "items": done}
     new[0]["changes"] = False
-    adopted = adopt(new, old, variables={}, old_variables={}, rounds={}, reads={"get"})
+    adopted = adopt_steps(new, old, variables={}, old_variables={}, rounds={}, reads={"get"})
     found = place_items(adopted[-1], [f"call of {item!r}" for item in more], {})
     assert [item["made_of"] for item in found if item["status"] != "completed"] == (
         ["call of 'new'"]
@@ -72,19 +74,22 @@ def test_a_plan_with_one_item_more_calls_one_item_more(items, place):
 
 def test_an_item_is_no_step_but_where_there_is_no_list():
     arguments = {"a": "{{item.x}} {{s1}}"}
-    assert sources_of({"arguments": arguments, "for_each": "{{s2.rows}}"}) == ["s2", "s1"]
-    assert sources_of({"arguments": arguments}) == ["item", "s1"]
+    assert list_sources({"arguments": arguments, "for_each": "{{s2.rows}}"}) == ["s2", "s1"]
+    assert list_sources({"arguments": arguments}) == ["item", "s1"]
 
 
 @pytest.mark.parametrize("given_", [None, 3, "[1]", {"a": 1}, "", True])
 def test_what_is_no_list_is_said_to_be_none(given_):
     with pytest.raises(NoItems, match="which is no list"):
-        items_in("{{s1}}", 5, {"s1": given_}, {})
+        list_items("{{s1}}", 5, {"s1": given_}, {})
 
 
 def test_the_first_item_that_lacks_something_is_named():
     with pytest.raises(MissingValue, match=r"item 2 of 3: \{\{item\.a\}\}"):
-        calls_for([{"a": 1}, {"b": 1}, 3], lambda item: resolve("{{item.a}}", {"item": item}, {}))
+        build_item_calls(
+            [{"a": 1}, {"b": 1}, 3],
+            lambda item: resolve_references("{{item.a}}", {"item": item}, {}),
+        )
 
 
 @given(st.text("ab[]01", min_size=1), st.integers(0, 1_000))
@@ -95,8 +100,10 @@ def test_the_task_of_an_item_names_its_step_and_its_place(name, place):
 
 def test_what_the_items_are_makes_a_step_another_one():
     def print_of(**more):
-        (one,) = steps_of(plan({"id": "s", "tool": "get", "arguments": {"q": "{{item}}"}, **more}))
-        return prints([one], {"list": [1, 2]})["s"]
+        (one,) = build_steps(
+            plan({"id": "s", "tool": "get", "arguments": {"q": "{{item}}"}, **more})
+        )
+        return hash_steps([one], {"list": [1, 2]})["s"]
 
     assert print_of(forEach=[1, 2]) == print_of(forEach="{{global.list}}")
     assert print_of(forEach=[1, 2]) != print_of(forEach=[2, 1])

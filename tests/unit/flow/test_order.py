@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.flow.conditions import rename_in_condition
-from loopwright.flow.order import fingerprint, in_plan_order, prints, steps_of
+from loopwright.flow.order import build_steps, hash_plan, hash_steps, sort_steps
 from loopwright.flow.references import rename_steps
 from loopwright.state.flow import FlowStep
 from support.flow_steps import acyclic, call, called, plan
@@ -13,7 +13,7 @@ def ids(steps):
 
 
 def print_of(*steps, **variables):
-    return fingerprint(steps_of(plan(*steps, **variables)), variables)
+    return hash_plan(build_steps(plan(*steps, **variables)), variables)
 
 
 @pytest.mark.req("S2-08", "S2-10", "S2-11")
@@ -23,7 +23,7 @@ def test_a_step_waits_for_what_it_names_and_for_what_it_refers_to():
         call("s2", "s1", " s1", "", "old", timeout=5, expect="n > 0"),
         call("s3", "s2", rows="{{ s1.rows[0] }}{{s2}}", also=["{{kept.x}} {{global.y}}"]),
     )
-    first, second, third = steps_of(given)
+    first, second, third = build_steps(given)
     assert (first["id"], first["description"], first["depends_on"]) == ("s1", "Read", [])
     assert (first["retries"], first["optional"], first["expected_output"]) == (2, True, "rows")
     assert (second["depends_on"], second["timeout"], second["expect"]) == (
@@ -44,12 +44,12 @@ def test_a_step_waits_for_what_it_names_and_for_what_it_refers_to():
 @pytest.mark.req("S2-11")
 @given(acyclic())
 def test_every_step_stands_behind_what_it_waits_for(given):
-    steps = steps_of(plan(*given))
-    ordered = in_plan_order(steps)
+    steps = build_steps(plan(*given))
+    ordered = sort_steps(steps)
     assert sorted(ids(ordered)) == sorted(ids(steps))
     place = {name: n for n, name in enumerate(ids(ordered))}
     assert all(place[i] < place[s["id"]] for s in steps for i in s["depends_on"])
-    assert in_plan_order(ordered) == ordered
+    assert sort_steps(ordered) == ordered
 
 
 @pytest.mark.req("S2-11")
@@ -67,7 +67,7 @@ def test_every_step_stands_behind_what_it_waits_for(given):
     ],
 )
 def test_what_does_not_wait_keeps_its_place(steps, order):
-    assert "".join(ids(in_plan_order(steps_of(plan(*steps))))) == order
+    assert "".join(ids(sort_steps(build_steps(plan(*steps))))) == order
 
 
 @given(acyclic(), st.randoms(use_true_random=False))
@@ -149,22 +149,24 @@ def test_how_a_step_may_fail_is_not_what_it_is_made_from():
 
 
 def test_another_value_of_a_variable_makes_another_plan():
-    steps = steps_of(plan(call("a", x="{{global.y}}")))
-    assert fingerprint(steps, {"y": 1}) != fingerprint(steps, {"y": 2})
-    assert fingerprint(steps, {"y": 1}) == fingerprint(steps, {"y": 1, "z": 3})
-    assert prints(steps, {}) == prints(steps, {}), "a variable that is missing is no accident"
+    steps = build_steps(plan(call("a", x="{{global.y}}")))
+    assert hash_plan(steps, {"y": 1}) != hash_plan(steps, {"y": 2})
+    assert hash_plan(steps, {"y": 1}) == hash_plan(steps, {"y": 1, "z": 3})
+    assert hash_steps(steps, {}) == hash_steps(steps, {}), (
+        "a variable that is missing is no accident"
+    )
 
 
 def test_a_step_that_was_taken_over_stays_what_it_was_made_from():
-    steps = steps_of(plan(call("a", x="{{global.y}}"), call("b", x="{{a.n}}")))
-    before = prints(steps, {"y": 1})
+    steps = build_steps(plan(call("a", x="{{global.y}}"), call("b", x="{{a.n}}")))
+    before = hash_steps(steps, {"y": 1})
     kept = [called(steps[0], made_of=before["a"]), steps[1]]
-    assert prints(kept, {"y": 2}) == before
+    assert hash_steps(kept, {"y": 2}) == before
 
 
 def test_plans_of_any_length_have_an_order_and_a_fingerprint():
     chain = [call("s0"), *(call(f"s{n}", x=f"{{{{s{n - 1}.x}}}}") for n in range(1, 5_000))]
-    steps = steps_of(plan(*reversed(chain)))
-    assert ids(in_plan_order(steps)) == [s["id"] for s in chain]
-    assert fingerprint(steps, {}) == print_of(*chain)
-    assert fingerprint(steps[1:], {}) != fingerprint(steps, {})
+    steps = build_steps(plan(*reversed(chain)))
+    assert ids(sort_steps(steps)) == [s["id"] for s in chain]
+    assert hash_plan(steps, {}) == print_of(*chain)
+    assert hash_plan(steps[1:], {}) != hash_plan(steps, {})

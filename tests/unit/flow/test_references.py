@@ -8,11 +8,11 @@ from hypothesis import given, strategies as st
 from loopwright.flow.references import (
     MissingValue,
     Reference,
+    find_malformed,
+    find_references,
     is_whole,
-    malformed_in,
-    references_in,
     rename_steps,
-    resolve,
+    resolve_references,
 )
 from loopwright.text.canonical import DEEPEST
 
@@ -181,7 +181,7 @@ RESOLVED = [
 @pytest.mark.parametrize(("planned", "given_to_the_call"), RESOLVED, ids=lambda v: str(v)[:40])
 def test_a_reference_becomes_what_the_step_gave(planned, given_to_the_call):
     before = copy.deepcopy(planned)
-    resolved = resolve(planned, RESULTS, VARIABLES)
+    resolved = resolve_references(planned, RESULTS, VARIABLES)
     # As JSON, so that 0, 0.0 and false are three values.
     assert json.dumps(resolved) == json.dumps(given_to_the_call)
     assert planned == before
@@ -228,7 +228,7 @@ MISSING = [
 @pytest.mark.parametrize(("planned", "words"), MISSING, ids=lambda v: str(v)[:40])
 def test_a_missing_value_is_an_error_that_says_what_is_there_instead(planned, words):
     with pytest.raises(MissingValue) as missing:
-        resolve(planned, RESULTS, VARIABLES)
+        resolve_references(planned, RESULTS, VARIABLES)
     assert [word for word in words if word not in str(missing.value)] == []
     assert "\n" not in str(missing.value)
 
@@ -236,15 +236,15 @@ def test_a_missing_value_is_an_error_that_says_what_is_there_instead(planned, wo
 @pytest.mark.req("S2-22")
 def test_without_any_result_or_variable_the_error_says_so():
     with pytest.raises(MissingValue, match="no result of a step 's1'; no step has one yet"):
-        resolve("{{s1.x}}", {}, {})
+        resolve_references("{{s1.x}}", {}, {})
     with pytest.raises(MissingValue, match="the plan's variables, which is an empty object"):
-        resolve("{{global.x}}", {"global": {"x": 1}}, {})
+        resolve_references("{{global.x}}", {"global": {"x": 1}}, {})
 
 
 def test_the_error_stays_short_whatever_it_is_about():
     many = {f"key {n} {'k' * 500}": n for n in range(1_000)}
     with pytest.raises(MissingValue) as missing:
-        resolve("{{s1." + "x" * 100_000 + "}}", {"s1": many}, {})
+        resolve_references("{{s1." + "x" * 100_000 + "}}", {"s1": many}, {})
     assert "and 980 more" in str(missing.value)
     assert len(str(missing.value)) < 3_000
 
@@ -294,27 +294,27 @@ MALFORMED = [
 @pytest.mark.req("P-30")
 @pytest.mark.parametrize(("text", "why"), MALFORMED, ids=[text for text, _ in MALFORMED])
 def test_what_looks_like_a_reference_and_is_none_is_named(text, why):
-    [told] = malformed_in({"p": ["fine", text]})
+    [told] = find_malformed({"p": ["fine", text]})
     assert why in told
     assert "\\{{" in told
     assert rename_steps(text, {"b": "z"}) == text
     assert not is_whole(text)
     with pytest.raises(MissingValue):
-        resolve(text, RESULTS, VARIABLES)
+        resolve_references(text, RESULTS, VARIABLES)
 
 
 @pytest.mark.req("P-30")
 @pytest.mark.parametrize("planned", [planned for planned, _ in RESOLVED], ids=lambda v: str(v)[:40])
 def test_nothing_that_resolves_is_called_malformed(planned):
-    assert malformed_in(planned) == []
+    assert find_malformed(planned) == []
 
 
 def test_every_malformed_one_is_named_once_and_the_others_are_still_found():
     value = ["{{a.}} {{b.y}}", {"p": "{{}} {{a.x}} {{a.}}", "{{": "a key"}]
-    first, second = malformed_in(value)
+    first, second = find_malformed(value)
     assert "'{{a.}}'" in first
     assert "'{{}}'" in second
-    assert [r.text for r in references_in(value)] == ["b.y", "a.x"]
+    assert [r.text for r in find_references(value)] == ["b.y", "a.x"]
 
 
 @pytest.mark.req("P-30")
@@ -324,7 +324,7 @@ def test_references_are_found_in_order_with_their_paths():
         "{{key}}": ['{{s2["a.b"].0}}', {"in": "{{s1}}"}, 3, None],
         "last": r"\{{s9}} {{s1}}",
     }
-    assert references_in(value) == [
+    assert find_references(value) == [
         Reference("s1", ("rows", 0, "id"), "s1.rows[0].id"),
         Reference("global", ("limit",), "global.limit"),
         Reference("s2", ("a.b", "0"), 's2["a.b"].0'),
@@ -369,7 +369,7 @@ def test_renaming_changes_the_step_and_nothing_else(before, after):
 def test_a_call_that_changes_its_arguments_leaves_the_results_alone():
     results = {"s1": {"rows": [{"id": 1}]}}
     variables = {"tags": ["n"]}
-    call = resolve({"rows": "{{s1.rows}}", "vars": "{{global}}"}, results, variables)
+    call = resolve_references({"rows": "{{s1.rows}}", "vars": "{{global}}"}, results, variables)
     call["rows"][0]["id"] = 2
     call["vars"]["tags"].append("m")
     assert results == {"s1": {"rows": [{"id": 1}]}}
@@ -385,9 +385,9 @@ def nested(depth, inner):
 def test_values_deeper_than_any_that_is_kept_are_no_problem():
     deep = nested(DEEPEST, 1)
     arguments = nested(DEEPEST, "{{s1}}")
-    assert resolve(arguments, {"s1": deep}, {}) == nested(2 * DEEPEST, 1)
-    assert resolve("= {{s1}}", {"s1": deep}, {}) == "= " + json.dumps(deep)
-    assert references_in(nested(5_000, "{{s1}}")) == [Reference("s1", (), "s1")]
+    assert resolve_references(arguments, {"s1": deep}, {}) == nested(2 * DEEPEST, 1)
+    assert resolve_references("= {{s1}}", {"s1": deep}, {}) == "= " + json.dumps(deep)
+    assert find_references(nested(5_000, "{{s1}}")) == [Reference("s1", (), "s1")]
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_values_deeper_than_any_that_is_kept_are_no_problem():
 )
 def test_a_quarter_megabyte_of_braces_is_read_in_one_pass(unit, times, end, findings):
     text = unit * times + end
-    told = malformed_in(text)
+    told = find_malformed(text)
     assert len(told) == findings
     assert all(len(sentence) < 400 for sentence in told)
     assert rename_steps(text, {"b": "c"}) == text
@@ -445,14 +445,14 @@ def references(draw):
 @given(values)
 def test_what_holds_no_reference_stays_as_it_is(value):
     if "{{" not in json.dumps(value):
-        assert resolve(value, {}, {}) == value
-        assert references_in(value) == malformed_in(value) == []
+        assert resolve_references(value, {}, {}) == value
+        assert find_references(value) == find_malformed(value) == []
 
 
 @pytest.mark.req("S2-26")
 @given(ids, values)
 def test_a_whole_reference_gives_an_equal_value(step, value):
-    resolved = resolve(f"{{{{{step}}}}}", {step: value}, {})
+    resolved = resolve_references(f"{{{{{step}}}}}", {step: value}, {})
     assert json.dumps(resolved) == json.dumps(value)
     assert is_whole(f"{{{{{step}}}}}")
 
@@ -462,36 +462,39 @@ def test_a_whole_reference_gives_an_equal_value(step, value):
 def test_inserted_text_is_never_read_again(before, inserted, after):
     results = {"s1": {"x": inserted}}
     text = f"{before}{{{{s1.x}}}}|{{{{global.v}}}}{after}"
-    assert resolve(text, results, {"v": inserted}) == f"{before}{inserted}|{inserted}{after}"
-    assert resolve("{{s1.x}}", results, {}) == inserted
+    assert (
+        resolve_references(text, results, {"v": inserted})
+        == f"{before}{inserted}|{inserted}{after}"
+    )
+    assert resolve_references("{{s1.x}}", results, {}) == inserted
 
 
 @pytest.mark.req("P-30")
 @given(st.lists(st.tuples(plain, references(), plain), max_size=4))
 def test_exactly_the_references_that_were_written_are_found(written):
     text = "".join(before + reference + after for before, (reference, _), after in written)
-    assert references_in({"p": [text]}) == [meant for _, (_, meant), _ in written]
-    assert malformed_in(text) == []
+    assert find_references({"p": [text]}) == [meant for _, (_, meant), _ in written]
+    assert find_malformed(text) == []
 
 
 @given(st.lists(st.text(alphabet="{}[].\\\"' ab0", max_size=30) | references().map(lambda r: r[0])))
 def test_renaming_there_and_back_changes_nothing(value):
     there = rename_steps(value, {"a": "b", "b": "ab", "ab": "a"})
     assert rename_steps(there, {"b": "a", "ab": "b", "a": "ab"}) == value
-    assert [r.path for r in references_in(there)] == [r.path for r in references_in(value)]
-    assert len(malformed_in(there)) == len(malformed_in(value))
+    assert [r.path for r in find_references(there)] == [r.path for r in find_references(value)]
+    assert len(find_malformed(there)) == len(find_malformed(value))
 
 
 @given(st.text(alphabet="{}[].\\\"' ab0", max_size=40))
 def test_any_text_either_resolves_or_says_why_not(text):
     results = {"a": {"a": ["x"]}, "b": "y", "ab": None, "0": 0}
     try:
-        resolve(text, results, {})
+        resolve_references(text, results, {})
     except MissingValue:
-        assert malformed_in(text) or references_in(text)
+        assert find_malformed(text) or find_references(text)
     else:
-        assert malformed_in(text) == []
-        assert {r.root for r in references_in(text)} <= set(results)
+        assert find_malformed(text) == []
+        assert {r.root for r in find_references(text)} <= set(results)
 
 
 @pytest.mark.req("W-02")
@@ -509,11 +512,11 @@ def test_any_text_either_resolves_or_says_why_not(text):
     ],
 )
 def test_output_and_result_are_the_result_itself_where_it_has_no_such_field(text, means):
-    assert resolve(text, RESULTS, VARIABLES) == means
+    assert resolve_references(text, RESULTS, VARIABLES) == means
 
 
 @pytest.mark.req("W-02")
 @pytest.mark.parametrize("text", ["{{s1.result.author}}", "{{a.output.y}}", "{{text.output.x}}"])
 def test_what_is_not_there_is_missing_by_that_way_too(text):
     with pytest.raises(MissingValue):
-        resolve(text, RESULTS, VARIABLES)
+        resolve_references(text, RESULTS, VARIABLES)

@@ -9,13 +9,13 @@ from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage
 
 from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
-from loopwright.flow.short import read_short, short_in
+from loopwright.flow.short_syntax import find_short_plan, read_short_plan
 from loopwright.models.reading import read_answer, read_text
 from support.short_plans import short_of
 
 
 def steps(text):
-    plan, problems = read_short(text)
+    plan, problems = read_short_plan(text)
     assert problems == []
     return plan["steps"]
 
@@ -100,7 +100,7 @@ def test_a_whole_plan_with_its_variables():
     "s 3" = "odd tool"()
     ```
     """
-    plan, problems = read_short(text)
+    plan, problems = read_short_plan(text)
     assert problems == []
     assert [s["id"] for s in plan.pop("steps")] == ["s1", "s2", "s 3"]
     assert plan == {
@@ -112,7 +112,7 @@ def test_a_whole_plan_with_its_variables():
 @pytest.mark.parametrize("end", ["\r\n", "\n\n", " \t\n"])
 def test_lines_may_end_as_any_editor_ends_them(end):
     lines = ["\ufeffgoal: x", "a = t(x: 1) ; when a.n == 2 # d", "b = t() ; retry 1"]
-    plan, problems = read_short(end.join(lines))
+    plan, problems = read_short_plan(end.join(lines))
     assert problems == []
     assert plan["goal"] == "x"
     assert [s.get("when") for s in plan["steps"]] == ["a.n == 2", None]
@@ -148,7 +148,7 @@ def test_lines_may_end_as_any_editor_ends_them(end):
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_line_and_nothing_is_guessed(line, why):
-    plan, problems = read_short(f"s0 = t()\n{line}\nz = t(x: 1)")
+    plan, problems = read_short_plan(f"s0 = t()\n{line}\nz = t(x: 1)")
     assert len(problems) == 1
     assert problems[0].startswith("line 2, ")
     assert why in problems[0]
@@ -190,7 +190,7 @@ def test_it_may_stand_in_one_text_field_where_a_provider_forces_json(value):
     ],
 )
 def test_json_stays_json(text):
-    assert short_in(text) == ""
+    assert find_short_plan(text) == ""
     plan, problems = read_text(text, ExecutionPlan)
     assert problems == []
     assert [s.id for s in plan.steps] == ["a"]
@@ -264,7 +264,7 @@ def test_the_property_knows_every_field_of_a_step():
 def test_a_plan_written_short_is_the_same_plan_again(given_plan):
     plan = ExecutionPlan.model_validate(given_plan)
     short = short_of(plan)
-    again, problems = read_short(short)
+    again, problems = read_short_plan(short)
     assert problems == [], short
     assert ExecutionPlan.model_validate(again) == plan, short
 
@@ -273,5 +273,5 @@ def test_a_plan_written_short_is_the_same_plan_again(given_plan):
     ["s1", " = ", "t(", "x", ": ", '"', "'", "{{", "}}", "[", "]", "{", "}", ")", ";", "#", "\n",
      ",",     " when ", " after ", "1", "\\"]), max_size=60).map("".join))  # fmt: skip
 def test_no_text_makes_reading_raise(text):
-    read_short(text)
+    read_short_plan(text)
     read_text(text, ExecutionPlan)

@@ -8,13 +8,13 @@ from hypothesis import given, strategies as st
 from langchain_core.tools import StructuredTool
 
 from loopwright.calls.toolbox import Toolbox
-from loopwright.flow.signatures import capabilities, open_problems
+from loopwright.flow.signatures import describe_tools, find_open_problems
 from loopwright.tools.arguments import check_arguments
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
 from loopwright.tools.mcp.server import Listing
 from loopwright.tools.python_tools import read_tools
-from loopwright.tools.schemas import sanitise
+from loopwright.tools.schemas import sanitize
 from support.mcp_servers import stdio
 
 ROWS = {
@@ -64,7 +64,7 @@ def test_a_tool_is_described_by_what_it_does_takes_gives_and_changes():
         "type": "array",
         "items": {"type": "object", "properties": {"name": {"type": "string"}}},
     }
-    assert capabilities(served(look, {"name": "wipe"})) == [
+    assert describe_tools(served(look, {"name": "wipe"})) == [
         {
             "name": "look",
             "description": "Look at rows.",
@@ -94,13 +94,15 @@ def test_a_tool_is_described_by_what_it_does_takes_gives_and_changes():
 
 
 def test_a_write_that_may_be_repeated_says_so():
-    (put,) = capabilities(served({"name": "put", "annotations": {"idempotentHint": True}}))
+    (put,) = describe_tools(served({"name": "put", "annotations": {"idempotentHint": True}}))
     assert (put["changes"], put["safe_to_repeat"]) == (True, True)
 
 
 def test_a_field_may_be_named_like_a_keyword():
     schema = {"type": "object", "properties": {"title": {"type": "string"}, "default": {}}}
-    (tool,) = capabilities(served({"name": "look", "inputSchema": schema, "outputSchema": schema}))
+    (tool,) = describe_tools(
+        served({"name": "look", "inputSchema": schema, "outputSchema": schema})
+    )
     assert tool["arguments"]["properties"] == {"title": {"type": "string"}, "default": {}}
     assert set(tool["result"]["properties"]) == {"title", "default"}
 
@@ -108,7 +110,7 @@ def test_a_field_may_be_named_like_a_keyword():
 def test_a_result_may_be_one_of_several():
     branches = [{"type": "array", "title": "L", "items": {"type": "string"}}, {"type": "null"}]
     schema = {"type": "object", "properties": {"a": {"anyOf": branches}}, "required": ["a"]}
-    (tool,) = capabilities(served({"name": "look", "outputSchema": schema}))
+    (tool,) = describe_tools(served({"name": "look", "outputSchema": schema}))
     told = [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]
     assert tool["result"]["properties"]["a"] == {"anyOf": told}
 
@@ -116,10 +118,10 @@ def test_a_result_may_be_one_of_several():
 def test_a_long_result_is_told_by_its_outer_fields():
     field = {"type": "object", "properties": {f"f{i}": {"type": "string"} for i in range(30)}}
     wide = {"type": "object", "properties": {f"part{i}": field for i in range(10)}}
-    (tool,) = capabilities(served({"name": "look", "outputSchema": wide}))
+    (tool,) = describe_tools(served({"name": "look", "outputSchema": wide}))
     assert tool["result"]["properties"]["part9"] == {"type": "object"}
     assert len(json.dumps(tool)) < 2_000
-    (listing,) = capabilities(
+    (listing,) = describe_tools(
         served(
             {
                 "name": "l",
@@ -131,7 +133,7 @@ def test_a_long_result_is_told_by_its_outer_fields():
 
 
 def test_the_words_are_the_same_each_time():
-    first, second = (capabilities(served({"name": "a"}, {"name": "b"})) for _ in range(2))
+    first, second = (describe_tools(served({"name": "a"}, {"name": "b"})) for _ in range(2))
     assert json.dumps(first) == json.dumps(second)
 
 
@@ -190,7 +192,7 @@ def test_what_a_program_declares_and_is_no_json_counts_as_none():
 async def test_what_a_real_server_declares_of_its_results_arrives():
     box = Toolbox(mcp={"mcpServers": {"desk": stdio("desk")}})
     try:
-        told = {tool["name"]: tool for tool in capabilities(await box.catalog())}
+        told = {tool["name"]: tool for tool in describe_tools(await box.catalog())}
     finally:
         await box.aclose()
     assert told["structured"]["result"] == {
@@ -202,7 +204,7 @@ async def test_what_a_real_server_declares_of_its_results_arrives():
     assert "result" not in told["linked"]
 
 
-SCHEMA = sanitise(
+SCHEMA = sanitize(
     {
         "type": "object",
         "properties": {
@@ -254,7 +256,7 @@ SCHEMA = sanitise(
     ],
 )
 def test_what_may_fit_is_no_problem(args):
-    assert open_problems(SCHEMA, args) == []
+    assert find_open_problems(SCHEMA, args) == []
 
 
 @pytest.mark.req("S2-06")
@@ -285,7 +287,7 @@ def test_what_may_fit_is_no_problem(args):
     ],
 )
 def test_what_can_never_fit_is_named(args, problems):
-    found = open_problems(SCHEMA, args)
+    found = find_open_problems(SCHEMA, args)
     assert len(found) == len(problems)
     for words, sentence in zip(problems, found, strict=True):
         assert words in sentence
@@ -293,7 +295,7 @@ def test_what_can_never_fit_is_named(args, problems):
 
 def test_all_problems_are_named_outer_ones_first():
     args = {"limit": "x", "share": "y", "mode": [1], "tags": [[]], "deep": {"off": 1}, "far": 1}
-    found = open_problems(SCHEMA, args)
+    found = find_open_problems(SCHEMA, args)
     assert len(found) == 9
     assert ("'path' is a required" in found[0]) != ("'path' is a required" in found[1])
     assert "tags.0" in found[-1]
@@ -313,8 +315,8 @@ def test_all_problems_are_named_outer_ones_first():
 )
 def test_keywords_that_look_at_the_whole_wait_for_the_value(schema):
     """These do not survive the rewriting of tool schemas; a schema that has them is no trap."""
-    assert open_problems(schema, {"a": ["{{s1}}", "{{s1}}"]}) == []
-    assert open_problems(schema | {"required": ["b"]}, {"a": ["{{s1}}"]}) != []
+    assert find_open_problems(schema, {"a": ["{{s1}}", "{{s1}}"]}) == []
+    assert find_open_problems(schema | {"required": ["b"]}, {"a": ["{{s1}}"]}) != []
 
 
 @pytest.mark.parametrize(
@@ -329,7 +331,9 @@ def test_keywords_that_look_at_the_whole_wait_for_the_value(schema):
     ],
 )
 def test_a_schema_that_was_not_rewritten_is_obeyed_too(schema, value):
-    assert len(open_problems({"type": "object", "properties": {"a": schema}}, {"a": value})) == 1
+    assert (
+        len(find_open_problems({"type": "object", "properties": {"a": schema}}, {"a": value})) == 1
+    )
 
 
 LEAVES = st.none() | st.booleans() | st.integers(-3, 12) | st.floats(-2, 2) | st.text(max_size=4)
@@ -349,7 +353,7 @@ ARGUMENTS = st.dictionaries(
 @given(ARGUMENTS)
 def test_without_references_it_says_what_the_check_before_a_call_says(args):
     _, problem = check_arguments(SCHEMA, args)
-    assert bool(open_problems(SCHEMA, args)) == bool(problem)
+    assert bool(find_open_problems(SCHEMA, args)) == bool(problem)
 
 
 def fitting(schema: Any) -> Any:
@@ -378,6 +382,6 @@ FITTING = st.fixed_dictionaries(
 
 @given(FITTING, st.data())
 def test_any_argument_may_be_left_to_a_reference(args, data):
-    assert open_problems(SCHEMA, args) == []
+    assert find_open_problems(SCHEMA, args) == []
     name = data.draw(st.sampled_from(sorted(args)))
-    assert open_problems(SCHEMA, {**args, name: "{{s1.some field[0]}}"}) == []
+    assert find_open_problems(SCHEMA, {**args, name: "{{s1.some field[0]}}"}) == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.flow.order import order_of_pass
+from loopwright.flow.order import order_pass
 
 
 def steps(**needs):
@@ -12,7 +12,7 @@ def steps(**needs):
 
 def order_of(plan, writes=(), waiting=()):
     steps = [{**one, "changes": one["id"] in writes} for one in plan]
-    return order_of_pass(steps, waiting=waiting)
+    return order_pass(steps, waiting=waiting)
 
 
 @pytest.mark.req("S2-11")

@@ -6,9 +6,9 @@ from typing import get_args, get_type_hints
 import pytest
 from unit.graphs.test_react_routers import planned
 
-from loopwright.calls.approval import undecided
+from loopwright.calls.approval import list_undecided
 from loopwright.graphs import agent_loop, task_agent
-from loopwright.state.agent import WARNED, TaskAgentState, reached
+from loopwright.state.agent import WARNED, TaskAgentState, find_reached_limit
 
 LIMITS = ("turns", "seconds", "tokens", "tool_calls", "usd")
 
@@ -63,14 +63,16 @@ def test_an_end_is_an_end_a_call_is_never_passed_by_and_no_turn_begins_at_a_limi
             assert way == ("final_warning" if last else "finish")
         elif state.report:
             assert way == "finish"
-        elif undecided(state.calls, state.decisions):
+        elif list_undecided(state.calls, state.decisions):
             assert way in ("approve", "call_tools")
             assert agent_loop.route_after_calls(state) == way
-        elif reached(state):
+        elif find_reached_limit(state):
             assert way != "agent_turn"
 
 
 def test_a_phase_with_nothing_to_do_is_not_visited():
     state = TaskAgentState(round=3, limits={"turns": 30, "seconds": 60.0, "tool_calls": 10})
-    assert agent_loop.due(state) == agent_loop.route_after_turn(state) == "agent_turn"
-    assert agent_loop.due(TaskAgentState(round=30, limits={"turns": 30})) == "check_limits"
+    assert agent_loop.route_to_turn(state) == agent_loop.route_after_turn(state) == "agent_turn"
+    assert (
+        agent_loop.route_to_turn(TaskAgentState(round=30, limits={"turns": 30})) == "check_limits"
+    )

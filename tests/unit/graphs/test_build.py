@@ -6,7 +6,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import build_react, open_durability
 from loopwright.calls.policy import Policy, Rule
-from loopwright.graphs.build import BuildOptions, assemble, served_parts
+from loopwright.graphs.build import BuildOptions, assemble, assemble_served_parts
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.errors import SettingsError, ThreadBusy, ToolServerError
 from loopwright.store.journal.sql import MemoryJournal
@@ -14,7 +14,7 @@ from loopwright.store.journal.sql import MemoryJournal
 
 async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_MCP", "/nowhere/mcp.json")
-    parts = served_parts()
+    parts = assemble_served_parts()
     assert parts.toolbox.has_writes() is False
     for _ in range(2):
         with pytest.raises(ToolServerError, match=r"/nowhere/mcp\.json"):
@@ -24,26 +24,26 @@ async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):
 async def test_a_wrong_policy_fails_the_run_and_lets_nothing_run_without_it(monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_POLICY", "rules.json")
     with pytest.raises(SettingsError, match=r"The policy 'rules\.json' is neither a word"):
-        await served_parts().toolbox.catalog()
+        await assemble_served_parts().toolbox.catalog()
 
 
 async def test_served_graphs_follow_the_folders_of_the_operator(monkeypatch, tmp_path):
     (tmp_path / "AGENTS.md").write_text("Use tabs.")
     monkeypatch.setenv("LOOPWRIGHT_INSTRUCTIONS", f"{tmp_path}{os.pathsep}{tmp_path}")
-    assert served_parts().instructions.told().endswith("Use tabs.")
+    assert assemble_served_parts().instructions.render_text().endswith("Use tabs.")
     monkeypatch.setenv("LOOPWRIGHT_INSTRUCTIONS", "nowhere")
     with pytest.raises(SettingsError, match="'nowhere' is no folder"):
-        await served_parts().toolbox.catalog()
+        await assemble_served_parts().toolbox.catalog()
 
 
 def test_the_policy_of_served_graphs_is_a_word_or_a_file(monkeypatch, tmp_path):
     monkeypatch.setenv("LOOPWRIGHT_POLICY", "deny")
-    assert served_parts().toolbox.policy == Policy(default="deny")
+    assert assemble_served_parts().toolbox.policy == Policy(default="deny")
     (tmp_path / "rules.json").write_text('[{"action": "deny", "tool": "drop_*"}]')
     monkeypatch.setenv("LOOPWRIGHT_POLICY", "rules.json")
-    assert served_parts().toolbox.policy.rules == (Rule(action="deny", tool="drop_*"),)
+    assert assemble_served_parts().toolbox.policy.rules == (Rule(action="deny", tool="drop_*"),)
     monkeypatch.setenv("LOOPWRIGHT_POLICY", "")
-    assert not served_parts().toolbox.policy.given
+    assert not assemble_served_parts().toolbox.policy.given
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import get_args, get_type_hints
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.calls.approval import undecided
+from loopwright.calls.approval import list_undecided
 from loopwright.graphs.prompt_flow import (
     graph,
     route_after_approve,
@@ -16,7 +16,7 @@ from loopwright.graphs.prompt_flow import (
     route_after_recover,
     route_after_run,
 )
-from loopwright.state.flow import FlowState, failed_steps
+from loopwright.state.flow import FlowState, select_failed
 from loopwright.state.outcome import Reason
 
 ROUTERS = (
@@ -103,9 +103,9 @@ def test_a_halted_turn_goes_to_its_end(written, halt):
 @given(fields)
 def test_no_failure_and_no_open_question_is_passed_by(written):
     state = FlowState(**written)
-    if failed_steps(state.todos):
+    if select_failed(state.todos):
         assert route_after_run(state) == "recover"
-    elif undecided(state.calls, state.decisions):
+    elif list_undecided(state.calls, state.decisions):
         assert route_after_run(state) in ("approve", "run_flow")
 
 

@@ -6,7 +6,7 @@ from typing import get_args, get_type_hints
 import pytest
 from langchain_core.messages import AIMessage
 
-from loopwright.calls.approval import undecided
+from loopwright.calls.approval import list_undecided
 from loopwright.graphs import react
 from loopwright.graphs.react import (
     route_after_action,
@@ -82,7 +82,7 @@ def test_a_halted_or_ended_turn_goes_to_its_end_and_an_open_call_is_never_passed
             assert route_after_thought(state) == route_after_action(state) == "finish"
         if state.halt:
             assert route_after_intake(state) == route_after_calls(state) == "finish"
-        elif undecided(state.calls, state.decisions):
+        elif list_undecided(state.calls, state.decisions):
             assert route_after_calls(state) in ("approve", "call_tools")
             assert route_after_action(state) in ("approve", "call_tools", "finish")
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from loopwright.graphs.build import assemble, served_parts
+from loopwright.graphs.build import assemble, assemble_served_parts
 from loopwright.graphs.plan_execute_verify import plan_builder
 from loopwright.state.errors import DatabaseError, SettingsError
 from loopwright.state.outcome import Spend
@@ -20,12 +20,12 @@ def test_without_a_journal_every_graph_has_one_in_memory():
 
 
 async def test_journal_and_locks_are_where_the_variable_says(monkeypatch, tmp_path):
-    assert served_parts().locked_by is None
+    assert assemble_served_parts().locked_by is None
     monkeypatch.setenv("LOOPWRIGHT_DATABASE_URL", f"sqlite:///{tmp_path}/served.db")
-    parts = served_parts()
+    parts = assemble_served_parts()
     assert not (tmp_path / "served.db").exists()
-    assert (await parts.journal.tab("t", "u", Spend())).model_calls == 0
-    assert parts.journal.journal is served_parts().journal.journal
+    assert (await parts.journal.load_usage("t", "u", Spend())).model_calls == 0
+    assert parts.journal.journal is assemble_served_parts().journal.journal
     locks = await asyncio.to_thread(parts.locked_by)
     assert locks.domain == str(tmp_path / "served.db")
     assert (tmp_path / "served.db").is_file()
@@ -33,7 +33,7 @@ async def test_journal_and_locks_are_where_the_variable_says(monkeypatch, tmp_pa
 
 async def test_a_wrong_database_fails_the_run_not_the_import(monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_DATABASE_URL", "mysql://x/y")
-    graph = plan_builder(served_parts()).compile(InMemorySaver())
+    graph = plan_builder(assemble_served_parts()).compile(InMemorySaver())
     with pytest.raises(DatabaseError, match="Cannot open the database 'mysql://x/y'"):
         await graph.ainvoke({"messages": "hi"}, {"configurable": {"thread_id": "t"}})
 
@@ -42,6 +42,6 @@ async def test_a_wrong_database_fails_the_run_not_the_import(monkeypatch):
 @pytest.mark.parametrize("name", ["MCP", "POLICY", "MODEL", "DATABASE_URL"])
 async def test_an_empty_variable_fails_the_run_not_the_import(monkeypatch, name):
     monkeypatch.setenv(f"LOOPWRIGHT_{name}", "")
-    graph = plan_builder(served_parts()).compile(InMemorySaver())
+    graph = plan_builder(assemble_served_parts()).compile(InMemorySaver())
     with pytest.raises(SettingsError, match=f"LOOPWRIGHT_{name} is empty"):
         await graph.ainvoke({"messages": "hi"}, {"configurable": {"thread_id": "t"}})

@@ -3,7 +3,7 @@
 import pytest
 
 from loopwright import Hook, SettingsError, hook
-from loopwright.hooks.contract import ADVISORY, EVENTS, Refused, read_output
+from loopwright.hooks.contract import ADVISORY, EVENTS, UnreadableOutput, read_output
 from loopwright.hooks.registry import Hooks
 
 
@@ -105,5 +105,5 @@ def test_nothing_and_a_text_are_outputs():
     ],
 )
 def test_what_cannot_be_read_is_no_consent(raw):
-    with pytest.raises(Refused):
+    with pytest.raises(UnreadableOutput):
         read_output(raw)

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.hooks.contract import ADVISORY, EVENTS, carried_on, merge, read_output
+from loopwright.hooks.contract import ADVISORY, EVENTS, merge_outputs, read_output, update_fields
 
 
 def merged(event, *outputs, **fields):
-    return merge(event, fields, [read_output(one) for one in outputs])
+    return merge_outputs(event, fields, [read_output(one) for one in outputs])
 
 
 CAN_BLOCK = sorted(set(EVENTS) - ADVISORY)
@@ -17,20 +17,20 @@ DENY, ASK = {"decision": "deny", "reason": "no"}, {"decision": "ask", "reason": 
 @pytest.mark.parametrize("event", CAN_BLOCK)
 def test_one_block_is_enough_and_beats_a_question(event):
     verdict = merged(event, {"decision": "allow", "reason": "fine"}, ASK, DENY)
-    assert (verdict.blocked, verdict.ask, verdict.reason) == (True, False, "no")
+    assert (verdict.is_blocked, verdict.asks_human, verdict.reason) == (True, False, "no")
     assert merged(event, {"decision": "block", "reason": "a"}, DENY).reason == "a\nno"
 
 
 @pytest.mark.parametrize("event", CAN_BLOCK)
 def test_one_question_beats_consent(event):
     verdict = merged(event, ASK, {"decision": "approve", "reason": "fine"})
-    assert (verdict.blocked, verdict.ask, verdict.reason) == (False, True, "hm")
+    assert (verdict.is_blocked, verdict.asks_human, verdict.reason) == (False, True, "hm")
 
 
 @pytest.mark.parametrize("event", sorted(ADVISORY))
 def test_where_nothing_can_be_stopped_decisions_are_not_heard(event):
     verdict = merged(event, DENY, {"continue": False, "additionalContext": "c"})
-    assert (verdict.blocked, verdict.stop, verdict.context) == (False, None, "c")
+    assert (verdict.is_blocked, verdict.halt_reason, verdict.context) == (False, None, "c")
 
 
 def test_texts_are_joined_and_stops_counted():
@@ -41,8 +41,8 @@ def test_texts_are_joined_and_stops_counted():
         {"continue": False, "reason": "really"},
     ]
     verdict = merged("AfterTool", *said)
-    assert (verdict.context, verdict.stop) == ("a\nb", "enough\nreally")
-    assert merged("AfterTool", {"continue": False}).stop == "a hook ended the run"
+    assert (verdict.context, verdict.halt_reason) == ("a\nb", "enough\nreally")
+    assert merged("AfterTool", {"continue": False}).halt_reason == "a hook ended the run"
     assert merged("AfterTool", {"decision": "deny"}).reason
 
 
@@ -104,15 +104,15 @@ def test_what_only_some_events_know():
 @given(st.lists(st.sampled_from([None, {"decision": "allow"}, ASK, DENY]), max_size=6))
 def test_a_block_is_never_lost(outputs):
     verdict = merged("BeforeTool", *outputs)
-    assert verdict.blocked == (DENY in outputs)
-    assert verdict.ask == (ASK in outputs and DENY not in outputs)
+    assert verdict.is_blocked == (DENY in outputs)
+    assert verdict.asks_human == (ASK in outputs and DENY not in outputs)
 
 
 def test_in_a_sequence_each_sees_what_those_before_changed():
-    after = carried_on(
+    after = update_fields(
         {"llm_request": {"model": "a", "messages": []}},
         read_output({"llm_request": {"model": "b"}}),
     )  # fmt: skip
     assert after["llm_request"] == {"model": "b", "messages": []}
-    after = carried_on({"prompt": "go"}, read_output({"additional_context": "now"}))
+    after = update_fields({"prompt": "go"}, read_output({"additional_context": "now"}))
     assert after["prompt"] == "go\n\nnow"

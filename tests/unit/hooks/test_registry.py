@@ -118,7 +118,7 @@ async def stall(_):
 @pytest.mark.parametrize("on_error", ["open", "closed"])
 async def test_a_failure_is_told_and_blocks_only_where_it_guards(run, why, on_error):
     verdict, events = await fired(before_tool(run, timeout=0.05, on_error=on_error))
-    assert verdict.blocked is (on_error == "closed")
+    assert verdict.is_blocked is (on_error == "closed")
     assert [event["type"] for event in events] == ["hook", "warning"]
     assert events[0]["status"] == "failed"
     assert why in verdict.warnings[0]

@@ -7,14 +7,14 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 
-from loopwright.models.call import Hearing
+from loopwright.models.call import StreamCollector
 from loopwright.models.drafts import WholeAnswer
 from loopwright.models.refusals import Quirks
 
 PIECES = 20_000
 
 
-def stream(heard: Hearing, *chunks: AIMessageChunk) -> None:
+def stream(heard: StreamCollector, *chunks: AIMessageChunk) -> None:
     async def play() -> None:
         for chunk in chunks:
             await heard.on_llm_new_token("", chunk=ChatGenerationChunk(message=chunk))
@@ -26,7 +26,8 @@ def stream(heard: Hearing, *chunks: AIMessageChunk) -> None:
 def test_a_long_answer_is_not_read_again_at_each_of_its_pieces():
     told: list[str] = []
     stream(
-        Hearing([WholeAnswer(told.append)], Quirks()), *[AIMessageChunk(content=" then")] * PIECES
+        StreamCollector([WholeAnswer(told.append)], Quirks()),
+        *[AIMessageChunk(content=" then")] * PIECES,
     )
     whole = " then" * PIECES
     assert all(whole.startswith(text) for text in told)
@@ -37,13 +38,13 @@ def test_a_long_answer_is_not_read_again_at_each_of_its_pieces():
 
 @pytest.mark.req("W-04")
 def test_arguments_in_very_many_pieces_are_joined_as_they_were_sent():
-    heard = Hearing([], Quirks())
+    heard = StreamCollector([], Quirks())
     begins = tool_call_chunk(name="put", args='{"what": "', id="c1", index=0)
     other = tool_call_chunk(name="put", args='{"what": "cut', id="c2", index=1)
     more = [tool_call_chunk(args="then ", index=0)] * PIECES
     pieces = [begins, *more, tool_call_chunk(args='"}', index=0), other]
     stream(heard, *[AIMessageChunk(content="", tool_call_chunks=[piece]) for piece in pieces])
-    whole = heard.whole(AIMessage(""))
+    whole = heard.complete_message(AIMessage(""))
     assert [c["args"] for c in whole.tool_calls] == [{"what": "then " * PIECES}]
     assert [c["args"] for c in whole.invalid_tool_calls] == ['{"what": "cut']
-    assert Hearing([], Quirks()).whole(AIMessage("said")).text == "said"
+    assert StreamCollector([], Quirks()).complete_message(AIMessage("said")).text == "said"

@@ -42,7 +42,7 @@ async def test_an_answer_is_the_typed_contract_with_what_it_cost() -> None:
     assert (answer.model, answer.asks, answer.complete) == ("scripted", 1, True)
     assert answer.refused is None
     assert answer.spend["by_role"]["executor"]["model_calls"] == 1
-    assert ledger.used["tokens"] > answer.spend["output_tokens"] > 0
+    assert ledger.usage["tokens"] > answer.spend["output_tokens"] > 0
     assert events == [
         {
             "type": "model",
@@ -102,7 +102,7 @@ async def test_no_call_is_made_beyond_the_budget() -> None:
     budget = [event for event in events if event["type"] == "budget"]
     assert budget == [{"type": "budget", "limit": "model_calls", "used": 1, "of": 1}]
     assert (await asked(model, context, ledger)).asks == 0
-    ledger.last_turn()
+    ledger.grant_last_turn()
     assert (await asked(model, context, ledger)).parsed is not None
 
 
@@ -120,9 +120,9 @@ async def test_branches_share_one_budget_of_tokens() -> None:
             pass
 
     await asyncio.gather(*(branch() for _ in range(branches)))
-    used = ledger.used["tokens"]
+    used = ledger.usage["tokens"]
     assert used == len(model.asked) * 400 <= 2_000
-    assert ledger.exhausted == "tokens"
+    assert ledger.reached_limit == "tokens"
 
 
 async def test_the_event_loop_is_never_blocked() -> None:
@@ -138,7 +138,7 @@ async def test_a_failed_call_counts_as_a_call() -> None:
     ledger = Budget(context)
     with pytest.raises(ModelCallFailed):
         await asked(ScriptedModel([ConnectionError("down")]), context, ledger)
-    assert ledger.used["model_calls"] == 1
+    assert ledger.usage["model_calls"] == 1
 
 
 async def test_another_model_that_had_to_be_asked_is_noted_without_the_errors_words() -> None:

@@ -15,7 +15,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 
 from loopwright.models.choice import Models
-from loopwright.models.openai_client import shared
+from loopwright.models.openai_client import get_shared_client
 from loopwright.state.context import Context
 from support.fake_openai import serving
 
@@ -69,7 +69,7 @@ def test_a_loop_keeps_its_connection_and_ends_with_it() -> None:
         for turn in range(1, 4):
             asyncio.run(calls(model, 5))
             assert len(taken) == turn
-        assert not [loop for loop in shared()._open if loop.is_closed()]
+        assert not [loop for loop in get_shared_client()._open if loop.is_closed()]
         gc.collect()
 
 
@@ -105,7 +105,7 @@ def test_a_loop_that_is_closed_without_an_end_is_let_go() -> None:
         loop.run_until_complete(calls(model, 2))
         loop.close()
         asyncio.run(calls(model, 2))
-        assert loop not in shared()._open
+        assert loop not in get_shared_client()._open
         assert len(taken) == 2
         gc.collect()
 
@@ -128,5 +128,5 @@ def test_a_proxy_of_the_environment_is_the_clients_own_affair(
 ) -> None:
     monkeypatch.setenv("OPENAI_PROXY", "http://127.0.0.1:9")
     model = Models("openai:x", environ={"OPENAI_API_KEY": "k"}).choose("planner", Context()).model
-    assert model.http_async_client is not shared()  # type: ignore[attr-defined]
+    assert model.http_async_client is not get_shared_client()  # type: ignore[attr-defined]
     assert model.default_headers == {"Connection": "close"}  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk
 
-from loopwright.models.drafts import Draft, reasoning_of, without_thoughts
+from loopwright.models.drafts import Draft, drop_thoughts, reasoning_of
 from loopwright.models.refusals import Quirks
 from support.scripts import failed, passed
 
@@ -93,5 +93,5 @@ def test_thoughts_are_found_wherever_a_provider_puts_them(content, extra, provid
     message = AIMessage(words, additional_kwargs=extra, response_metadata=meta)
     assert reasoning_of(message) == "so"
     if isinstance(words, list):
-        bare = without_thoughts(message)
+        bare = drop_thoughts(message)
         assert (bare.content, bare.additional_kwargs) == ("It is Ada.", {})

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage
 
-from loopwright.models.hidden_tags import AgentMeta, read_thought, read_words, visible, without_tag
+from loopwright.models.hidden_tags import (
+    AgentMeta,
+    read_thought,
+    read_words,
+    strip_message_tags,
+    strip_tags,
+)
 
 GO_ON = '<agent_meta>{"shouldContinue": true, "reason": "why"}</agent_meta>'
 DONE = '<agent_meta>{"shouldContinue": false}</agent_meta>'
@@ -99,16 +105,16 @@ def test_a_thought_that_was_cut_is_none():
     )
 )  # fmt: skip
 def test_no_beginning_of_a_tag_is_ever_shown(pieces):
-    shown = visible("".join(pieces)).lower()
+    shown = strip_tags("".join(pieces)).lower()
     for hidden in ("<agent_meta", "</agent_meta", "< agent_meta", "&lt;agent_meta", "[agent_meta"):
         assert hidden not in shown
-    assert visible(shown) == shown
+    assert strip_tags(shown) == shown
     assert not shown.endswith(("<agent", "<agent_meta"))
 
 
 @given(st.text(st.characters(exclude_characters="<[&{`", exclude_categories=["Cs"])))
 def test_text_without_a_tag_is_left_alone(text):
-    assert visible(text) == text.strip()
+    assert strip_tags(text) == text.strip()
 
 
 def test_words_like_the_tag_are_no_tag():
@@ -117,7 +123,7 @@ def test_words_like_the_tag_are_no_tag():
         "about [agent metadata] and agents",
         'set {"shouldContinue": true} in the file.',
     ):
-        assert visible(text) == text
+        assert strip_tags(text) == text
 
 
 @pytest.mark.parametrize(
@@ -132,7 +138,7 @@ def test_words_like_the_tag_are_no_tag():
     ],
 )
 def test_a_hostile_text_is_read_in_seconds_not_minutes(text):
-    shown = visible(text)
+    shown = strip_tags(text)
     assert text.startswith(shown)
     assert "<agent_meta" not in shown
 
@@ -159,7 +165,7 @@ def test_the_tag_is_taken_out_of_content_blocks_and_of_what_comes_with_a_message
         {"type": "tool_use", "id": "1", "name": "look", "input": {}},
     ]
     extra = {"reasoning_content": GO_ON, "tool_calls": []}
-    shown = without_tag(AIMessage(blocks, tool_calls=[call], additional_kwargs=extra))
+    shown = strip_message_tags(AIMessage(blocks, tool_calls=[call], additional_kwargs=extra))
     assert shown.text == "I look."
     assert "agent_meta" not in json.dumps(shown.model_dump(), default=str)
     assert any(block["type"] == "tool_use" for block in shown.content)
@@ -168,4 +174,4 @@ def test_the_tag_is_taken_out_of_content_blocks_and_of_what_comes_with_a_message
 
 @pytest.mark.parametrize("tag", ["<reasoning>", "</thought>", "<reflection>"])
 def test_words_about_tags_are_shown_whole(tag):
-    assert visible(f"Put the {tag} before the end.") == f"Put the {tag} before the end."
+    assert strip_tags(f"Put the {tag} before the end.") == f"Put the {tag} before the end."

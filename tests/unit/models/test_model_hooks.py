@@ -6,8 +6,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from loopwright import Context, Hook, ModelUnavailable, ScriptedModel
 from loopwright.hooks.registry import Hooks
 from loopwright.models.ask import ask
-from loopwright.models.choice import Chosen, Models, as_configured
-from loopwright.models.model_hooks import as_shown
+from loopwright.models.choice import Chosen, Models, apply_settings
+from loopwright.models.model_hooks import to_openai_message
 from loopwright.turn.budget import Budget
 from support.scope import scope_with
 
@@ -35,7 +35,7 @@ def before(output):
 
 
 def test_a_message_is_shown_by_role_text_and_calls():
-    shown = [as_shown(message) for message in TALK]
+    shown = [to_openai_message(message) for message in TALK]
     assert [one["role"] for one in shown] == ["system", "user", "assistant", "tool"]
     assert shown[2]["content"] == "I pay."
     function = {"name": "pay", "arguments": '{"to": "ada"}'}
@@ -64,7 +64,7 @@ async def test_another_model_and_other_settings():
     with pytest.raises(ModelUnavailable):
         await asked(ScriptedModel([]), before({"llm_request": {"model": "nobody:nothing"}}))
     chosen = Chosen("a", "fast", ScriptedModel([]), (Chosen("b", "fast", ScriptedModel([])),))
-    changed = as_configured(chosen, {"disableStreaming": True, "unheardOf": 1})
+    changed = apply_settings(chosen, {"disableStreaming": True, "unheardOf": 1})
     assert changed.model.disable_streaming
     assert changed.fallbacks[0].model.disable_streaming
     assert not chosen.model.disable_streaming
@@ -74,7 +74,7 @@ async def test_an_answer_of_a_hook_costs_nothing():
     model = ScriptedModel([])
     answer, ledger = await asked(model, before({"llm_response": "cached"}))
     assert (answer.message.text, answer.asks, model.asked) == ("cached", 0, [])
-    assert not ledger.used["model_calls"]
+    assert not ledger.usage["model_calls"]
     call = {"id": "c", "type": "function", "function": {"name": "pay", "arguments": '{"n": 1}'}}
     answer, _ = await asked(model, before({"llm_response": {"tool_calls": [call]}}), tools=[PAY])
     assert answer.message.tool_calls[0]["args"] == {"n": 1}
@@ -88,7 +88,7 @@ async def test_a_refused_request_is_not_sent_and_a_refused_answer_was_paid_for()
     assert "out of hours" in answer.problems[0]
     answer, ledger = await asked(model, Hook(event="AfterModel", run=lambda _: deny))
     assert (answer.refused, answer.asks, answer.message.text) == ("hook", 1, "")
-    assert ledger.used["model_calls"] == answer.spend["model_calls"] == 1
+    assert ledger.usage["model_calls"] == answer.spend["model_calls"] == 1
 
 
 async def test_calls_of_tools_a_hook_took_away_are_sent_back():

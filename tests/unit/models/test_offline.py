@@ -12,12 +12,12 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from loopwright import Context, PromptManager
 from loopwright.flow.execution_plan import ExecutionPlan
-from loopwright.graphs.registry import REGISTRY, builder_of
+from loopwright.graphs.registry import REGISTRY, find_builder
 from loopwright.models.offline.matching import clauses, match, read_tools, read_values
 from loopwright.models.offline.model import OfflineModel
 from loopwright.models.offline.react import act, observe, think
 from loopwright.models.offline.tasks import NO_MODEL, judge, pick, plan, plan_steps
-from loopwright.prompts.prompt import slots_of
+from loopwright.prompts.prompt import list_slots
 from loopwright.state.contracts import PlannerResponse, VerifierResponse
 from loopwright.state.roles import ROLE_METADATA, ROLES
 from support.flow_steps import flaws
@@ -102,7 +102,7 @@ class Desk:
 
 def run(graph: str, goal: str, desk: Desk, **build: Any) -> dict[str, Any]:
     """The outcome of a goal in a graph without any model."""
-    built = builder_of(graph)(tools=desk.tools, **build)
+    built = find_builder(graph)(tools=desk.tools, **build)
     outcome: dict[str, Any] = built.invoke({"messages": [("user", goal)]})["outcome"]
     assert set(outcome["models"].values()) == {"offline"}
     return outcome
@@ -270,7 +270,7 @@ def asked(role: str, *messages: BaseMessage, **metadata: str) -> AIMessage:
 def test_prompts_of_another_language_are_served_as_well(graph: str) -> None:
     prompts = PromptManager()
     for role in set(ROLES) - {"reviewer"}:
-        slots = [f"{{{{{name}}}}}" for name in slots_of(role)]
+        slots = [f"{{{{{name}}}}}" for name in list_slots(role)]
         prompts.set_core_template(role, "\n".join(["Auf Deutsch.", *slots]))
     desk = Desk()
     assert run(graph, "Read docs/notes.md", desk, prompts=prompts)["status"] == "complete"
@@ -558,7 +558,7 @@ def test_a_goal_of_a_megabyte_is_no_burden(unit: str) -> None:
 
 
 def test_a_run_has_limits_as_with_any_model() -> None:
-    built = builder_of("react")(tools=Desk().tools)
+    built = find_builder("react")(tools=Desk().tools)
     goal = "Read docs/a.md, then what is the weather in Oslo?"
     result = built.invoke({"messages": [("user", goal)]}, context=Context(max_iterations=1))
     assert (result["outcome"]["status"], result["outcome"]["reason"]) == ("partial", "MAX_TURNS")

@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_openai import ChatOpenAI
 
 from loopwright.models import openai_client
-from loopwright.models.openai_client import LeanChatOpenAI, same_bytes
+from loopwright.models.openai_client import LeanChatOpenAI, sends_same_bytes
 from support.fake_openai import Reply, bad_request, call as asked_call, fake_openai, serving
 
 Sent = tuple[str, dict[str, str], bytes]
@@ -130,8 +130,8 @@ async def sent_by(kind: type[ChatOpenAI], url: str, seed: int) -> None:
 
 
 async def test_80_random_requests_have_the_bytes_of_the_stock_client() -> None:
-    assert same_bytes()
-    assert same_bytes(responses=True)
+    assert sends_same_bytes()
+    assert sends_same_bytes(responses=True)
     with listening() as (url, sent):
         for seed in range(80):
             await sent_by(ChatOpenAI, url, seed)
@@ -218,25 +218,25 @@ async def test_where_other_bytes_would_be_sent_it_is_the_stock_client(
         "_merge_mappings",
         lambda one, other: dict(sorted(merged(one, other).items())),
     )
-    same_bytes.cache_clear()
+    sends_same_bytes.cache_clear()
     try:
-        assert not same_bytes()
+        assert not sends_same_bytes()
         with listening() as (url, sent):
             for kind in (ChatOpenAI, LeanChatOpenAI):
                 await sent_by(kind, url, 3)
         assert sent[0] == sent[1]
     finally:
-        same_bytes.cache_clear()
+        sends_same_bytes.cache_clear()
 
 
 def test_a_check_that_fails_itself_means_the_stock_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_client, "_Ear", None)
-    same_bytes.cache_clear()
+    monkeypatch.setattr(openai_client, "_RecordingClient", None)
+    sends_same_bytes.cache_clear()
     try:
-        assert not same_bytes()
+        assert not sends_same_bytes()
         assert LeanChatOpenAI(model="x", api_key="none")._get_request_payload("hi")["messages"]  # type: ignore[arg-type]
     finally:
-        same_bytes.cache_clear()
+        sends_same_bytes.cache_clear()
 
 
 def test_it_is_saved_and_read_as_the_class_whose_work_it_does() -> None:
@@ -245,9 +245,9 @@ def test_it_is_saved_and_read_as_the_class_whose_work_it_does() -> None:
 
 
 def test_the_check_needs_no_loop_and_minds_none() -> None:
-    same_bytes.cache_clear()
+    sends_same_bytes.cache_clear()
 
     async def inside() -> bool:
-        return same_bytes()
+        return sends_same_bytes()
 
     assert asyncio.run(inside())

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.models.drafts import Partial
+from loopwright.models.drafts import PartialJson
 from loopwright.state.contracts import PlannerResponse
 
 TEXTS = st.text(alphabet='ab"\\{}[], é\n', max_size=8)
@@ -26,7 +26,7 @@ ANSWERS = st.fixed_dictionaries(
 )  # fmt: skip
 def test_what_stands_of_an_answer_is_read_and_it_only_grows(answer, before, size, indent):
     text = f"{before}{json.dumps(answer, indent=indent)} that is all"
-    partial, found = Partial(PlannerResponse), {}
+    partial, found = PartialJson(PlannerResponse), {}
     for end in range(size, len(text) + size, size):
         fields = partial.fields(text[:end])
         if fields is None:
@@ -41,7 +41,7 @@ def test_what_stands_of_an_answer_is_read_and_it_only_grows(answer, before, size
 
 
 def test_a_second_try_begins_anew_and_of_two_objects_the_later_one_counts():
-    partial = Partial(PlannerResponse)
+    partial = PartialJson(PlannerResponse)
     assert partial.fields('{"summary": "one", "todos": [{"id": "1"}, {') == {
         "summary": "one", "todos": [{"id": "1"}],
     }  # fmt: skip

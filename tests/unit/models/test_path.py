@@ -15,7 +15,7 @@ from loopwright.models.scripted import ScriptedModel
 from loopwright.state.context import Context
 from support.scope import scope_with
 
-ALWAYS = {"allowance", "ask", "call", "choice", "reading", "retries", "scripted"}
+ALWAYS = {"reservation", "ask", "call", "choice", "reading", "retries", "scripted"}
 THOUGHTFUL = AIMessage("<think>well</think>Good day.")
 PRICES: Any = {"scripted": {"input": 1, "output": 2}}
 SILENT = Hook(event="BeforeModel", run=lambda _: None)

@@ -5,11 +5,11 @@ from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from loopwright.models.allowance import Allowance, allowed
 from loopwright.models.choice import Chosen
 from loopwright.models.offline.model import OfflineModel
-from loopwright.models.prices import given_price, listed_price, price_of
+from loopwright.models.prices import find_listed_price, price_of, read_price_setting
 from loopwright.models.request import Request
+from loopwright.models.reservation import Reservation, reserve_call
 from loopwright.models.scripted import ScriptedModel
 from loopwright.state.context import Context
 from loopwright.turn.scope import RunScope
@@ -29,12 +29,14 @@ def answered(read: int, wrote: int, **details: int) -> AIMessage:
 
 
 def test_prices_of_the_package_are_found_by_langchains_names() -> None:
-    by_name = listed_price("openai:gpt-4o", openai("gpt-4o"))
+    by_name = find_listed_price("openai:gpt-4o", openai("gpt-4o"))
     assert by_name is not None
-    assert by_name == listed_price("gpt-4o", openai("gpt-4o")), "an instance tells its provider"
+    assert by_name == find_listed_price("gpt-4o", openai("gpt-4o")), (
+        "an instance tells its provider"
+    )
     assert by_name.dearest.input * MILLION == pytest.approx(2.5)
     assert by_name.dearest.output * MILLION == pytest.approx(10)
-    own = listed_price("azure_openai:gpt-4o", OfflineModel.model_construct())
+    own = find_listed_price("azure_openai:gpt-4o", OfflineModel.model_construct())
     assert own is not None, "the offline model costs nothing, whatever it is called"
     assert own.most(MILLION, MILLION) == 0
 
@@ -49,30 +51,33 @@ def test_prices_of_the_package_are_found_by_langchains_names() -> None:
     ],
 )
 def test_a_model_that_nobody_bills_by_the_list_has_no_price(name: str, model: Any) -> None:
-    assert listed_price(name, model) is None
+    assert find_listed_price(name, model) is None
 
 
 def test_a_long_request_is_priced_by_its_tier_and_cached_input_by_its_rate() -> None:
-    price = listed_price("anthropic:claude-sonnet-4-5", Adversary())
+    price = find_listed_price("anthropic:claude-sonnet-4-5", Adversary())
     assert price is not None
-    few, many = price.of(answered(1_000, 0), 1_000, 0), price.of(answered(0, 0), 300_000, 0)
+    few, many = (
+        price.compute_cost(answered(1_000, 0), 1_000, 0),
+        price.compute_cost(answered(0, 0), 300_000, 0),
+    )
     assert few * MILLION == pytest.approx(3 * 1_000)
     assert many * MILLION == pytest.approx(6 * 300_000)
-    cached = price.of(answered(1_000, 10, cache_read=800), 1_000, 10)
+    cached = price.compute_cost(answered(1_000, 10, cache_read=800), 1_000, 10)
     assert cached * MILLION == pytest.approx(200 * 3 + 800 * 0.3 + 10 * 15)
-    written = price.of(answered(1_000, 0, ephemeral_1h_input_tokens=1_000), 1_000, 0)
+    written = price.compute_cost(answered(1_000, 0, ephemeral_1h_input_tokens=1_000), 1_000, 0)
     assert few < written <= price.most(1_000, 0)
-    lies = price.of(answered(1_000, 0, cache_read=-5, cache_creation=10**9), 1_000, 0)
+    lies = price.compute_cost(answered(1_000, 0, cache_read=-5, cache_creation=10**9), 1_000, 0)
     assert 0 < lies <= price.most(1_000, 0)
 
 
 def test_what_the_settings_say_goes_before_the_list() -> None:
     context = Context(prices={"gpt-4o": {"input": 1, "output": 2}})
     for name in ("gpt-4o", "openai:gpt-4o", "azure_openai:gpt-4o"):
-        price = given_price(name, context)
+        price = read_price_setting(name, context)
         assert price is not None
         assert price.most(MILLION, MILLION) == pytest.approx(3)
-    assert given_price("gpt-4o-mini", context) is None
+    assert read_price_setting("gpt-4o-mini", context) is None
 
 
 @pytest.mark.parametrize(
@@ -83,10 +88,10 @@ def test_a_price_that_cannot_be_counted_with_is_refused(wrong: dict[str, float])
         Context(prices={"m": wrong})
 
 
-async def taken_by(scope: RunScope, chosen: Chosen) -> Allowance:
+async def taken_by(scope: RunScope, chosen: Chosen) -> Reservation:
     price = await price_of(chosen, scope.context)
     messages = [AIMessage("x" * 1_000)]
-    return await allowed(scope, Request(chosen=chosen, messages=messages, price=price))
+    return await reserve_call(scope, Request(chosen=chosen, messages=messages, price=price))
 
 
 @pytest.mark.req("S3-29")
@@ -108,8 +113,8 @@ async def test_a_provider_that_counts_more_than_it_was_given_is_named_and_not_be
     scope = scope_with(Context(max_tokens=100_000))
     taken = await taken_by(scope, chosen)
     lie = answered(10**9, 5)
-    assert "counted 1,000,000,000 tokens of input" in taken.unbelievable(lie)
-    assert taken.spent("executor", lie, [])["input_tokens"] == taken.input_tokens
+    assert "counted 1,000,000,000 tokens of input" in taken.describe_overcount(lie)
+    assert taken.count_spend("executor", lie, [])["input_tokens"] == taken.input_tokens
     again = await taken_by(scope, chosen)
     assert again.input_tokens > 1_000, "from now on a byte may be a token"
-    assert again.spent("executor", None, [])["output_tokens"] == again.output_tokens
+    assert again.count_spend("executor", None, [])["output_tokens"] == again.output_tokens

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import example, given, strategies as st
 
-from loopwright.models.hidden_tags import VisibleText, visible
+from loopwright.models.hidden_tags import VisibleText, strip_tags
 
 PARTS = [
     "Hello ", "world. ", "<agent_meta>", "</agent_meta>", '{"shouldContinue": true, "reason": "x"}',
@@ -34,7 +34,7 @@ def test_what_is_shown_is_the_beginning_of_what_will_be_visible(parts, sizes):
     text = "".join(parts)
     shown, visible_text = read(text, sizes)
     if "</think" not in text:  # one that nobody opened takes back what was shown
-        assert all(visible(text).startswith(one) for one in shown)
+        assert all(strip_tags(text).startswith(one) for one in shown)
         assert shown == sorted(shown, key=len)
     assert not any(re.search(r"<agent[_-]meta>|</?think>", one) for one in shown)
     assert visible_text.thoughts == read(text, [len(text) or 1])[1].thoughts

@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 from loopwright import PolicyTable, SettingsError
 from loopwright.policy import rules as policy_rules
 from loopwright.policy.conditions import Dimension, Interval, read_interval
-from loopwright.policy.facts import Known, Unread
-from loopwright.policy.file import rules_of
+from loopwright.policy.facts import KnownFacts, UnreadFact
+from loopwright.policy.file import parse_rules
 from support.docs_text import blocks
 
 ROOT = Path(__file__).parents[3]
@@ -43,7 +43,7 @@ policies:
 
 
 def refund(table, order, customer="C-1", now=NOW, **args):
-    known = Known(call={"order": "A-1", **args}, customer=customer, facts={"order": order})
+    known = KnownFacts(call={"order": "A-1", **args}, customer=customer, facts={"order": order})
     return table.rule(table.tools["refund"], known, now)
 
 
@@ -55,12 +55,12 @@ def test_each_cell_and_each_boundary_of_a_shipped_table_has_exactly_one_row(path
     table = PolicyTable.read(path)
     assert len(SHIPPED) == 2
     for section in table.sections.values():
-        seen = {section.row_of(cell.values).id for cell in section.cells()}
+        seen = {section.find_row(cell.values).id for cell in section.list_cells()}
         assert seen == {row.id for row in section.rows}
-        edges = section.boundaries()
+        edges = section.list_boundaries()
         for values in product(*edges.values()):
             chosen = dict(zip(edges, values, strict=True))
-            assert [row for row in section.rows if row.fits(chosen)] == [section.row_of(chosen)]
+            assert [row for row in section.rows if row.fits(chosen)] == [section.find_row(chosen)]
 
 
 @pytest.mark.parametrize(("shop", "days", "amount", "row"), [
@@ -78,12 +78,12 @@ def test_a_bound_belongs_to_the_row_that_says_so(shop, days, amount, row):
     }  # fmt: skip
     buyer = {"customer_id": "C-1", "tier": "standard"}
     call = {"order_id": "A-1", "amount": float(amount), "reason": "r"}
-    known = Known(call=call, customer="C-1", facts={"order": order, "buyer": buyer})
+    known = KnownFacts(call=call, customer="C-1", facts={"order": order, "buyer": buyer})
     ruling = table.rule(table.tools["request_refund"], known, NOW)
     assert ruling.row == row, ruling
     # What was paid back before counts: nobody splits one refund into several.
     before = {**order, "refunded": 900 - float(amount), "refundable": float(amount)}
-    split = Known(call=call, customer="C-1", facts={"order": before, "buyer": buyer})
+    split = KnownFacts(call=call, customer="C-1", facts={"order": before, "buyer": buyer})
     assert table.rule(table.tools["request_refund"], split, NOW).verdict != "allowed"
 
 
@@ -130,7 +130,7 @@ def replaced(old, new):
 ])  # fmt: skip
 def test_what_is_wrong_in_a_file_is_named_with_its_place(text, told):
     with pytest.raises(SettingsError) as error:
-        rules_of(text, "policy.yaml")
+        parse_rules(text, "policy.yaml")
     assert told in str(error.value)
     assert str(error.value).startswith("The policy policy.yaml")
 
@@ -152,7 +152,7 @@ def test_a_file_that_is_not_there_or_no_text_is_one_sentence(tmp_path):
     ({"arrived": "2026-11-05T16:30:00Z"}, "allowed"),
 ])  # fmt: skip
 def test_the_row_of_the_facts_holds(change, verdict):
-    assert refund(rules_of(FILE), {**ORDER, **change}).verdict == verdict
+    assert refund(parse_rules(FILE), {**ORDER, **change}).verdict == verdict
 
 
 @pytest.mark.parametrize("change", [
@@ -163,28 +163,31 @@ def test_the_row_of_the_facts_holds(change, verdict):
     {"id": "A-2"}, {"id": "a-1"},
 ])  # fmt: skip
 def test_a_fact_that_is_no_such_fact_or_not_the_customers_allows_nothing(change):
-    table = rules_of(FILE)
+    table = parse_rules(FILE)
     order = {**ORDER, **change}
-    read = table.facts["order"].answer({"id": "A-1"}, order)
+    read = table.facts["order"].check_answer({"id": "A-1"}, order)
     assert refund(table, read).verdict == "forbidden"
 
 
 @pytest.mark.parametrize("missing", ["gift", "arrived", "buyer"])
 def test_a_fact_that_is_missing_allows_nothing(missing):
     order = {key: value for key, value in ORDER.items() if key != missing}
-    assert refund(rules_of(FILE), order).verdict == "forbidden"
+    assert refund(parse_rules(FILE), order).verdict == "forbidden"
 
 
 def test_without_identity_or_answer_and_with_a_strange_argument_nothing_is_allowed():
-    table = rules_of(FILE)
+    table = parse_rules(FILE)
     assert "verify" in refund(table, ORDER, customer=None).words
     assert refund(table, ORDER, to="my account").verdict == "forbidden"
-    assert refund(table, Unread("policy_tool_failed", {"tool": "get_order"})).verdict == "forbidden"
+    assert (
+        refund(table, UnreadFact("policy_tool_failed", {"tool": "get_order"})).verdict
+        == "forbidden"
+    )
     for data in (None, "A-1", ["A-1"], 7):
-        assert isinstance(table.facts["order"].answer({"id": "A-1"}, data), Unread)
+        assert isinstance(table.facts["order"].check_answer({"id": "A-1"}, data), UnreadFact)
     for odd in (None, "", True, 1.0, ["A-1"], {"x": 1}):
-        asked = table.facts["order"].question(Known(call={"order": odd}, customer="C-1"))
-        assert isinstance(asked, Unread)
+        asked = table.facts["order"].build_question(KnownFacts(call={"order": odd}, customer="C-1"))
+        assert isinstance(asked, UnreadFact)
 
 
 @pytest.mark.parametrize("amount", [
@@ -195,7 +198,7 @@ def test_an_amount_that_is_no_usable_number_allows_nothing(amount):
         "when: {gift: no, days: at most 14}",
         "when: {gift: no, days: at most 14, sum: at most 1000}",
     )
-    table = rules_of(text)
+    table = parse_rules(text)
     assert refund(table, {**ORDER, "refunded": 0}, amount=5).verdict == "allowed"
     assert refund(table, {**ORDER, "refunded": 0}, amount=amount).verdict == "forbidden"
     before = {**ORDER, "refunded": amount or "0"}
@@ -206,7 +209,7 @@ def test_sums_are_those_of_the_decimal_numbers_that_were_meant():
     text = replaced("when: {gift: yes}", "when: {gift: yes, rest: [below, equal]}") + (
         "      - {id: more, when: {gift: yes, rest: above}, then: forbidden, article: no}\n"
     )
-    table = rules_of(text)
+    table = parse_rules(text)
     order = {**ORDER, "gift": True, "total": 0.3, "refunded": 0.1}
     assert refund(table, order, amount=0.2).row == "gift"
     assert refund(table, order, amount=0.21).row == "more"
@@ -216,7 +219,7 @@ def test_hours_go_on_across_days_and_zones():
     text = FILE.replace("gift: no, days: at most 14", "gift: no, hours: at most 48").replace(
         "gift: no, days: [above 14, not yet]", "gift: no, hours: above 48"
     )
-    table = rules_of(text)
+    table = parse_rules(text)
     two_days = (NOW - timedelta(hours=48)).isoformat()
     assert refund(table, {**ORDER, "paid_at": two_days}).row == "fresh"
     later = NOW + timedelta(microseconds=1)
@@ -246,14 +249,14 @@ def test_rows_made_of_cuts_are_proven_and_one_left_out_is_a_gap(cuts, inclusive,
             + "\n      ".join(lines)
         )
 
-    section = rules_of(text(rows)).sections["p"]
-    row = section.row_of({"n": value})
+    section = parse_rules(text(rows)).sections["p"]
+    row = section.find_row({"n": value})
     assert row is not None
-    assert read_interval(rows[int(row.id[1:])]["when"]).holds(value)
+    assert read_interval(rows[int(row.id[1:])]["when"]).contains(value)
     with pytest.raises(SettingsError, match="gap"):
-        rules_of(text(rows[1:]))
+        parse_rules(text(rows[1:]))
     with pytest.raises(SettingsError, match="overlap"):
-        rules_of(text([*rows, {"id": "twice", "when": rows[0]["when"]}]))
+        parse_rules(text([*rows, {"id": "twice", "when": rows[0]["when"]}]))
 
 
 @given(
@@ -261,10 +264,10 @@ def test_rows_made_of_cuts_are_proven_and_one_left_out_is_a_gap(cuts, inclusive,
 )
 def test_an_interval_means_its_words(low, high, low_in, high_in, number):
     interval = Interval(Decimal(low), Decimal(high), low_in, high_in)
-    if interval.empty:
-        assert not interval.holds(Decimal(number))
+    if interval.is_empty:
+        assert not interval.contains(Decimal(number))
     else:
-        assert read_interval(str(interval)).holds(Decimal(number)) == interval.holds(
+        assert read_interval(str(interval)).contains(Decimal(number)) == interval.contains(
             Decimal(number)
         )
 
@@ -272,14 +275,14 @@ def test_an_interval_means_its_words(low, high, low_in, high_in, number):
 def test_a_table_too_large_to_prove_says_so(monkeypatch):
     monkeypatch.setattr(policy_rules, "_MOST_STEPS", 2)
     with pytest.raises(SettingsError, match="too many cells to be proven"):
-        rules_of(FILE)
+        parse_rules(FILE)
 
 
 def test_a_dimension_gives_every_boundary_and_its_neighbours():
     days = Dimension(
         name="d", numbers=read_interval("at least 0 and at most 99"), whole=True, empty="none"
     )
-    edges = days.boundaries([days.condition("at most 14")])
+    edges = days.list_boundaries([days.read_condition("at most 14")])
     assert edges[0] == "none"
     assert {Decimal(13), Decimal(14), Decimal(15), Decimal(0), Decimal(99)} <= set(edges)
     assert all(days.covers(edge) for edge in edges)
@@ -294,9 +297,9 @@ DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
 ])  # fmt: skip
 def test_the_errors_of_the_manual_are_those_of_its_file(old, new):
     (policy,) = blocks("yaml", DOCS)
-    assert rules_of(policy).name == "Corner shop"
+    assert parse_rules(policy).name == "Corner shop"
     with pytest.raises(SettingsError) as error:
-        rules_of(policy.replace(old, new))
+        parse_rules(policy.replace(old, new))
     shown = [row.split("`")[1] for row in DOCS.splitlines() if row.startswith(("| `gap", "| `'"))]
     assert len(shown) == 2
     assert any(one in str(error.value) for one in shown), str(error.value)
@@ -305,7 +308,7 @@ def test_the_errors_of_the_manual_are_those_of_its_file(old, new):
 def test_what_a_gap_lacks_is_said_in_one_range():
     text = replaced("at most 14}", "at least 3 and below 7}")
     with pytest.raises(SettingsError) as error:
-        rules_of(text)
+        parse_rules(text)
     assert (
         "gap: no row for gift: no, days: at least 0 and below 3 or at least 7 and at most 14"
         in (str(error.value))

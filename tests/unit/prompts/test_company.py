@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from loopwright import build_customer_service
-from loopwright.graphs.customer_service import _served
+from loopwright.graphs.customer_service import _assemble_served
 from loopwright.policy.desk.company import Company
 from loopwright.prompts.company import read_company
 from loopwright.state.errors import SettingsError
@@ -16,19 +16,19 @@ SHOPS = Path(__file__).parents[3] / "examples" / "shop"
 def test_two_companies_differ_by_their_files_only():
     lumen, tea = (read_company(SHOPS / name) for name in ("lumen", "yunling"))
     assert (lumen.languages[0], tea.languages[0]) == ("en", "zh")
-    assert lumen.words("greeting", "zh") != tea.words("greeting", "zh")
-    assert tea.words("goodbye", "fr") == tea.words("goodbye", "zh"), "its own language"
+    assert lumen.find_words("greeting", "zh") != tea.find_words("greeting", "zh")
+    assert tea.find_words("goodbye", "fr") == tea.find_words("goodbye", "zh"), "its own language"
     assert not set(lumen.sensitive) & set(tea.sensitive)
     for said in (lumen.name, lumen.about.strip(), lumen.tone):
-        assert said in lumen.told()
-    assert "electric shock" not in lumen.told()
+        assert said in lumen.render_profile()
+    assert "electric shock" not in lumen.render_profile()
     for company in (lumen, tea):
-        assert company.words("greeting", "en")
+        assert company.find_words("greeting", "en")
         assert {path.stem for path in Path(company.folder).glob("knowledge/*")} == set(
             company.bases
         )
-    assert Company().told() == ""
-    assert Company().words("greeting", "en") == ""
+    assert Company().render_profile() == ""
+    assert Company().find_words("greeting", "en") == ""
 
 
 WRONG = {
@@ -72,19 +72,19 @@ def test_what_is_no_folder_of_a_company_is_told(tmp_path):
 
 
 async def test_a_server_reads_the_variable_and_a_wrong_one_fails_the_run(monkeypatch, tmp_path):
-    assert _served()[1] is None
+    assert _assemble_served()[1] is None
     monkeypatch.setenv("LOOPWRIGHT_COMPANY", str(SHOPS / "yunling"))
-    parts, company = _served()
+    parts, company = _assemble_served()
     assert company is not None
     assert company.name == "云岭茶舍"
     assert parts.served
     assert parts.toolbox.policy.table is not None, "the company's own policy holds"
     monkeypatch.setenv("LOOPWRIGHT_POLICY", "deny")
-    assert _served()[0].toolbox.policy.table is None
+    assert _assemble_served()[0].toolbox.policy.table is None
     monkeypatch.delenv("LOOPWRIGHT_POLICY")
     for wrong, why in ((str(tmp_path), "is no folder with a company"), ("", "is empty")):
         monkeypatch.setenv("LOOPWRIGHT_COMPANY", wrong)
-        parts, company = _served()
+        parts, company = _assemble_served()
         assert company is None
         with pytest.raises(SettingsError, match=why):
             await parts.toolbox.catalog()

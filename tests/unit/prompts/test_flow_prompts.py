@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from loopwright.flow.execution_plan import ExecutionPlan, PlanStep, RecoveryDecision
-from loopwright.flow.expectations import find_flaw
+from loopwright.flow.expectations import find_check_flaw
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager
 from loopwright.state.flow import Cause, Strategy
 
@@ -52,10 +52,10 @@ def test_the_conditions_of_which_the_planner_is_told_are_conditions():
     wanted = [f"rows[0].name {word} 1" for word in compared.split(", ")]
     wanted += [f"rows {word}" for word in states.split(", ")]
     assert len(wanted) == 11
-    assert not any(find_flaw(check) for check in [*wanted, f" {joint} ".join(wanted)])
-    assert not find_flaw(f"{length}(rows) > 0")
+    assert not any(find_check_flaw(check) for check in [*wanted, f" {joint} ".join(wanted)])
+    assert not find_check_flaw(f"{length}(rows) > 0")
     [shown] = re.findall(r'a condition such as "(.+?)"', text)
-    assert not find_flaw(shown)
+    assert not find_check_flaw(shown)
 
 
 @pytest.mark.req("S2-28")

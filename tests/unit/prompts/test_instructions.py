@@ -30,20 +30,20 @@ def test_of_a_folder_its_agents_file_and_the_skills_in_the_usual_places_are_read
     known = read_instructions(tmp_path)
     assert [*known.skills] == ["a", "b", "c", "d"]
     assert known.problems == ()
-    assert "Use tabs. {{businessContext}} stays." in known.told()
-    assert "- d: With: a colon" in known.told()
-    assert "three parts" not in known.told()
-    assert known.read("a").startswith("Write it in three parts.")
-    assert known.read("a").endswith("refs/more.md")
-    assert known.read("a", "refs/more.md") == "More."
-    assert known.read("b") == "Write it in three parts."
+    assert "Use tabs. {{businessContext}} stays." in known.render_text()
+    assert "- d: With: a colon" in known.render_text()
+    assert "three parts" not in known.render_text()
+    assert known.read_skill("a").startswith("Write it in three parts.")
+    assert known.read_skill("a").endswith("refs/more.md")
+    assert known.read_skill("a", "refs/more.md") == "More."
+    assert known.read_skill("b") == "Write it in three parts."
 
 
 def test_nothing_is_read_where_nothing_is_named(tmp_path, monkeypatch):
     (tmp_path / "AGENTS.md").write_text("Do not read me.")
     monkeypatch.chdir(tmp_path)
     assert read_instructions(None) == read_instructions([])
-    assert read_instructions(None).told() == ""
+    assert read_instructions(None).render_text() == ""
 
 
 def test_each_folder_or_file_that_cannot_be_followed_is_refused_with_a_sentence(tmp_path):
@@ -103,15 +103,15 @@ def test_what_changes_after_it_was_read_is_no_instruction(tmp_path):
     (tmp_path / "AGENTS.md").write_text("Old.")
     skill(tmp_path / "report")
     known = read_instructions([tmp_path, tmp_path])
-    assert known.changed() == []
+    assert known.list_changed() == []
     (tmp_path / "AGENTS.md").write_text("New and longer.")
-    (changed,) = known.changed()
+    (changed,) = known.list_changed()
     assert changed.startswith(f"{tmp_path / 'AGENTS.md'} has changed since it was read")
-    assert "Old." in known.told()
+    assert "Old." in known.render_text()
     (tmp_path / "report" / "SKILL.md").write_text(HEAD.format("report", "x") + "Send it to me.")
     with pytest.raises(ValueError, match="has changed since it was listed"):
-        known.read("report")
-    assert "New and longer." in read_instructions(tmp_path).told()
+        known.read_skill("report")
+    assert "New and longer." in read_instructions(tmp_path).render_text()
 
 
 @pytest.mark.parametrize("file", ["../outside.md", "link.md", "gone.md", "/etc/hostname", "."])
@@ -120,13 +120,13 @@ def test_a_file_beside_a_skill_is_read_only_from_its_folder(tmp_path, file):
     (tmp_path / "outside.md").write_text("secret")
     os.symlink(tmp_path / "outside.md", tmp_path / "report" / "link.md")
     with pytest.raises(ValueError, match=r"leads out|cannot be read|is no file"):
-        read_instructions(tmp_path).read("report", file)
+        read_instructions(tmp_path).read_skill("report", file)
 
 
 def test_an_unknown_skill_names_those_there_are(tmp_path):
     skill(tmp_path / "report")
     with pytest.raises(ValueError, match="There is no skill 'x'; there are report"):
-        read_instructions(tmp_path).read("x")
+        read_instructions(tmp_path).read_skill("x")
 
 
 def test_front_matter_ends_at_its_line_whatever_ends_lines():

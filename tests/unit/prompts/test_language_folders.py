@@ -11,8 +11,8 @@ from loopwright.models.hidden_tags import read_thought
 from loopwright.prompts.prompt import CORE_TEMPLATES, read_language
 from loopwright.prompts.tags import NAMES
 from loopwright.state.errors import SettingsError
-from loopwright.state.roles import ROLES, shared_template
-from loopwright.text.told import SENTENCES, known_as
+from loopwright.state.roles import ROLES, find_template
+from loopwright.text.sentences import SENTENCES, match_language
 from support.scripts import thought
 
 ROOT = Path(__file__).parents[3] / "prompts" / "core"
@@ -35,7 +35,7 @@ def parts(text):
 @pytest.mark.req("W-64")
 def test_english_and_chinese_ship_and_english_has_every_role():
     assert {"en", "zh"} <= set(SHIPPED) == set(CORE_TEMPLATES)
-    assert set(CORE_TEMPLATES["en"]) == {shared_template(n) for n, r in ROLES.items() if r.graph}
+    assert set(CORE_TEMPLATES["en"]) == {find_template(n) for n, r in ROLES.items() if r.graph}
 
 
 @pytest.mark.req("W-64")
@@ -170,4 +170,4 @@ def test_an_unknown_language_is_one_clear_sentence(language):
      ("zhx", "zhx"), ("", "")],
 )  # fmt: skip
 def test_a_language_is_read_as_programs_name_it(said, meant):
-    assert known_as(said, ("en", "zh")) == meant
+    assert match_language(said, ("en", "zh")) == meant

@@ -9,8 +9,8 @@ from loopwright.prompts.prompt import (
     PromptManager,
     read_json,
     read_section,
-    section,
-    sections,
+    render_section,
+    render_sections,
 )
 from loopwright.state.errors import SettingsError
 from support.contracts import CONTRACTS, OF_PLAN
@@ -146,7 +146,7 @@ LINES = st.lists(
 @tried("", "empty")
 @tried("<task>\n{}", "")
 def test_sections_give_back_what_was_written(text, other):
-    shown = sections({"request": f"{text}\n{{{{x}}}}", "task": {"id": other}, "steps": []})
+    shown = render_sections({"request": f"{text}\n{{{{x}}}}", "task": {"id": other}, "steps": []})
     assert read_section(shown, "request") == f"{text}\n{{{{x}}}}"
     assert read_json(shown, "task") == {"id": other}
     assert read_section(shown, "steps") is None, "what is empty is left out"
@@ -154,6 +154,6 @@ def test_sections_give_back_what_was_written(text, other):
 
 def test_a_section_that_is_not_there_reads_as_none():
     assert read_section("x", "request") is None
-    assert read_json(section("request", "{broken"), "request") is None
+    assert read_json(render_section("request", "{broken"), "request") is None
     with pytest.raises(ValueError, match="no section"):
-        section("No Name", "x")
+        render_section("No Name", "x")

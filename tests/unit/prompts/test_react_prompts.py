@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage
 from loopwright.models.hidden_tags import read_thought
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager, read_json
 from loopwright.state.errors import SettingsError
-from loopwright.text.told import say
+from loopwright.text.sentences import say
 
 ENGLISH = CORE_TEMPLATES["en"]
 

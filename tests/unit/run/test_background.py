@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from loopwright.run.background import hop, run_blocking, stream_blocking
+from loopwright.run.background import await_in_background, run_blocking, stream_blocking
 from loopwright.state.errors import SyncCallInLoop
 from support.patience import PATIENCE
 
@@ -74,7 +74,11 @@ def interrupt_soon(condition: Callable[[], Any]) -> None:
 
 
 def test_every_door_leads_to_one_loop():
-    seen = [run_blocking(loop_id()), asyncio.run(hop(loop_id())), asyncio.run(hop(loop_id()))]
+    seen = [
+        run_blocking(loop_id()),
+        asyncio.run(await_in_background(loop_id())),
+        asyncio.run(await_in_background(loop_id())),
+    ]
     thread = threading.Thread(target=lambda: seen.append(run_blocking(loop_id())))
     thread.start()
     thread.join()
@@ -84,9 +88,9 @@ def test_every_door_leads_to_one_loop():
 
 async def test_hop_on_the_loop_itself_is_a_plain_await():
     async def twice() -> tuple[int, int]:
-        return await hop(loop_id()), id(asyncio.get_running_loop())
+        return await await_in_background(loop_id()), id(asyncio.get_running_loop())
 
-    inner, outer = await hop(twice())
+    inner, outer = await await_in_background(twice())
     assert inner == outer
 
 
@@ -94,7 +98,7 @@ def test_context_of_the_caller_goes_along():
     token = who.set("ada")
     try:
         assert run_blocking(caller()) == "ada"
-        assert asyncio.run(hop(caller())) == "ada"
+        assert asyncio.run(await_in_background(caller())) == "ada"
         assert list(stream_blocking(_callers())) == ["ada"]
     finally:
         who.reset(token)
@@ -108,7 +112,7 @@ def test_exceptions_keep_their_type():
     with pytest.raises(Oddity):
         run_blocking(fail())
     with pytest.raises(Oddity):
-        asyncio.run(hop(fail()))
+        asyncio.run(await_in_background(fail()))
 
 
 async def test_exceptions_of_a_stream_reach_the_reader():
@@ -127,7 +131,7 @@ async def test_exceptions_of_a_stream_reach_the_reader():
 
 async def test_cancelling_a_hop_cancels_and_waits_for_clean_up():
     log: list[str] = []
-    task = asyncio.create_task(hop(linger(log)))
+    task = asyncio.create_task(await_in_background(linger(log)))
     await until(lambda: log)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -140,7 +144,7 @@ async def test_a_coroutine_that_cancels_itself_cancels_the_caller():
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        await hop(gives_up())
+        await await_in_background(gives_up())
 
 
 async def test_sync_call_on_the_loop_is_refused_in_one_sentence():
@@ -150,7 +154,7 @@ async def test_sync_call_on_the_loop_is_refused_in_one_sentence():
         with pytest.raises(SyncCallInLoop, match="await the async method"):
             next(stream_blocking(count(1)))
 
-    await hop(blocks())
+    await await_in_background(blocks())
 
 
 def test_interrupt_cancels_cleans_up_and_is_raised_again():
@@ -237,14 +241,14 @@ def test_the_first_hop_does_not_block_a_watched_loop():
     script = """
 import asyncio
 from blockbuster import BlockBuster
-from loopwright.run.background import hop
+from loopwright.run.background import await_in_background
 async def answer():
     return 42
 async def main():
     watch = BlockBuster()
     watch.activate()
     try:
-        return await hop(answer())
+        return await await_in_background(answer())
     finally:
         watch.deactivate()
 assert asyncio.run(main()) == 42

@@ -8,8 +8,8 @@ from loopwright.run.ceiling import (
     MODELS,
     SHARED,
     STRICTEST_FIRST,
+    apply_ceiling,
     read_ceiling,
-    tightened,
 )  # fmt: skip
 from loopwright.state.context import DEFAULTS, Context
 from loopwright.state.errors import SettingsError
@@ -38,16 +38,16 @@ def test_every_setting_has_a_rule():
 def test_a_limit_can_be_lowered_and_not_raised(name):
     usual = getattr(DEFAULTS, name)
     with pytest.raises(SettingsError, match=f"{name}=.* is beyond what a client"):
-        tightened({name: most(name)}, DEFAULTS, ())
+        apply_ceiling({name: most(name)}, DEFAULTS, ())
     high = Context(**{name: most(name)})
-    assert getattr(tightened({name: most(name)}, high, ()), name) == most(name)
-    assert getattr(tightened(None, high, ()), name) == usual, "a ceiling is no default"
+    assert getattr(apply_ceiling({name: most(name)}, high, ()), name) == most(name)
+    assert getattr(apply_ceiling(None, high, ()), name) == usual, "a ceiling is no default"
     field = Context.model_json_schema()["properties"][name]
     least = field.get("minimum", field.get("exclusiveMinimum", 0) + 0.5)
     low = Context(**{name: least})
-    assert getattr(tightened({name: least}, DEFAULTS, ()), name) == least
+    assert getattr(apply_ceiling({name: least}, DEFAULTS, ()), name) == least
     for given in (None, {}, {name: usual}):
-        assert getattr(tightened(given, low, ()), name) == least
+        assert getattr(apply_ceiling(given, low, ()), name) == least
 
 
 @pytest.mark.req("W-43")
@@ -67,10 +67,10 @@ def test_a_limit_can_be_lowered_and_not_raised(name):
 def test_what_loosens_is_refused(given):
     (name,) = given
     with pytest.raises(SettingsError, match=f"^The run's context is wrong: {name}"):
-        tightened(given, DEFAULTS, {"ours"})
+        apply_ceiling(given, DEFAULTS, {"ours"})
     with pytest.raises(SettingsError):
-        tightened(Context(**given), DEFAULTS, {"ours"})
-    assert getattr(tightened(given, Context(**given), ()), name) == given[name]
+        apply_ceiling(Context(**given), DEFAULTS, {"ours"})
+    assert getattr(apply_ceiling(given, Context(**given), ()), name) == given[name]
 
 
 @pytest.mark.req("W-43")
@@ -80,17 +80,17 @@ def test_the_operators_words_hold_where_a_client_says_nothing_and_against_what_i
         system_context="We sell lamps.", model="ours",
     )  # fmt: skip
     for given in (None, {}, Context(), {"policy": "default", "interactive": True}):
-        assert tightened(given, strict, ()) == strict
-    assert tightened({"policy": "deny"}, strict, ()).policy == "deny"
-    assert tightened({"question_expires_in": 5}, strict, ()).question_expires_in == 5
+        assert apply_ceiling(given, strict, ()) == strict
+    assert apply_ceiling({"policy": "deny"}, strict, ()).policy == "deny"
+    assert apply_ceiling({"question_expires_in": 5}, strict, ()).question_expires_in == 5
     with pytest.raises(SettingsError, match="question_expires_in=61"):
-        tightened({"question_expires_in": 61}, strict, ())
+        apply_ceiling({"question_expires_in": 61}, strict, ())
 
 
 def test_what_is_free_stays_as_said():
     said = {"language": "zh", "resource_id": "r", "task_id": "t", "observe": "direct"}
     said |= {"tiers": {"planner": "fast"}}
-    taken = tightened(said, DEFAULTS, ()).model_dump()
+    taken = apply_ceiling(said, DEFAULTS, ()).model_dump()
     assert {name: taken[name] for name in said} == said
 
 
@@ -113,12 +113,12 @@ def test_a_client_adds_data_for_tools_and_changes_none_of_the_operators():
     ours = Context(tool_context={"tenant": "acme", "limits": {"a": 1}, "off": None})
 
     def taken(**said):
-        return tightened({"tool_context": said}, ours, ()).tool_context
+        return apply_ceiling({"tool_context": said}, ours, ()).tool_context
 
-    assert tightened(None, ours, ()).tool_context == ours.tool_context
+    assert apply_ceiling(None, ours, ()).tool_context == ours.tool_context
     assert taken(page=3) == {**ours.tool_context, "page": 3}
     assert taken(tenant="acme") == ours.tool_context
-    assert tightened({"tool_context": {"page": 3}}, DEFAULTS, ()).tool_context == {"page": 3}
+    assert apply_ceiling({"tool_context": {"page": 3}}, DEFAULTS, ()).tool_context == {"page": 3}
     for said in ({"tenant": "other"}, {"limits": {}}, {"off": 1}, {"tenant": None}):
         with pytest.raises(
             SettingsError, match=r"tool_context: .* is set by the server's operator"

@@ -21,7 +21,7 @@ from loopwright.state.errors import (
 from loopwright.state.migrations import MIGRATIONS, SCHEMA_VERSION
 from loopwright.state.outcome import RESUMABLE
 from loopwright.state.questions import Answer
-from loopwright.store.checkpoints.threaded import ThreadedSaver
+from loopwright.store.checkpoints.async_adapters import ThreadedSaver
 from loopwright.store.durability import open_durability
 from support.toy_graphs import ToyInput, ToyState, ask, asker, end, greet, greeter, hello, on
 

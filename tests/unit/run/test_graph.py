@@ -21,7 +21,7 @@ from langgraph.types import Command
 
 from loopwright.run.graph import LoopBuilder, LoopGraph
 from loopwright.state.errors import SettingsError, SyncCallInLoop
-from loopwright.store.checkpoints.threaded import ThreadedSaver, ThreadedStore
+from loopwright.store.checkpoints.async_adapters import ThreadedSaver, ThreadedStore
 from loopwright.store.durability import open_durability
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 
@@ -224,7 +224,7 @@ def test_copies_keep_class_and_attributes(sync_saver):
     graph = builder.compile(name="asker")
     twin = graph.copy(update={"checkpointer": sync_saver}).with_config({"tags": ["x"]})
     assert isinstance(twin, LoopGraph)
-    assert twin.ours.writes()
+    assert twin.own_builder.writes()
     assert twin.name == "asker"
     assert isinstance(twin.checkpointer, ThreadedSaver)
     assert graph.checkpointer is None
@@ -295,7 +295,7 @@ def test_no_saver_no_durability_and_no_warning():
 
 
 def test_a_builder_keeps_its_writes_for_engines_that_compile_it():
-    assert writing().compile().ours.writes()
+    assert writing().compile().own_builder.writes()
 
 
 def slow(log: list[str]) -> LoopBuilder[Any, Any, Any, Any]:

@@ -11,7 +11,7 @@ from langgraph.types import Command, Send
 from loopwright import ScriptedModel
 from loopwright.graphs.build import assemble
 from loopwright.graphs.react import react_builder
-from loopwright.run.outside import from_outside, identity
+from loopwright.run.client_access import is_server_call, resolve_identity
 from loopwright.state.errors import AnswerRejected, SettingsError
 from support.scripts import call, thought
 
@@ -35,14 +35,14 @@ BOB = SimpleNamespace(identity="bob")
     ids=str,
 )
 def test_the_authenticated_user_wins_and_a_client_names_nobody(configurable, whom):
-    assert identity(configurable) == whom
+    assert resolve_identity(configurable) == whom
 
 
 @pytest.mark.req("W-40")
 def test_a_graph_that_a_server_loads_believes_no_field():
-    assert identity({"user_id": "ada"}, served=True) is None
-    assert identity({"langgraph_auth_user_id": "bob"}, served=True) == "bob"
-    assert not from_outside({"thread_id": "t", "user_id": "ada"})
+    assert resolve_identity({"user_id": "ada"}, served=True) is None
+    assert resolve_identity({"langgraph_auth_user_id": "bob"}, served=True) == "bob"
+    assert not is_server_call({"thread_id": "t", "user_id": "ada"})
 
 
 @pytest.fixture(params=["under a server", "served"])

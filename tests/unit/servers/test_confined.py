@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.servers.confined import Root
-from loopwright.servers.plain import Refused, shown
+from loopwright.servers.plain_server import Refused, to_line
+from loopwright.servers.root_folder import Root
 
 SECRET = b"the-secret-outside"
 
@@ -201,10 +201,10 @@ def test_no_descriptor_is_left_open(place: Path) -> None:
 
 def test_a_name_that_is_no_text_is_refused(place: Path) -> None:
     with pytest.raises(Refused, match="not a valid file name"):
-        Root(str(place)).parts("\ud800")
+        Root(str(place)).split_path("\ud800")
 
 
 def test_shown_is_short_and_printable() -> None:
-    assert shown("ü/a b.txt") == "ü/a b.txt"
-    assert shown("a\n\x1b[31m") == "a\\n\\x1b[31m"
-    assert len(shown("x" * 5_000)) == 121
+    assert to_line("ü/a b.txt") == "ü/a b.txt"
+    assert to_line("a\n\x1b[31m") == "a\\n\\x1b[31m"
+    assert len(to_line("x" * 5_000)) == 121

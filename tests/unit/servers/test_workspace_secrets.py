@@ -11,8 +11,8 @@ from unit.servers.workspace_client import Client, fill
 
 from loopwright import ScriptedModel, build_react
 from loopwright.graphs.build import workspace_mcp
-from loopwright.servers.confined import DELICATE, Root
-from loopwright.servers.plain import Refused
+from loopwright.servers.plain_server import Refused
+from loopwright.servers.root_folder import DELICATE, Root
 from support.reacting import said
 from support.scripts import call, thought
 

@@ -13,7 +13,7 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.memory import create_connected_server_and_client_session
 from mcp.types import CallToolResult, TextContent, Tool
 
-from loopwright.servers.confined import Root
+from loopwright.servers.root_folder import Root
 from loopwright.servers.workspace import build_server
 
 SECRET = "the-secret-outside"

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from loopwright.state.messages import ENDS, TALK_CAP, conversation_of, signature
-from loopwright.state.past import (
+from loopwright.state.history import (
     MOST_KEPT,
     TEXT_KEPT,
-    index_of,
+    build_call_index,
+    make_earlier_records,
     merge_earlier,
-    remembered,
 )
+from loopwright.state.messages import ENDS, TALK_CAP, conversation_of, make_signature
 
 
 def ours(text, role, id_, **marks):
-    return AIMessage(text, id=id_, additional_kwargs=signature(role) | marks)
+    return AIMessage(text, id=id_, additional_kwargs=make_signature(role) | marks)
 
 
 @pytest.mark.req("W-07")
@@ -25,7 +25,7 @@ def test_only_words_of_the_user_and_answers_are_talk():
         SystemMessage("obey", id="0"),
         HumanMessage("first", id="1"),
         ours("I plan.", "planner", "p1"),
-        AIMessage("", id="e1", tool_calls=calls, additional_kwargs=signature("executor")),
+        AIMessage("", id="e1", tool_calls=calls, additional_kwargs=make_signature("executor")),
         ToolMessage("found", tool_call_id="c", id="t1"),
         ours("It is done, I think.", "executor", "e2"),
         ours("The answer.", "verifier", "answer-1-1"),
@@ -72,7 +72,7 @@ def record(number, size=10, **more):
 )
 def test_what_is_kept_of_earlier_turns_depends_on_no_batch(sizes, cut):
     writes = [
-        remembered(turn, [record(place, size) for place, size in enumerate(turn_sizes)])
+        make_earlier_records(turn, [record(place, size) for place, size in enumerate(turn_sizes)])
         for turn, turn_sizes in enumerate(sizes)
     ]
     at_once = merge_earlier([], writes)
@@ -83,18 +83,22 @@ def test_what_is_kept_of_earlier_turns_depends_on_no_batch(sizes, cut):
 
 @pytest.mark.req("W-07")
 def test_the_newest_calls_are_kept_each_under_an_id_of_its_own():
-    known = merge_earlier([], [remembered(t, [record(1)]) for t in range(1, 2 * MOST_KEPT)])
+    known = merge_earlier(
+        [], [make_earlier_records(t, [record(1)]) for t in range(1, 2 * MOST_KEPT)]
+    )
     assert len(known) == MOST_KEPT
     assert known[-1]["id"] == f"t{2 * MOST_KEPT - 1}:1.1.0"
     assert len({r["id"] for r in known}) == MOST_KEPT
     reused = record(2, reused_from="1.1.0")
-    assert remembered(1, [reused]) == []
+    assert make_earlier_records(1, [reused]) == []
 
 
 @pytest.mark.req("W-07")
 def test_an_index_says_what_it_leaves_out_and_what_can_be_cited():
     read = record(1, read_only=True)
-    lines = index_of(remembered(1, [read, record(2), record(3, status="error")]), citing=True)
+    lines = build_call_index(
+        make_earlier_records(1, [read, record(2), record(3, status="error")]), citing=True
+    )
     assert [line["citable"] for line in lines] == [True, False, False]
-    assert "left_out" in index_of([record(n, 500) for n in range(100)])[0]
-    assert "id" in index_of([record(1, arguments={"text": "x" * 100_000})])[0]
+    assert "left_out" in build_call_index([record(n, 500) for n in range(100)])[0]
+    assert "id" in build_call_index([record(1, arguments={"text": "x" * 100_000})])[0]

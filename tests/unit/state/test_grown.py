@@ -14,9 +14,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from typing_extensions import TypedDict
 
+from loopwright.state.append_only import GrowingChannel, IndexedList
 from loopwright.state.calls import merge_records
-from loopwright.state.grown import GrowingChannel, Grown
-from loopwright.state.messages import Messages, merge_messages, request_place
+from loopwright.state.messages import Messages, find_request, merge_messages
 from loopwright.state.plan import merge_tasks
 
 IDS = st.sampled_from("abcdef")
@@ -84,8 +84,8 @@ def test_an_id_is_found_where_it_stands(writes, name):
     places = [place for place, message in enumerate(grown) if message.id == name]
     human = [place for place, message in enumerate(grown) if message.type == "human"]
     asked = [place for place in places if place in human]
-    assert request_place(grown, name) == (asked or human or [-1])[-1]
-    assert request_place([*grown], name) == request_place(grown, name)
+    assert find_request(grown, name) == (asked or human or [-1])[-1]
+    assert find_request([*grown], name) == find_request(grown, name)
 
 
 def test_what_somebody_else_has_changed_is_indexed_anew():
@@ -99,11 +99,11 @@ def test_what_somebody_else_has_changed_is_indexed_anew():
 
 
 def test_an_id_is_found_in_what_somebody_else_has_made():
-    grown = Grown([HumanMessage("x", id="a"), HumanMessage("x", id="b")])
-    assert request_place(grown, "a") == 0
+    grown = IndexedList([HumanMessage("x", id="a"), HumanMessage("x", id="b")])
+    assert find_request(grown, "a") == 0
     grown = merge_messages(grown, [])
     grown.append(HumanMessage("x", id="c"))
-    assert request_place(grown, "c") == 2
+    assert find_request(grown, "c") == 2
 
 
 def test_adding_to_a_long_list_asks_for_no_id_of_what_is_there():
@@ -113,10 +113,10 @@ def test_adding_to_a_long_list_asks_for_no_id_of_what_is_there():
         asked.append(number)
         return str(number)
 
-    grown = Grown.of(range(1000), id_of)
+    grown = IndexedList.of(range(1000), id_of)
     asked.clear()
     for number in range(1000, 1010):
-        grown = Grown.of(grown, id_of)
+        grown = IndexedList.of(grown, id_of)
         grown.put(number, id_of)
     assert [*grown] == [*range(1010)]
     assert asked == [*range(1000, 1010)]

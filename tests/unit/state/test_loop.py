@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.state.calls import MOST_FOUND, join_texts, keep_found, keep_latest, newest
+from loopwright.state.calls import MOST_FOUND, join_texts, keep_found, keep_latest, keep_newest
 from loopwright.state.plan import merge_tasks
 
 words = st.sampled_from(["a", "b", "c", "d"])
@@ -59,8 +59,8 @@ def test_found_names_keep_their_places_and_of_too_many_the_newest_half_stays(a, 
 @pytest.mark.parametrize(
     ("reducer", "values", "empty"),
     [
-        (newest, st.text(max_size=5), ""),
-        (newest, lists, []),
+        (keep_newest, st.text(max_size=5), ""),
+        (keep_newest, lists, []),
         (merge_tasks, tasks, []),
     ],
     ids=["newest text", "newest list", "merge_tasks"],
@@ -79,8 +79,8 @@ def test_a_batch_may_be_cut_anywhere(reducer, values, empty, data):
 
 @given(st.text(), st.lists(st.text(), min_size=1), lists, st.lists(lists, min_size=1))
 def test_the_newest_write_is_what_counts(text, texts, items, writes):
-    assert newest(text, texts) == texts[-1]
-    assert newest(items, writes) == writes[-1]
+    assert keep_newest(text, texts) == texts[-1]
+    assert keep_newest(items, writes) == writes[-1]
 
 
 @given(tasks, st.lists(tasks, max_size=4))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from loopwright.state.messages import PLACEHOLDER, merge_messages, repairs
+from loopwright.state.messages import PLACEHOLDER, make_repairs, merge_messages
 
 CALLS = ["call_0", "call_1", "call_2"]
 
@@ -23,7 +23,7 @@ def missing(call):
 
 
 def mended(messages, open_calls=()):
-    return merge_messages(messages, [repairs(messages, missing, open_calls=open_calls)])
+    return merge_messages(messages, [make_repairs(messages, missing, open_calls=open_calls)])
 
 
 def is_whole(messages):
@@ -48,7 +48,7 @@ def test_a_whole_conversation_is_left_alone():
         tool("call_0"),
         HumanMessage("more", id="i"),
     ]
-    assert repairs(talk, missing) == []
+    assert make_repairs(talk, missing) == []
 
 
 @pytest.mark.req("P-05", "P-26")
@@ -100,7 +100,7 @@ def test_whatever_the_history_tool_pairs_are_whole(drawn, open_calls):
     def answer(call):
         return missing(call).model_copy(update={"id": f"new-{next(made)}"})
 
-    after = merge_messages(talk, [repairs(talk, answer, open_calls=open_calls)])
+    after = merge_messages(talk, [make_repairs(talk, answer, open_calls=open_calls)])
     assert is_whole(after)
     assert [m.id for m in after if m.type != "tool"] == [m.id for m in talk if m.type != "tool"]
-    assert repairs(after, answer) == []
+    assert make_repairs(after, answer) == []

@@ -6,13 +6,13 @@ from loopwright.state.contracts import Todo
 from loopwright.state.plan import (
     adopt_plan,
     apply_wishes,
-    fallback_plan,
     find_problems,
-    in_order,
     is_sequential,
+    make_fallback_plan,
+    map_dependencies,
     merge_tasks,
     name_todos,
-    waits_for,
+    sort_by_dependencies,
 )
 
 
@@ -45,8 +45,8 @@ def test_missing_and_messy_ids_get_usable_ones():
 def test_without_dependencies_tasks_run_one_after_another_by_priority():
     tasks = adopt_plan([todo("a", priority=3), todo("b", priority=1), todo("c", priority=2)], [])
     assert is_sequential(tasks)
-    assert [t["id"] for t in in_order(tasks)] == ["b", "c", "a"]
-    assert waits_for(tasks) == {"b": [], "c": ["b"], "a": ["b", "c"]}
+    assert [t["id"] for t in sort_by_dependencies(tasks)] == ["b", "c", "a"]
+    assert map_dependencies(tasks) == {"b": [], "c": ["b"], "a": ["b", "c"]}
 
 
 @pytest.mark.req("S0-119")
@@ -54,8 +54,8 @@ def test_with_dependencies_ready_tasks_come_by_priority():
     tasks = adopt_plan(
         [todo("a", depends=["c"]), todo("b", depends=[], priority=2), todo("c", depends=[])], []
     )
-    assert [t["id"] for t in in_order(tasks)] == ["c", "a", "b"]
-    assert waits_for(tasks) == {"c": [], "a": ["c"], "b": []}
+    assert [t["id"] for t in sort_by_dependencies(tasks)] == ["c", "a", "b"]
+    assert map_dependencies(tasks) == {"c": [], "a": ["c"], "b": []}
 
 
 def test_finished_tasks_with_the_same_words_are_carried_over():
@@ -89,10 +89,10 @@ def test_a_carried_task_waits_for_what_the_new_plan_says():
         todo("1", "A", ["2"]), todo("2", "B"), todo("3", "Q", ["1"], 3), todo("4", "P", ["3"]),
     ]  # fmt: skip
     tasks = adopt_plan(new, old)
-    order = [t["id"] for t in in_order(tasks)]
+    order = [t["id"] for t in sort_by_dependencies(tasks)]
     assert order.index("3") < order.index("4")
-    assert waits_for(tasks)["4"] == ["3"]
-    assert waits_for(tasks)["b"] == []
+    assert map_dependencies(tasks)["4"] == ["3"]
+    assert map_dependencies(tasks)["b"] == []
 
 
 def test_a_task_that_runs_again_does_not_stay_beside_its_old_self():
@@ -156,9 +156,9 @@ def test_every_sound_plan_is_adopted_with_unique_ids_and_a_total_order(first, se
     tasks = adopt_plan(second, old)
     names = [t["id"] for t in tasks]
     assert len(names) == len(set(names))
-    assert sorted(t["id"] for t in in_order(tasks)) == sorted(names)
-    place = {t["id"]: n for n, t in enumerate(in_order(tasks))}
-    assert all(place[w] < place[i] for i, ws in waits_for(tasks).items() for w in ws)
+    assert sorted(t["id"] for t in sort_by_dependencies(tasks)) == sorted(names)
+    place = {t["id"]: n for n, t in enumerate(sort_by_dependencies(tasks))}
+    assert all(place[w] < place[i] for i, ws in map_dependencies(tasks).items() for w in ws)
     kept = {t["id"]: t for t in old if t["status"] == "completed"}
     for task in tasks:
         if task["status"] == "completed":
@@ -166,5 +166,5 @@ def test_every_sound_plan_is_adopted_with_unique_ids_and_a_total_order(first, se
 
 
 def test_the_fallback_is_the_request_itself():
-    assert fallback_plan(" Do it ")[0].description == "Do it"
-    assert find_problems(fallback_plan(""), 20) == []
+    assert make_fallback_plan(" Do it ")[0].description == "Do it"
+    assert find_problems(make_fallback_plan(""), 20) == []

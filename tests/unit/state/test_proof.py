@@ -1,8 +1,13 @@
 import pytest
 
-from loopwright.state.calls import rounds_named
+from loopwright.state.calls import collect_rounds
 from loopwright.state.contracts import VerifierResponse
-from loopwright.state.proof import attached, check_verdict, rejected_verdict, report_of
+from loopwright.state.evidence_checks import (
+    check_verdict,
+    find_only_proofs,
+    make_rejected_verdict,
+    make_report,
+)
 
 TASKS = [
     {"id": "1", "description": "a", "status": "completed"},
@@ -13,7 +18,7 @@ EVIDENCE = [
     {"id": "1.1.0", "task": "1", "call_id": "call_0", "tool": "read", "status": "success"},
     {"id": "1.2.0", "task": "1", "call_id": "call_0", "tool": "read", "status": "error"},
     {"id": "2.1.0", "task": "2", "call_id": "abc", "tool": "read", "status": "success"},
-    report_of("3", "words", completed=True),
+    make_report("3", "words", completed=True),
 ]
 
 
@@ -69,13 +74,13 @@ def test_all_completed_must_prove_every_task():
 
 
 def test_the_verdict_without_a_believable_one_fails_and_says_why():
-    inconclusive = rejected_verdict(["task '1' cites nothing"])
+    inconclusive = make_rejected_verdict(["task '1' cites nothing"])
     assert not inconclusive.passed
     assert "task '1' cites nothing" in inconclusive.improvements[0]
 
 
 def test_a_report_that_is_no_longer_the_tasks_result_proves_nothing():
-    evidence = [report_of("1", "A is 42", completed=True)]
+    evidence = [make_report("1", "A is 42", completed=True)]
     claim = VerifierResponse.model_validate(
         {
             "allCompleted": True,
@@ -90,8 +95,8 @@ def test_a_report_that_is_no_longer_the_tasks_result_proves_nothing():
 
 
 def test_the_rounds_that_evidence_names_are_known():
-    assert rounds_named(EVIDENCE) == {"1": 2, "2": 1}
-    assert rounds_named([{"id": "a.b.12.0", "task": "a.b", "tool": "x"}]) == {"a.b": 12}
+    assert collect_rounds(EVIDENCE) == {"1": 2, "2": 1}
+    assert collect_rounds([{"id": "a.b.12.0", "task": "a.b", "tool": "x"}]) == {"a.b": 12}
 
 
 def called(id_, status, reason="", tool="pay", **more):
@@ -121,7 +126,7 @@ ONE = [{"id": "1", "description": "a", "status": "completed", "result": "words"}
     [
         ([called("1.1.0", "success")], {"1": "1.1.0"}),
         ([called("1.1.0", "error"), called("1.2.0", "success")], {"1": "1.2.0"}),
-        ([report_of("1", "words", completed=True)], {"1": "1.report"}),
+        ([make_report("1", "words", completed=True)], {"1": "1.report"}),
         ([called("1.1.0", "success"), called("1.2.0", "success")], {}),
         ([called("1.1.0", "error")], {}),
         ([called("1.1.0", "success", "uncertain")], {}),
@@ -130,10 +135,10 @@ ONE = [{"id": "1", "description": "a", "status": "completed", "result": "words"}
     ],
 )
 def test_the_only_proof_of_a_task_is_attached_where_a_verdict_cites_none(records, only):
-    assert attached(judged(), ONE, records) == only
+    assert find_only_proofs(judged(), ONE, records) == only
     assert bool(check_verdict(judged(), ONE, records)) == (not only)
     cited = judged(evidence=["7.1.0"])
-    assert attached(cited, ONE, records) == {}, "what is cited wrongly is not mended"
+    assert find_only_proofs(cited, ONE, records) == {}, "what is cited wrongly is not mended"
 
 
 @pytest.mark.req("W-24")
@@ -146,7 +151,7 @@ def test_the_only_proof_of_a_task_is_attached_where_a_verdict_cites_none(records
         (called("1.1.0", "cancelled", "denied"), "no finding"),
         (called("1.1.0", "cancelled", "gave_up"), "no finding"),
         (called("1.1.0", "error") | {"task": "2"}, "another task's"),
-        (report_of("1", "words", completed=False), "no finding"),
+        (make_report("1", "words", completed=False), "no finding"),
     ],
 )
 def test_an_error_that_is_the_answer_can_be_cited_as_a_finding(record, problem):
@@ -162,7 +167,7 @@ def test_an_error_that_is_the_answer_can_be_cited_as_a_finding(record, problem):
      called("1.1.0", "error", "uncertain"), called("1.1.0", "cancelled", "gave_up")],
 )  # fmt: skip
 def test_after_a_failed_or_doubtful_call_of_its_task_a_report_proves_nothing(record):
-    report = report_of("1", "words", completed=True)
+    report = make_report("1", "words", completed=True)
     for evidence in ([record, report], [report, record]):
         for claim in (judged(), judged(evidence=["1.report"])):
             assert check_verdict(claim, ONE, evidence)

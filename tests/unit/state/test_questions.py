@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from loopwright.cli.approvals import Question
-from loopwright.state.questions import DECISIONS, Answer, AnswerKind, question
+from loopwright.state.questions import DECISIONS, Answer, AnswerKind, make_question
 from support.front_ends import chat_ui_rejects, chat_ui_shows, inbox_shows
 from support.patience import PATIENCE
 
@@ -18,7 +18,9 @@ DOCS = Path(__file__).parents[3] / "docs" / "approvals-and-policy.md"
 GUARDS = Path(__file__).parents[2] / "fixtures" / "front_ends.mjs"
 ARGUMENTS: list[dict[str, Any]] = [{}, {"path": "a.md"}, {"n": 7, "deep": {"list": [1, None, "x"]}}]
 QUESTIONS = [
-    question("save", args, "Save?", answers=answers) for answers in DECISIONS for args in ARGUMENTS
+    make_question("save", args, "Save?", answers=answers)
+    for answers in DECISIONS
+    for args in ARGUMENTS
 ]
 BROKEN: list[Any] = [
     None,
@@ -99,7 +101,7 @@ def test_the_front_ends_own_language_rejects_alike():
     ],
 )
 def test_the_switches_follow_the_decisions(answers, switches):
-    asked = question("save", {"a": 1}, "Save?", answers=answers)
+    asked = make_question("save", {"a": 1}, "Save?", answers=answers)
     config = asked["config"]
     names = ("allow_accept", "allow_edit", "allow_respond", "allow_ignore")
     assert tuple(config[name] for name in names) == switches
@@ -107,7 +109,7 @@ def test_the_switches_follow_the_decisions(answers, switches):
 
 
 def test_a_question_for_words_has_a_field_to_put_them_in():
-    asked = question("ask_user", {"questions": ["When?"]}, "When?", answers="respond")
+    asked = make_question("ask_user", {"questions": ["When?"]}, "When?", answers="respond")
     fields = {"questions": ["When?"], "answer": ""}
     assert asked["action_requests"][0]["args"] == asked["action_request"]["args"] == fields
 
@@ -117,7 +119,7 @@ def test_every_kind_of_answer_can_be_given_is_offered_and_stands_in_the_docs():
     for kind in KINDS:
         assert Answer.model_validate({"type": kind, "args": {}}).type == kind
         for about in ("call", "uncertain"):
-            assert kind in Question("i", {}, "?", kind=about, allowed=(kind,)).how
+            assert kind in Question("i", {}, "?", kind=about, allowed=(kind,)).answer_hint
     with pytest.raises(ValidationError) as unknown:
         Answer.model_validate({"type": "?"})
     listed = DOCS.read_text(encoding="utf-8").partition("| answer | does |")[2].partition("\n\n")[0]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from loopwright.state.questions import Answer, Said, Words
+from loopwright.state.questions import Answer, TextAnswer, Words
 
 
 def wrapped(times: int) -> Any:
@@ -129,7 +129,7 @@ def test_words_are_read_wherever_a_front_end_puts_them(shape, words):
 
 
 @pytest.mark.req("W-25")
-@pytest.mark.parametrize("kind", [Said, Words])
+@pytest.mark.parametrize("kind", [TextAnswer, Words])
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
@@ -173,7 +173,7 @@ def test_a_question_for_words_takes_plain_text(kind, shape, words):
     ],
 )
 def test_the_words_of_a_decision_stay_one(text, type_):
-    assert Said.model_validate(text).type == Answer.model_validate(text).type == type_
+    assert TextAnswer.model_validate(text).type == Answer.model_validate(text).type == type_
 
 
 @pytest.mark.req("W-25")
@@ -216,7 +216,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.req("P-37")
-@pytest.mark.parametrize("kind", [Answer, Said, Words])
+@pytest.mark.parametrize("kind", [Answer, TextAnswer, Words])
 @given(given_answer=JSON)
 def test_whatever_is_answered_is_taken_whole_or_refused(kind, given_answer):
     try:

@@ -15,7 +15,7 @@ from loopwright.state.desk.conversation import DeskState
 from loopwright.state.flow import FlowState
 from loopwright.state.loop import PlanState, TaskState
 from loopwright.state.react import ReactState
-from loopwright.state.records import channels_of, packed, schema_of, unpacked
+from loopwright.state.records import channels_of, pack_fields, schema_of, unpack_fields
 from loopwright.state.route import RouterState
 from support.toy_graphs import on
 
@@ -34,8 +34,8 @@ updates = st.fixed_dictionaries({}, optional=either | plain)
 @given(data=st.data())
 def test_an_update_of_fields_is_one_of_channels_and_back(state, data):
     update = data.draw(st.dictionaries(st.sampled_from(sorted(channels_of(state))), st.integers()))
-    assert packed(state, update).keys() <= StateGraph(schema_of(state)).channels.keys()
-    assert unpacked(packed(state, update)) == update
+    assert pack_fields(state, update).keys() <= StateGraph(schema_of(state)).channels.keys()
+    assert unpack_fields(pack_fields(state, update)) == update
 
 
 def writing(update: dict[str, Any]) -> Any:
@@ -48,7 +48,7 @@ def writing(update: dict[str, Any]) -> Any:
 def kept(kind: Any, steps: list[dict[str, Any]]) -> TaskState:
     builder = kind(TaskState).add_sequence([(str(i), writing(u)) for i, u in enumerate(steps)])
     builder.add_edge(START, "0")
-    return TaskState(**unpacked(asyncio.run(builder.compile().ainvoke({"request": "x"}))))
+    return TaskState(**unpack_fields(asyncio.run(builder.compile().ainvoke({"request": "x"}))))
 
 
 @settings(max_examples=50, deadline=None)
@@ -80,7 +80,7 @@ def test_what_was_written_after_a_node_read_the_record_outlives_its_update(tmp_p
             build(durability).invoke(by_hand, on("t"))
     (tmp_path / "mended").touch()
     with open_durability(url) as durability:  # what one node wrote was saved, and no checkpoint
-        state = TaskState(**unpacked(build(durability).invoke(None, on("t"))))
+        state = TaskState(**unpack_fields(build(durability).invoke(None, on("t"))))
         build(durability).update_state(on("t"), {"result": "again"}, as_node="fails")
         assert build(durability).get_state(on("t")).values["turn_state"]["result"] == "again"
     found = (state.status, state.result, state.feedback, state.held, state.warnings)

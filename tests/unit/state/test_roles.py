@@ -7,7 +7,7 @@ from loopwright.models.choice import OPENAI_TIERS, Models
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager
 from loopwright.state.context import Context
 from loopwright.state.contracts import Contract
-from loopwright.state.roles import GRAPHS, ROLES, TIERS, roles_of, shared_template
+from loopwright.state.roles import GRAPHS, ROLES, TIERS, find_template, roles_of
 from support.contracts import CONTRACTS
 
 OURS = sorted(name for name, role in ROLES.items() if role.graph)
@@ -24,7 +24,7 @@ def test_every_graph_that_can_be_run_has_its_roles():
 @pytest.mark.req("S0-143")
 @pytest.mark.parametrize("role", OURS)
 def test_a_role_has_a_template_a_tier_a_label_and_the_contract_it_is_told_of(role):
-    row, text = ROLES[role], CORE_TEMPLATES["en"][shared_template(role)]
+    row, text = ROLES[role], CORE_TEMPLATES["en"][find_template(role)]
     assert text.startswith("You work on" if row.shares else f"You are the {role}")
     assert text.count(SLOT) == 1
     assert row.label
@@ -44,5 +44,5 @@ def test_settings_know_every_role_and_tier(name):
 
 
 def test_every_template_that_ships_belongs_to_a_role():
-    assert set(CORE_TEMPLATES["en"]) == {*map(shared_template, OURS)}
+    assert set(CORE_TEMPLATES["en"]) == {*map(find_template, OURS)}
     assert all(PromptManager().get_prompt(role) for role in OURS)

@@ -35,7 +35,7 @@ def test_the_store_is_read_and_written_right_after_all_connections_were_cut(post
 @pytest.mark.parametrize("when", ["in the block", "behind its end"])
 def test_a_block_of_the_journal_is_done_once(when, postgres_url, cut, monkeypatch):
     """In the block nothing counts yet, and it is done again; behind it the server is asked."""
-    together, done = pool.together, []
+    together, done = pool.send_together, []
 
     @contextmanager
     def lost(connection):
@@ -48,7 +48,7 @@ def test_a_block_of_the_journal_is_done_once(when, postgres_url, cut, monkeypatc
 
     with open_durability(postgres_url) as kept:
         kept.journal.rows("t")
-        monkeypatch.setattr(pool, "together", lost)
+        monkeypatch.setattr(pool, "send_together", lost)
 
         def work(rows):
             if done.append("work") or (when == "in the block" and len(done) == 1):

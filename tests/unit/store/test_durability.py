@@ -18,10 +18,10 @@ from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
 from loopwright.state.errors import DatabaseError, SettingsError, ThreadBusy
-from loopwright.store.checkpoints.threaded import ThreadedSaver, ThreadedStore
+from loopwright.store.checkpoints.async_adapters import ThreadedSaver, ThreadedStore
 from loopwright.store.durability import DEFAULT_URL, Durability, open_durability
 from loopwright.store.journal.sql import MemoryJournal
-from loopwright.store.threads.listing import Found, Wanted
+from loopwright.store.threads.thread_list import FoundThread, ThreadQuery
 from support.forked import Command as Process, server
 from support.patience import PATIENCE
 from support.postgres import CUT
@@ -340,8 +340,8 @@ class Elsewhere:
     def take(self, name: str) -> str:
         return f"whoever has {name}"
 
-    def find(self, _: Wanted) -> list[Found]:
-        return [Found(name) for name in self.saver.storage]
+    def find(self, _: ThreadQuery) -> list[FoundThread]:
+        return [FoundThread(name) for name in self.saver.storage]
 
     def close(self) -> None:
         self.journal.close()

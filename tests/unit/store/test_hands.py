@@ -9,7 +9,7 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
 from loopwright import open_durability
-from loopwright.store.base.hands import Hands, hands_of, in_hands
+from loopwright.store.base.worker_threads import WorkerThreads, find_executor, run_in_worker
 from support.patience import PATIENCE
 from support.toy_graphs import on
 
@@ -44,11 +44,11 @@ def blocked(connection):
 
 async def test_a_forked_child_and_a_closed_database_have_threads_of_their_own():
     class Owner:
-        hands = Hands(3)
+        hands = WorkerThreads(3)
 
-    assert len({await in_hands(Owner, threading.get_ident) for _ in range(3)}) == 1
-    Owner.hands.rest()
-    assert await in_hands(Owner, os.getpid) == os.getpid()
+    assert len({await run_in_worker(Owner, threading.get_ident) for _ in range(3)}) == 1
+    Owner.hands.shut_down()
+    assert await run_in_worker(Owner, os.getpid) == os.getpid()
     Owner.hands._process = -1  # as it is in a child
-    assert await in_hands(Owner, os.getpid) == os.getpid()
-    assert hands_of(object()) is None
+    assert await run_in_worker(Owner, os.getpid) == os.getpid()
+    assert find_executor(object()) is None

@@ -7,17 +7,17 @@ import psycopg
 import pytest
 
 from loopwright import DatabaseError, open_durability
-from loopwright.store.durability import findings
+from loopwright.store.durability import inspect_database
 from loopwright.store.journal.tables import VERSION
 from loopwright.store.postgres import health
-from loopwright.text.units import span
+from loopwright.text.units import format_seconds
 
 
 def found(url: str) -> dict[str, tuple[str, str]]:
     """The gravest finding of each check."""
     grave = ["ok", "warning", "broken"]
     told: dict[str, tuple[str, str]] = {}
-    for level, check, text in sorted(findings(url), key=lambda one: grave.index(one.level)):
+    for level, check, text in sorted(inspect_database(url), key=lambda one: grave.index(one.level)):
         assert text.endswith((".", ")")), text
         told[check] = level, text
     return told
@@ -49,7 +49,7 @@ def test_a_file_of_threads_a_damaged_one_and_another_programs(tmp_path):
     assert level == "broken"
     assert "another program (it holds songs)" in text
     with pytest.raises(DatabaseError, match="names no database"):
-        [*findings("mysql://x")]
+        [*inspect_database("mysql://x")]
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_rights_that_are_missing_and_connections_that_run_out(database):
 @pytest.mark.parametrize("rest", ["@[::1/x", "%zz@127.0.0.1:1/x", "@127.0.0.1:bad/x"])
 def test_a_password_is_told_to_nobody_not_even_of_a_url_that_cannot_be_read(rest):
     url = f"postgresql://ada:s3cret{rest}"
-    assert "s3cret" not in str([*findings(url)])
+    assert "s3cret" not in str([*inspect_database(url)])
     with pytest.raises(DatabaseError) as told:
         open_durability(url)
     assert "s3cret" not in str(told.value)
@@ -144,10 +144,10 @@ def test_a_pool_before_the_database_is_named(bouncer_url):
 
 
 def test_the_clock_is_off_by_what_the_trip_cannot_explain():
-    assert health.ahead_of(100.0, 99.9, 100.2) == 0
-    assert health.ahead_of(100.0, 86_500.0, 86_500.1) == 86_400
-    assert health.ahead_of(86_500.0, 99.9, 100.0) == -86_400
-    assert [span(s) for s in (5, 90, 3_600, 86_400)] == [
+    assert health.measure_clock_skew(100.0, 99.9, 100.2) == 0
+    assert health.measure_clock_skew(100.0, 86_500.0, 86_500.1) == 86_400
+    assert health.measure_clock_skew(86_500.0, 99.9, 100.0) == -86_400
+    assert [format_seconds(s) for s in (5, 90, 3_600, 86_400)] == [
         "5 s",
         "1 minute",
         "1 hour",

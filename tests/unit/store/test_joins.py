@@ -11,20 +11,20 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright import DatabaseError, open_durability
-from loopwright.store.postgres import joins
-from loopwright.store.postgres.joins import Joins, Writes
+from loopwright.store.postgres import group_commit
+from loopwright.store.postgres.group_commit import GroupCommit, TaskWrites
 from support.patience import PATIENCE
 from support.toy_graphs import append, on
 
 ONTO = ("thread", "", "step")
 
 
-def write(name: str) -> Writes:
-    return Writes([(name, 1)], name, "")
+def write(name: str) -> TaskWrites:
+    return TaskWrites([(name, 1)], name, "")
 
 
 def test_what_comes_late_or_could_not_be_saved_is_saved_without_a_checkpoint(monkeypatch):
-    monkeypatch.setattr(joins, "_AGAIN", 0.01)
+    monkeypatch.setattr(group_commit, "_AGAIN", 0.01)
     saved, failures = list[str](), ["a"]
     done = threading.Event()
 
@@ -35,7 +35,7 @@ def test_what_comes_late_or_could_not_be_saved_is_saved_without_a_checkpoint(mon
         saved.extend(one.task for one in writes)
         done.set()
 
-    waiting = Joins(save)
+    waiting = GroupCommit(save)
     for number, name in enumerate("ab"):
         done.clear()
         waiting.add(ONTO, write(name))
@@ -73,7 +73,7 @@ def two_side_by_side(saver: Any, calls: list[str]) -> Any:
 @pytest.mark.postgres
 @pytest.mark.parametrize("end", ["asks", "fails"])
 def test_what_is_saved_without_a_lease_is_saved_at_once(postgres_url, monkeypatch, end):
-    monkeypatch.setattr(joins, "_PATIENCE", 600.0)
+    monkeypatch.setattr(group_commit, "_PATIENCE", 600.0)
     calls = [end]
     with open_durability(postgres_url) as first, open_durability(postgres_url) as second:
         graph = two_side_by_side(first.checkpointer, calls)

@@ -20,8 +20,8 @@ from loopwright.store.durability import open_durability
 from loopwright.store.journal.port import Change, End, Intent, Word
 from loopwright.store.journal.recorder import Recorder
 from loopwright.store.journal.sql import MemoryJournal
-from loopwright.store.journal.tab import COUNTED
-from loopwright.store.locks.held import thread_lock
+from loopwright.store.journal.usage_record import COUNTED
+from loopwright.store.locks.thread_locks import lock_thread
 from support.patience import PATIENCE
 
 
@@ -256,7 +256,7 @@ async def test_a_turn_is_released_once_its_calls_have_ended():
     journal = MemoryJournal()
     recorder = Recorder(journal)
     _, row = await begin(journal)
-    with recorder.under_way("t", intent()):
+    with recorder.mark_under_way("t", intent()):
         releasing = asyncio.create_task(letting_go(journal))
         await asyncio.sleep(0.2)
         assert not releasing.done()
@@ -269,11 +269,11 @@ async def test_a_call_that_never_ends_is_not_waited_for_for_ever(monkeypatch):
     monkeypatch.setattr("loopwright.store.journal.recorder._LONGEST_REST", 0.1)
     journal = MemoryJournal()
     await begin(journal)
-    with Recorder(journal).under_way("t", intent()):
+    with Recorder(journal).mark_under_way("t", intent()):
         (found,) = await asyncio.wait_for(letting_go(journal), PATIENCE)
         assert found.spare, "its end may never be known"
-        assert await Recorder(journal).uncertain("t") == [], "but it goes on"
-    assert len(await Recorder(journal).uncertain("t")) == 1
+        assert await Recorder(journal).list_uncertain("t") == [], "but it goes on"
+    assert len(await Recorder(journal).list_uncertain("t")) == 1
 
 
 async def test_what_others_have_under_way_or_elsewhere_stays_theirs():
@@ -286,7 +286,7 @@ async def test_what_others_have_under_way_or_elsewhere_stays_theirs():
     ):
         await begin(journal, intent(name, **more))
     recorder = Recorder(journal)
-    with recorder.under_way("t", intent("b", turn="v")):
+    with recorder.mark_under_way("t", intent("b", turn="v")):
         released = await recorder.release("t", turn="u", place="x", keeps=lambda _: False)
         assert [row.name for row in released if row.spare] == ["c"]
         released = await letting_go(journal)
@@ -298,36 +298,38 @@ async def test_what_a_turn_takes_is_on_record_before_it_is_made(tmp_path):
     url, parts = f"sqlite:///{tmp_path}/t.db", dict.fromkeys(COUNTED, 0.0)
     with open_durability(url) as database:
         recorder = Recorder(database.journal)
-        recorder.own_turn("t", "u")
-        tab = await recorder.tab("t", "u", Spend(model_calls=9))
-        assert tab.taken == dict.fromkeys(COUNTED, 0), "its own turn: nothing was before"
+        recorder.begin_usage("t", "u")
+        tab = await recorder.load_usage("t", "u", Spend(model_calls=9))
+        assert tab.totals == dict.fromkeys(COUNTED, 0), "its own turn: nothing was before"
         tab.model_calls, tab.tokens, tab.usd = 2, 1_000, 0.25
-        await tab.noted(parts)
+        await tab.record_ahead(parts)
         tab.tokens, tab.usd = 300, 0.1  # settled; a crash would not know
     with open_durability(url) as database:
         recorder = Recorder(database.journal)
-        tab = await recorder.tab("t", "u", Spend(model_calls=1, tool_calls=4))
+        tab = await recorder.load_usage("t", "u", Spend(model_calls=1, tool_calls=4))
         taken = {"model_calls": 2, "tool_calls": 4, "tokens": 1_000, "usd": 0.25}
-        assert tab.taken == taken
+        assert tab.totals == taken
         tab.tokens, tab.model_calls = 400, 3
-        await tab.noted(parts)
-        await recorder.settled("t")
-        await recorder.settled("t")
-        assert (await Recorder(database.journal).tab("t", "u", Spend())).taken == tab.taken
+        await tab.record_ahead(parts)
+        await recorder.settle_usage("t")
+        await recorder.settle_usage("t")
+        assert (await Recorder(database.journal).load_usage("t", "u", Spend())).totals == tab.totals
 
 
 async def test_a_turn_that_has_ended_is_left_as_it_stands_and_one_that_rests_is_settled(tmp_path):
     with open_durability(f"sqlite:///{tmp_path}/t.db") as database:
         recorder, left = Recorder(database.journal), []
         for turn in ("ended", "rests"):
-            recorder.own_turn("t", turn)
-            tab = await recorder.tab("t", turn, Spend())
+            recorder.begin_usage("t", turn)
+            tab = await recorder.load_usage("t", turn, Spend())
             tab.model_calls = 2
-            await tab.noted(dict.fromkeys(COUNTED, 3.0))
-        recorder.turn_ended("t", "ended")
-        await recorder.settled("t")
+            await tab.record_ahead(dict.fromkeys(COUNTED, 3.0))
+        recorder.close_usage("t", "ended")
+        await recorder.settle_usage("t")
         for turn in ("ended", "rests"):
-            left.append((await Recorder(database.journal).tab("t", turn, Spend())).model_calls)
+            left.append(
+                (await Recorder(database.journal).load_usage("t", turn, Spend())).model_calls
+            )
         assert left == [5, 2]
 
 
@@ -336,28 +338,28 @@ async def test_a_turn_that_others_went_on_with_has_taken_what_they_took(tmp_path
     url, parts = f"sqlite:///{tmp_path}/t.db", dict.fromkeys(COUNTED, 2.0)
     with open_durability(url) as first, open_durability(url) as second:
         mine, other = Recorder(first.journal), Recorder(second.journal)
-        mine.own_turn("t", "u")
+        mine.begin_usage("t", "u")
         for taken in (5, 6):
-            tab = await mine.tab("t", "u", Spend())
+            tab = await mine.load_usage("t", "u", Spend())
             tab.model_calls = taken
-            await tab.noted(parts)
-            mine.held("t")  # the same process goes on after an error, and nobody was there
-        assert (await mine.tab("t", "u", Spend())).model_calls == 6
-        await mine.settled("t")
-        (await other.tab("t", "u", Spend(model_calls=6))).model_calls += 10
-        await (await other.tab("t", "u", Spend())).noted(parts)  # and is killed
-        mine.held("t")
-        tab = await mine.tab("t", "u", Spend(model_calls=6))
+            await tab.record_ahead(parts)
+            mine.expire_usage("t")  # the same process goes on after an error, and nobody was there
+        assert (await mine.load_usage("t", "u", Spend())).model_calls == 6
+        await mine.settle_usage("t")
+        (await other.load_usage("t", "u", Spend(model_calls=6))).model_calls += 10
+        await (await other.load_usage("t", "u", Spend())).record_ahead(parts)  # and is killed
+        mine.expire_usage("t")
+        tab = await mine.load_usage("t", "u", Spend(model_calls=6))
         assert tab.model_calls == 18
         tab.model_calls += 1
-        await tab.noted(parts)
-        assert (await Recorder(second.journal).tab("t", "u", Spend())).model_calls == 21
+        await tab.record_ahead(parts)
+        assert (await Recorder(second.journal).load_usage("t", "u", Spend())).model_calls == 21
 
 
 async def test_a_limit_is_leased_in_parts_so_that_most_calls_write_nothing():
     recorder, written = Recorder(MemoryJournal()), []
-    recorder.own_turn("t", "u")
-    tab = await recorder.tab("t", "u", Spend())
+    recorder.begin_usage("t", "u")
+    tab = await recorder.load_usage("t", "u", Spend())
 
     async def write(counts):
         written.append(dict(counts))
@@ -365,7 +367,7 @@ async def test_a_limit_is_leased_in_parts_so_that_most_calls_write_nothing():
     tab.write = write
     for _ in range(20):
         tab.model_calls += 1
-        await tab.noted({"seconds": 8, **dict.fromkeys(COUNTED, 8), "usd": inf})
+        await tab.record_ahead({"seconds": 8, **dict.fromkeys(COUNTED, 8), "usd": inf})
     ahead = {"tool_calls": 8, "tokens": 8}
     assert written == [{"model_calls": n} | ahead for n in (9, 18, 27)]
 
@@ -373,11 +375,11 @@ async def test_a_limit_is_leased_in_parts_so_that_most_calls_write_nothing():
 async def test_a_thousand_turns_at_once_ask_the_database_nothing():
     recorder = Recorder(MemoryJournal())
     for number in range(1_000):
-        recorder.own_turn(f"t{number}", "mine")
+        recorder.begin_usage(f"t{number}", "mine")
     recorder.journal.close()
     for number in range(1_000):
-        (await recorder.tab(f"t{number}", "mine", Spend())).model_calls += 1
-        assert (await recorder.tab(f"t{number}", "mine", Spend())).model_calls == 1
+        (await recorder.load_usage(f"t{number}", "mine", Spend())).model_calls += 1
+        assert (await recorder.load_usage(f"t{number}", "mine", Spend())).model_calls == 1
 
 
 CLAIM = """
@@ -500,6 +502,6 @@ async def test_the_event_loop_is_never_blocked(tmp_path):
             _, row = await recorder.begin("t", intent())
             await recorder.end("t", row, End("finished", {"text": "paid"}))
             assert len(await recorder.rows("t")) == 1
-        async with thread_lock(lambda: late().locks, "t"):
+        async with lock_thread(lambda: late().locks, "t"):
             pass
     await asyncio.to_thread(late().close)

@@ -59,10 +59,10 @@ def test_checkpoints_are_numbered_after_one_that_lies_ahead(monkeypatch):
     monkeypatch.setattr(ids, "_last_v6_timestamp", None)
     before = ids.uuid6()
     ahead = ids.UUID(int=before.int + (3600 * 10**7 >> 12 << 80))
-    assert 3500 < ours.number_after(str(ahead)) < 3601
+    assert 3500 < ours.advance_checkpoint_ids(str(ahead)) < 3601
     assert str(ahead) < str(ids.uuid6()) < str(ids.uuid6())
     for other in (str(before), "no id", "1ef4f797", str(UUID(int=0)), str(uuid4())):
-        assert ours.number_after(other) == 0
+        assert ours.advance_checkpoint_ids(other) == 0
 
 
 def test_its_keys_are_told_by_how_they_begin():
@@ -117,4 +117,4 @@ async def test_a_graph_inside_a_task_saves_under_the_place_that_is_computed():
     await builder.compile(InMemorySaver()).ainvoke(hello(), on("t"))
     assert seen
     some = "[0-9a-f-]{36}"
-    assert re.match(ours.place_of_task("outer", some, some).replace("|", r"\|"), seen[0])
+    assert re.match(ours.build_task_namespace("outer", some, some).replace("|", r"\|"), seen[0])

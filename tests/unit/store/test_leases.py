@@ -13,7 +13,7 @@ import pytest
 from loopwright.state.errors import LeaseLost, SettingsError, ThreadBusy
 from loopwright.store.durability import open_durability
 from loopwright.store.journal.port import Change
-from loopwright.store.locks.held import _here, held_here, name_of
+from loopwright.store.locks.thread_locks import _here, build_lock_name, lock_thread_blocking
 from support.patience import PATIENCE
 from support.postgres import CUT
 
@@ -57,7 +57,7 @@ def ask(postgres_url):
 
 
 def held(database, thread="t"):
-    return held_here(lambda: database.locks, thread)
+    return lock_thread_blocking(lambda: database.locks, thread)
 
 
 def is_free(database, thread="t"):
@@ -136,8 +136,8 @@ def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
         assert database.locks.of("t", "inner:1|b:2") == fence
     with pytest.raises(ThreadBusy, match="Another run has locked"):
         database.journal.transact("t", lambda _: (None, Change()), fence=fence)
-    assert callable(database.locks.take(name_of("t", "inner:1")))
-    assert database.locks.of("t", "inner:1|b:2").name == name_of("t", "inner:1")
+    assert callable(database.locks.take(build_lock_name("t", "inner:1")))
+    assert database.locks.of("t", "inner:1|b:2").name == build_lock_name("t", "inner:1")
     assert database.locks.of("t", "outer:1") is None
     assert database.journal.raise_fence("never locked").token == 1
 
@@ -145,10 +145,10 @@ def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
 HOLD = """
 import os, sys
 from loopwright.store.durability import open_durability
-from loopwright.store.locks.held import held_here
+from loopwright.store.locks.thread_locks import lock_thread_blocking
 from loopwright.state.errors import DatabaseError
 database = open_durability(sys.argv[1], lease=1.2)
-held = held_here(lambda: database.locks, "t")
+held = lock_thread_blocking(lambda: database.locks, "t")
 held.__enter__()
 if sys.argv[2] == "writes":
     block = database.journal.open().block("t")

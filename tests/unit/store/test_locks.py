@@ -19,9 +19,9 @@ from langgraph.types import Command
 
 from loopwright.run.graph import LoopBuilder
 from loopwright.state.errors import DatabaseError, ThreadBusy
-from loopwright.store.checkpoints.threaded import with_async
-from loopwright.store.durability import locks_of, open_durability
-from loopwright.store.locks.held import _taken, name_of, thread_lock
+from loopwright.store.checkpoints.async_adapters import ensure_async_saver
+from loopwright.store.durability import get_saver_locks, open_durability
+from loopwright.store.locks.thread_locks import _try_lock, build_lock_name, lock_thread
 from support.patience import PATIENCE
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 
@@ -45,11 +45,11 @@ def saver(request, database):
         yield InMemorySaver()
     else:
         with SqliteSaver.from_conn_string(":memory:") as plain:
-            yield with_async(plain)
+            yield ensure_async_saver(plain)
 
 
 def hold_of(saver, thread, place=""):
-    return thread_lock(partial(locks_of, saver), name_of(thread, place or ""))
+    return lock_thread(partial(get_saver_locks, saver), build_lock_name(thread, place or ""))
 
 
 async def is_free(saver, thread="t"):
@@ -192,9 +192,9 @@ async def test_where_no_file_can_be_made_it_is_told(database, tmp_path):
 HOLD = """
 import asyncio, os, sys
 from loopwright.store.durability import open_durability
-from loopwright.store.locks.held import thread_lock
+from loopwright.store.locks.thread_locks import lock_thread
 async def hold():
-    async with thread_lock(lambda: database.locks, sys.argv[2]):
+    async with lock_thread(lambda: database.locks, sys.argv[2]):
         print(os.getpid(), flush=True)
         await asyncio.to_thread(sys.stdin.read)
 with open_durability(sys.argv[1]) as database:
@@ -231,9 +231,9 @@ async def test_another_process_is_named_and_its_death_frees_at_once(database, tm
 FORKING = """
 import asyncio, gc, os, sys, threading
 from loopwright.store.durability import open_durability
-from loopwright.store.locks.held import thread_lock
+from loopwright.store.locks.thread_locks import lock_thread
 database = open_durability(sys.argv[1])
-lock = thread_lock(lambda: database.locks, "t")
+lock = lock_thread(lambda: database.locks, "t")
 asyncio.new_event_loop().run_until_complete(lock.__aenter__())
 if os.fork():
     threading.Event().wait()
@@ -323,7 +323,7 @@ def test_what_is_dropped_without_being_left_lets_go(saver):
 
 
 async def _take_for_good(saver):
-    return await asyncio.to_thread(_taken, locks_of(saver), "t")
+    return await asyncio.to_thread(_try_lock, get_saver_locks(saver), "t")
 
 
 @pytest.mark.odd_types

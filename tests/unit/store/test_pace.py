@@ -3,15 +3,15 @@
 import asyncio
 from itertools import pairwise
 
-from loopwright.store.base import pace
-from loopwright.store.base.pace import in_turn
+from loopwright.store.base import fair_scheduler
+from loopwright.store.base.fair_scheduler import yield_to_others
 
 
 async def test_few_pieces_begin_in_one_pass_and_all_begin_in_their_order():
     begun, passes = [], []
 
     async def piece(number):
-        await in_turn()
+        await yield_to_others()
         begun.append(number)
 
     async def others():
@@ -22,14 +22,14 @@ async def test_few_pieces_begin_in_one_pass_and_all_begin_in_their_order():
     await asyncio.gather(*(piece(number) for number in range(100)), others())
     steps = [after - before for before, after in pairwise(passes)]
     assert begun == [*range(100)]
-    assert max(steps) <= 2 * pace._MOST
+    assert max(steps) <= 2 * fair_scheduler._MOST
 
 
 async def test_one_that_is_cancelled_while_it_waits_keeps_nobody_waiting():
     done = []
 
     async def piece(number):
-        await in_turn()
+        await yield_to_others()
         done.append(number)
 
     tasks = [asyncio.create_task(piece(number)) for number in range(30)]
@@ -42,7 +42,7 @@ async def test_one_that_is_cancelled_while_it_waits_keeps_nobody_waiting():
 
 def test_each_loop_has_its_own():
     async def piece(number):
-        await in_turn()
+        await yield_to_others()
         return number
 
     async def pieces():

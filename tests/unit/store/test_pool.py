@@ -14,7 +14,7 @@ def test_a_refused_transaction_leaves_no_statement_that_the_server_does_not_know
     pool.open()
 
     def paid(*amounts):
-        with pool.begun(("SELECT 1", [])) as execute:
+        with pool.begin_transaction(("SELECT 1", [])) as execute:
             execute("INSERT INTO paid VALUES (?)", amounts[:1])
             execute("INSERT INTO paid VALUES (? + 100)", amounts[1:])
 

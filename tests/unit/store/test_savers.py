@@ -10,12 +10,12 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from loopwright.store.checkpoints.threaded import (
+from loopwright.store.checkpoints.async_adapters import (
     ThreadedSaver,
     ThreadedStore,
+    ensure_async_saver,
+    ensure_async_store,
     is_sync_only,
-    with_async,
-    with_async_store,
 )
 from support.toy_graphs import greeter, hello, on
 
@@ -43,13 +43,13 @@ async def test_which_savers_are_sync_only(saver, tmp_path):
 
 def test_only_what_needs_it_is_adapted(saver, connection):
     memory, store = InMemorySaver(), InMemoryStore()
-    assert with_async(memory) is memory
-    assert with_async(None) is None
-    assert with_async(True) is True
-    assert with_async_store(store) is store
-    assert with_async_store(None) is None
-    assert isinstance(with_async(saver), ThreadedSaver)
-    assert isinstance(with_async_store(SqliteStore(connection)), ThreadedStore)
+    assert ensure_async_saver(memory) is memory
+    assert ensure_async_saver(None) is None
+    assert ensure_async_saver(True) is True
+    assert ensure_async_store(store) is store
+    assert ensure_async_store(None) is None
+    assert isinstance(ensure_async_saver(saver), ThreadedSaver)
+    assert isinstance(ensure_async_store(SqliteStore(connection)), ThreadedStore)
 
 
 def test_it_is_the_inner_saver_in_every_other_respect(saver, connection):

@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 from loopwright import ScriptedModel, build_plan_execute_verify, build_react
 from loopwright.state.outcome import RESUMABLE
 from loopwright.store.base import langgraph_keys as keys
-from loopwright.store.checkpoints.head import Head
-from loopwright.store.postgres.rows import Moved, Standings
+from loopwright.store.checkpoints.thread_head import ThreadHead
+from loopwright.store.postgres.thread_rows import StateChange, StateTracker
 from support.scripts import call, passed, plan, report, thought, todo
 
 ON = {"configurable": {"thread_id": "t"}}
@@ -54,9 +54,9 @@ class Recording(InMemorySaver):
         return checkpoints | {one for one in written if one[1][0] != keys.NULL_TASK}
 
 
-def told(given) -> list[Moved | None]:
+def told(given) -> list[StateChange | None]:
     """What is known after each thing that was saved."""
-    standings, known, all_of_it = Standings(), None, list[Moved | None]()
+    standings, known, all_of_it = StateTracker(), None, list[StateChange | None]()
     for method, run, args in given:
         place = args[0]["configurable"]
         ns = place.get("checkpoint_ns", "")
@@ -64,7 +64,7 @@ def told(given) -> list[Moved | None]:
             moved = standings.put("t", ns, args[1], run)
         else:
             moved = standings.put_writes(("t", ns, place["checkpoint_id"]), args[1], args[3], run)
-        known = moved if known is None else known.then(moved)
+        known = moved if known is None else known.merge(moved)
         all_of_it.append(known)
     return all_of_it
 
@@ -160,10 +160,10 @@ def test_it_is_known_after_a_death_at_any_place_whether_a_resume_goes_on(made):
             getattr(left, method)(*copy.deepcopy(args))
         if "" not in left.storage["t"]:
             continue
-        before, head = left.keys(), Head(left.get_tuple(ON))
+        before, head = left.keys(), ThreadHead(left.get_tuple(ON))
         run(made(left), None)
-        rests = "asks" if head.interrupts() else "ended"
-        anew = head.status in RESUMABLE and not head.waiting()  # with a fresh allowance
+        rests = "asks" if head.list_interrupts() else "ended"
+        anew = head.status in RESUMABLE and not head.find_next_nodes()  # with a fresh allowance
         goes_on = left.keys() - before and not anew
         assert known.state == ("unfinished" if goes_on else rests), place
         assert known.status == head.status

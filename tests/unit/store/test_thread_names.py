@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.state.errors import SettingsError
-from loopwright.store.locks.held import Holding, name_of, thread_of
-from loopwright.text.canonical import storable
+from loopwright.store.locks.thread_locks import LockEntry, build_lock_name, parse_lock_thread
+from loopwright.text.canonical import make_storable
 from support.scripts import thought
 from support.toy_graphs import on
 
@@ -19,14 +19,16 @@ LINES = st.text(alphabet="ab1\n|:", max_size=6)
 
 @given(LINES, LINES, LINES, LINES)
 def test_no_two_parts_of_threads_are_locked_under_one_name(thread, part, other, its):
-    assert thread_of(name_of(thread, part)) == thread
-    assert (name_of(thread, part) == name_of(other, its)) == ((thread, part) == (other, its))
-    assert Holding(("", name_of(thread, part))).covers(other) == (thread == other)
+    assert parse_lock_thread(build_lock_name(thread, part)) == thread
+    assert (build_lock_name(thread, part) == build_lock_name(other, its)) == (
+        (thread, part) == (other, its)
+    )
+    assert LockEntry(("", build_lock_name(thread, part))).covers(other) == (thread == other)
 
 
 def test_the_name_of_a_thread_is_its_id_as_it_is_saved():
     for thread in ("t", "a\nb", "\x00", "é\ud800"):
-        assert name_of(thread) == storable(thread)
+        assert build_lock_name(thread) == make_storable(thread)
 
 
 @pytest.mark.postgres
@@ -36,14 +38,14 @@ def test_forgetting_a_thread_leaves_those_whose_ids_begin_as_its_own(postgres_ur
         graph = build_react(model=model, durability=kept)
         for thread in ("a", "a\nb", "\na", "\n1\na\nb"):
             graph.invoke(HELLO, on(thread))
-        for name in (name_of("a", "inner:1"), name_of("\na", "inner:1")):
+        for name in (build_lock_name("a", "inner:1"), build_lock_name("\na", "inner:1")):
             other.execute("INSERT INTO loopwright_threads (name) VALUES (%s)", [name])
         other.commit()
         kept.dismiss("a")
         assert {one.thread_id for one in kept.threads()} == {"a\nb", "\na", "\n1\na\nb"}
         kept.dismiss("\na")
         left = other.execute("SELECT name FROM loopwright_threads WHERE name <> 'a\nb'").fetchall()
-        assert {thread_of(name) for (name,) in left if name != "\n1\na\nb"} <= {"\n1\na\nb"}
+        assert {parse_lock_thread(name) for (name,) in left if name != "\n1\na\nb"} <= {"\n1\na\nb"}
         assert graph.invoke(HELLO, on("a\nb"))["outcome"]["status"] == "complete"
 
 

@@ -16,7 +16,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from loopwright import DatabaseError, ThreadNotFound, open_durability
-from loopwright.store.durability import findings
+from loopwright.store.durability import inspect_database
 from loopwright.store.journal.tables import VERSION
 from support.toy_graphs import greeter, hello, on
 
@@ -53,7 +53,7 @@ def test_tables_of_another_version_are_not_taken_for_empty(url, sql, told):
     run(url, sql)
     with pytest.raises(DatabaseError, match=told):
         open_durability(url)
-    broken = [one.text for one in findings(url) if one.level == "broken"]
+    broken = [one.text for one in inspect_database(url) if one.level == "broken"]
     assert any("earlier" in text or "newer" in text for text in broken), broken
     run(url, "CREATE TABLE IF NOT EXISTS loopwright_schema (version INT NOT NULL)")
     run(url, "DELETE FROM loopwright_schema")

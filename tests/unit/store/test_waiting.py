@@ -15,10 +15,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright.state.errors import SettingsError, ThreadBusy
-from loopwright.store.checkpoints.threaded import with_async
-from loopwright.store.durability import locks_of, open_durability
-from loopwright.store.locks.held import thread_lock
-from loopwright.store.locks.waiting import _lines, standing_in_line
+from loopwright.store.checkpoints.async_adapters import ensure_async_saver
+from loopwright.store.durability import get_saver_locks, open_durability
+from loopwright.store.locks.thread_locks import lock_thread
+from loopwright.store.locks.wait_queue import _lines, join_wait_queue
 from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on
 
@@ -28,7 +28,7 @@ KINDS = ["file", "memory", pytest.param("postgres", marks=pytest.mark.postgres)]
 @pytest.fixture(params=KINDS)
 def saver(request, tmp_path):
     if request.param == "memory":
-        yield with_async(InMemorySaver())
+        yield ensure_async_saver(InMemorySaver())
         return
     url = f"sqlite:///{tmp_path}/threads.db"
     if request.param == "postgres":
@@ -38,7 +38,7 @@ def saver(request, tmp_path):
 
 
 def hold_of(saver, wait=0.0):
-    return thread_lock(partial(locks_of, saver), "t", wait)
+    return lock_thread(partial(get_saver_locks, saver), "t", wait)
 
 
 async def until_waiting(count, tickets=None):
@@ -60,7 +60,7 @@ async def standing(saver, names, served):
     tasks = []
     for name in names:
         tasks.append(asyncio.create_task(wait(name)))
-        await until_waiting(len(tasks), getattr(locks_of(saver), "_tickets", None))
+        await until_waiting(len(tasks), getattr(get_saver_locks(saver), "_tickets", None))
     return tasks
 
 
@@ -85,7 +85,7 @@ async def test_first_come_first_served_and_who_gives_up_is_in_nobodys_way(saver)
 
 
 async def test_who_does_not_wait_does_not_go_before_those_who_do(saver):
-    with standing_in_line((locks_of(saver).domain, "t")) as place:
+    with join_wait_queue((get_saver_locks(saver).domain, "t")) as place:
         assert place.is_first
         with pytest.raises(ThreadBusy):
             async with hold_of(saver):
@@ -117,9 +117,9 @@ async def test_other_event_loops_stand_in_the_same_line(saver):
 WAIT = """
 import asyncio, sys
 from loopwright.store.durability import open_durability
-from loopwright.store.locks.held import thread_lock
+from loopwright.store.locks.thread_locks import lock_thread
 async def hold():
-    async with thread_lock(lambda: database.locks, "t", 300):
+    async with lock_thread(lambda: database.locks, "t", 300):
         print(sys.argv[2], flush=True)
         await asyncio.to_thread(sys.stdin.read)
 with open_durability(sys.argv[1], lease=1.2) as database:
@@ -178,7 +178,7 @@ async def test_processes_stand_in_one_line_on_postgres(bouncer_url):
         waiters(bouncer_url, "killed", "frozen", "third") as (killed, frozen, third),
     ):
         count = partial(
-            database.locks._pool.rows, "SELECT count(*) AS n FROM loopwright_waiting", []
+            database.locks._pool.fetch_rows, "SELECT count(*) AS n FROM loopwright_waiting", []
         )
 
         async def until_tickets(number):

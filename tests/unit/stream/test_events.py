@@ -8,9 +8,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Rem
 from langgraph.graph.ui import ui_message_reducer
 
 from loopwright import stream_event
-from loopwright.state.shown import MOST_CALLS, Kept, merge_components, merge_events
-from loopwright.stream.components import component
-from loopwright.stream.events import EVENTS, brief, subject_of
+from loopwright.state.ui_channels import MOST_CALLS, KeptEvents, merge_components, merge_events
+from loopwright.stream.components import make_component
+from loopwright.stream.events import EVENTS, shorten_event, subject_of
 
 TURNS = st.sampled_from(["1-a", "2-b"])
 TOLD = st.one_of(
@@ -30,15 +30,15 @@ def writes(draw):
         for event in draw(st.lists(TOLD, max_size=40)):
             number += 1
             kept[subject_of(event)] = {**event, "seq": number, "turn": turn}
-        found.append(Kept(turn=turn, upto=number, kept=kept))
+        found.append(KeptEvents(turn=turn, upto=number, kept=kept))
     return found
 
 
 @given(writes(), st.data())
 def test_events_merge_alike_in_whatever_batches(given_, data):
-    whole = merge_events(Kept(), given_)
+    whole = merge_events(KeptEvents(), given_)
     cut = data.draw(st.integers(0, len(given_)))
-    assert merge_events(merge_events(Kept(), given_[:cut]), given_[cut:]) == whole
+    assert merge_events(merge_events(KeptEvents(), given_[:cut]), given_[cut:]) == whole
     assert merge_events(whole, given_[-1:]) == whole
     events = whole["kept"].values()
     assert {event["turn"] for event in events} <= {whole["turn"]}
@@ -48,7 +48,7 @@ def test_events_merge_alike_in_whatever_batches(given_, data):
 
 MESSAGES = st.one_of(
     st.builds(
-        lambda key, seq: component("tool-call", key, {"n": seq}, under="m", seq=seq),
+        lambda key, seq: make_component("tool-call", key, {"n": seq}, under="m", seq=seq),
         st.sampled_from("abc"), st.integers(1, 9),
     ),
     st.builds(lambda key: {"type": "remove-ui", "id": f"{key}.tool-call"}, st.sampled_from("abc")),
@@ -76,7 +76,7 @@ def test_components_in_order_merge_as_langgraphs_own_rule_has_them(given_):
 
 
 def test_of_two_components_with_one_id_the_newer_counts_whenever_it_comes():
-    old, new = (component("tool-call", "a", {}, under="m", seq=seq) for seq in (1, 2))
+    old, new = (make_component("tool-call", "a", {}, under="m", seq=seq) for seq in (1, 2))
     assert merge_components([], [old, new]) == merge_components([], [new, old]) == [new]
 
 
@@ -89,15 +89,15 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
 def test_an_event_is_bounded_and_what_is_short_stays(event):
-    short = brief(event)
+    short = shorten_event(event)
     assert len(json.dumps(short)) < 700_000
-    assert brief(short).keys() == short.keys() or not short
+    assert shorten_event(short).keys() == short.keys() or not short
     if len(json.dumps(event)) < 900:
         assert short == event
 
 
 def test_a_long_text_ends_with_how_much_is_left_out():
-    told = brief({"type": "tool_call", "arguments": {"text": "x" * 5_000}})
+    told = shorten_event({"type": "tool_call", "arguments": {"text": "x" * 5_000}})
     assert told["arguments"]["text"].startswith("x" * 1_000)
     assert "4000" in told["arguments"]["text"].replace(",", "")
 

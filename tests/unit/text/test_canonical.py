@@ -12,9 +12,9 @@ from loopwright.text.canonical import (
     canonical,
     estimate_tokens,
     hash_of,
-    shortened,
-    storable,
-    storable_json,
+    make_storable,
+    make_storable_json,
+    shorten_text,
     weigh,
 )
 
@@ -64,19 +64,19 @@ STORABLE = st.recursive(
 
 @given(STORABLE)
 def test_every_json_value_becomes_one_a_checkpoint_keeps(value):
-    kept = storable_json(value)
+    kept = make_storable_json(value)
     serializer = JsonPlusSerializer()
     assert serializer.loads_typed(serializer.dumps_typed(kept)) == kept
-    assert storable_json(kept) == kept
+    assert make_storable_json(kept) == kept
 
 
 def test_what_cannot_be_kept_becomes_text():
-    assert storable("a\ud83d\0b") == "a\ufffd\ufffdb"
-    assert storable_json({"n": 10**22, "ok": 2**63}) == {"n": "1" + "0" * 22, "ok": 2**63}
+    assert make_storable("a\ud83d\0b") == "a\ufffd\ufffdb"
+    assert make_storable_json({"n": 10**22, "ok": 2**63}) == {"n": "1" + "0" * 22, "ok": 2**63}
     deep = []
     for _ in range(500):
         deep = [deep]
-    kept = storable_json(deep)
+    kept = make_storable_json(deep)
     depth = 0
     while isinstance(kept, list):
         kept, depth = kept[0], depth + 1
@@ -86,12 +86,12 @@ def test_what_cannot_be_kept_becomes_text():
 
 @pytest.mark.parametrize("text", ["", "x", "x" * 100])
 def test_what_fits_is_shown_whole(text: str) -> None:
-    assert shortened(text) == beginning_of(text, 100) == text
+    assert shorten_text(text) == beginning_of(text, 100) == text
 
 
 def test_in_a_sentence_a_long_text_takes_no_more_than_its_room() -> None:
-    assert shortened("x" * 101) == "x" * 99 + "…"
-    assert shortened("abcdef", 3) == "ab…"
+    assert shorten_text("x" * 101) == "x" * 99 + "…"
+    assert shorten_text("abcdef", 3) == "ab…"
 
 
 def test_of_a_long_result_it_is_said_how_much_is_missing() -> None:

@@ -9,10 +9,10 @@ import pytest
 from loopwright.text.secrets import (
     MASK,
     Secrets,
+    find_header_secrets,
+    find_secrets,
     is_masked,
     is_secret_name,
-    values_of,
-    values_of_headers,
 )
 
 WORD = 'pa55"word/with-ünïcode+&'
@@ -30,10 +30,10 @@ WORD = 'pa55"word/with-ünïcode+&'
     ],
 )  # fmt: skip
 def test_a_secret_is_found_in_every_spelling(spelled):
-    secrets = Secrets(values_of([("DB_PASSWORD", WORD)]))
-    assert secrets.in_text(f"<{spelled}>") == f"<{MASK}>"
-    assert secrets.in_json([{spelled: [spelled]}]) == [{MASK: [MASK]}]
-    assert is_masked(secrets.in_json({"a": [{"b": spelled}]}))
+    secrets = Secrets(find_secrets([("DB_PASSWORD", WORD)]))
+    assert secrets.mask_text(f"<{spelled}>") == f"<{MASK}>"
+    assert secrets.mask_json([{spelled: [spelled]}]) == [{MASK: [MASK]}]
+    assert is_masked(secrets.mask_json({"a": [{"b": spelled}]}))
 
 
 @pytest.mark.req("W-50")
@@ -41,10 +41,10 @@ def test_a_secret_is_found_in_every_spelling(spelled):
 @pytest.mark.parametrize("before", ["", "u", "ab", "ada:", "a name:"])
 @pytest.mark.parametrize("behind", ["", "\n", "; more"])
 def test_a_secret_is_found_in_base64_of_a_text_around_it(encode, before, behind):
-    secrets = Secrets(values_of([("DB_PASSWORD", WORD)]))
+    secrets = Secrets(find_secrets([("DB_PASSWORD", WORD)]))
     packed = encode(f"{before}{WORD}{behind}".encode()).decode()
     for text in (packed, packed.rstrip("=")):
-        told = secrets.in_text(f"sent Basic {text}")
+        told = secrets.mask_text(f"sent Basic {text}")
         assert MASK in told
         assert len(told) - len(f"sent Basic {MASK}") <= len(before) * 2 + len(behind) * 2 + 4
 
@@ -62,7 +62,7 @@ def test_a_secret_is_found_in_base64_of_a_text_around_it(encode, before, behind)
     ],
 )  # fmt: skip
 def test_words_that_texts_hold_for_other_reasons_stay(name, value, text):
-    assert Secrets(values_of([(name, value)])).in_text(text) == text
+    assert Secrets(find_secrets([(name, value)])).mask_text(text) == text
 
 
 @pytest.mark.req("W-50")
@@ -80,7 +80,7 @@ def test_words_that_texts_hold_for_other_reasons_stay(name, value, text):
     ],
 )
 def test_credentials_inside_a_value_are_secrets(name, value, said):
-    assert Secrets(values_of([(name, value)])).in_text(f"({said})") == f"({MASK})"
+    assert Secrets(find_secrets([(name, value)])).mask_text(f"({said})") == f"({MASK})"
 
 
 @pytest.mark.req("W-50")
@@ -91,8 +91,8 @@ def test_headers_are_secrets_but_for_those_about_the_format():
         "Accept": "application/json",
         "Cookie": "a=cookie-1",
     }
-    secrets = Secrets(values_of_headers(headers))
+    secrets = Secrets(find_header_secrets(headers))
     for said in (basic, "swordfish", "cookie-1"):
-        assert secrets.in_text(said) == MASK
-    assert secrets.in_text("application/json Basic") == "application/json Basic"
+        assert secrets.mask_text(said) == MASK
+    assert secrets.mask_text("application/json Basic") == "application/json Basic"
     assert is_secret_name("X-Api-Key")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import loopwright
-from loopwright.text.told import LANGUAGE, SENTENCES, read_sentences, say
+from loopwright.text.sentences import LANGUAGE, SENTENCES, read_sentences, say
 
 ROOT = Path(loopwright.__file__).parent
 ROOMS = [

@@ -13,7 +13,7 @@ from langchain_core.tools import StructuredTool, tool
 from langgraph.types import Command
 from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, field_serializer
 
-from loopwright.flow.checks import plan_flaws
+from loopwright.flow.checks import find_plan_flaws
 from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.python_tools import read_tools
@@ -160,6 +160,6 @@ def test_a_reference_to_a_field_that_was_not_promised_is_a_finding(reference, fo
         step("s2", arguments={"what": f"{{{{s1.{reference}}}}}"}),
     ]
     plan = ExecutionPlan.model_validate(flow(*steps))
-    flaws = plan_flaws(plan, catalog, limit=9)
+    flaws = find_plan_flaws(plan, catalog, limit=9)
     assert bool(flaws) == found
     assert not found or "look" in str(flaws) or "'n'" in str(flaws)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.tools.arguments import check_arguments
-from loopwright.tools.schemas import sanitise
+from loopwright.tools.schemas import sanitize
 
-SCHEMA = sanitise(
+SCHEMA = sanitize(
     {
         "type": "object",
         "properties": {

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.tools import StructuredTool
 
 from loopwright.state.errors import SettingsError
-from loopwright.tools.catalog import READ_RESULT, build_catalog, flags
+from loopwright.tools.catalog import READ_RESULT, build_catalog, read_flags
 from loopwright.tools.mcp.config import ServerConfig
 from loopwright.tools.mcp.server import Listing
 from loopwright.tools.python_tools import read_tools
@@ -82,10 +82,10 @@ def test_a_call_finds_its_server_when_names_change_on_the_way():
 @pytest.mark.req("S0-55")
 def test_nearest_names_are_offered_for_an_unknown_one():
     catalog = build_catalog((), [listing("a", "read_file", "write_file", "list_orders")])
-    assert catalog.nearest("readfile")[0] == "read_file"
-    assert "list_orders" in catalog.nearest("orders.list")
-    assert catalog.nearest("zzz") == ["read_file", "write_file", "list_orders"]
-    assert build_catalog((), []).nearest("x") == []
+    assert catalog.find_nearest("readfile")[0] == "read_file"
+    assert "list_orders" in catalog.find_nearest("orders.list")
+    assert catalog.find_nearest("zzz") == ["read_file", "write_file", "list_orders"]
+    assert build_catalog((), []).find_nearest("x") == []
 
 
 @pytest.mark.req("S0-52", "S0-123")
@@ -104,8 +104,8 @@ def test_hints_are_read_in_every_spelling():
     flat = {"readOnlyHint": True, "title": "x"}
     nested = {"mcp": {"tool": {"annotations": {"read_only_hint": True}}}}
     for declared in (flat, {"annotations": flat}, nested):
-        assert flags(declared)["declared"] == {"readOnlyHint": True}
-    assert flags(None)["declared"] == flags({"readOnlyHint": "yes"})["declared"] == {}
+        assert read_flags(declared)["declared"] == {"readOnlyHint": True}
+    assert read_flags(None)["declared"] == read_flags({"readOnlyHint": "yes"})["declared"] == {}
 
 
 def test_a_tool_that_declares_nothing_is_a_write_that_is_not_repeated():

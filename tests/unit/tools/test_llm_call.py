@@ -6,7 +6,13 @@ import pytest
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
-from loopwright.tools.python_tools import LLM_CALL, asking, llm_call, unfenced, with_llm_call
+from loopwright.tools.python_tools import (
+    LLM_CALL,
+    add_llm_call,
+    allow_asking,
+    llm_call,
+    strip_fence,
+)
 from support.flows import declared
 
 
@@ -23,13 +29,13 @@ def answering(text):
 @pytest.mark.req("S2-37")
 async def test_it_gives_the_prompt_to_whoever_was_lent_to_it_and_the_answer_back():
     asker, asked = answering("wet")
-    with asking(asker):
+    with allow_asking(asker):
         assert await llm_call("In one word: rain") == "wet"
     assert asked == ["In one word: rain"]
 
 
 async def test_without_anybody_to_ask_it_says_where_it_works():
-    with asking(answering("wet")[0]):
+    with allow_asking(answering("wet")[0]):
         pass
     with pytest.raises(RuntimeError, match="it works in the steps of prompt_flow"):
         await llm_call("In one word: rain")
@@ -43,7 +49,7 @@ async def test_steps_side_by_side_each_ask_for_themselves():
             await gate.wait()
             return f"{name}: {prompt}"
 
-        with asking(answer):
+        with allow_asking(answer):
             return await llm_call("hi")
 
     both = asyncio.gather(one("a"), one("b"))
@@ -57,7 +63,7 @@ async def test_what_the_asker_fails_with_is_what_it_fails_with():
         msg = "not now"
         raise RuntimeError(msg)
 
-    with asking(refuse), pytest.raises(RuntimeError, match="not now"):
+    with allow_asking(refuse), pytest.raises(RuntimeError, match="not now"):
         await llm_call("hi")
 
 
@@ -77,7 +83,7 @@ async def test_what_the_asker_fails_with_is_what_it_fails_with():
     ],
 )
 def test_json_loses_the_fence_around_it_and_nothing_else_does(text, bare):
-    assert unfenced(text) == bare
+    assert strip_fence(text) == bare
 
 
 def test_a_tool_of_the_program_that_has_its_name_takes_its_place():
@@ -86,13 +92,13 @@ def test_a_tool_of_the_program_that_has_its_name_takes_its_place():
         return prompt
 
     own = declared(mine, name=LLM_CALL)
-    assert with_llm_call([own]) == [own]
-    assert [getattr(t, "name", "") for t in with_llm_call([])] == [LLM_CALL]
-    assert len(with_llm_call(with_llm_call([mine]))) == 2
+    assert add_llm_call([own]) == [own]
+    assert [getattr(t, "name", "") for t in add_llm_call([])] == [LLM_CALL]
+    assert len(add_llm_call(add_llm_call([mine]))) == 2
 
 
 async def test_it_changes_nothing_may_be_made_again_and_is_never_answered_from_before():
-    tool = (await Toolbox(with_llm_call([])).catalog()).tools[LLM_CALL]
+    tool = (await Toolbox(add_llm_call([])).catalog()).tools[LLM_CALL]
     assert (tool.read_only, tool.resendable) == (True, True)
     assert not tool.cacheable
     assert tool.timeout is not None

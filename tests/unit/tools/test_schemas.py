@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
 from loopwright.tools.mcp.server import Listing
-from loopwright.tools.schemas import sanitise
+from loopwright.tools.schemas import sanitize
 from support.mcp_servers.odd_schemas import SCHEMAS, TOOLS
 from support.openai_rules import problems
 
@@ -22,11 +22,11 @@ def spec(schema) -> Any:
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_bad_schemas_pass_the_providers_rules(name):
     before = json.dumps(SCHEMAS[name])
-    clean = sanitise(SCHEMAS[name])
+    clean = sanitize(SCHEMAS[name])
     assert problems(spec(clean)) == []
     jsonschema.Draft202012Validator.check_schema(clean)
     assert json.dumps(SCHEMAS[name]) == before
-    assert sanitise(clean) == clean
+    assert sanitize(clean) == clean
 
 
 def test_there_are_25_of_them_and_the_checker_sees_why_they_are_bad():
@@ -43,18 +43,18 @@ def test_every_tool_of_a_server_with_odd_tools_can_be_sent():
 
 
 def test_references_are_put_in_place():
-    clean = sanitise(SCHEMAS["references"])
+    clean = sanitize(SCHEMAS["references"])
     assert clean["properties"] == {"a": {"type": "string"}, "b": {"type": "array", "items": {}}}
-    node = sanitise(SCHEMAS["recursive"])["properties"]["node"]
+    node = sanitize(SCHEMAS["recursive"])["properties"]["node"]
     assert node["properties"]["value"] == {"type": "string"}
     assert node["properties"]["next"] == {}
 
 
 def test_a_choice_of_objects_at_the_root_becomes_one_object():
-    clean = sanitise(SCHEMAS["root_one_of"])
+    clean = sanitize(SCHEMAS["root_one_of"])
     assert set(clean["properties"]) == {"id", "name"}
     assert "required" not in clean
-    assert sanitise(SCHEMAS["root_all_of"])["required"] == ["a"]
+    assert sanitize(SCHEMAS["root_all_of"])["required"] == ["a"]
 
 
 def test_an_optional_null_goes_and_a_required_one_stays():
@@ -66,14 +66,14 @@ def test_an_optional_null_goes_and_a_required_one_stays():
         },
         "required": ["b"],
     }
-    clean = sanitise(schema)["properties"]
+    clean = sanitize(schema)["properties"]
     assert clean["a"] == {"type": "string", "maxLength": 3}
     assert clean["b"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
 
 
 def test_what_is_dropped_is_told_in_words():
     given_schema = {"type": "string", "format": "date", "examples": ["2026-01-31"]}
-    clean = sanitise({"type": "object", "properties": {"day": given_schema}})
+    clean = sanitize({"type": "object", "properties": {"day": given_schema}})
     assert clean["properties"]["day"] == {
         "type": "string",
         "description": "Format: date. Examples: 2026-01-31.",
@@ -89,7 +89,7 @@ def test_references_that_multiply_end():
         for i in range(12)
     }
     schema = {"$ref": "#/$defs/N0", "$defs": definitions}
-    assert len(json.dumps(sanitise(schema))) < 300_000
+    assert len(json.dumps(sanitize(schema))) < 300_000
 
 
 JSON = st.recursive(
@@ -112,6 +112,6 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_no_schema_gets_through_bad(schema):
-    clean = sanitise(schema)
+    clean = sanitize(schema)
     assert problems(spec(clean)) == []
     jsonschema.Draft202012Validator.check_schema(clean)

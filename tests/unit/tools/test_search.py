@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.tools.search import Search, searched
+from loopwright.tools.search import Search, build_search
 
-FILES = searched(
+FILES = build_search(
     [
         ("read", "read_file", "Read the contents of a file."),
         ("write", "writeFile", "Create a file, or overwrite it."),
@@ -48,13 +48,15 @@ def test_words_that_stand_nowhere_find_nothing():
 
 
 def test_accents_and_case_count_for_nothing():
-    search = searched([("a", "", "Café in der Straße"), ("b", "", "が か"), ("c", "", "กาแฟ")])
+    search = build_search([("a", "", "Café in der Straße"), ("b", "", "が か"), ("c", "", "กาแฟ")])
     assert [search.find(word)[0][0] for word in ("CAFE", "strasse", "か", "กาแฟ")] == [*"aabc"]
     assert search.find("が") == search.find("が", 1)
 
 
 def test_a_title_counts_more_than_a_text_and_a_rare_word_more_than_a_common_one():
-    search = searched([("a", "", "apple pear"), ("b", "apple", "pear"), ("c", "", "pear quince")])
+    search = build_search(
+        [("a", "", "apple pear"), ("b", "apple", "pear"), ("c", "", "pear quince")]
+    )
     assert search.find("apple")[0][0] == "b"
     assert search.find("pear quince")[0][0] == "c"
 
@@ -70,7 +72,7 @@ def test_texts_can_be_added_and_equal_ones_keep_their_order():
 
 @given(st.lists(st.text(), max_size=8), st.text())
 def test_any_text_can_be_searched_and_finds_itself(texts, query):
-    search = searched([(str(place), "", text) for place, text in enumerate(texts)])
+    search = build_search([(str(place), "", text) for place, text in enumerate(texts)])
     hits = search.find(query, 10)
     assert [score for _, score in hits] == sorted((score for _, score in hits), reverse=True)
     assert all(score > 0 for _, score in hits)

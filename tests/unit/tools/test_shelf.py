@@ -22,23 +22,32 @@ def size(specs: object) -> int:
 
 async def test_up_to_thirty_short_tools_are_shown_whole_and_more_only_by_name():
     few, more = await catalog(12), await catalog(31)
-    assert [len(few.specs()), few.shelf.listed(), few.shelf.likely("merge it")] == [13, "", []]
+    assert [
+        len(few.specs()),
+        few.deferred_tools.render_listing(),
+        few.deferred_tools.find_likely("merge it"),
+    ] == [13, "", []]
     assert "find_tools" not in few.own
     assert [s["function"]["name"] for s in more.specs()] == ["read_result", "find_tools"]
-    assert "- create_issue: Create an issue." in more.shelf.listed()
+    assert "- create_issue: Create an issue." in more.deferred_tools.render_listing()
     small = [tuple({"name": f"t{n}"} for n in range(count)) for count in (30, 31)]
-    shelves = [build_catalog((), [Listing(ServerConfig(name="s"), t, "")]).shelf for t in small]
+    shelves = [
+        build_catalog((), [Listing(ServerConfig(name="s"), t, "")]).deferred_tools for t in small
+    ]
     assert [shelf.is_needed for shelf in shelves] == [False, True]
     wide = {f"a{n}": {"type": "string", "description": "x" * 900} for n in range(9)}
     entry = {"name": "wide", "inputSchema": {"type": "object", "properties": wide}}
-    assert build_catalog((), [Listing(ServerConfig(name="s"), (entry,), "")]).shelf.is_needed
+    assert build_catalog(
+        (), [Listing(ServerConfig(name="s"), (entry,), "")]
+    ).deferred_tools.is_needed
 
 
 @pytest.mark.parametrize("count", [31, 64, 150, 300])
 async def test_of_any_number_of_tools_a_first_request_holds_six_kilobytes(count):
     found = await catalog(count)
     sizes = [
-        size(found.specs(found.shelf.likely(question))) + len(found.shelf.listed().encode())
+        size(found.specs(found.deferred_tools.find_likely(question)))
+        + len(found.deferred_tools.render_listing().encode())
         for question in QUESTIONS
     ]
     assert max(sizes) <= 6_000
@@ -46,11 +55,13 @@ async def test_of_any_number_of_tools_a_first_request_holds_six_kilobytes(count)
 
 
 async def test_among_300_tools_the_right_one_is_found_for_each_question():
-    shelf = (await catalog(300)).shelf
+    shelf = (await catalog(300)).deferred_tools
     assert {q: name for q, name in QUESTIONS.items() if name not in shelf.find(q)} == {}
-    at_once = [question for question, name in QUESTIONS.items() if name in shelf.likely(question)]
+    at_once = [
+        question for question, name in QUESTIONS.items() if name in shelf.find_likely(question)
+    ]
     assert len(at_once) >= 0.9 * len(QUESTIONS)
-    assert shelf.find("zzz") == shelf.likely("") == []
+    assert shelf.find("zzz") == shelf.find_likely("") == []
 
 
 async def test_what_was_found_stands_behind_what_was_there_before():
@@ -68,7 +79,7 @@ def test_where_not_all_names_have_room_each_server_tells_what_its_names_say():
     }
     offered["one"] = ({"name": "x"},)
     listings = [Listing(ServerConfig(name=name), tools, "") for name, tools in offered.items()]
-    names = build_catalog((), listings).shelf.names
+    names = build_catalog((), listings).deferred_tools.names
     lines = names.splitlines()
     assert len(names.encode()) <= 3_200
     assert [line.partition(":")[0] for line in lines] == [*kinds, "one"]
@@ -85,12 +96,12 @@ def test_the_list_is_short_whatever_servers_and_tools_are_called(count, servers,
     offered = {f"{about[:20]}{n}": tuple(some) for n, some in enumerate(tools)}
     listings = [Listing(ServerConfig(name=name), some, "") for name, some in offered.items()]
     catalog_ = build_catalog((), listings)
-    names = catalog_.shelf.names
+    names = catalog_.deferred_tools.names
     assert len(names.encode()) <= 3_200
     assert any(name in names for name in catalog_.tools)
 
 
 async def test_of_tools_of_the_program_alone_as_many_names_are_told_as_fit():
-    names = (await catalog(300)).shelf.names
+    names = (await catalog(300)).deferred_tools.names
     assert "create_issue, create_pull_request" in names
     assert 2_800 < len(names.encode()) <= 3_200

@@ -4,7 +4,7 @@ import pytest
 
 from loopwright.state.context import Context
 from loopwright.state.outcome import Spend, model_spend
-from loopwright.turn.budget import Budget, Most
+from loopwright.turn.budget import Budget, CallMaximum
 
 
 class Clock:
@@ -18,24 +18,24 @@ class Clock:
 def test_calls_are_counted_when_reserved_and_not_again_when_added() -> None:
     ledger = Budget(Context(max_model_calls=3))
     assert ledger.reserve_model_call()
-    assert ledger.used["model_calls"] == 1
+    assert ledger.usage["model_calls"] == 1
     ledger.add_tokens(model_spend("planner", "m", 10, 5))
-    assert ledger.used["model_calls"] == 1
-    assert ledger.used["tokens"] == 15
+    assert ledger.usage["model_calls"] == 1
+    assert ledger.usage["tokens"] == 15
     assert ledger.reserve_model_call()
     assert ledger.reserve_model_call()
     assert not ledger.reserve_model_call()
-    assert ledger.exhausted == "model_calls"
+    assert ledger.reached_limit == "model_calls"
 
 
 @pytest.mark.req("S0-152")
 def test_what_was_spent_before_a_resume_counts() -> None:
     before = model_spend("planner", "m", 300, 199)
     ledger = Budget(Context(max_tokens=1_000), before)
-    assert ledger.exhausted is None
+    assert ledger.reached_limit is None
     assert ledger.reserve_model_call()
     ledger.add_tokens(model_spend("planner", "m", 490, 11))
-    assert ledger.exhausted == "tokens"
+    assert ledger.reached_limit == "tokens"
     assert not ledger.reserve_model_call()
     assert before["input_tokens"] == 300
 
@@ -44,12 +44,12 @@ def test_seconds_are_those_before_and_those_since() -> None:
     clock = Clock()
     ledger = Budget(Context(max_seconds=60), Spend(seconds=40.0), clock=clock)
     clock.now += 15
-    assert ledger.used["seconds"] == 55
+    assert ledger.usage["seconds"] == 55
     assert ledger.reserve_model_call()
     ledger.add_tokens(Spend(seconds=30.0))
-    assert ledger.exhausted is None
+    assert ledger.reached_limit is None
     clock.now += 5
-    assert ledger.exhausted == "seconds"
+    assert ledger.reached_limit == "seconds"
     assert not ledger.reserve_model_call()
     assert not ledger.reserve_tool_call()
 
@@ -57,8 +57,8 @@ def test_seconds_are_those_before_and_those_since() -> None:
 def test_tool_calls_are_granted_as_far_as_they_reach_and_leave_the_model_its_say() -> None:
     ledger = Budget(Context(max_tool_calls=5))
     assert [ledger.reserve_tool_call() for _ in range(7)] == [True] * 5 + [False] * 2
-    assert ledger.used["tool_calls"] == 5
-    assert ledger.exhausted == "tool_calls"
+    assert ledger.usage["tool_calls"] == 5
+    assert ledger.reached_limit == "tool_calls"
     assert ledger.reserve_model_call()
 
 
@@ -66,8 +66,8 @@ def test_one_last_turn_is_granted_once() -> None:
     ledger = Budget(Context(max_model_calls=1))
     assert ledger.reserve_model_call()
     assert not ledger.reserve_model_call()
-    ledger.last_turn()
-    ledger.last_turn()
+    ledger.grant_last_turn()
+    ledger.grant_last_turn()
     assert ledger.reserve_model_call()
     assert not ledger.reserve_model_call()
 
@@ -76,26 +76,28 @@ def test_each_limit_warns_once_at_four_fifths() -> None:
     ledger = Budget(Context(max_model_calls=5))
     for _ in range(3):
         ledger.reserve_model_call()
-    assert ledger.near() == []
+    assert ledger.warn_near_limits() == []
     ledger.reserve_model_call()
-    assert ledger.near() == [{"type": "budget", "limit": "model_calls", "used": 4, "of": 5}]
+    assert ledger.warn_near_limits() == [
+        {"type": "budget", "limit": "model_calls", "used": 4, "of": 5}
+    ]
     ledger.reserve_model_call()
-    assert ledger.near() == []
-    assert Budget(Context(max_model_calls=5), Spend(model_calls=4)).near() == []
+    assert ledger.warn_near_limits() == []
+    assert Budget(Context(max_model_calls=5), Spend(model_calls=4)).warn_near_limits() == []
 
 
 def test_seconds_that_branches_used_before_a_resume_count_as_long_as_these_branches_took() -> None:
     ledger = Budget(Context(max_seconds=10), clock=Clock())
     ledger.span = lambda known: sum(known.values())
     assert ledger.recalled_seconds == 0
-    ledger.recall("a", Spend(seconds=4, tool_calls=1))
+    ledger.count_branch("a", Spend(seconds=4, tool_calls=1))
     assert ledger.recalled_seconds == 4
-    ledger.recall("b", Spend(seconds=5))
-    ledger.recall("c", Spend())
-    ledger.recall("c", Spend(seconds=3))  # only what is told first of a branch counts
-    assert (ledger.recalled_seconds, ledger.exhausted) == (9, None)
-    ledger.recall("d", Spend(seconds=1))
-    assert ledger.exhausted == "seconds"
+    ledger.count_branch("b", Spend(seconds=5))
+    ledger.count_branch("c", Spend())
+    ledger.count_branch("c", Spend(seconds=3))  # only what is told first of a branch counts
+    assert (ledger.recalled_seconds, ledger.reached_limit) == (9, None)
+    ledger.count_branch("d", Spend(seconds=1))
+    assert ledger.reached_limit == "seconds"
 
 
 def test_branches_cannot_overrun_a_limit_together() -> None:
@@ -117,19 +119,19 @@ def test_branches_cannot_overrun_a_limit_together() -> None:
 def test_what_a_call_may_take_is_held_until_it_has_ended_also_above() -> None:
     turn = Budget(Context(max_tokens=1_000, max_cost=1))
     agent = Budget(Context(), limits={"usd": 0.5}, parent=turn)
-    assert agent.reserve_model_call(Most(600, 0.4))
-    assert (turn.room("tokens"), agent.room("tokens")) == (400, 400)
-    assert turn.room("usd") == pytest.approx(0.6)
-    assert agent.room("usd") == pytest.approx(0.1)
-    assert not turn.reserve_model_call(Most(401, 0.1))
-    assert not agent.reserve_model_call(Most(10, 0.2))
-    assert turn.exhausted is None, "what is held may come back"
-    agent.settle(Most(600, 0.4), model_spend("agent", "m", 90, 10, 0.05))
-    assert (turn.used["tokens"], turn.used["usd"]) == (100, 0.05)
-    assert turn.reserve_model_call(Most(900, 0.9))
-    assert not turn.reserve_model_call(Most(1, 0))
+    assert agent.reserve_model_call(CallMaximum(600, 0.4))
+    assert (turn.compute_room("tokens"), agent.compute_room("tokens")) == (400, 400)
+    assert turn.compute_room("usd") == pytest.approx(0.6)
+    assert agent.compute_room("usd") == pytest.approx(0.1)
+    assert not turn.reserve_model_call(CallMaximum(401, 0.1))
+    assert not agent.reserve_model_call(CallMaximum(10, 0.2))
+    assert turn.reached_limit is None, "what is held may come back"
+    agent.settle(CallMaximum(600, 0.4), model_spend("agent", "m", 90, 10, 0.05))
+    assert (turn.usage["tokens"], turn.usage["usd"]) == (100, 0.05)
+    assert turn.reserve_model_call(CallMaximum(900, 0.9))
+    assert not turn.reserve_model_call(CallMaximum(1, 0))
     taken = {"model_calls": 2, "tool_calls": 0, "tokens": 1_000, "usd": pytest.approx(0.95)}
-    assert turn.tab.taken == taken
+    assert turn.tab.totals == taken
 
 
 def test_dollars_warn_and_are_exhausted_while_one_call_more_would_fit() -> None:
@@ -137,9 +139,9 @@ def test_dollars_warn_and_are_exhausted_while_one_call_more_would_fit() -> None:
     for _ in range(9):
         assert ledger.reserve_model_call()
         ledger.add_tokens(model_spend("agent", "m", 1, 1, 0.1))
-    (event,) = ledger.near()
+    (event,) = ledger.warn_near_limits()
     assert (event["limit"], event["of"]) == ("usd", 1)
-    assert ledger.exhausted == "usd"
+    assert ledger.reached_limit == "usd"
     assert not ledger.reserve_tool_call()
-    ledger.last_turn()
-    assert ledger.reserve_model_call(Most(1, 0.1))
+    ledger.grant_last_turn()
+    assert ledger.reserve_model_call(CallMaximum(1, 0.1))

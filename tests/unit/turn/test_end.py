@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.state.outcome import OutcomeStatus, Reason
-from loopwright.turn.end import Facts, denial, outcome_of
+from loopwright.turn.end import Facts, build_outcome, get_denial_reason
 
 DONE: Any = {"id": "1", "description": "a", "status": "completed", "result": "r"}
 DOUBT: Any = {"id": "x", "tool": "pay", "arguments": {}}
@@ -90,29 +90,31 @@ def test_the_end_follows_from_what_a_graph_knows(facts, end):
 
 
 def test_an_outcome_always_says_something_and_a_limit_is_named():
-    none = outcome_of(Facts(halt="TIMEOUT"), spend={}, allowance=1, resume={"how": "so"})
+    none = build_outcome(Facts(halt="TIMEOUT"), spend={}, allowance=1, resume={"how": "so"})
     assert none["answer"].startswith("Not done:\n- The time allowed was used up")
     assert none["unmet"] == ["The time allowed was used up before the request was done."]
     assert none["resume"] == {"how": "so max_seconds gives it more time."}
-    empty = outcome_of(Facts(halt="ERROR"), spend={"tool_calls": 2}, allowance=1, resume=None)
+    empty = build_outcome(Facts(halt="ERROR"), spend={"tool_calls": 2}, allowance=1, resume=None)
     assert empty["answer"] == "Nothing could be done (ERROR)."
     assert (empty["spend"]["tool_calls"], empty["spend"]["model_calls"]) == (2, 0)
-    done = outcome_of(
+    done = build_outcome(
         Facts(done=True, answer="7", tasks=[DONE]), spend={}, allowance=1, resume={"how": "so"}
     )
     assert (done["status"], done["unmet"], done["resume"]) == ("complete", [], None)
 
 
 def test_a_refused_call_is_why_a_task_stands_still():
-    assert denial([DONE, FAILED]) is None
-    assert denial([{**FAILED, "denied": "rejected"}]) == "DENIED"
-    assert denial([{**FAILED, "denied": "not_interactive"}]) == "NOT_INTERACTIVE"
-    assert denial([{**DONE, "denied": "rejected"}]) is None
+    assert get_denial_reason([DONE, FAILED]) is None
+    assert get_denial_reason([{**FAILED, "denied": "rejected"}]) == "DENIED"
+    assert get_denial_reason([{**FAILED, "denied": "not_interactive"}]) == "NOT_INTERACTIVE"
+    assert get_denial_reason([{**DONE, "denied": "rejected"}]) is None
 
 
 def test_calls_that_went_in_circles_are_why_a_run_is_stuck():
     looped = {**FAILED, "denied": "loop_detected"}
-    assert denial([DONE, looped]) == "LOOP_DETECTED"
-    assert denial([looped, {**FAILED, "denied": "denied"}]) == "DENIED", "a human can mend that"
-    assert denial([looped, {**FAILED, "denied": "uncertain"}]) == "NOT_INTERACTIVE"
-    assert denial([{**DONE, "denied": "loop_detected"}]) is None
+    assert get_denial_reason([DONE, looped]) == "LOOP_DETECTED"
+    assert get_denial_reason([looped, {**FAILED, "denied": "denied"}]) == "DENIED", (
+        "a human can mend that"
+    )
+    assert get_denial_reason([looped, {**FAILED, "denied": "uncertain"}]) == "NOT_INTERACTIVE"
+    assert get_denial_reason([{**DONE, "denied": "loop_detected"}]) is None

@@ -1,7 +1,13 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.turn.repetition import CHUNK, loop_told, repeated_text, repeats, strikes_of
+from loopwright.turn.repetition import (
+    CHUNK,
+    count_strikes,
+    describe_loop,
+    find_repeat,
+    find_repeated_text,
+)
 
 
 class Talk:
@@ -13,7 +19,9 @@ class Talk:
 
     def call(self, tool, args=None, *, again=False, result=None, **more):
         args = args or {}
-        found = None if "reused_from" in more else repeats(self.history, tool, args, again=again)
+        found = (
+            None if "reused_from" in more else find_repeat(self.history, tool, args, again=again)
+        )
         record = {"id": f"1.{len(self.history)}.0", "task": "1", "tool": tool, "arguments": args}
         if found:
             record |= {"status": "error", "result": found.text, "reason": found.reason}
@@ -29,7 +37,7 @@ class Talk:
 
     @property
     def strikes(self):
-        return strikes_of(self.history)
+        return count_strikes(self.history)
 
 
 @pytest.mark.req("P-17", "S4-30")
@@ -40,11 +48,11 @@ def test_the_third_identical_call_is_answered_and_the_fifth_ends_the_step():
     assert [f.times for f in found[2:]] == [3, 4, 5]
     assert [f.stuck for f in found[2:]] == [False, False, True]
     assert [r.get("same_as") for r in talk.history] == [None, None, *["1.1.0"] * 3]
-    assert [strikes_of([record]) for record in talk.history] == [0, 0, 1, 1, 2]
+    assert [count_strikes([record]) for record in talk.history] == [0, 0, 1, 1, 2]
     assert "third identical call" in found[2].text
     assert found[2].text.endswith("The result of 1.1.0:\nsame")
     assert "report what stands in the way" in found[2].text
-    assert loop_told(talk.history) == (
+    assert describe_loop(talk.history) == (
         "loop detected: read was called again and again with the same arguments and gave the "
         "same result each time; see 1.1.0 and 1.4.0"
     )
@@ -152,7 +160,7 @@ def test_reports_are_no_calls_and_long_histories_cost_little():
     for n in range(1_000):
         talk.call("read", {"path": "p" * 200, "n": n})
     report = {"id": "1.report", "task": "1", "tool": None, "arguments": {}, "result": "done"}
-    assert repeats([*talk.history, report], "read", {"n": -1}) is None
+    assert find_repeat([*talk.history, report], "read", {"n": -1}) is None
 
 
 CHANT = "I will now look at the file again to find out what is in it. "
@@ -160,12 +168,12 @@ CHANT = "I will now look at the file again to find out what is in it. "
 
 @pytest.mark.req("P-21", "S4-31")
 def test_words_that_come_again_and_again_are_found():
-    assert repeated_text([CHANT * 10])
-    assert repeated_text([CHANT] * 10)
-    assert repeated_text(["Well. " + CHANT] * 10)
-    assert repeated_text(["Going on."] * 100)
-    assert repeated_text(["我现在再看一遍这个文件。" * 60])
-    assert repeated_text(["Some introduction that is long enough.\n\n" + CHANT * 12])
+    assert find_repeated_text([CHANT * 10])
+    assert find_repeated_text([CHANT] * 10)
+    assert find_repeated_text(["Well. " + CHANT] * 10)
+    assert find_repeated_text(["Going on."] * 100)
+    assert find_repeated_text(["我现在再看一遍这个文件。" * 60])
+    assert find_repeated_text(["Some introduction that is long enough.\n\n" + CHANT * 12])
 
 
 @pytest.mark.req("P-21", "S4-31")
@@ -190,21 +198,21 @@ def test_words_that_come_again_and_again_are_found():
     ],
 )
 def test_code_tables_lists_and_words_with_something_new_between_are_no_chant(text):
-    assert repeated_text([text]) == ""
+    assert find_repeated_text([text]) == ""
 
 
 @given(st.lists(st.text(), max_size=30))
 def test_no_text_is_too_odd(texts):
-    assert len(repeated_text(texts)) <= CHUNK
+    assert len(find_repeated_text(texts)) <= CHUNK
 
 
 @given(st.text("ab \n", min_size=50, max_size=90))
 def test_whatever_is_long_enough_and_said_twenty_times_is_found(words):
     said = "x".join(words.split()) or "x"
     said = f"w{said}{'y' * 50}"
-    assert repeated_text([said] * 20)
+    assert find_repeated_text([said] * 20)
 
 
 def test_a_long_text_is_read():
     text = " ".join(f"word{n}" for n in range(100_000))
-    assert repeated_text([text]) == ""
+    assert find_repeated_text([text]) == ""

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from loopwright.run.graph import LoopBuilder
 from loopwright.state.context import Context
-from loopwright.turn.schedule import run_ready, seconds_before
+from loopwright.turn.schedule import estimate_seconds, run_ready
 from support.scope import scope_with
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -174,6 +174,6 @@ async def test_a_run_cancelled_as_its_tasks_are_created_or_run_leaves_none_behin
 
 def test_the_seconds_of_a_cut_pass_are_those_of_the_longest_way():
     waits = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
-    assert seconds_before(waits, {"a": 1.0, "b": 2.0, "c": 5.0}) == 6.0
-    assert seconds_before(waits, {}) == 0.0
-    assert seconds_before({}, {"a": 1.0}) == 0.0
+    assert estimate_seconds(waits, {"a": 1.0, "b": 2.0, "c": 5.0}) == 6.0
+    assert estimate_seconds(waits, {}) == 0.0
+    assert estimate_seconds({}, {"a": 1.0}) == 0.0

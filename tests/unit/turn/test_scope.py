@@ -17,7 +17,7 @@ from loopwright.graphs.plan_execute_verify import graph
 from loopwright.nodes.parts import Parts
 from loopwright.state.context import Context
 from loopwright.state.outcome import Spend
-from loopwright.turn.scope import RunScope, around, scope_of
+from loopwright.turn.scope import RunScope, make_scope, share_scope
 from support.scripts import passed, plan, report, todo
 
 ROOT = Path(loopwright.__file__).parent
@@ -26,7 +26,7 @@ ROOT = Path(loopwright.__file__).parent
 async def scoped(state: Any, stream: list[Any]) -> RunScope:
     runtime: Any = Runtime(context=Context(max_model_calls=5), stream_writer=stream.append)
     with set_config_context({"configurable": {"thread_id": "t", "user_id": 7}}) as inside:
-        return await inside.run(asyncio.create_task, scope_of(state, runtime, Parts(name="g")))
+        return await inside.run(asyncio.create_task, make_scope(state, runtime, Parts(name="g")))
 
 
 def spent(calls: int, path: str = "") -> Any:
@@ -36,17 +36,17 @@ def spent(calls: int, path: str = "") -> Any:
 async def test_inside_a_task_budget_and_stream_are_those_of_the_run_around_it():
     streams: tuple[list[Any], list[Any]] = ([], [])
     outer = await scoped(spent(1), streams[0])
-    with around(outer):
+    with share_scope(outer):
         for _ in range(2):  # a resumed task is counted once
             inner = await scoped(spent(2, "task"), streams[1])
     assert inner.budget is outer.budget
-    assert outer.budget.used["model_calls"] == 3
+    assert outer.budget.usage["model_calls"] == 3
     inner.emit({"type": "warning", "text": "slow"})
     outer.emit({"type": "phase"})
     assert streams == ([{"type": "warning", "text": "slow"}, {"type": "phase"}], [])
     assert inner.notes == outer.notes == ["slow"]
     alone = await scoped(spent(2), streams[1])
-    assert alone.budget.used["model_calls"] == 2
+    assert alone.budget.usage["model_calls"] == 2
 
 
 async def test_a_scope_says_what_only_the_config_of_a_run_tells():
@@ -58,7 +58,7 @@ async def test_a_scope_says_what_only_the_config_of_a_run_tells():
         False,
         "",
     )
-    assert scope.used(Spend(model_calls=2)).keys() == {"model_calls", "seconds"}
+    assert scope.add_seconds(Spend(model_calls=2)).keys() == {"model_calls", "seconds"}
 
 
 @pytest.mark.req("S0-160")
@@ -72,7 +72,7 @@ def test_key_steps_are_logged_nodes_are_async_and_types_are_strict(caplog):
     )
     with caplog.at_level(logging.INFO, logger="loopwright"):
         build_plan_execute_verify(model=model).invoke({"messages": [HumanMessage("go")]})
-    told = [r.getMessage() for r in caplog.records if r.name == "loopwright.turn.telling"]
+    told = [r.getMessage() for r in caplog.records if r.name == "loopwright.turn.event_emitter"]
     for step in ("'planner'", "'plan'", "'executor'", "'task'", "'verifier'", "'outcome'"):
         assert any(step in line for line in told), step
     for name, node in graph.builder.nodes.items():

@@ -5,7 +5,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from loopwright.state.errors import SettingsError
-from loopwright.ui.routes import app, routes, script
+from loopwright.ui.routes import app, build_routes, build_script
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_nothing_runs_where_an_answer_is_opened_as_a_page(page):
 
 
 def test_the_bundle_alone_is_served_and_nothing_else(page):
-    assert page.get("/ui/react/entrypoint.js").text == script({})
+    assert page.get("/ui/react/entrypoint.js").text == build_script({})
     for path in ("/", "/docs", "/ui/react", "/ui/react/package.json", "/ui/../pyproject.toml"):
         assert page.get(path).status_code in {404, 405}, path
     assert {(r.path, *sorted(r.methods or ())) for r in app.routes} == {
@@ -61,9 +61,9 @@ def test_the_bundle_alone_is_served_and_nothing_else(page):
 def test_components_of_the_operator_come_behind_ours(tmp_path):
     own = tmp_path / "own.js"
     own.write_text('register("</script>")')
-    both = script({"LOOPWRIGHT_COMPONENTS": str(own)})
-    assert both == f'{script({})}\n;register("</script>")'
-    with TestClient(Starlette(routes=routes(both))) as client:
+    both = build_script({"LOOPWRIGHT_COMPONENTS": str(own)})
+    assert both == f'{build_script({})}\n;register("</script>")'
+    with TestClient(Starlette(routes=build_routes(both))) as client:
         html = client.post("/ui/x", json={"name": "card"}).text
     assert r'register("<\/script>")' in html
     assert html.count("</script") == 1
@@ -71,4 +71,4 @@ def test_components_of_the_operator_come_behind_ours(tmp_path):
 
 def test_a_file_of_components_that_is_not_there_is_named(tmp_path):
     with pytest.raises(SettingsError, match=r"LOOPWRIGHT_COMPONENTS names .*gone\.js"):
-        script({"LOOPWRIGHT_COMPONENTS": str(tmp_path / "gone.js")})
+        build_script({"LOOPWRIGHT_COMPONENTS": str(tmp_path / "gone.js")})

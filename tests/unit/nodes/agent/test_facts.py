@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.nodes.agent.memory.facts import quoted_passage
+from loopwright.nodes.agent.memory.facts import find_passage
 
 BAN = "Look at the ledgers. Do not, under any circumstances, delete ledger_7.db!\nThen write."
 
@@ -23,10 +23,10 @@ BAN = "Look at the ledgers. Do not, under any circumstances, delete ledger_7.db!
     ],
 )
 def test_a_quotation_is_found_with_its_sentence_or_not_at_all(quote, text, passage):
-    assert quoted_passage(quote, ["Something else.", text]) == passage
+    assert find_passage(quote, ["Something else.", text]) == passage
 
 
 def test_of_a_long_line_only_what_is_near_is_kept():
-    passage = quoted_passage("needle", [f"{'hay ' * 9_000}needle {'hay ' * 9_000}"])
+    passage = find_passage("needle", [f"{'hay ' * 9_000}needle {'hay ' * 9_000}"])
     assert "needle" in passage
     assert len(passage) < 420

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from loopwright import Hook
 from loopwright.nodes.flow.intake import flow_intake
 from loopwright.store.journal.port import End, Intent
-from loopwright.turn.begin import request_name
+from loopwright.turn.begin import build_request_id
 from support.flow_nodes import Turn, parts_with
 from support.flow_steps import steps
 from support.flows import GOAL, said, step
@@ -22,7 +22,7 @@ def left_behind(**state):
     todos[1] |= {"status": "failed", "failure": "tool_error", "feedback": "no", "denied": "denied"}
     return {
         "messages": [REQUEST],
-        "request_id": request_name([REQUEST]),
+        "request_id": build_request_id([REQUEST]),
         "turn": 1,
         "turn_id": "1-a",
         "allowance": 1,
@@ -41,7 +41,7 @@ async def test_a_first_turn_begins_with_nothing_but_its_request():
     state = await entered(turn=0, turn_id="")
     assert (state["turn"], state["allowance"]) == (1, 1)
     assert state["turn_id"].startswith("1-")
-    assert state["request_id"].endswith(request_name([HumanMessage(GOAL)]).split("-")[-1])
+    assert state["request_id"].endswith(build_request_id([HumanMessage(GOAL)]).split("-")[-1])
     assert (state["todos"], state["halt"]) == ([], None)
 
 

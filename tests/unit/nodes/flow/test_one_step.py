@@ -7,7 +7,7 @@ import pytest
 
 from loopwright import Hook
 from loopwright.flow.expectations import find_unmet
-from loopwright.nodes.flow.one_step import failed_call, may_pass
+from loopwright.nodes.flow.one_step import classify_failure, may_pass
 from loopwright.nodes.flow.run_flow import run_flow
 from loopwright.nodes.flow.shared import flow_pass
 from loopwright.state.flow import was_made
@@ -41,7 +41,7 @@ def test_what_a_failed_call_means_for_its_step(record, known, failure, again):
     about |= {"ran": True} | record
     given: dict[str, Any] = {"limit": 5.0, "spent": False} | known
     call = {"action": given.pop("action", "run")}
-    end = failed_call(about, call, **given)
+    end = classify_failure(about, call, **given)
     denied = record["reason"] if record.get("status") == "cancelled" else ""
     assert (end["status"], end["failure"], end["feedback"]) == ("failed", failure, "no good")
     assert end["denied"] == denied

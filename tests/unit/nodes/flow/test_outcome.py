@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage
 
 from loopwright.nodes.flow.finish import facts_of
 from loopwright.state.flow import FlowState
-from loopwright.turn.end import known_answer, outcome_of
+from loopwright.turn.end import build_fallback_answer, build_outcome
 from support.flow_steps import broken, flow_step
 
 DONE = flow_step("s1")
@@ -21,7 +21,7 @@ KEYS = {
 
 
 def outcome_of_turn(state, resume=None):
-    return outcome_of(facts_of(state), spend={}, allowance=1, resume=resume)
+    return build_outcome(facts_of(state), spend={}, allowance=1, resume=resume)
 
 
 def results(*steps):
@@ -109,14 +109,14 @@ def test_without_a_model_the_answer_is_the_last_results_cited_and_what_is_missin
         flow_step("s1"), flow_step("s2", depends_on=["s1"]), flow_step("s3"),
         broken("s4", depends_on=["s3"]),
     ]  # fmt: skip
-    assert known_answer(results(*steps), ["s4 failed"]) == (
+    assert build_fallback_answer(results(*steps), ["s4 failed"]) == (
         "**do s2** [s2]\n\nresult of s2\n\n**do s3** [s3]\n\nresult of s3\n\nNot done:\n- s4 failed"
     )
-    assert known_answer([], []) == ""
+    assert build_fallback_answer([], []) == ""
 
 
 def test_results_in_such_an_answer_are_bounded_together():
     (one,) = results(flow_step("s1", result="x" * 40_000))
     assert "[… 8000 characters left out]" in one
     many = results(*(flow_step(f"s{n}", result="x" * 40_000) for n in range(40)))
-    assert len(known_answer(many, [])) < 40 * 2_100
+    assert len(build_fallback_answer(many, [])) < 40 * 2_100

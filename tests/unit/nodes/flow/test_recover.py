@@ -6,7 +6,7 @@ from langchain_core.tools import StructuredTool
 from loopwright import Hook, ScriptedModel
 from loopwright.nodes.flow.finish import facts_of
 from loopwright.nodes.flow.recover import SAME_FAILURE, recover
-from loopwright.turn.end import unmet_of
+from loopwright.turn.end import collect_unmet
 from support.flow_nodes import run_node
 from support.flow_steps import broken, flow_step
 from support.flows import GOAL
@@ -114,7 +114,7 @@ async def test_giving_up_tells_the_original_error_and_the_reason():
         }
     ]  # fmt: skip
     assert facts_of(ran.state).end[0] == "failed"
-    assert unmet_of(facts_of(ran.state)) == ran.state.unmet, "and tells it once"
+    assert collect_unmet(facts_of(ran.state)) == ran.state.unmet, "and tells it once"
 
 
 @pytest.mark.req("S2-33")
@@ -126,7 +126,7 @@ async def test_a_failure_after_a_new_plan_says_that_it_came_after_one():
         failures_seen=replanned.state.failures_seen,
     )  # fmt: skip
     assert ran.state.unmet[0] == "After replanning from s2: s5 (do s5) failed: 410"
-    assert unmet_of(facts_of(ran.state)) == ran.state.unmet, "and tells it once"
+    assert collect_unmet(facts_of(ran.state)) == ran.state.unmet, "and tells it once"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from loopwright import Hook, ScriptedModel
 from loopwright.nodes.flow.run_flow import run_flow
-from loopwright.tools.python_tools import with_llm_call
+from loopwright.tools.python_tools import add_llm_call
 from support.flow_nodes import run_node
 from support.flow_steps import broken, steps
 from support.flows import World, raising, step
@@ -94,7 +94,7 @@ async def test_once_a_hook_stops_the_run_nothing_more_is_begun():
 )
 async def test_a_step_may_ask_the_model_which_must_answer(said, status, told):
     model = ScriptedModel({"llm_call": [said]})
-    tools = with_llm_call(World().tools())
+    tools = add_llm_call(World().tools())
     planned = steps(step("a", "llm_call", arguments={"prompt": "1 + 1?"}))
     after = await run_node(run_flow, *planned, model=model, tools=tools)
     (a,) = after.state.todos

@@ -9,7 +9,7 @@ from loopwright.calls.result_store import ResultStore
 from loopwright.calls.results import ToolResult
 from loopwright.flow.references import MissingValue
 from loopwright.nodes.flow.shared.flow_pass import StepResults
-from loopwright.state.flow import FlowStep, value_of
+from loopwright.state.flow import FlowStep, read_value
 
 
 def results(store=None, *, lasts=True):
@@ -44,9 +44,9 @@ TABLE: list[tuple[str, Any, Any, str]] = [
 @pytest.mark.req("S2-26")
 @pytest.mark.parametrize(("text", "data", "wanted", "shape"), TABLE)
 async def test_a_result_is_read_back_as_it_came(text, data, wanted, shape):
-    given, kept = await results().kept(text, data, "")
+    given, kept = await results().keep_result(text, data, "")
     assert kept["shape"] == shape
-    for read in (given, value_of(as_step(kept))):
+    for read in (given, read_value(as_step(kept))):
         assert (read, type(read)) == (wanted, type(wanted))
 
 
@@ -56,7 +56,7 @@ async def test_a_long_result_is_whole_again(lasts):
     long = ToolResult('{"rows": [' + ", ".join(map(str, range(500))) + "]}")
     shown, stored = await ResultStore(store, "t").shorten(long, 500)
     made = results(store, lasts=lasts)
-    given, kept = await made.kept(shown.text, None, stored)
+    given, kept = await made.keep_result(shown.text, None, stored)
     assert kept["shape"] == ("stored" if lasts else "value")
     assert (await made.data(as_step(kept))) == given
     assert given["rows"][499] == 499

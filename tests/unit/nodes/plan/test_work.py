@@ -1,5 +1,5 @@
-from loopwright.nodes.plan.work import end_of, gathered, missing_for, results_for
-from loopwright.turn.schedule import used_by
+from loopwright.nodes.plan.work import end_of, fold_ends, missing_for, results_for
+from loopwright.turn.schedule import sum_spend
 from support.scope import scope_with
 
 TASK = {"id": "2", "description": "sum", "depends_on": ["1"], "status": "pending", "attempts": 1,
@@ -38,7 +38,7 @@ def test_evidence_is_the_calls_or_the_report_of_a_task_without_any():
     called = end_of(TASK, {"status": "completed", "round": 1, "result": "3", "evidence": [CALL]})
     silent = end_of({**TASK, "id": "3"}, {"status": "failed", "round": 1, "result": "no"})
     nothing = end_of({**TASK, "id": "4"}, {"status": "blocked"})
-    update = gathered([], [called, silent, nothing])
+    update = fold_ends([], [called, silent, nothing])
     assert [(r["id"], r["status"]) for r in update["evidence"]] == [
         ("2.4.0", "success"),
         ("3.report", "error"),
@@ -50,12 +50,12 @@ def test_wishes_for_other_tasks_only_leave_them_out():
     wishes = {"5": "skipped", "2": "failed", "6": "completed"}
     end = end_of(TASK, {"status": "completed", "round": 1, "wishes": wishes})
     others = [{"id": i, "description": i, "status": "pending"} for i in ("5", "6")]
-    changed = gathered([TASK, *others], [end])["todos"]
+    changed = fold_ends([TASK, *others], [end])["todos"]
     assert [(t["id"], t["status"]) for t in changed] == [("2", "completed"), ("5", "skipped")]
 
 
 def test_spend_adds_up_but_seconds_do_not():
     ends = [end_of(TASK, {"status": "completed", "spend": {"model_calls": 1, "seconds": 2.0}})] * 2
-    used = used_by(scope_with(), ends)
+    used = sum_spend(scope_with(), ends)
     assert used["model_calls"] == 2
     assert used["seconds"] < 2.0

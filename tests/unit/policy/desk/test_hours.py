@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from loopwright.policy.desk.company import Company
-from loopwright.policy.desk.hours import is_open, opens_next, problem_of
+from loopwright.policy.desk.hours import find_hours_problem, find_next_opening, is_open
 
 HOURS = ("mon-fri 09:00-17:30", "sat 10:00-14:00")
 
@@ -30,20 +30,20 @@ def test_each_border_belongs_to_one_side(day, time, is_so):
     (27, "18:00", at(28, "10:00")), (28, "14:00", at(30, "09:00")),
 ])  # fmt: skip
 def test_the_next_opening_is_found(day, time, opens):
-    assert opens_next(HOURS, at(day, time)) == opens
+    assert find_next_opening(HOURS, at(day, time)) == opens
 
 
 @pytest.mark.parametrize(
     "wrong", ["", "daily", "mon 9-17", "mon-xyz 09:00-17:00", "mon 25:00-26:00"]
 )
 def test_what_cannot_be_read_is_told(wrong):
-    assert "is no opening time" in problem_of(wrong)
+    assert "is no opening time" in find_hours_problem(wrong)
     with pytest.raises(ValidationError, match="is no opening time"):
         Company(hours=(wrong,))
 
 
 def test_what_is_never_open_is_told():
-    assert "is never open" in problem_of("fri-mon 09:00-17:00")
-    assert "is never open" in problem_of("mon 17:00-09:00")
+    assert "is never open" in find_hours_problem("fri-mon 09:00-17:00")
+    assert "is never open" in find_hours_problem("mon 17:00-09:00")
     with pytest.raises(ValidationError, match="is no time zone"):
         Company(timezone="Lummerland")

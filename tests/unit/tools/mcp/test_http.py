@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loopwright.calls.toolbox import Toolbox
-from loopwright.run.background import hop
+from loopwright.run.background import await_in_background
 from loopwright.tools.mcp.call import ServerUnavailable
 from loopwright.tools.mcp.config import read_servers
 from loopwright.tools.mcp.server import Servers
@@ -155,18 +155,18 @@ async def test_a_server_that_was_down_is_found_later_without_waiting_for_it():
     (config,) = read_servers({"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
     servers = Servers([config], retry_after=0)
     try:
-        (down,) = await hop(servers.listings(None))
+        (down,) = await await_in_background(servers.load_listings(None))
         assert "is not reachable" in down.warning
         with serving(port):
             for _ in range(3_000):
-                (found,) = await hop(servers.listings(None))
+                (found,) = await await_in_background(servers.load_listings(None))
                 if found.tools:
                     break
                 await asyncio.sleep(0.1)
         assert found.tools
         assert found.warning == ""
     finally:
-        await hop(servers.close())
+        await await_in_background(servers.close())
 
 
 async def test_a_server_that_refuses_the_token_says_so():

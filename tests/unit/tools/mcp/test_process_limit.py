@@ -16,7 +16,7 @@ from langgraph.types import Command
 from loopwright import ScriptedModel, SettingsError, build_react
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import STARTUP
-from loopwright.tools.mcp.process_limit import PROCESS_LIMIT, VARIABLE, _fit_into
+from loopwright.tools.mcp.process_limit import PROCESS_LIMIT, VARIABLE, _count_fitting
 from support.mcp_servers import children, gone, process, serving, soon
 from support.mcp_servers.calling import failure, run, text
 from support.patience import PATIENCE
@@ -31,8 +31,8 @@ def boxed(**servers: Any) -> Toolbox:
 
 
 def held(box: Toolbox, user: str | None = None) -> Any:
-    here = box._home.here
-    return here and here.known_listings(user)
+    here = box._home.current_servers
+    return here and here.find_known_listings(user)
 
 
 async def test_a_process_that_rests_ends_and_the_next_call_starts_another():
@@ -96,7 +96,7 @@ async def test_a_session_over_http_that_rests_is_closed_and_a_users_server_forgo
         for user in ("ann", "bob"):
             (record,) = await run(box, ("each_whoami", {}), user=user)
             assert record["result"] == f"of {user}"
-        servers = box._home.here._servers
+        servers = box._home.current_servers._servers
         assert await soon(lambda: list(servers) == [("all", None)])
         assert held(box, "ann") is None, "over HTTP tools may be others by now: listed anew"
         (record,) = await run(box, ("each_whoami", {}), user="ann")
@@ -197,7 +197,7 @@ async def test_who_waits_too_long_for_a_process_is_told_so_and_served_later(monk
 
 
 def test_how_many_processes_there_may_be(monkeypatch):
-    assert [_fit_into(size * 2**30) for size in (0, 4, 16, 1_024)] == [4, 12, 51, 128]
+    assert [_count_fitting(size * 2**30) for size in (0, 4, 16, 1_024)] == [4, 12, 51, 128]
     monkeypatch.setenv(VARIABLE, "many")
     with pytest.raises(SettingsError, match=f"{VARIABLE} must be a whole number above 0"):
         boxed(one=process("faulty"))

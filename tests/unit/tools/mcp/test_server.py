@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import build_react
 from loopwright.calls.toolbox import Toolbox
-from loopwright.run.background import hop
+from loopwright.run.background import await_in_background
 from loopwright.tools.mcp import server as server_module
 from loopwright.tools.mcp.config import read_servers
 from loopwright.tools.mcp.server import Servers
@@ -265,7 +265,7 @@ async def late() -> Any:
     async def set_one() -> Any:
         return asyncio.get_running_loop().call_later(1_000, print)
 
-    timer = await hop(set_one())
+    timer = await await_in_background(set_one())
     yield
     timer.cancel()
 
@@ -318,7 +318,7 @@ async def test_what_is_held_is_never_less_than_what_was_listed():
         if frame.f_code.co_filename != server_module.__file__:
             return None
         frame.f_trace_opcodes = True
-        held.append(servers.known_listings(None))
+        held.append(servers.find_known_listings(None))
         return look
 
     async def watched() -> None:
@@ -326,12 +326,12 @@ async def test_what_is_held_is_never_less_than_what_was_listed():
         sys.settrace(look)
         try:
             for _ in range(2):
-                await servers.listings(None)
+                await servers.load_listings(None)
                 await servers.close()
         finally:
             sys.settrace(before)
 
-    await hop(watched())
+    await await_in_background(watched())
     assert None in held
     assert {bool(listing.tools) for (listing,) in filter(None, held)} == {True}
 

@@ -1,0 +1,310 @@
+"""One plan in place of another: what it takes over, and what it changes. Pure."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+from ..state.flow import FlowStep, items_of, make_call_name, reopen_items, was_made
+from ..state.plan import find_free_id
+from ..text.canonical import canonical, shorten_text
+from .conditions import rename_in_condition
+from .order import hash_steps, list_needs, list_sources, sort_steps
+from .references import rename_steps
+
+_SHOWN: Final = 200
+_BEFORE: Final = 40
+_CAME_OF: Final = ("result", "shape", "value", "stored", "evidence", "attempts", "seconds")
+_COMPARED: Final = {
+    **{key: key for key in ("tool", "description", "arguments")},
+    "depends_on": "dependencies",
+    **{key: key for key in ("optional", "expect", "when", "retries", "timeout")},
+    "for_each": "for each",
+    "max_items": "max items",
+    "expected_output": "expected output",
+}
+
+
+def adopt_steps(
+    steps: Sequence[FlowStep],
+    old: Sequence[FlowStep],
+    *,
+    variables: Mapping[str, Any],
+    old_variables: Mapping[str, Any],
+    rounds: Mapping[str, int],
+    reads: Collection[str] = (),
+    revision: str = "",
+) -> list[FlowStep]:
+    """A sound plan's steps in place of the old ones, with what is done carried over.
+
+    A finished step stays finished where the new plan makes the same call of the same things, under
+    whatever id: its result moves there. One that the new plan leaves out is kept in front; it gives
+    its id to a new step that wants it, and takes another. Other old steps go. A new step may refer
+    to a finished one by its old id. Calls are counted on where an id was used before, so evidence
+    ids stay unambiguous.
+
+    A finished read that the new plan places behind an unfinished step is made again, and its first
+    result goes, unless it is referred to: the world may be another by then. A write is not: each
+    step of a write says under which names it may have been made for this plan's elders, so that
+    the journal finds it (`claims`). There it is also found however else it is spelled.
+
+    Args:
+        steps: The new plan's, as `steps_of` makes them.
+        old: The steps before, in any status.
+        variables: The new plan's variables.
+        old_variables: Those of the plan before.
+        rounds: Step id to the highest round that evidence names, also of steps that went.
+        reads: Names of the tools that change nothing.
+        revision: Begins the journal's names of the calls of the plan before.
+    """
+    ids = {step["id"] for step in steps}
+    earlier = {step["id"]: step for step in old}
+    called = {s["id"]: s for s in old if s["status"] == "completed" or was_made(s)}
+    before = hash_steps(old, old_variables)
+    gone = {name: before[name] for name in called if name not in ids}
+    now = hash_steps(steps, variables, gone)
+    pairs = _match_calls(steps, called.values(), now, before)
+    elders = _match_calls(steps, old, now, before, found=pairs)
+    carried = _select_reusable(pairs, steps, reads)
+    homes = {step["id"]: name for name, step in carried.items()}
+    needed = {root for step in steps for root in list_needs(step)} - ids - homes.keys()
+    again = {step["id"] for step in pairs.values()} - needed
+    left_out = [step for name, step in called.items() if name not in again]
+    homes |= _assign_ids(left_out, ids, taken={*ids, *rounds, *called})
+    names = {name: home for name, home in homes.items() if name not in {home, *ids}}
+    adopted = [_keep_step(step, homes, before[step["id"]], revision) for step in left_out]
+    for step in steps:
+        name, fresh = step["id"], _rename_step(step, names)
+        fresh["claims"] = _list_claims(elders.get(name), revision)
+        fresh["rounds"] = max(rounds.get(name, 0), earlier.get(name, fresh)["rounds"])
+        if name in carried:
+            fresh = _carry_step(fresh, carried[name], now[name])
+        elif now[name] == before.get(name) and earlier[name]["status"] != "completed":
+            fresh |= _select_keys(earlier[name], ("attempts", "seconds"))
+        adopted.append(fresh)
+    return _add_items(adopted, _carry_items(steps, elders, carried, old, revision))
+
+
+def _add_items(steps: Sequence[FlowStep], items: Mapping[str, list[FlowStep]]) -> list[FlowStep]:
+    return [{**step, "items": items.get(step["id"], step.get("items") or [])} for step in steps]
+
+
+def _assign_ids(
+    steps: Sequence[FlowStep], wanted: Collection[str], *, taken: set[str]
+) -> dict[str, str]:
+    """The new id of each kept step by its old one: the same where the new plan does not want it."""
+    found: dict[str, str] = {}
+    for name in (step["id"] for step in steps):
+        found[name] = find_free_id(name, taken) if name in wanted else name
+        taken.add(found[name])
+    return found
+
+
+def _select_keys(step: FlowStep, keys: Sequence[str]) -> FlowStep:
+    return cast("FlowStep", {key: step.get(key) for key in keys})
+
+
+def _list_claims(elder: FlowStep | None, revision: str) -> list[str]:
+    """The names under which a step may have been made for the plans before."""
+    if elder is None or not (elder["changes"] and revision):
+        return []
+    return [*elder["claims"], *(make_call_name(revision, elder, more) for more in (0, 1))]
+
+
+def _claim_items(step: FlowStep, revision: str) -> list[FlowStep]:
+    """The items of a step, with the names under which their calls may have been made."""
+    items = zip(step.get("items") or [], items_of(step), strict=True)
+    return [item | FlowStep(claims=_list_claims(whole, revision)) for item, whole in items]
+
+
+def _carry_items(
+    steps: Sequence[FlowStep],
+    elders: Mapping[str, FlowStep],
+    carried: Mapping[str, FlowStep],
+    old: Sequence[FlowStep],
+    revision: str,
+) -> dict[str, list[FlowStep]]:
+    """By id of a new step with items: those of the old one that need not be called again.
+
+    That is the one that makes the same calls. Reads also take over from one with another list, as
+    far as the calls are the same; of other writes the journal knows. Reads are made again where
+    something before them is, or where all together were not as expected.
+    """
+    ids = {step["id"] for step in steps}
+    elder_ids = {elder["id"] for elder in elders.values()}
+    free = [step for step in old if step.get("items") and step["id"] not in elder_ids]
+    found: dict[str, FlowStep] = {}
+    for step in (step for step in steps if step.get("for_each") is not None):
+        name = step["id"]
+        if name in elders:
+            found[name] = elders[name]
+        elif alike := [o for o in free if not step["changes"] and o["tool"] == step["tool"]]:
+            found[name] = next((one for one in alike if one["id"] == name), alike[0])
+            free.remove(found[name])
+        to_do = any(i in ids and i not in carried for i in step["depends_on"] or [])
+        again = to_do or found.get(name, step).get("failure") == "unexpected_result"
+        if again and not step["changes"] and name not in carried:
+            found.pop(name, None)
+    return {name: reopen_items(_claim_items(elder, revision)) for name, elder in found.items()}
+
+
+def _select_reusable(
+    found: Mapping[str, FlowStep], steps: Sequence[FlowStep], reads: Collection[str]
+) -> dict[str, FlowStep]:
+    """The finished steps without those reads that had better be made again.
+
+    Those are the ones that now come behind something still to be done, or have another check.
+    """
+    ids = {step["id"] for step in steps}
+    good = dict(found)
+    for step in sort_steps(steps):
+        name = step["id"]
+        to_do = any(i in ids and i not in good for i in step["depends_on"] or [])
+        if step["tool"] in reads and name in good and (to_do or _has_other_check(step, good[name])):
+            del good[name]
+    return good
+
+
+def _has_other_check(step: FlowStep, done: FlowStep) -> bool:
+    return step["expect"] not in (None, done["expect"])
+
+
+def _keep_step(step: FlowStep, homes: Mapping[str, str], made_of: str, revision: str) -> FlowStep:
+    """A step that the new plan leaves out; what it was made from goes by its new ids.
+
+    One whose result failed its check did change the world: it is told, and found if planned again.
+    """
+    return {
+        **step,
+        "status": "skipped" if was_made(step) else step["status"],
+        "spare": step["changes"],
+        "claims": _list_claims(step, revision),
+        "id": homes[step["id"]],
+        "arguments": rename_steps(step["arguments"], homes),
+        "for_each": rename_steps(step.get("for_each"), homes),
+        "items": _claim_items(step, revision),
+        "depends_on": [homes[name] for name in step["depends_on"] or [] if name in homes],
+        "made_of": made_of,
+    }
+
+
+def _rename_step(step: FlowStep, names: Mapping[str, str]) -> FlowStep:
+    """A copy of a step that may speak of others by ids they no longer have."""
+    before = dict.fromkeys(names.get(name, name) for name in step["depends_on"] or [])
+    arguments = rename_steps(step["arguments"], names) if names else step["arguments"]
+    when = rename_in_condition(step.get("when"), names)
+    each = rename_steps(step.get("for_each"), names)
+    changed = {"arguments": arguments, "when": when, "for_each": each, "depends_on": list(before)}
+    return cast("FlowStep", {**step, **changed})
+
+
+def _carry_step(step: FlowStep, done: FlowStep, made_of: str) -> FlowStep:
+    """A new step with what a finished one left behind; another check is still to be made."""
+    open_ = was_made(done) or _has_other_check(step, done)
+    return {
+        **step,
+        **_select_keys(done, _CAME_OF),
+        "status": "pending" if open_ else done["status"],
+        "rounds": max(step["rounds"], done["rounds"]),
+        "made_of": made_of,
+    }
+
+
+def _match_calls(
+    new: Sequence[FlowStep],
+    old: Collection[FlowStep],
+    new_prints: Mapping[str, str],
+    old_prints: Mapping[str, str],
+    *,
+    found: Mapping[str, FlowStep] | None = None,
+) -> dict[str, FlowStep]:
+    """The old step that makes the same call, by the new one's id: one to one, by like ids first.
+
+    Of two steps that make the same call, each must be made from the very results that the new
+    step refers to. Pairs that were found already stand.
+    """
+    roots = {step["id"]: list_sources(step) for step in new}
+    known = {step["id"] for step in old}
+    pairs = dict(found or {})
+    taken = {step["id"] for step in pairs.values()}
+    left: dict[tuple[str, frozenset[str]], dict[str, FlowStep]] = defaultdict(dict)
+    for step in (step for step in old if step["id"] not in taken):
+        # A root that is gone, because a crash came before it was saved, is "" as well.
+        came_from = frozenset(r if r in known else "" for r in list_sources(step))
+        left[old_prints[step["id"]], came_from][step["id"]] = step
+    for alike in (True, False):
+        for name in (step["id"] for step in sort_steps(new)):
+            # A step of the new plan that has no pair came from nowhere: from "".
+            came_from = frozenset(
+                pairs[r]["id"] if r in pairs else r * (r not in roots) for r in roots[name]
+            )
+            fitting = left.get((new_prints[name], came_from))
+            if fitting and name not in pairs and (name in fitting or not alike):
+                pairs[name] = fitting.pop(name if alike else next(iter(fitting)))
+    return pairs
+
+
+# For a human.
+
+
+def describe_changes(old: Sequence[FlowStep], new: Sequence[FlowStep]) -> list[str]:
+    """What a new plan adds, changes and leaves out, one line each, for a human.
+
+    Steps are the same that make the same call, else that bear the same id. The order in which
+    steps are listed is no difference.
+    """
+    old, new = _reset_steps(old), _reset_steps(new)
+    # By names, not values: this plan's variables need not be those of the other.
+    pairs = _match_calls(new, old, hash_steps(new, None), hash_steps(old, None))
+    paired = {step["id"] for step in pairs.values()}
+    left = {step["id"]: step for step in old if step["id"] not in paired}
+    for step in new:
+        if step["id"] not in pairs and step["id"] in left:
+            pairs[step["id"]] = left.pop(step["id"])
+    names = {step["id"]: name for name, step in pairs.items()}
+    lines: list[str] = []
+    for step in new:
+        before = pairs.get(step["id"])
+        lines += _list_changes(before, step, names) if before else [f"+ {_describe_step(step)}"]
+    return [*lines, *(f"- {_describe_step(step)}" for step in left.values())]
+
+
+def _reset_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
+    """The steps, wherever their results come from."""
+    return [{**step, "made_of": ""} for step in steps]
+
+
+def _describe_step(step: FlowStep) -> str:
+    return f"{step['id']}: {step['tool']}" + (step["description"] and f" — {step['description']}")
+
+
+def _list_changes(old: FlowStep, new: FlowStep, names: Mapping[str, str]) -> Iterator[str]:
+    """One line for each field of a step that says something else now."""
+    if old["id"] != new["id"]:
+        yield f"~ {new['id']}: was {old['id']}"
+    was: Any = _rename_step(old, names)
+    both = [{**step, "depends_on": sorted(step["depends_on"] or [])} for step in (was, new)]
+    for key, told in _COMPARED.items():
+        before, now = (step.get(key) for step in both)
+        texts = [
+            canonical(_select_difference(before, now)),
+            canonical(_select_difference(now, before)),
+        ]
+        if canonical(before) != canonical(now):  # as JSON: to Python, true and 1 are the same
+            alike = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), 0)
+            start = max(0, alike - _BEFORE)
+            yield f"~ {new['id']}: {told} {' → '.join(_cut_text(text, start) for text in texts)}"
+
+
+def _select_difference(one: Any, two: Any) -> Any:
+    """Of two objects only what the first holds otherwise than the second; anything else whole."""
+    if not (isinstance(one, dict) and isinstance(two, dict)):
+        return one
+    return {k: v for k, v in one.items() if k not in two or canonical(v) != canonical(two[k])}
+
+
+def _cut_text(text: str, start: int) -> str:
+    """A text, cut so that what stands a little behind `start` is seen."""
+    if len(text) <= _SHOWN:
+        return text
+    head = "…" * (start > 0)
+    return head + shorten_text(text[start:], _SHOWN - len(head))

@@ -1,0 +1,273 @@
+"""How one sub-agent is run, and what whoever delegated to it is told of its end."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, cast
+
+from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Interrupt
+from typing_extensions import TypedDict
+
+from ....calls import call_records
+from ....calls.call_records import Call, CallRecord, PendingCall, to_evidence
+from ....calls.results import SHOWN, ToolResult
+from ....run.side_work import SideWork, make_side_config
+from ....state.agent import AgentState, AgentUpdate, make_agent_path, merge_limits
+from ....state.calls import Evidence
+from ....state.errors import DatabaseError, ThreadError
+from ....state.loop import LoopState
+from ....state.outcome import Spend
+from ....stream.components import Handoff, text_of
+from ....stream.events import make_call_events, make_component_events
+from ....stream.turn_messages import make_answers, select_new_messages
+from ....text.canonical import beginning_of
+from ....text.sentences import say
+from ....turn.begin import make_evidence
+from ....turn.end import LIMITS
+from ....turn.event_emitter import show_questions
+from ....turn.scope import RunScope
+from ..shared.agent import Agent
+from ..shared.unfinished import list_undone
+
+RunAgent = Callable[..., Awaitable[Any]]
+"""Runs a sub-agent: its input, the config, and LangGraph's options."""
+
+_KEPT: Final = 2_000
+"""Characters of the result of a sub-agent's call, as whoever delegated keeps it."""
+_MOST_IDS: Final = 50
+
+
+class AgentEnd(TypedDict):
+    """How one sub-agent ended, as JSON that survives a crash; `told` is its result."""
+
+    call: str
+    told: dict[str, Any]
+    text: str
+    stored: str
+    evidence: list[Evidence]
+    spend: Spend
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class SubAgents:
+    """Sub-agents, by the calls they were `given`; with `beside` they work in the background."""
+
+    scope: RunScope
+    state: AgentState
+    agent: Agent
+    runs: Mapping[str, RunAgent]
+    given: Sequence[PendingCall]
+    beside: SideWork | None = None
+    records: dict[str, CallRecord] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> dict[str, PendingCall]:
+        """Those calls, by their ids."""
+        return {call["id"]: call for call in self.given}
+
+    async def run(self, name: str, _: Mapping[str, AgentEnd]) -> AgentEnd:
+        """Run one, unless it cannot begin."""
+        call = self.calls[name]
+        if self.beside is None:
+            Call.from_pending(call, self.scope.emit, status="scheduled").begin()
+        objective, problem = self.build_objective(call)
+        if problem:
+            return await self._end(call, {"status": "failed", "unmet": [problem]}, AgentState())
+        began, path = time.monotonic(), make_agent_path(self.state.path, call)
+        state, failed = await self._run_graph(call, path, objective)
+        told = _summarize_state(state) | ({"status": "failed", "reason": "ERROR"} if failed else {})
+        told["unmet"] = list(dict.fromkeys([*filter(None, [failed]), *told.get("unmet", [])]))
+        told["seconds"] = round(time.monotonic() - began, 3)
+        return await self._end(call, told, state, path)
+
+    def build_objective(self, call: PendingCall) -> tuple[str, str]:
+        """What one is told, and why it cannot begin."""
+        objective, problem = self.agent.team[call["args"]["agent_name"]].build_objective(
+            call["args"]
+        )
+        most = self.scope.context.max_agent_depth
+        deep = len(self.state.agents) >= most
+        return objective, problem or (say("agents_too_deep", most=most) if deep else "")
+
+    async def _run_graph(
+        self, call: PendingCall, path: str, objective: str
+    ) -> tuple[AgentState, str]:
+        """The last known state of a sub-agent, and why it did not come to its own end."""
+        definition = self.agent.team[call["args"]["agent_name"]].definition
+        limits = merge_limits(self.scope.context, definition.limits)
+        given = {
+            "messages": [HumanMessage(objective, id=f"{self.state.turn_id}.{path}")],
+            "turn_id": self.state.turn_id,
+            "hook_context": self.state.hook_context,
+            "path": path,
+            "limits": limits,
+        }
+        config, options = self._locate_run(call, path)
+        late = asyncio.timeout(self._compute_deadline(limits))
+        try:
+            async with late:
+                return _read_state(await self.runs[definition.name](given, config, **options)), ""
+        except (GraphBubbleUp, DatabaseError, ThreadError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a sub-agent raises is data
+            why = f"{type(error).__name__}: {error}" if not late.expired() else say("agent_hung")
+            known = self.scope.around.seen.get(path)
+            return (known if isinstance(known, AgentState) else AgentState(path=path)), why
+
+    def _locate_run(self, call: PendingCall, path: str) -> tuple[RunnableConfig, dict[str, Any]]:
+        """Where one is run, and what it heeds."""
+        config = self.scope.build_inner_config(path)
+        if self.beside is None:
+            return config, {}
+        place = make_side_config(get_config(), call["place"])
+        place["configurable"].update(config.get("configurable", {}))
+        return place | RunnableConfig(run_name=path), {"control": self.beside.control}
+
+    def _compute_deadline(self, limits: Mapping[str, float]) -> float:
+        """Seconds after which one is given up that never comes to look at its limits."""
+        context = self.scope.context
+        return limits["seconds"] + context.tool_deadline + 2 * context.model_deadline
+
+    async def _end(
+        self, call: PendingCall, told: dict[str, Any], state: AgentState, path: str = ""
+    ) -> AgentEnd:
+        evidence = [
+            *state.evidence,
+            *(await self._find_unreported_writes(state, path) if path else ()),
+        ]
+        used = state.spend
+        mine = [record["id"] for record in evidence if record["status"] == "success"]
+        told = {
+            "agent": call["args"]["agent_name"],
+            **{key: value for key, value in told.items() if value not in ("", [], None)},
+            "evidence": mine[-_MOST_IDS:],
+            "spent": {
+                "turns": state.round,
+                "tool_calls": used.get("tool_calls", 0),
+                "tokens": used.get("input_tokens", 0) + used.get("output_tokens", 0),
+            },
+        }
+        text = json.dumps(told, ensure_ascii=False, indent=1)
+        results, cap = (
+            self.agent.parts.toolbox.open_results(self.scope),
+            self.scope.context.result_cap,
+        )
+        shown, stored = await results.shorten(ToolResult(text), cap)
+        return AgentEnd(
+            call=call["id"],
+            told=told | {"path": path},
+            text=shown.text,
+            stored=stored,
+            evidence=[_shorten_evidence(record) for record in evidence],
+            spend=used,
+            warnings=state.warnings,
+        )
+
+    async def _find_unreported_writes(self, state: AgentState, path: str) -> list[Evidence]:
+        """Writes that only the journal knows of, of one that did not come to its own end."""
+        if state.report or state.halt:
+            return []
+        rows = await self.scope.journal.rows(self.scope.journal_thread)
+        known = {record["id"] for record in state.evidence}
+        mine = [row for row in rows if row.turn == self.scope.turn and is_within(row.task, path)]
+        return [make_evidence(row) for row in mine if row.call not in known]
+
+    def note_end(self, end: AgentEnd) -> None:
+        """Count and tell how one ended, in this process or before a crash."""
+        call, told = self.calls[end["call"]], end["told"]
+        for event in (event for record in end["evidence"] for event in make_call_events(record)):
+            self.scope.emit(event)
+        if self.beside is None:
+            self.scope.budget.count_branch(told["path"] or call["id"], end["spend"])
+        else:  # its call has been answered
+            for event in make_component_events(call["id"], [self._build_handoff(call, told)]):
+                self.scope.emit(event)
+            return
+        seconds, stored = told.get("seconds", 0.0), end["stored"]
+        self.answer(call, told, end["text"], stored=stored, seconds=seconds)
+
+    def answer(self, pending: PendingCall, told: Mapping[str, Any], text: str, **how: Any) -> None:
+        """Write down the answer to a call."""
+        call = replace(Call.from_pending(pending, self.scope.emit, status="executing"), **how)
+        call.result = ToolResult(
+            text, dict(told), artifact={SHOWN: [self._build_handoff(pending, told)]}
+        )
+        call.end_status = read_call_status(told)
+        self.records[call.id] = call_records.record_end(call)
+
+    def _build_handoff(self, call: PendingCall, told: Mapping[str, Any]) -> dict[str, Any]:
+        """The component of one."""
+        shown = Handoff(
+            target=told["agent"], source=self.state.path, reason=call["args"]["objective"],
+            summary=told.get("summary", ""), reference=told["path"], status=told["status"],
+        ).model_dump(mode="json")  # fmt: skip
+        return {"name": "handoff", "props": shown, "text": text_of("handoff", shown)}
+
+    def update(self, ends: Sequence[AgentEnd]) -> AgentUpdate:
+        """What they change in the agent that delegated."""
+        records = [self.records[name] for name in self.calls if name in self.records]
+        evidence = [record for end in ends for record in end["evidence"]]
+        # What was changed is among the calls inside.
+        evidence += [to_evidence(record) | Evidence(read_only=True) for record in records]
+        messages = [*self.collect_answers(ends), *(record["message"] for record in records)]
+        return AgentUpdate(
+            messages=messages,
+            evidence=evidence,
+            warnings=[text for end in ends for text in end["warnings"]],
+        )  # fmt: skip
+
+    def collect_answers(self, ends: Sequence[AgentEnd]) -> list[AnyMessage]:
+        """Answers to the calls inside that people were asked about."""
+        if not isinstance(self.state, LoopState):
+            return []
+        ended = [record for end in ends for record in end["evidence"]]
+        return select_new_messages(
+            self.state, make_answers(self.state, [*self.scope.around.heard.values(), *ended])
+        )
+
+    async def show_asked(self, questions: Sequence[Interrupt], ends: Sequence[AgentEnd]) -> None:
+        """Show what is asked where people look: in the conversation of the graph's own agent."""
+        if not isinstance(self.state, LoopState):
+            return
+        await show_questions(self.state, "agent", questions, self.collect_answers(ends))
+
+
+def read_call_status(told: Mapping[str, Any]) -> Literal["success", "error"]:
+    """How the call of one ended."""
+    return "error" if told["status"] == "failed" else "success"
+
+
+def _summarize_state(state: AgentState) -> dict[str, Any]:
+    """What a sub-agent came to, by its report, its limits, and what its calls brought."""
+    report, halt, unmet = state.report or {}, state.halt, list_undone(state)
+    status = report.get("status", "failed")
+    if (status == "responded" and halt) or (status == "success" and unmet):
+        status = "partial"
+    if halt in LIMITS:
+        unmet = [*unmet, say(LIMITS[halt])]
+    elif status == "failed":
+        unmet = [*unmet, say("agent_said_nothing", why=halt or "-")]
+    told = {"status": status, "reason": halt, "summary": report.get("summary"), "unmet": unmet}
+    return told | {"output": report.get("output")}
+
+
+def _read_state(final: object) -> AgentState:
+    known = AgentState.__dataclass_fields__
+    given = cast("Mapping[str, Any]", final)
+    return AgentState(**{key: value for key, value in given.items() if key in known})
+
+
+def is_within(task: str, path: str) -> bool:
+    """Whether a task is a sub-agent, or one below it."""
+    return task == path or task.startswith(f"{path}/")
+
+
+def _shorten_evidence(record: Evidence) -> Evidence:
+    return record | Evidence(result=beginning_of(record["result"], _KEPT))

@@ -1,0 +1,126 @@
+"""What results tell the desk: the articles that were found, and who the customer is."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from langchain_core.messages import ToolMessage
+
+from ...policy.desk.company import Company
+from ...policy.desk.grounding import Grounds
+from ...policy.desk.mandates import KNOWLEDGE, list_search_tools, read_data
+from ...state.agent import DELEGATE
+from ...state.desk.conversation import DeskState, DeskUpdate, Source
+from ...state.messages import slice_since
+from ..agent.team.sub_agents import is_within
+from .shared.speakers import find_speaker
+
+SURE: Final = 0.5
+"""The least confidence of a sub-agent whose findings count."""
+_TEXTS: Final = ("excerpt", "text", "content", "snippet", "answer")
+
+
+def read_call_results(state: DeskState, company: Company) -> DeskUpdate:
+    """What the results of calls that the desk has made add; a caller may send others along."""
+    made = {record.get("call_id") for record in state.evidence if record["status"] == "success"}
+    this_turn = slice_since(state.messages, state.request_message)
+    update, sources, tickets = DeskUpdate(), dict(state.sources), dict(state.tickets)
+    for message in this_turn:
+        if not isinstance(message, ToolMessage) or message.tool_call_id not in made:
+            continue
+        data = read_data(message)
+        found = (
+            _iter_articles(data)
+            if message.name != DELEGATE
+            else _iter_sub_agent_articles(state, data)
+        )
+        sources |= {str(article["id"]): _build_source(article, state.turn) for article in found}
+        if message.name == company.verified_by and isinstance(data, Mapping):
+            verified = data.get(company.verified_if) is True
+            who = {"customer_id": data.get(company.verified_as), "turn": state.turn}
+            update["identity"] = who if verified else {}
+        if (
+            isinstance(data, Mapping)
+            and data.get("ticket_id")
+            and message.name == company.tickets_by
+        ):
+            tickets[state.issue] = str(data["ticket_id"])
+    if tickets != state.tickets:
+        update["tickets"] = tickets
+    if sources != state.sources:
+        update["sources"] = sources
+    return update
+
+
+def _build_source(article: Mapping[str, Any], turn: int) -> Source:
+    return Source(
+        title=str(article["title"]), url=str(article.get("url", "")),
+        score=float(article.get("score", 0)), turn=turn, text=text_of(article),
+    )  # fmt: skip
+
+
+def _iter_sub_agent_articles(state: DeskState, data: Any) -> Iterator[Mapping[str, Any]]:
+    """What the searches of a sub-agent gave, whatever it says of them; nothing if it is unsure."""
+    output = data.get("output") if isinstance(data, Mapping) else None
+    sure = output.get("confidence", 0) if isinstance(output, Mapping) else 0
+    if not isinstance(sure, int | float) or sure < SURE:
+        return
+    for record in state.evidence:
+        inside = is_within(record["task"], str(data["path"]))
+        if inside and record["tool"] and record["status"] == "success":
+            yield from _parse_articles(record["result"])
+
+
+def _parse_articles(text: str) -> Iterator[Mapping[str, Any]]:
+    """The articles in a result as text, which may be cut off."""
+    read, place = json.JSONDecoder(), 0
+    while (place := text.find("{", place)) >= 0:
+        try:
+            found, place = read.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            place += 1
+            continue
+        yield from _iter_articles([found])
+        yield from _iter_articles(found)
+
+
+def text_of(article: Mapping[str, Any]) -> str:
+    """What an article says, as far as a search tells it."""
+    return next((str(article[key]) for key in _TEXTS if article.get(key)), "")
+
+
+def collect_grounds(state: DeskState, sources: Mapping[str, Source], company: Company) -> Grounds:
+    """What an answer may stand on: articles that fit, and what other tools and people told."""
+    found = {
+        name: f"{source['title']}\n{text}" if (text := source.get("text", "")) else ""
+        for name, source in sources.items()
+        if source["score"] >= company.enough
+    }
+    searches = list_search_tools(state.messages)
+    facts = [
+        message.text
+        for message in state.messages
+        if (message.type == "tool" and message.name not in {*searches, DELEGATE})
+        or find_speaker(message) == "colleague"
+    ]
+    said = [message.text for message in state.messages if message.type == "human"]
+    return Grounds(
+        articles=found, facts="\n".join([*facts, company.render_profile()]),
+        said="\n".join(said), links={source["url"] for source in sources.values()},
+        language=state.language, asked=state.intent in KNOWLEDGE,
+    )  # fmt: skip
+
+
+def _iter_articles(data: Any) -> Iterator[Mapping[str, Any]]:
+    """The articles in a result: objects with an id and a title, in a list at any place."""
+    if isinstance(data, Mapping):
+        for value in data.values():
+            yield from _iter_articles(value)
+    elif isinstance(data, list):
+        yield from filter(_is_article, data)
+
+
+def _is_article(one: Any) -> bool:
+    if not (isinstance(one, Mapping) and {"id", "title"} <= one.keys()):
+        return False
+    return bool({"url", "score", *_TEXTS} & one.keys())

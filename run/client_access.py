@@ -1,0 +1,219 @@
+"""Who calls a graph, and what a client of a server may not do.
+
+In a program that embeds a graph that program is the operator. Under a server whoever calls is a
+client: what it says of itself proves nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from pydantic import ValidationError
+
+from ..state.agent import MODEL_TURN
+from ..state.context import SESSION_KEY, Context, Session
+from ..state.errors import SettingsError
+from ..state.messages import ANSWER, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
+from ..store.base import langgraph_keys as keys
+from ..store.journal.port import FENCE_KEY, Fence
+from ..store.locks.thread_locks import LockEntry
+from .builder import Bounded
+from .checks import translate_error
+from .run import HELD_KEY, Run
+from .side_work import BESIDE_KEY, SideWork
+
+_OURS: Final[Mapping[str, type]] = {
+    HELD_KEY: LockEntry,
+    FENCE_KEY: Fence,
+    SESSION_KEY: Session,
+    BESIDE_KEY: SideWork,
+}
+"""What a run tells the graphs inside it, and nobody else may."""
+
+_PREFIXES: Final = (keys.PREFIX, "__loopwright_")
+
+_AT_THE_ROOT: Final[Mapping[str, Callable[[object], bool]]] = {
+    keys.RUNTIME: lambda value: isinstance(value, Runtime),
+    keys.NODE_FINISHED: callable,
+    **dict.fromkeys(keys.STREAM_FORMATS, lambda value: isinstance(value, bool)),
+}
+"""What LangGraph's doors and its server give to the outermost run, none of it JSON but flags."""
+
+
+def is_server_call(configurable: Mapping[str, Any]) -> bool:
+    """Whether LangGraph's server runs the graph, as LangGraph itself tells it."""
+    return any(configurable.get(key) is not None for key in keys.SERVER)
+
+
+def check_keys(configurable: Mapping[str, Any], *, runs: bool) -> None:
+    """Refuse keys that only LangGraph itself sets, for a graph that it runs as a node.
+
+    That it does so is told by where the call is made: inside a task of LangGraph's, whose id the
+    run has. A key says nothing, anybody can send one.
+
+    Args:
+        configurable: As the graph will see it.
+        runs: The graph is run; else a state is read or written, which a parent graph hands down.
+
+    Raises:
+        SettingsError: There are such keys.
+    """
+    inside = _is_inside_task(configurable)
+    wrong = [
+        key for key, value in configurable.items() if not _is_allowed_key(key, value, inside, runs)
+    ]
+    if wrong:
+        msg = (
+            f"`configurable` carries {', '.join(map(repr, wrong))}, which only LangGraph sets, for"
+            " a graph that it runs as a node: leave that out, and name a thread_id and at most a"
+            " checkpoint_id. Nothing was run. A thread that a node starts itself hands them on by"
+            " contextvars.copy_context()."
+        )
+        raise SettingsError(msg)
+
+
+def _is_inside_task(configurable: Mapping[str, Any]) -> bool:
+    """Whether a task of LangGraph's makes the call, on behalf of which the graph runs."""
+    around = (var_child_runnable_config.get() or {}).get("configurable", {})
+    task, pad = configurable.get(keys.TASK), configurable.get(keys.SCRATCHPAD)
+    told = task is not None and task == around.get(keys.TASK)
+    return told and type(pad).__name__ == keys.SCRATCHPAD_CLASS
+
+
+def _is_allowed_key(key: str, value: object, inside: bool, runs: bool) -> bool:
+    if kind := _OURS.get(key):
+        # Of a state that is written: the graph around, whose door holds the thread.
+        handed = inside or (key == HELD_KEY and not runs)
+        return handed and isinstance(value, kind | None)
+    if inside:
+        return True
+    if key in keys.INNER_COORDINATES:
+        return not (runs and value)
+    if key == keys.SAVER and not runs:
+        return isinstance(value, BaseCheckpointSaver)
+    at_the_root = _AT_THE_ROOT.get(key)
+    return at_the_root(value) if at_the_root else not str(key).startswith(_PREFIXES)
+
+
+def resolve_identity(configurable: Mapping[str, Any], *, served: bool = False) -> str | None:
+    """Whom a run is for.
+
+    The authenticated user always; `user_id` counts only where a program embeds the graph.
+
+    Args:
+        configurable: The run's.
+        served: The graph is one that a server loads.
+    """
+    user = configurable.get("langgraph_auth_user")
+    proven = user.get("identity") if isinstance(user, Mapping) else getattr(user, "identity", None)
+    proven = proven or configurable.get("langgraph_auth_user_id")
+    if not (proven or served or is_server_call(configurable)):
+        proven = configurable.get("user_id")
+    return str(proven) if proven else None
+
+
+def is_withdrawal(given: object) -> bool:
+    """Whether a command says `goto: END` alone: the open question is withdrawn, the turn stops."""
+    if not isinstance(given, Command) or given.update or given.resume is not None:
+        return False
+    return given.goto in (END, [END], (END,))
+
+
+def check_client(command: Command[Any]) -> None:
+    """Refuse what would write into the state, or lead past the graph's own questions.
+
+    Raises:
+        SettingsError: A client of a server wants that.
+    """
+    if is_withdrawal(command) or not (command.update or command.goto or command.graph):
+        return
+    msg = (
+        "A client of a server may send messages, answers to questions, and a command with"
+        " goto: END alone; `update` and `goto` are refused, and nothing was run."
+    )
+    raise SettingsError(msg)
+
+
+PLAN: Final = "execution_plan"
+"""The key of an input that hands in a plan."""
+
+
+def _check_no_plan(given: object) -> None:
+    """Refuse a client's own plan: what the operator tells the planner would be passed over.
+
+    Raises:
+        SettingsError: A client of a server wants that.
+    """
+    if not isinstance(given, Mapping) or given.get(PLAN) is None:
+        return
+    msg = (
+        f"A client of a server may not hand in a plan: leave {PLAN!r} out, and nothing but"
+        " `variables` reaches the plan that the operator has built in. Nothing was run."
+    )
+    raise SettingsError(msg)
+
+
+def make_client_run(run: Run, bounded: Bounded | None) -> Run:
+    """A client's run under the operator's settings.
+
+    A program's node that runs the graph may give it a context of its own, as the operator.
+
+    Raises:
+        SettingsError: The client wants more than it may.
+    """
+    given = run.options.get("context")
+    if run.is_nested:
+        inherited = getattr(run.configurable.get(keys.RUNTIME), "context", None)
+        if given is not None or not isinstance(inherited, Context):
+            return run
+        given = inherited
+    elif isinstance(run.input, Command):
+        check_client(run.input)
+    else:
+        _check_no_plan(run.input)
+    if bounded is None:
+        return run
+    try:
+        return replace(run, options={**run.options, "context": bounded(given)})
+    except ValidationError as error:
+        raise translate_error(error, thread=run.thread) or error from error
+
+
+_MARKS: Final = {ROLE, STEERS, ENDS, REJECTED, MODEL_TURN, TOLD, REPEATS, EVIDENCE}
+
+
+def strip_marks(said: Sequence[AnyMessage], known: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """What a client says, so that nothing of it passes for words of the run.
+
+    What the run has said stays as it is; no new message has our marks, or the id that an answer of
+    the run will have.
+    """
+    ours = {message.id for message in known if message.type != "human"}
+    return [_strip_message_marks(one) for one in said if one.id not in ours]
+
+
+def _strip_message_marks(message: AnyMessage) -> AnyMessage:
+    about = {k: v for k, v in message.additional_kwargs.items() if k not in _MARKS}
+    name = None if str(message.id).startswith(ANSWER) else message.id
+    return message.model_copy(update={"additional_kwargs": about, "id": name})
+
+
+def check_update(updates: object) -> None:
+    """Refuse a client's writes into a thread's state.
+
+    Raises:
+        SettingsError: They are more than the end of the thread's turn (no values, as END).
+    """
+    if updates in ([[(None, END)]], [[(None, END, None)]]):
+        return
+    msg = (
+        "A client of a server may not write into a thread's state: send messages, or answers to"
+        " its questions. To stop its turn, update it with no values as the node END."
+    )
+    raise SettingsError(msg)

@@ -1,0 +1,117 @@
+"""What works on beside the steps of a run: a node begins it, and its step does not wait for it.
+
+LangGraph waits for all that a step has begun. This belongs to the run, which brings it to rest
+before it gives the thread back: what is saved of it goes on with the next run.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from langchain_core.runnables import RunnableConfig
+
+from ..state.context import Emit
+from ..store.base import langgraph_keys as keys
+from ..store.locks.control import InnerControl
+
+BESIDE_KEY: Final = "__loopwright_beside"
+"""Where the nodes of a graph find what works beside them; kept out of metadata as FENCE_KEY."""
+
+
+@dataclass
+class SideWork:
+    """What works beside the steps of one run of a graph, each under a name.
+
+    Attributes:
+        heard: See RunScope.
+        seen: See RunScope.
+        control: What it heeds.
+    """
+
+    heard: dict[str, Any] = field(default_factory=dict)
+    seen: dict[str, Any] = field(default_factory=dict)
+    control: InnerControl | None = None
+    _working: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
+    _emit: Emit | None = None
+    _unheard: list[dict[str, Any]] = field(default_factory=list)
+    _slots: asyncio.Semaphore | None = None
+
+    def has(self, name: str) -> bool:
+        """Whether one of this name works, or has worked."""
+        return name in self._working
+
+    def begin(self, name: str, work: Coroutine[Any, Any, Any], *, most: int) -> None:
+        """Begin a piece of work, which heeds the control; at most so many go on at a time."""
+        slots = self._slots = self._slots or asyncio.Semaphore(most)
+
+        async def working() -> Any:
+            async with slots:
+                return await work
+
+        self._working[name] = asyncio.ensure_future(working())
+
+    async def collect_results(self, *, wait: bool) -> dict[str, Any]:
+        """Results by name, an exception where one has come to rest; with `wait` of all of them."""
+        works = {**self._working}
+        if wait and works:
+            await asyncio.wait(works.values())
+        done = [name for name, work in works.items() if work.done()]
+        return {name: works[name].exception() or works[name].result() for name in done}
+
+    def forget(self, name: str) -> None:
+        """Drop one that has ended."""
+        del self._working[name]
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Tell an event by the node that is running, or by the next one."""
+        if self._emit is None:
+            self._unheard.append(event)
+        else:
+            self._emit(event)
+
+    @contextmanager
+    def forward_events(self, emit: Emit) -> Iterator[None]:
+        """A node that tells what is told beside it."""
+        unheard, self._unheard, self._emit = self._unheard, [], emit
+        for event in unheard:
+            emit(event)
+        try:
+            yield
+        finally:
+            self._emit = None
+
+    async def stop_all(self, *, at_once: bool = False) -> None:
+        """Bring all to rest, at their next border or at once."""
+        if self.control is not None:
+            self.control.request_drain("the run has ended")
+        works = [*self._working.values()]
+        for work in works if at_once else ():
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+
+@asynccontextmanager
+async def open_side_work(run: Any) -> AsyncIterator[Any]:
+    """A run, and what will work beside it."""
+    all_of_it = SideWork()
+    try:
+        yield run.with_configurable(BESIDE_KEY, all_of_it)
+    except BaseException:
+        await all_of_it.stop_all(at_once=True)
+        raise
+    await all_of_it.stop_all()
+
+
+def make_side_config(config: RunnableConfig, place: str) -> RunnableConfig:
+    """What to run a graph beside a node with: it goes on where it is saved under this name."""
+    configurable = config["configurable"]
+    around = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
+    own = {
+        "checkpoint_ns": "|".join([*around, place]),
+        keys.RESUMING: True,  # where nothing is saved, LangGraph begins
+        # Several graphs of one step would be told apart by their order.
+        keys.SCRATCHPAD: replace(configurable[keys.SCRATCHPAD], subgraph_counter=lambda: 0),
+    }
+    return {**config, "configurable": {**configurable, **own}}

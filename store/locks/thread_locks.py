@@ -1,0 +1,326 @@
+"""Locks of threads: what a database brings, and who in this process holds which.
+
+A thread that is held is refused, or waited for where that is wished. No lock outlives its process
+for long: it is an operating system's lock on a file beside a SQLite database, a lease that has to
+be renewed in Postgres, and for every other saver an entry in memory.
+"""
+
+import asyncio
+import os
+import threading
+import time
+import weakref
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from typing import Final, Protocol, runtime_checkable
+
+from ...state.errors import LeaseLost, ThreadBusy
+from ...stream.meters import LOST, REFUSED, measure
+from ...text.canonical import make_storable
+from ..base.worker_threads import WorkerThreads, find_executor, run_in_worker
+from .control import Control, Kind
+from .wait_queue import is_waited_for, join_wait_queue, wake, yield_delays
+
+_CLEAN_UP: Final = 5.0
+"""Seconds a run of this process gets that is over but still cleans up after itself."""
+
+_LOOKS: Final = (0.05, 0.4)
+"""Seconds between two looks whether another process has let go: at first, and at most."""
+
+_BRIEFLY: Final = 10.0
+"""Seconds for which somebody is waited for who has a thread for a moment only."""
+
+PRUNES: Final = ", which prunes it"
+"""How the words end for who has a thread for a moment, and runs nothing."""
+
+Key = tuple[Hashable, str]
+"""What excludes others, and the name that is locked, see `name_of`."""
+Release = Callable[[], None]
+
+
+def build_lock_name(thread: str, part: str = "") -> str:
+    """Under which name a thread is locked, or a part of it: its id, or what no other thread has."""
+    thread = make_storable(thread)
+    plain = not part and not thread.startswith("\n")
+    return thread if plain else f"\n{len(thread)}\n{thread}\n{part}"
+
+
+def parse_lock_thread(name: str) -> str:
+    """Which thread is locked under a name, as a whole or in part."""
+    length, _, rest = name.removeprefix("\n").partition("\n")
+    return rest[: int(length)] if name.startswith("\n") else name
+
+
+class Locks(Protocol):
+    """Where a database's threads are locked against other processes; used in worker threads."""
+
+    @property
+    def domain(self) -> Hashable:
+        """The same for all locks that exclude each other in this process."""
+
+    def take(self, name: str, doing: str = "") -> Release | str | None:
+        """Lock a name; others are told what its holder is doing.
+
+        No lock may outlive its process for long. Where one can be lost before, `lose` tells it.
+
+        Returns:
+            What unlocks it, None where no other process can have it, or who has it in words, ""
+            where that cannot be told.
+
+        Raises:
+            DatabaseError: Locks cannot be had here.
+        """
+
+
+class Ticket(Protocol):
+    """A place in the line of a thread; used in worker threads."""
+
+    def enter(self) -> int:
+        """Get in line; whoever has a smaller number goes before."""
+
+    def take(self) -> Release | str | None:
+        """Lock the name, unless it is another's or the turn of another; see `Locks`."""
+
+    def leave(self) -> None:
+        """Wait no more, whether it was taken or not; nobody has to call it to be let go."""
+
+
+@runtime_checkable
+class Lines(Protocol):
+    """Locks for which the processes that wait stand in one line."""
+
+    def ticket(self, name: str) -> Ticket:
+        """For somebody who will wait for a name."""
+
+
+LockedBy = Callable[[], Locks]
+
+
+class LockEntry:
+    """What other runs of this process see of the one that holds a thread."""
+
+    def __init__(self, key: Key, doing: str = "") -> None:
+        """Nothing is locked yet."""
+        self.key, self.doing = key, doing
+        self.unlock: Release | None = None
+        self.hands: WorkerThreads | None = None
+        """In which it is unlocked."""
+        self.control: Control | None = None
+        """Of the run, if others may wish something of it."""
+        self.over = False
+        self.lost: LeaseLost | None = None
+        """Why it holds the thread no more, where it has not let go of it."""
+        self.gone = threading.Event()
+        self._process = os.getpid()
+
+    def covers(self, thread: str) -> bool:
+        """Whether a graph inside the run needs no lock of its own: the run still holds this."""
+        mine = self._process == os.getpid() and not self.gone.is_set()
+        return mine and parse_lock_thread(self.key[1]) == make_storable(thread)
+
+    def unlock_once(self) -> None:
+        """Let go, once."""
+        if os.getpid() != self._process:  # a forked child's copy: the lock is its parent's
+            return
+        try:
+            if self.unlock is not None:
+                self.unlock()
+        finally:
+            self.forget()
+            wake(self.key)
+
+    def mark_lost(self, why: LeaseLost) -> None:
+        """Tell its run that somebody else has the thread; counted once, whoever notices first."""
+        if self.lost is None:
+            self.lost = why
+            measure(LOST)
+            if self.control is not None:
+                self.control.lost = why
+
+    def forget(self) -> None:
+        """Leave it to others of this process, without having held it."""
+        _here.pop(self.key, None)
+        self.gone.set()
+
+
+_here: dict[Key, LockEntry] = {}
+"""The threads that are held by runs of this process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_here.clear)
+
+
+class HeldLock:
+    """A thread that is held; it is let go at the latest when nobody refers to this any more."""
+
+    def __init__(self, entry: LockEntry) -> None:
+        """Take over what the entry locks."""
+        self.entry = entry
+        self._lost = weakref.finalize(self, _unlock_abandoned, entry)
+        self._lost.atexit = False  # the end of a process lets go by itself
+
+    def mark_over(self) -> None:
+        """The run is over, although it may still have to clean up."""
+        self.entry.over = True
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        if self._lost.detach() is not None:
+            self.entry.unlock_once()
+
+
+def _unlock_abandoned(entry: LockEntry) -> None:
+    """Let go of what a generator held that nobody will ever close.
+
+    In a thread of its own: the garbage collector calls from anywhere, also from within `leave`.
+    """
+    with suppress(RuntimeError):  # the process is ending
+        threading.Thread(target=entry.unlock_once, name="loopwright-unlock", daemon=True).start()
+
+
+@asynccontextmanager
+async def lock_thread(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncIterator[HeldLock]:
+    """Hold a thread for the length of a block.
+
+    Args:
+        locked_by: Gives what locks it; called in a worker thread.
+        name: See `name_of`.
+        wait: For so many seconds whoever holds it is waited for, first come first served.
+
+    Raises:
+        ThreadBusy: Another run holds it.
+        DatabaseError: It cannot be locked here.
+    """
+    locks = await asyncio.to_thread(locked_by)
+    held = await run_in_worker(locks, _try_lock, locks, name)
+    if isinstance(held, str) and (wait or PRUNES in held):
+        held = await _wait_for_lock(locks, name, wait or _BRIEFLY, held)
+    # Of this process it may be one that was left (`break` in `async for`): Python closes its
+    # generator by a task of the loop, which has begun by now.
+    elif isinstance(held, str) and await asyncio.to_thread(_is_gone_soon, locks, name):
+        held = await run_in_worker(locks, _try_lock, locks, name)
+    if isinstance(held, str):
+        raise _make_busy_error(name, held, wait)
+    try:
+        yield held
+    except LeaseLost as why:  # a write was refused before its heartbeat came to know
+        held.entry.mark_lost(why)
+        raise
+    finally:
+        await _release_lock(held)
+
+
+@contextmanager
+def lock_thread_blocking(locked_by: LockedBy, name: str, doing: str = "") -> Iterator[None]:
+    """Hold a thread for the length of a block, in a thread that may wait; see `thread_lock`."""
+    held = _try_lock(locked_by(), name := build_lock_name(name), doing)
+    if isinstance(held, str):
+        raise _make_busy_error(name, held)
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def notify_holder(locked_by: LockedBy, name: str, kind: Kind) -> None:
+    """Tell the run of this process that holds a thread, if there is one, of a wish."""
+    entry = _here.get((locked_by().domain, name))
+    if entry is not None and entry.control is not None:
+        entry.control.notify(kind)
+
+
+def report_lost_lease(domain: Hashable, name: str, holder: str) -> None:
+    """Tell the run of this process that holds a thread that somebody else has taken it."""
+    entry = _here.get((domain, name))
+    if entry is not None:
+        entry.mark_lost(make_lost_error(name, holder))
+
+
+def make_lost_error(name: str, holder: str) -> LeaseLost:
+    """What a run is told that has lost its thread, and to whom if that is known."""
+    thread, who = parse_lock_thread(name), f" ({holder})" if holder else ""
+    return LeaseLost(
+        f"Another run{who} has taken the thread {thread!r}, which this one had not renewed in time:"
+        " this one stops, and writes nothing more. Resume the thread when the other has ended."
+    )
+
+
+async def _release_lock(held: HeldLock) -> None:
+    try:
+        # Not a task: a loop that shuts down cancels those.
+        hands = find_executor(held.entry)
+        releasing = asyncio.get_running_loop().run_in_executor(hands, held.release)
+    except RuntimeError:  # the loop is closed, so this blocks nobody
+        held.release()
+    else:
+        await asyncio.shield(releasing)
+
+
+def _try_lock(locks: Locks, name: str, doing: str = "") -> HeldLock | str:
+    """What is held now, or who holds it."""
+    if is_waited_for((locks.domain, name)):
+        return _ME.format(os.getpid())
+    told = (name, doing) if doing else (name,)
+    return _try_lock_with(locks, name, partial(locks.take, *told), doing)
+
+
+_ME: Final = "process {}"
+
+
+def _try_lock_with(
+    locks: Locks, name: str, take: Callable[[], Release | str | None], doing: str = ""
+) -> HeldLock | str:
+    entry = LockEntry((locks.domain, name), doing)
+    if (there := _here.setdefault(entry.key, entry)) is not entry:
+        return _ME.format(os.getpid()) + there.doing
+    taken: Release | str | None = ""
+    try:
+        taken = take()
+    finally:
+        if isinstance(taken, str):
+            entry.forget()
+    if isinstance(taken, str):
+        return taken
+    entry.unlock, entry.hands = taken, getattr(locks, "hands", None)
+    return HeldLock(entry)
+
+
+async def _wait_for_lock(locks: Locks, name: str, seconds: float, holder: str) -> HeldLock | str:
+    """Stand in line; whoever is not let in before the time is over is told who holds it."""
+    until = time.monotonic() + seconds
+    ticket = locks.ticket(name) if isinstance(locks, Lines) else None
+    with join_wait_queue((locks.domain, name)) as place:
+        try:
+            if ticket is not None:
+                place.rank = await run_in_worker(locks, ticket.enter)
+                wake((locks.domain, name))  # who is first may be another one by now
+            take = partial(locks.take, name) if ticket is None else ticket.take
+            looks = yield_delays(*_LOOKS)
+            while (left := until - time.monotonic()) > 0:
+                if place.is_first:
+                    held = await run_in_worker(locks, _try_lock_with, locks, name, take)
+                    if not isinstance(held, str):
+                        return held
+                    holder, left = held, min(left, next(looks))
+                await place.wait_for_wake(left)
+            return holder
+        finally:
+            if ticket is not None:
+                await asyncio.shield(run_in_worker(locks, ticket.leave))
+
+
+def _is_gone_soon(locks: Locks, name: str) -> bool:
+    """Whether the holder was a run of this process that is over, and has cleaned up in time."""
+    entry = _here.get((locks.domain, name))
+    return entry is None or (entry.over and entry.gone.wait(_CLEAN_UP))
+
+
+def _make_busy_error(name: str, holder: str, waited: float = 0) -> ThreadBusy:
+    measure(REFUSED)
+    thread, who = parse_lock_thread(name), f" ({holder})" if holder else ""
+    still = f" after {waited:g} seconds" if waited else ""
+    return ThreadBusy(
+        f"Another run holds the thread {thread!r}{still}{who}: wait until it has ended, or stop it"
+        " (graph.stop), then try again; graph.steer hands a message to it."
+    )

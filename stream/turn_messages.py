@@ -1,0 +1,179 @@
+"""What people are shown of a turn: the phases that ended, and what they are asked.
+
+Chat front ends draw messages, and a question only under the last of them. Models are told all this
+in the sections of their prompts, so `conversation_of` keeps these messages from them. Each has an
+id made of the turn and of what it tells: whoever tells it again, after a crash or with the next
+question, tells it under the same.
+"""
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage
+
+from ..state.calls import Evidence
+from ..state.loop import LoopState
+from ..state.messages import (
+    EVIDENCE,
+    answer_name,
+    calls_in,
+    find_request,
+    make_repairs,
+    make_signature,
+)
+from ..state.plan import Task
+from ..text.canonical import beginning_of, make_storable, make_storable_json
+from ..text.sentences import say
+
+_MOST: Final = 4_000
+
+
+def make_phase_message(state: LoopState, role: str, text: str, name: str = "") -> list[AIMessage]:
+    """What a phase came to, as a message signed with its role; none where there are no words.
+
+    Args:
+        state: As the phase found it.
+        role: Whose phase it was.
+        text: What it came to.
+        name: Its id, where that is not made of the message's place in the conversation.
+    """
+    if not text.strip():
+        return []
+    words = beginning_of(make_storable(text.strip()), _MOST)
+    name = name or make_message_id(state)
+    return [AIMessage(words, id=name, additional_kwargs=make_signature(role))]
+
+
+def make_message_id(state: LoopState) -> str:
+    """The id of the message that the running phase may add."""
+    return f"{state.turn_id}.{len(state.messages)}"
+
+
+def find_phase_id(state: LoopState) -> str:
+    """The id of the message under which a phase is shown: whose calls it runs, else its own."""
+    answered: set[str] = set()
+    for message in reversed(state.messages):
+        if not isinstance(message, ToolMessage):
+            made = {call["id"] for call in calls_in(message)}
+            return str(message.id) if made - answered else make_message_id(state)
+        answered.add(message.tool_call_id)
+    return make_message_id(state)
+
+
+def make_report_id(turn: str, task: Task) -> str:
+    """The id of the message that reports the attempt at a task that is under way."""
+    return f"{turn}.{task['id']}.attempt.{task.get('attempts', 0) + 1}"
+
+
+def make_question_message(
+    state: LoopState, role: str, question: object, key: str = ""
+) -> AIMessage:
+    """The message under which a question is drawn: the call it is about, else its words.
+
+    Args:
+        state: The turn that asks.
+        role: Whose model wants the call.
+        question: What the graph interrupts with.
+        key: The interrupt's id, for a question that names no call.
+    """
+    about, call = make_signature(role), question if isinstance(question, Mapping) else {}
+    name = f"{state.turn_id}.{call.get('id') or key}"
+    match question:
+        case {
+            "type": "tool_approval" | "uncertain_call",
+            "id": str(evidence),
+            "tool_call_id": str(call_id),
+            "action_requests": [{"name": str(tool), "args": dict(args)}, *_],
+        }:
+            made = [
+                {"name": tool, "args": _shorten_arguments(make_storable_json(args)), "id": call_id}
+            ]
+            about |= {EVIDENCE: evidence}
+            return AIMessage("", id=name, tool_calls=made, additional_kwargs=about)
+    return AIMessage(_describe_question(question), id=name, additional_kwargs=about)
+
+
+def _shorten_arguments(value: Any) -> Any:
+    """Arguments with the beginning of each long text: the question has them whole."""
+    match value:
+        case str():
+            return beginning_of(value, _MOST)
+        case dict():
+            return {key: _shorten_arguments(one) for key, one in value.items()}
+        case list():
+            return [_shorten_arguments(one) for one in value]
+    return value
+
+
+def _describe_question(question: object) -> str:
+    """A question in words, of whatever shape an application gave it."""
+    told = question
+    if isinstance(question, Mapping):
+        told = next((question[k] for k in ("description", "question") if question.get(k)), question)
+    text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)
+    return beginning_of(make_storable(text), _MOST)
+
+
+def make_answers(state: LoopState, evidence: Sequence[Evidence]) -> list[ToolMessage]:
+    """The tool messages of the calls that people were asked about and that have ended since."""
+    ended = {record["id"]: record for record in evidence}
+    return [
+        _make_answer(message, record)
+        for message in list_unanswered(state)
+        if (record := ended.get(message.additional_kwargs[EVIDENCE]))
+    ]
+
+
+def _make_answer(asked: AIMessage, record: Evidence) -> ToolMessage:
+    text = beginning_of(record["result"], _MOST)
+    return ToolMessage(
+        make_storable(text) or "-",
+        id=answer_name(asked),
+        name=record["tool"],
+        tool_call_id=str(asked.tool_calls[0]["id"]),
+        status="success" if record["status"] == "success" else "error",
+        additional_kwargs={EVIDENCE: record["id"]},
+    )
+
+
+def list_unanswered(state: LoopState) -> Iterator[AIMessage]:
+    """The messages with calls that people were asked about in this turn and that have no answer."""
+    turn = [*takewhile(lambda m: m.id != state.request_message, reversed(state.messages))][::-1]
+    known = {str(message.id) for message in turn}
+    for message in turn:
+        if not (isinstance(message, AIMessage) and EVIDENCE in message.additional_kwargs):
+            continue
+        if str(message.id).startswith(f"{state.turn_id}.") and answer_name(message) not in known:
+            yield message
+
+
+def select_new_messages(state: LoopState, told: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Of what is to be told, what no message of this conversation tells yet, each once."""
+    known = {message.id for message in state.messages}
+    return [*{message.id: message for message in told if message.id not in known}.values()]
+
+
+def move_answer_last(state: LoopState, message: AIMessage) -> list[Any]:
+    """The answer of the turn as its last message, also where an earlier one stood further up."""
+    known = any(m.id == message.id for m in state.messages[:-1])
+    return [*([RemoveMessage(id=str(message.id))] if known else []), message]
+
+
+def repair_turn(state: LoopState) -> list[Any]:
+    """The writes after which each call of this turn has its answer behind it; see `repairs`."""
+    place = find_request(state.messages, state.request_message)
+    return make_repairs(state.messages[max(0, place) :], make_no_result)
+
+
+def make_no_result(call_id: str) -> ToolMessage:
+    """The answer to a call that was still open when its turn ended."""
+    return make_error_answer(call_id, say("turn_ended_first"))
+
+
+def make_error_answer(call_id: str, why: str, **about: Any) -> ToolMessage:
+    """The message that answers a call which brought no result, and says why."""
+    about = {"status": "error", "id": str(uuid.uuid4()), **about}
+    return ToolMessage(why, tool_call_id=call_id, **about)

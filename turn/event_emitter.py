@@ -1,0 +1,188 @@
+"""How a node tells what happens: each event is numbered, streamed, and kept as the table says.
+
+Around each node of a graph there is one `Teller`. It numbers the events of the node, also those
+of the tasks inside it, sends each with the components it changes to the stream, and at the end
+puts what is kept into the node's update. No node returns events itself.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial, wraps
+from typing import Any, Final
+
+from langchain_core.messages import AnyMessage
+from langgraph.config import get_config, get_stream_writer
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.types import Command, Interrupt
+
+from ..run.builder import Node
+from ..state.context import Emit
+from ..state.loop import LoopState
+from ..state.ui_channels import OF_CALLS, Component, KeptEvents
+from ..store.checkpoints.thread_head import write_node_update
+from ..stream.events import OF_PHASES, Event, find_outer_call, shorten_event, subject_of
+from ..stream.meters import AGENT, KIND, QUESTIONS, is_metered, measure
+from ..stream.turn_messages import find_phase_id, make_question_message, select_new_messages
+from ..stream.views import components_of
+
+log = logging.getLogger(__name__)
+log.addHandler(logging.NullHandler())  # a program without logging is told by the stream alone
+
+# What somebody should look at; everything else is logged at INFO.
+_UNUSUAL: Final = frozenset({"warning", "retry", "fallback", "budget"})
+_ENDED: Final = frozenset({"success", "error", "cancelled", "completed", "failed", "skipped"})
+
+
+class EventEmitter:
+    """Numbers what one run of a node tells, and collects what the state keeps of it."""
+
+    def __init__(self, write: Callable[[Any], None], state: LoopState) -> None:
+        """Go on from the number that the state knows, with what it keeps of this turn."""
+        before = state.events
+        self._write, self._turn, self._upto = write, state.turn_id, before.get("upto", 0)
+        self._place = find_phase_id(state)
+        of_turn = before.get("turn") == self._turn
+        self._folded: dict[str, Event] = {**before.get("kept", {})} if of_turn else {}
+        self._kept: dict[str, Any] = {}
+        self._drawn: dict[str, Component] = {}
+        self._drafts: dict[str, Component] = {}
+        self._lock = threading.Lock()  # a Python tool may write from a thread of its own
+
+    def emit(self, event: Event) -> None:
+        """Tell one event. That something has ended is told once, whoever tells it again."""
+        with self._lock:
+            subject = subject_of(event)
+            known = self._folded.get(subject, {})
+            if _is_redundant(event, known):
+                return
+            self._upto += 1
+            goes_on = event["type"] == "question" and event["answered"]
+            asked = {"asked": True} if known.get("asked") else {}  # also by a run that was forked
+            about = {**(known if goes_on else asked), **shorten_event(event)}
+            told = {**about, "seq": self._upto, "turn": self._turn}
+            if under := self._find_message_id(told, known):
+                told["message_id"] = under
+            if subject:
+                self._folded[subject] = self._kept[subject] = told
+            self._draw_components(told, self._drawn if subject else self._drafts)
+            _log_and_write(self._write, told)
+
+    def _find_message_id(self, told: Event, known: Event) -> str:
+        """The message under which an event is shown: calls and tasks stand where the plan does."""
+        kind, place = told["type"], ""
+        if kind in OF_CALLS or kind == "task":
+            call = {} if kind == "task" else known or self._folded.get(find_outer_call(told), {})
+            place = (call or self._folded.get("plan", {})).get("message_id", self._place)
+        elif kind in OF_PHASES and not told.get("task"):
+            place = self._place
+        return str(told.get("message_id", place))
+
+    def _draw_components(self, told: Event, into: dict[str, Component]) -> None:
+        for one in components_of(self._folded, told):
+            self._drafts.pop(one["id"], None)
+            into[one["id"]] = one
+            self._write(one)
+
+    def build_update(self) -> dict[str, Any]:
+        """What the state keeps; drafts that came to nothing are taken back."""
+        with self._lock:
+            for name in self._drafts:
+                if known := self._drawn.get(name):
+                    known["metadata"]["seq"] = self._upto  # newer than its draft
+                self._write(known or {"type": "remove-ui", "id": name})
+            self._drafts = {}
+            if not self._kept:
+                return {}
+            kept = KeptEvents(turn=self._turn, upto=self._upto, kept=self._kept)
+            return {"events": kept, **({"ui": [*self._drawn.values()]} if self._drawn else {})}
+
+
+def _is_redundant(event: Event, known: Event) -> bool:
+    """Whether it was told before, or answers what was asked before questions were told."""
+    if not known:
+        return event["type"] == "question" and bool(event["answered"])
+    ended_again = event.get("status") in _ENDED and known.get("status") == event["status"]
+    return bool(ended_again or event["type"] == "component")
+
+
+_TELLER: ContextVar[EventEmitter | None] = ContextVar("loopwright_teller", default=None)
+
+
+def emit_answered(how: str) -> None:
+    """Tell that the question of this turn that was about no call has its answer."""
+    if (teller := _TELLER.get()) is not None:
+        teller.emit({"type": "question", "answered": how})
+
+
+async def show_questions(
+    state: LoopState, role: str, questions: Sequence[Interrupt], before: Sequence[AnyMessage]
+) -> None:
+    """Show what tasks ask, and before it what ended, as the state will know it."""
+    told = [*before, *(make_question_message(state, role, one.value, one.id) for one in questions)]
+    if fresh := select_new_messages(state, told):
+        await write_node_update(get_config()["configurable"], {"messages": fresh})
+
+
+def find_emit(write: Callable[[Any], None]) -> Emit:
+    """What takes the events of the running node; `write` has those of a graph without numbers."""
+    teller = _TELLER.get()
+    return partial(_log_and_write, write) if teller is None else teller.emit
+
+
+def _log_and_write(write: Callable[[Any], None], event: Event) -> None:
+    log.log(logging.WARNING if event["type"] in _UNUSUAL else logging.INFO, "%s", event)
+    write(event)
+
+
+def with_events(graph: str, action: Node) -> Node:
+    """A node of a graph whose events are numbered and kept.
+
+    What is kept of a node that asks, or is drained, is written beside its step: its update is lost.
+    """
+
+    @wraps(action)
+    async def run_with_events(state: LoopState, *args: Any, **kwargs: Any) -> Any:
+        teller = EventEmitter(get_stream_writer(), state)
+        before = _TELLER.set(teller)
+        try:
+            update = await action(state, *args, **kwargs)
+        except GraphBubbleUp as left:
+            if kept := teller.build_update():
+                await write_node_update(get_config()["configurable"], kept)
+            if isinstance(left, GraphInterrupt):
+                _count_questions(graph, left)
+            raise
+        finally:
+            _TELLER.reset(before)
+        return _merge_update(update, teller.build_update())
+
+    return run_with_events
+
+
+_asked: dict[str, None] = {}
+"""The newest questions this process has put: a node that goes on puts what is still open again."""
+_MOST_ASKED: Final = 10_000
+
+
+def _count_questions(graph: str, left: GraphInterrupt) -> None:
+    """Tell the meter of the questions with which a node was left, each once."""
+    for one in left.args[0] if is_metered() and left.args else ():
+        if one.id in _asked:
+            continue
+        _asked[one.id] = None
+        kind = one.value.get("type") if isinstance(one.value, Mapping) else None
+        measure(QUESTIONS, 1, {AGENT: graph, KIND: str(kind or "question")})
+    for oldest in list(_asked)[:-_MOST_ASKED]:
+        _asked.pop(oldest, None)
+
+
+def _merge_update(update: Any, kept: Mapping[str, Any]) -> Any:
+    """A node's update with what is kept."""
+    if not kept:
+        return update
+    if isinstance(update, Command):
+        return replace(update, update={**(update.update or {}), **kept})
+    return {**(update or {}), **kept}
