@@ -25,7 +25,7 @@ from .compiled import Graph
 from .queued_input import QueuedInput
 from .run import Run, read_saved_values, write_state
 from .stop_and_steer import InboxInput, read_inbox
-from .thread_checks import check_nodes, check_values, keep_order, restore_thread
+from .thread_checks import check_nodes, check_values, restore_thread, wait_for_clock
 
 
 async def prepare_run(graph: Graph, run: Run, began: float, *, client: bool) -> Run:
@@ -44,7 +44,7 @@ async def prepare_run(graph: Graph, run: Run, began: float, *, client: bool) -> 
         began = -inf
     run = replace(run, options=_require_durability(graph, run.options))
     head = head or await run.read_head()
-    keep_order(run, await run.read_newest_head() if run.has_checkpoint_id else head)
+    await wait_for_clock(run, await run.read_newest_head() if run.has_checkpoint_id else head)
     stops = is_withdrawal(run.input)
     head = await _find_intact_head(graph, run, head, client=client)
     if head is None:

@@ -53,7 +53,7 @@ from .stop_and_steer import (
     post_wish,
     record_continuations,
 )
-from .thread_checks import check_nodes, check_values, keep_order
+from .thread_checks import check_nodes, check_values, wait_for_clock
 
 
 class LoopBuilder(CheckedStateGraph[StateT, ContextT, InputT, OutputT]):
@@ -330,7 +330,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         wait = parse_wait(None, os.environ if client else {})
         async with run.hold(self.own_builder.locked_by, wait) as held:
             if (newest := await run.read_newest_head()) is not None:
-                keep_order(run, newest)
+                await wait_for_clock(run, newest)
                 await check_values(run, newest.saved.config, newest.saved.parent_config)
             told = run if held is None else run.with_configurable(HELD_KEY, held.entry)
             fields = [
@@ -383,5 +383,5 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
             check_nodes(run, head, self)
             migrate(head.values, thread=run.thread)
             await check_values(run, head.saved.config, head.saved.parent_config)
-            keep_order(run, head)
+            await wait_for_clock(run, head)
         return answer_inner_run(run, [] if head is None else head.list_interrupts())

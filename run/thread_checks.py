@@ -1,6 +1,6 @@
 """What must hold of a saved thread before a graph goes on with it: mended, or refused."""
 
-import logging
+import asyncio
 from datetime import timedelta
 from typing import Any, Final
 
@@ -8,17 +8,15 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, empty_checkpoint
 from langgraph.types import StateUpdate
 
-from ..state.errors import ThreadIncompatible
+from ..state.errors import ThreadBusy, ThreadIncompatible
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.shared_values import describe_incomplete, find_lost_async
 from ..store.checkpoints.thread_head import ThreadHead
 from .compiled import Graph
 from .run import Run, write_state
 
-log = logging.getLogger(__name__)
-
-_TOLD_FROM: Final = 60.0
-"""Seconds; a smaller difference between two clocks is nothing to tell anybody."""
+_LONGEST_WAIT: Final = 10.0
+"""Seconds for which a clock that is behind is waited for."""
 
 _COPY: Final = "__copy__"
 """What LangGraph calls the node of an update that saves an older checkpoint as the newest."""
@@ -62,20 +60,25 @@ async def check_values(run: Run, at: RunnableConfig, parent: RunnableConfig | No
         raise ThreadIncompatible(describe_incomplete(run.thread, lost))
 
 
-def keep_order(run: Run, newest: ThreadHead | None) -> None:
-    """See that what is saved from now on is newer than what the thread has, whatever the clock.
+async def wait_for_clock(run: Run, newest: ThreadHead | None) -> None:
+    """See that what is saved from now on is newer than what the thread has.
 
-    Another machine, or this one before its clock was set, may have saved the thread by a clock
-    that was ahead: what is saved now would count as older, and the thread would stand still.
+    LangGraph orders checkpoints by the clock of the machine that saved them. What is saved by a
+    clock that is behind would count as older, and the thread would stand still.
+
+    Raises:
+        ThreadBusy: The thread was saved by a clock that is far ahead of this one.
     """
-    ahead = 0.0 if newest is None else keys.advance_checkpoint_ids(newest.saved.checkpoint["id"])
-    if ahead > _TOLD_FROM:
-        log.warning(
-            "Thread %r was saved by a clock that is %s ahead of this one: its checkpoints are"
-            " numbered from there on. Look which clock is wrong.",
-            run.thread,
-            timedelta(seconds=round(ahead)),
+    ahead = 0.0 if newest is None else keys.measure_lead(newest.saved.checkpoint["id"])
+    if ahead > _LONGEST_WAIT:
+        msg = (
+            f"Thread {run.thread!r} was saved by a clock that is"
+            f" {timedelta(seconds=round(ahead))} ahead of this one, so nothing newer can be saved"
+            " yet: set the clock that is wrong, and try again when this one is past that time."
         )
+        raise ThreadBusy(msg)
+    if ahead:
+        await asyncio.sleep(ahead)
 
 
 async def restore_thread(graph: Graph, run: Run, head: ThreadHead) -> bool:

@@ -202,7 +202,7 @@ def _check_leases(connection: Any) -> Iterator[Told]:
             yield "ok", f"Leases: {held} held, none has run out."
     for row in query_rows(connection, _OPEN, LATE):
         told = f"Process {row['pid']} has a transaction open since {format_seconds(row['seconds'])}"
-        yield "warning", f"{told} and does nothing: end it by pg_terminate_backend({row['pid']})."
+        yield "warning", f"{told} and does nothing: end that process."
 
 
 def _check_turns(connection: Any) -> Iterator[Told]:

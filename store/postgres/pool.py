@@ -39,8 +39,8 @@ _PREPARE_AFTER: Final = 2
 _KNOWN: Final = 200
 """Statements of a connection that stay prepared."""
 
-CUT: Final = frozenset({"08", "57"})
-"""Classes of SQLSTATEs: the connection is broken, or somebody at the server has ended it."""
+CUT: Final = ("08", "57", "25P03")
+"""How SQLSTATEs begin of a connection that is broken, or that the server has ended."""
 
 _PROCESS: Final = "SELECT pg_backend_pid() AS process"
 _GIVES: Final = re.compile(r"^\s*(SELECT|WITH)\b|\bRETURNING\b")
@@ -99,10 +99,9 @@ class Pool:
     def begin_transaction(
         self, first: tuple[str, Sequence[object]]
     ) -> Iterator["PooledTransaction"]:
-        """A transaction that begins with a statement; what it answers is not asked.
+        """A transaction that begins with a statement, once another one is run in it.
 
-        What runs after it gives its rows. The first that does may be run twice: on another
-        connection where one is found cut.
+        That one may be run twice: on another connection where the first is found cut.
         """
         with ExitStack() as held:
             yield PooledTransaction(self, held, first)
@@ -167,58 +166,58 @@ def _is_cut(error: Exception, connection: Any) -> bool:
     One that is closed after another failure has told which.
     """
     state = getattr(error, "sqlstate", None)
-    return connection.closed if state is None else state[:2] in CUT
+    return connection.closed if state is None else state.startswith(CUT)
 
 
 class PooledTransaction:
     """A transaction under way.
+
+    Between two statements the server waits for us, and it ends the session if that takes too long
+    (`tables`): a process that is frozen there keeps no lock for good. The server counts only after
+    a Sync, so one is sent whenever rows are asked for.
 
     Attributes:
         number: Its own, if its first statement gives that and another one's rows were read.
     """
 
     def __init__(self, pool: Pool, held: ExitStack, first: tuple[str, Sequence[object]]) -> None:
-        """Begin it with this statement."""
+        """Nothing is sent yet."""
         self._pool, self._held, self._first = pool, held, first
-        self._began = False
+        self._connection: Any = None
         self.number: str | None = None
-        try:
-            self._connection = self._begin()
-        except self._pool.broken:
-            self._connection = self._begin_again()
-
-    def _begin(self) -> Any:
-        connection = self._held.enter_context(self._pool.connection())
-        self._held.enter_context(send_together(connection))
-        self._told = connection.execute(*self._first)
-        return connection
 
     def __call__(self, sql: str, values: Sequence[object]) -> list[Any]:
         """See `Execute`."""
-        began, self._began = self._began, True
-        try:
+        if self._connection is not None:
             return self._execute(sql, values)
+        try:
+            return self._begin(sql, values)
         except self._pool.broken as error:
-            if began or not self.is_cut(error):
+            if not self.is_cut(error):
                 raise
-        self._connection = self._begin_again()
-        return self._execute(sql, values)
-
-    def is_cut(self, error: Exception) -> bool:
-        """Whether it failed because its connection was ended."""
-        return _is_cut(error, self._connection)
-
-    def _execute(self, sql: str, values: Sequence[object]) -> list[Any]:
-        rows = execute_statement(self._connection, sql, values)
-        if self.number is None and _GIVES.search(sql):  # what was asked before is told by now
-            self.number = (self._told.fetchone() or {}).get("number", "")
-        return rows
-
-    def _begin_again(self) -> Any:
         with suppress(self._pool.broken):
             self._held.close()
         self._pool.recheck_all()
-        return self._begin()
+        return self._begin(sql, values)
+
+    def is_cut(self, error: Exception) -> bool:
+        """Whether it failed because its connection was ended."""
+        return self._connection is not None and _is_cut(error, self._connection)
+
+    def _begin(self, sql: str, values: Sequence[object]) -> list[Any]:
+        self._connection = self._held.enter_context(self._pool.connection())
+        self._pipeline = self._held.enter_context(send_together(self._connection, begin=True))
+        self._told = self._connection.execute(*self._first)
+        return self._execute(sql, values)
+
+    def _execute(self, sql: str, values: Sequence[object]) -> list[Any]:
+        cursor = self._connection.execute(sql.replace("?", "%s"), values)
+        if not _GIVES.search(sql):
+            return []
+        self._pipeline.sync()
+        if self.number is None:
+            self.number = (self._told.fetchone() or {}).get("number", "")
+        return list(cursor.fetchall())
 
 
 def execute_statement(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
@@ -229,14 +228,19 @@ def execute_statement(connection: Any, sql: str, values: Sequence[object]) -> li
 
 
 @contextmanager
-def send_together(connection: Any) -> Iterator[None]:
+def send_together(connection: Any, *, begin: bool = False) -> Iterator[Any]:
     """All that is sent in the block is one transaction, and goes in as few trips as it can.
 
     Without BEGIN all that comes before a Sync is one transaction, and a pipeline sends one Sync.
+    Whoever sends more of them has it begin.
     """
     with connection.pipeline() as pipeline:
         try:
-            yield
+            if begin:
+                connection.execute("BEGIN")
+            yield pipeline
+            if begin:
+                connection.execute("COMMIT")
         except BaseException:
             with suppress(Exception):
                 connection.execute("ROLLBACK")

@@ -312,7 +312,7 @@ def _retry_once(work: Callable[[], T]) -> T:
         return work()
     except DatabaseError as error:
         state = getattr(error.__cause__, "sqlstate", None)
-        if state is not None and state[:2] not in CUT:
+        if state is not None and not state.startswith(CUT):
             raise
     return work()
 

@@ -36,6 +36,10 @@ HOLDS: Final = (
 function tells: to call it costs twice as much as to look."""
 
 
+BRIEFLY: Final = "set_config('idle_in_transaction_session_timeout', '5s', true)"
+"""Has the server end a transaction that waits for its client for so long: that one is frozen."""
+
+
 def build_fence_values(fence: Fence) -> list[object]:
     """What HOLDS is given for a lease."""
     return [make_storable(fence.name), fence.token] * 2
@@ -67,9 +71,9 @@ CREATE TABLE IF NOT EXISTS loopwright_waiting (
     "CREATE INDEX IF NOT EXISTS loopwright_threads_by_age ON loopwright_threads (updated)",
     "CREATE INDEX IF NOT EXISTS loopwright_threads_left ON loopwright_threads (state, updated)"
     f" WHERE {UNENDED} OR status <> 'complete'",
-    # Takes a thread, or tells who holds it. One whose lease has ended may have left a transaction
-    # open that locks the row (a process that is frozen, a machine that is gone): it is ended.
-    # `place` is the ticket of one who waits; whoever has none does not go before those who have.
+    # Takes a thread, or tells who holds it; whoever locks its row for long has it still, though his
+    # lease may have ended. `place` is the ticket of one who waits; whoever has none does not go
+    # before those who have.
     f"""
 CREATE OR REPLACE FUNCTION loopwright_lease(
     given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION, place BIGINT,
@@ -79,39 +83,32 @@ DECLARE
     found_row loopwright_threads;
     who_waits TEXT;
 BEGIN
-    FOR attempt IN 1..2 LOOP
-        SELECT * INTO found_row FROM loopwright_threads WHERE name = given;
-        holder := coalesce(found_row.owner, '');
-        IF found_row.until >= clock_timestamp() AND found_row.token <> shown THEN
-            RETURN;
-        END IF;
-        SELECT owner INTO who_waits FROM loopwright_waiting
-        WHERE name = given AND {HELD} AND ticket < coalesce(place, ticket + 1)
-        ORDER BY ticket LIMIT 1;
-        IF FOUND THEN
-            holder := who_waits;
-            RETURN;
-        END IF;
-        BEGIN
-            INSERT INTO loopwright_threads AS t (name, owner, token, until)
-            VALUES (given, who, shown, clock_timestamp() + make_interval(secs => seconds))
-            ON CONFLICT (name) DO UPDATE SET owner = who, token = shown,
-                until = clock_timestamp() + make_interval(secs => seconds)
-            WHERE {_T_FREE} OR t.token = shown;
-            IF FOUND THEN
-                DELETE FROM loopwright_waiting
-                WHERE name = given AND (ticket = place OR {ENDED});
-                gone := nullif(holder, '');
-                holder := NULL;
-                RETURN;
-            END IF;
-        EXCEPTION WHEN lock_not_available THEN
-            PERFORM pg_terminate_backend(a.pid, 2000)
-            FROM loopwright_threads t JOIN pg_stat_activity a ON a.backend_xid = t.xmax
-            WHERE t.name = given AND a.wait_event = 'ClientRead'
-                AND {_T_FREE};
-        END;
-    END LOOP;
+    SELECT * INTO found_row FROM loopwright_threads WHERE name = given;
+    holder := coalesce(found_row.owner, '');
+    IF found_row.until >= clock_timestamp() AND found_row.token <> shown THEN
+        RETURN;
+    END IF;
+    SELECT owner INTO who_waits FROM loopwright_waiting
+    WHERE name = given AND {HELD} AND ticket < coalesce(place, ticket + 1)
+    ORDER BY ticket LIMIT 1;
+    IF FOUND THEN
+        holder := who_waits;
+        RETURN;
+    END IF;
+    BEGIN
+        INSERT INTO loopwright_threads AS t (name, owner, token, until)
+        VALUES (given, who, shown, clock_timestamp() + make_interval(secs => seconds))
+        ON CONFLICT (name) DO UPDATE SET owner = who, token = shown,
+            until = clock_timestamp() + make_interval(secs => seconds)
+        WHERE {_T_FREE} OR t.token = shown;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN;
+    END;
+    IF FOUND THEN
+        DELETE FROM loopwright_waiting WHERE name = given AND (ticket = place OR {ENDED});
+        gone := nullif(holder, '');
+        holder := NULL;
+    END IF;
 END $$""",
     # Called in a transaction that writes: it goes on only while this token is the thread's.
     f"""

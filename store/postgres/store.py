@@ -5,7 +5,7 @@ What a thread keeps there is its run's alone to put there, as its checkpoints ar
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Final
 
 from langgraph.store.base import BaseStore, Op, PutOp, Result
 
@@ -14,7 +14,9 @@ from ..base.worker_threads import run_in_worker
 from ..journal.port import Fence
 from .leases import Leases, raise_lease_lost
 from .pool import Pool, execute_statement
-from .schema import HOLDS, build_fence_values
+from .schema import BRIEFLY, HOLDS, build_fence_values
+
+_HOLDS: Final = f"SELECT {BRIEFLY}, {HOLDS}"
 
 
 class PooledStore(BaseStore):
@@ -51,7 +53,9 @@ class PooledStore(BaseStore):
         def work(connection: Any) -> list[Result]:
             with connection.transaction() if shown else nullcontext():
                 for fence in sorted(shown):
-                    execute_statement(connection, f"SELECT {HOLDS}", build_fence_values(fence))
+                    execute_statement(
+                        connection, f"SELECT {BRIEFLY}, {HOLDS}", build_fence_values(fence)
+                    )
                 found: list[Result] = self._over(connection).batch(given)
                 return found
 

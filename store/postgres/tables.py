@@ -11,13 +11,14 @@ from ..journal.sql import BUSY_SECONDS, get_cause
 from ..journal.tables import Execute, NotDone
 from .leases import Leases, raise_lease_lost
 from .pool import Pool, PooledTransaction
-from .schema import ENDED, HELD, HOLDS, UNENDED, build_fence_values
+from .schema import BRIEFLY, ENDED, HELD, HOLDS, UNENDED, build_fence_values
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
 
 _ONE_AT_A_TIME: Final = (
-    "SELECT pg_current_xact_id()::text AS number, pg_advisory_xact_lock(hashtextextended(%s, 0))"
+    "SELECT pg_current_xact_id()::text AS number, pg_advisory_xact_lock(hashtextextended(%s, 0)),"
+    f" {BRIEFLY}"
 )
 _STATUS: Final = "SELECT pg_xact_status(?::xid8) AS status"
 _LOOKS: Final = 0.1

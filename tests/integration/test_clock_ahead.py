@@ -1,7 +1,6 @@
-"""A thread that was saved by a clock that is ahead goes on under one that is right."""
+"""A thread that was saved by a clock that is ahead: it is waited for, or said to be busy."""
 
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -15,31 +14,27 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START
 from langgraph.types import Command
 
-from loopwright import open_durability
+from loopwright import ThreadBusy, open_durability
 from loopwright.run.graph import LoopBuilder
 from support.patience import PATIENCE
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 
-AHEAD = [timedelta(seconds=0.5), timedelta(hours=1), timedelta(days=365)]
-
-
-@pytest.fixture(autouse=True)
-def clock_of_its_own(monkeypatch):
-    """No test inherits the numbers that another one has reached."""
-    monkeypatch.setattr(ids, "_last_v6_timestamp", None)
+AHEAD = timedelta(seconds=0.5)
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Sets how far the clock of a process is ahead; each setting is another process's."""
+    """Sets how far the clock of this process is ahead."""
     right = ids.time.time_ns
 
     def is_ahead(by: timedelta) -> None:
         fake = type("Clock", (), {"time_ns": lambda: right() + int(by.total_seconds() * 1e9)})
         monkeypatch.setattr(ids, "time", fake)
+        # As in another process, which has made no id yet.
         monkeypatch.setattr(ids, "_last_v6_timestamp", None)
 
-    return is_ahead
+    yield is_ahead
+    monkeypatch.setattr(ids, "_last_v6_timestamp", None)
 
 
 @pytest.fixture(params=["sqlite", "plain sqlite", "memory"])
@@ -65,9 +60,8 @@ def is_in_order(graph, thread="t"):
 
 
 @pytest.mark.req("W-70")
-@pytest.mark.parametrize("by", AHEAD, ids=str)
-def test_a_paused_thread_takes_its_answer(saver, clock, by):
-    clock(by)
+def test_a_paused_thread_takes_its_answer(saver, clock):
+    clock(AHEAD)
     asker().compile(saver).invoke(hello(), on("t"))
     clock(timedelta())
     graph = asker().compile(saver)
@@ -82,9 +76,8 @@ def test_a_paused_thread_takes_its_answer(saver, clock, by):
 
 
 @pytest.mark.req("W-70")
-@pytest.mark.parametrize("by", AHEAD, ids=str)
-def test_a_finished_thread_gets_its_next_turn_and_the_one_after(saver, clock, by):
-    clock(by)
+def test_a_finished_thread_gets_its_next_turn_and_the_one_after(saver, clock):
+    clock(AHEAD)
     greeter().compile(saver).invoke(hello(), on("t"))
     for turn in (2, 3, 4):
         clock(timedelta())
@@ -95,11 +88,10 @@ def test_a_finished_thread_gets_its_next_turn_and_the_one_after(saver, clock, by
 
 
 @pytest.mark.req("W-70")
-@pytest.mark.parametrize("by", AHEAD, ids=str)
-def test_a_fork_of_an_old_checkpoint_is_the_newest(saver, clock, by):
+def test_a_fork_of_an_old_checkpoint_is_the_newest(saver, clock):
     greeter().compile(saver).invoke(hello(), on("t"))
     old = greeter().compile(saver).get_state(on("t")).config
-    clock(by)
+    clock(AHEAD)
     greeter().compile(saver).invoke(hello(), on("t"))
     clock(timedelta())
     graph = greeter().compile(saver)
@@ -122,8 +114,7 @@ def nesting(inner):
 
 @pytest.mark.odd_types  # the state of a toy graph
 @pytest.mark.req("W-70")
-@pytest.mark.parametrize("by", AHEAD, ids=str)
-def test_a_graph_inside_goes_on_too(saver, clock, by):
+def test_a_graph_inside_goes_on_too(saver, clock):
     """Inside it stands later than the thread around it, whose head was saved before."""
     clock(timedelta())
     inner = asker("first")
@@ -134,7 +125,7 @@ def test_a_graph_inside_goes_on_too(saver, clock, by):
         inner.add_edge(*step)
     graph = nesting(inner.compile()).compile(saver)
     graph.invoke(hello(), on("t"))
-    clock(by)
+    clock(AHEAD)
     graph.invoke(Command(resume="one"), on("t"))
     clock(timedelta())
     graph.invoke(Command(resume="two"), on("t"))
@@ -145,18 +136,21 @@ def test_a_graph_inside_goes_on_too(saver, clock, by):
 
 
 @pytest.mark.req("W-70")
-def test_other_threads_are_not_told_and_the_ahead_one_is(clock, caplog):
+def test_a_thread_of_a_clock_that_is_far_ahead_is_busy_and_others_are_not(clock):
     saver = InMemorySaver()
     clock(timedelta(hours=1))
     greeter().compile(saver).invoke(hello(), on("t"))
     clock(timedelta())
     graph = greeter().compile(saver)
-    with caplog.at_level(logging.WARNING):
-        graph.invoke(hello(), on("u"))
-        assert not caplog.records
+    graph.invoke(hello(), on("u"))
+    said = r"Thread 't' was saved by a clock that is 1:00:00 ahead of this one"
+    with pytest.raises(ThreadBusy, match=said):
         graph.invoke(hello(), on("t"))
-    (record,) = caplog.records
-    assert "Thread 't' was saved by a clock that is 1:00:00 ahead" in record.getMessage()
+    with pytest.raises(ThreadBusy, match=said):
+        graph.update_state(on("t"), {"log": ["written"]}, as_node="greet")
+    clock(timedelta(hours=1))
+    greeter().compile(saver).invoke(hello(), on("t"))
+    assert is_in_order(graph)
 
 
 PROCESS = """
@@ -205,6 +199,6 @@ def test_an_approval_in_a_task_is_taken_by_another_process(tmp_path):
         )
         return json.loads(done.stdout)
 
-    assert process(timedelta(hours=1).total_seconds(), "go") == [None, ["work"], 1]
+    assert process(AHEAD.total_seconds(), "go") == [None, ["work"], 1]
     assert process(0, "approve") == ["complete", [], 0]
     assert book.read_text() == "3;"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from langgraph.checkpoint.base import id as ids
 
 from loopwright import LeaseLost, ScriptedModel, ThreadBusy, build_react, open_durability
 from loopwright.cli.terminal import Code, Output, run_attempt
@@ -140,12 +139,6 @@ def test_a_worker_whose_connections_are_cut_goes_on_and_is_not_taken_over(url, s
         assert requests(graph) == ["Pay.", "And now?"]
 
 
-@pytest.fixture(autouse=True)
-def numbers_of_its_own(monkeypatch):
-    """Who goes on with a thread from tomorrow numbers after it: no other test is to do so."""
-    monkeypatch.setattr(ids, "_last_v6_timestamp", None)
-
-
 @pytest.mark.req("W-92")
 def test_a_clock_that_is_a_day_off_steals_nothing_and_loses_nothing(url, server):
     durability, graph = another(url)
@@ -159,11 +152,13 @@ def test_a_clock_that_is_a_day_off_steals_nothing_and_loses_nothing(url, server)
             graph.invoke(said("And now?"), on("b"))
         while server.execute(ends).fetchone()[0] <= taken:  # until they were renewed
             threading.Event().wait(0.05)
-        for thread, process in late.items():
+        for process in late.values():
             assert goes_on(process) == "paying 4\n"
             assert goes_on(process) == "ended: complete\n"
-            graph.invoke(said("And now?"), on(thread))
-            assert requests(graph, thread) == ["Pay.", "And now?"]
+        graph.invoke(said("And now?"), on("b"))
+        assert requests(graph, "b") == ["Pay.", "And now?"]
+        with pytest.raises(ThreadBusy, match=r"saved by a clock that is .* ahead of this one"):
+            graph.invoke(said("And now?"), on("t"))
 
 
 @pytest.mark.req("W-90")

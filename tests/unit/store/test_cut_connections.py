@@ -38,9 +38,9 @@ def test_a_block_of_the_journal_is_done_once(when, postgres_url, cut, monkeypatc
     together, done = pool.send_together, []
 
     @contextmanager
-    def lost(connection):
-        with together(connection):
-            yield
+    def lost(connection, **options):
+        with together(connection, **options) as pipeline:
+            yield pipeline
         if when == "behind its end" and done == ["work"]:
             done.append("lost")
             connection.close()
