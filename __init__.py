@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .state.outcome import Outcome
     from .store.durability import Durability, open_durability
     from .store.journal.port import Journal
-    from .store.work.turns import Turn
+    from .store.turns import Turn
     from .stream.chat_events import stream_event
     from .stream.replay import Replay
 
@@ -79,7 +79,7 @@ _HOMES: Final = {
     "ThreadNotFound": "state.errors",
     "Todo": "state.contracts",
     "ToolServerError": "state.errors",
-    "Turn": "store.work.turns",
+    "Turn": "store.turns",
     "VerifierResponse": "state.contracts",
     "build_plan_execute_verify": "graphs.plan_execute_verify",
     "build_prompt_flow": "graphs.prompt_flow",

@@ -16,7 +16,7 @@ from ..state.errors import SettingsError, ThreadBusy, ThreadNotFound
 from ..state.messages import calls_in
 from ..state.records import unpack_fields
 from ..store.durability import Durability
-from ..store.threads.hand_overs import HandOver, find_hand_over
+from ..store.threads.thread_list import HandOver, find_hand_over
 from .run import Session, open_session
 from .settings import Settings, check_thread_id, parse_age
 from .terminal import Code, Output, clean, render_json, shorten_line

@@ -20,7 +20,8 @@ from ..state.environment import require_nonempty
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
-from ..store.durability import DEFAULT_URL, inspect_database
+from ..store.durability import DEFAULT_URL
+from ..store.health import inspect_database
 from ..text.units import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers

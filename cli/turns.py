@@ -7,7 +7,7 @@ from typing import Any, Final
 from langchain_core.messages import messages_from_dict
 
 from ..state.errors import SettingsError
-from ..store.work.turns import Turn, find_queue
+from ..store.turns import Turn, find_queue
 from .settings import Settings, check_thread_id
 from .terminal import Code, Output, clean, shorten_line
 from .threads import format_age, print_table

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..run.graph import LoopGraph
 from ..state.errors import LoopwrightError, SettingsError
 from ..store.durability import Durability
-from ..store.work.turns import find_queue
+from ..store.turns import find_queue
 from .run import Graph
 from .terminal import LOG_FILE
 

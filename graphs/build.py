@@ -31,7 +31,7 @@ from ..models.typed_result import ResultSchema, ResultType
 from ..nodes.parts import Parts
 from ..prompts.instructions import read_instructions
 from ..prompts.prompt import PromptManager, resolve_language
-from ..run.ceiling import apply_ceiling, read_ceiling
+from ..run.client_access import apply_ceiling, read_ceiling
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.environment import read_variable, require_nonempty

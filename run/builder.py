@@ -24,11 +24,11 @@ from ..state.loop import FOLDED, drop_unchanged
 from ..state.outcome import Quote
 from ..state.records import channels_of, pack_fields, schema_of, unpack_fields
 from ..store.base import langgraph_keys as keys
-from ..store.base.fair_scheduler import yield_to_others
 from ..store.journal.port import Fence
 from ..store.journal.recorder import Recorder
 from ..store.locks.control import stop_at_wish
 from ..store.locks.thread_locks import LockedBy
+from .background import yield_to_others
 from .message_stream import stream_drafts
 
 Bounded = Callable[[object], object]

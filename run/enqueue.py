@@ -25,15 +25,15 @@ from ..store.base import langgraph_keys as keys
 from ..store.base.worker_threads import run_in_worker
 from ..store.checkpoints.thread_head import ThreadHead
 from ..store.locks.wait_queue import yield_delays
-from ..store.work.turns import TURN_KEY, Turn, TurnQueue, find_queue
+from ..store.turns import TURN_KEY, Turn, TurnQueue, find_queue
 from ..stream.meters import AGENT, ENQUEUED, measure
 from ..text.canonical import hash_of
 from .background import run_blocking
 from .checks import address_answer, translate_error
 from .client_access import check_keys
 from .compiled import Compiled
+from .entry import check_nodes
 from .run import Run
-from .thread_checks import check_nodes
 
 _LOOKS: Final = (0.05, 1.0)
 """Seconds between two looks at a turn that somebody waits for: at first, and at most."""

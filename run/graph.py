@@ -29,17 +29,16 @@ from ..state.migrations import migrate
 from ..state.outcome import Outcome, Quote
 from ..state.records import unpack_fields
 from ..store.base import langgraph_keys as keys
-from ..store.base.fair_scheduler import yield_to_others
 from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY
 from ..store.locks.thread_locks import HeldLock
 from ..store.locks.wait_queue import parse_wait
-from .background import run_blocking, stream_blocking
+from .background import run_blocking, stream_blocking, yield_to_others
 from .builder import CheckedStateGraph, optimize_reads
 from .checks import answer_inner_run, report_failure, translate_error
 from .client_access import check_keys, check_update, make_client_run
 from .enqueue import QueueingGraph
-from .entry import prepare_run
+from .entry import check_nodes, check_values, prepare_run, wait_for_clock
 from .run import HELD_KEY, Run
 from .side_work import open_side_work
 from .stop_and_steer import (
@@ -53,7 +52,6 @@ from .stop_and_steer import (
     post_wish,
     record_continuations,
 )
-from .thread_checks import check_nodes, check_values, wait_for_clock
 
 
 class LoopBuilder(CheckedStateGraph[StateT, ContextT, InputT, OutputT]):

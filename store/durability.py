@@ -3,8 +3,7 @@
 Savers and stores of a database have sync methods only (see `ThreadedSaver`).
 """
 
-import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, Final, Literal
@@ -15,34 +14,29 @@ from langgraph.store.base import BaseStore, PutOp
 
 from ..state.calls import results_of
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
-from .base.findings import Finding
+from . import turns as queue
 from .checkpoints.async_adapters import ThreadedSaver, ThreadedStore
 from .locks.thread_locks import PRUNES, Locks, lock_thread_blocking
 from .objects import ObjectResultStore, Objects
-from .postgres import health as of_postgres
-from .postgres.database import PostgresDatabase, hide_password
+from .postgres.database import URL as POSTGRES, PostgresDatabase, hide_password
 from .postgres.leases import LEASE, check_lease
 from .postgres.pool import CONNECTIONS, check_connections
-from .sqlite import health as of_sqlite
 from .sqlite.database import SqliteDatabase
-from .sqlite.locks import SqliteLocks
-from .threads.hand_overs import HandOver, list_hand_overs
+from .sqlite.file import URL as SQLITE, SqliteLocks
 from .threads.pruning import RUNS, Keeps, Pruned, build_keep_rule, iterate_thread_texts
 from .threads.thread_list import (
     EXPIRY,
     LOOKED_AT,
+    HandOver,
     Order,
     ThreadQuery,
     ThreadSummary,
     Which,
     build_query,
+    list_hand_overs,
     list_threads,
 )
-from .work import turns as queue
-from .work.turns import Turn
-
-_SQLITE: Final = re.compile(r"sqlite:///(.+)")
-_POSTGRES: Final = re.compile(r"postgres(ql)?://")
+from .turns import Turn
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 
@@ -252,9 +246,9 @@ def open_durability(
 
 
 def _open_database(url: str, lease: float, connections: int) -> Database:
-    if _SQLITE.fullmatch(url):
+    if SQLITE.fullmatch(url):
         return SqliteDatabase(url)
-    if _POSTGRES.match(url):
+    if POSTGRES.match(url):
         return PostgresDatabase(url, lease, connections)
     shown = hide_password(url) if "://" in url else url
     file = f" (sqlite:///{url} for a file)" if "/" not in url and ":" not in url else ""
@@ -263,21 +257,6 @@ def _open_database(url: str, lease: float, connections: int) -> Database:
         " sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or postgresql://…."
     )
     raise DatabaseError(msg)
-
-
-def inspect_database(url: str) -> Iterator[Finding]:
-    """Look whether a database can do what runs need of it; nothing is changed, and none is made.
-
-    Raises:
-        DatabaseError: The URL names none, or its drivers are not installed.
-    """
-    if _POSTGRES.match(url):
-        yield from of_postgres.inspect_database(url)
-    elif file := _SQLITE.fullmatch(url):
-        yield from of_sqlite.inspect_database(file[1])
-    else:
-        msg = f"{url!r} names no database: give sqlite:///FILE or postgresql://…."
-        raise DatabaseError(msg)
 
 
 class _ProcessLocks:

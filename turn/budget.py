@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ..state.context import Context
 from ..state.outcome import Reason, Spend
-from ..store.journal.usage_record import UsageRecord
+from ..store.journal.port import UsageRecord
 
 Limit = Literal["model_calls", "tool_calls", "tokens", "seconds", "usd"]
 

@@ -23,12 +23,12 @@ from .port import (
     Intent,
     Journal,
     Row,
+    UsageRecord,
     Verdict,
     Wish,
     Word,
 )
 from .sql import MemoryJournal, SqlJournal
-from .usage_record import UsageRecord
 
 T = TypeVar("T")
 

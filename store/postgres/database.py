@@ -15,12 +15,13 @@ from ..journal.sql import BUSY_SECONDS, SqlJournal, get_cause, retry_while_busy
 from ..locks.thread_locks import build_lock_name
 from ..threads.pruning import Keeps
 from ..threads.thread_list import FoundThread, ThreadQuery
-from ..work.turns import TurnQueue
+from ..turns import TurnQueue
 from .leases import LEASE, Leases, raise_lease_lost
 from .pool import CONNECTIONS, Pool
 from .schema import ENDED, FREE, HELD, UNENDED, check_encoding, prepare
-from .store import PooledStore
-from .tables import PostgresTables
+from .tables import PooledStore, PostgresTables
+
+URL: Final = re.compile(r"postgres(ql)?://")
 
 _OWNS: Final = "SELECT FROM loopwright_threads WHERE name = %s AND updated IS NOT NULL"
 """A thread that this package's saver has saved: others may have theirs in the same tables."""

@@ -18,8 +18,7 @@ from ..journal.sql import BUSY_SECONDS, SqlJournal, get_cause, retry_while_busy
 from ..journal.tables import VERSION, Execute, SqliteTables, is_sqlite_race
 from ..threads.pruning import JOURNAL, STORE, Keeps, NotPrunableError, ThreadPruning
 from ..threads.thread_list import FoundThread, ThreadQuery
-from .file import SCHEMA, DatabaseFile
-from .locks import SqliteLocks
+from .file import SCHEMA, DatabaseFile, SqliteLocks
 from .saver import LeanSqliteSaver
 
 _MEMORY: Final = ":memory:"

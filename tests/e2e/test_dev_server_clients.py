@@ -10,7 +10,7 @@ from langgraph_sdk import get_sync_client
 
 from loopwright import Context
 from loopwright.graphs.registry import REGISTRY
-from loopwright.run.ceiling import VARIABLE
+from loopwright.run.client_access import VARIABLE
 from loopwright.ui.routes import build_script
 
 AUTH = """

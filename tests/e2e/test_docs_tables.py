@@ -43,7 +43,7 @@ from loopwright.state.roles import ROLES
 from loopwright.store.journal.intents import describe_uncertain_call
 from loopwright.store.journal.port import Row
 from loopwright.store.threads.thread_list import Which
-from loopwright.store.work.turns import State as TurnState
+from loopwright.store.turns import State as TurnState
 from loopwright.tools.python_tools import read_tools
 from support.docs_parts import graphs, parts, renewed
 from support.docs_text import (

@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from loopwright import open_durability
-from loopwright.store.durability import inspect_database
+from loopwright.store.health import inspect_database
 from loopwright.store.locks.thread_locks import lock_thread_blocking
-from loopwright.store.work.turns import BY_GRAPH, Turn
+from loopwright.store.turns import BY_GRAPH, Turn
 from loopwright.stream import meters
 from support.shop import THREAD, Shop, commanded
 

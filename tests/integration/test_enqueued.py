@@ -24,8 +24,8 @@ from loopwright.cli.app import app
 from loopwright.policy.rules import GovernedTool
 from loopwright.run.queued_input import QueuedInput
 from loopwright.run.stop_and_steer import make_stop
-from loopwright.store.durability import inspect_database
-from loopwright.store.work.turns import TurnQueue
+from loopwright.store.health import inspect_database
+from loopwright.store.turns import TurnQueue
 from support.patience import PATIENCE
 from support.shop import THREAD, Shop, commanded, said
 

@@ -10,9 +10,9 @@ import pytest
 
 from loopwright import DatabaseError, ScriptedModel, build_react, open_durability
 from loopwright.run.worker import Worker
-from loopwright.store.durability import inspect_database
+from loopwright.store.health import inspect_database
 from loopwright.store.postgres import pool as pools
-from loopwright.store.work.turns import TurnQueue
+from loopwright.store.turns import TurnQueue
 from support import postgres
 from support.patience import PATIENCE
 from support.scripts import call, thought

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.run.ceiling import (
+from loopwright.run.client_access import (
     ENDLESS,
     FREE,
     MODELS,

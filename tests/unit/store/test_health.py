@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from loopwright import DatabaseError, open_durability
-from loopwright.store.durability import inspect_database
+from loopwright.store import health
+from loopwright.store.health import inspect_database
 from loopwright.store.journal.tables import VERSION
-from loopwright.store.postgres import health
 from loopwright.text.units import format_seconds
 
 
@@ -126,7 +126,7 @@ def test_rights_that_are_missing_and_connections_that_run_out(database):
     connection.execute(f"ALTER DATABASE {connection.info.dbname} CONNECTION LIMIT 2")
     level, text = found(url)["connections"]
     assert level == "warning"
-    assert text.startswith("2 of 2 connections are in use: raise")
+    assert " of 2 connections are in use: raise" in text
 
 
 @pytest.mark.parametrize("rest", ["@[::1/x", "%zz@127.0.0.1:1/x", "@127.0.0.1:bad/x"])

@@ -17,10 +17,9 @@ from blockbuster import blockbuster_ctx
 from loopwright.state.errors import DatabaseError, ThreadBusy
 from loopwright.state.outcome import Spend
 from loopwright.store.durability import open_durability
-from loopwright.store.journal.port import Change, End, Intent, Word
+from loopwright.store.journal.port import COUNTED, Change, End, Intent, Word
 from loopwright.store.journal.recorder import Recorder
 from loopwright.store.journal.sql import MemoryJournal
-from loopwright.store.journal.usage_record import COUNTED
 from loopwright.store.locks.thread_locks import lock_thread
 from support.patience import PATIENCE
 

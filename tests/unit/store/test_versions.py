@@ -16,7 +16,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from loopwright import DatabaseError, ThreadNotFound, open_durability
-from loopwright.store.durability import inspect_database
+from loopwright.store.health import inspect_database
 from loopwright.store.journal.tables import VERSION
 from support.toy_graphs import greeter, hello, on
 

@@ -3,8 +3,8 @@
 import asyncio
 from itertools import pairwise
 
-from loopwright.store.base import fair_scheduler
-from loopwright.store.base.fair_scheduler import yield_to_others
+from loopwright.run import background
+from loopwright.run.background import yield_to_others
 
 
 async def test_few_pieces_begin_in_one_pass_and_all_begin_in_their_order():
@@ -22,7 +22,7 @@ async def test_few_pieces_begin_in_one_pass_and_all_begin_in_their_order():
     await asyncio.gather(*(piece(number) for number in range(100)), others())
     steps = [after - before for before, after in pairwise(passes)]
     assert begun == [*range(100)]
-    assert max(steps) <= 2 * fair_scheduler._MOST
+    assert max(steps) <= 2 * background._MOST
 
 
 async def test_one_that_is_cancelled_while_it_waits_keeps_nobody_waiting():

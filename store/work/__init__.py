@@ -1,1 +1,0 @@
-"""Turns that wait in a database."""
