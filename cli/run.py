@@ -36,7 +36,7 @@ from ..state.records import unpack_fields
 from ..state.roles import roles_of
 from ..store.checkpoints.thread_head import ThreadHead
 from ..store.durability import Durability
-from ..store.locks.wait_queue import parse_wait
+from ..store.locks.thread_locks import parse_wait
 from ..store.threads.thread_list import GRAPH_KEY
 from ..stream.chat_events import stream_event
 from .agents import AGENT_KEY, NamedAgent, load_origin, select_agent

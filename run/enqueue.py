@@ -24,7 +24,7 @@ from ..state.questions import ANSWERED_BY, By
 from ..store.base import langgraph_keys as keys
 from ..store.base.worker_threads import run_in_worker
 from ..store.checkpoints.thread_head import ThreadHead
-from ..store.locks.wait_queue import yield_delays
+from ..store.locks.thread_locks import yield_delays
 from ..store.turns import TURN_KEY, Turn, TurnQueue, find_queue
 from ..stream.meters import AGENT, ENQUEUED, measure
 from ..text.canonical import hash_of

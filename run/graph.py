@@ -31,8 +31,7 @@ from ..state.records import unpack_fields
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY
-from ..store.locks.thread_locks import HeldLock
-from ..store.locks.wait_queue import parse_wait
+from ..store.locks.thread_locks import HeldLock, parse_wait
 from .background import run_blocking, stream_blocking, yield_to_others
 from .builder import CheckedStateGraph, optimize_reads
 from .checks import answer_inner_run, report_failure, translate_error

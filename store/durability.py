@@ -265,8 +265,11 @@ class _ProcessLocks:
     def __init__(self, domain: Hashable) -> None:
         self.domain = domain
 
-    def take(self, name: str, doing: str = "") -> None:
+    def take(self, name: str, doing: str = "", *, waits: bool = False) -> None:
         """There is no other process."""
+
+    def stop_waiting(self, name: str) -> None:
+        """Nobody of another process waits."""
 
 
 def get_saver_locks(saver: Saver) -> Locks:

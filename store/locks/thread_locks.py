@@ -10,17 +10,18 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import Final, Protocol, runtime_checkable
+from math import isfinite
+from typing import Final, Protocol
 
-from ...state.errors import LeaseLost, ThreadBusy
+from ...state.environment import read_variable
+from ...state.errors import LeaseLost, SettingsError, ThreadBusy
 from ...stream.meters import LOST, REFUSED, measure
 from ...text.canonical import make_storable
 from ..base.worker_threads import WorkerThreads, find_executor, run_in_worker
 from .control import Control, Kind
-from .wait_queue import is_waited_for, join_wait_queue, wake, yield_delays
 
 _CLEAN_UP: Final = 5.0
 """Seconds a run of this process gets that is over but still cleans up after itself."""
@@ -59,10 +60,10 @@ class Locks(Protocol):
     def domain(self) -> Hashable:
         """The same for all locks that exclude each other in this process."""
 
-    def take(self, name: str, doing: str = "") -> Release | str | None:
+    def take(self, name: str, doing: str = "", *, waits: bool = False) -> Release | str | None:
         """Lock a name; others are told what its holder is doing.
 
-        No lock may outlive its process for long. Where one can be lost before, `lose` tells it.
+        Whoever `waits` calls it again and again: no other process goes before it that came later.
 
         Returns:
             What unlocks it, None where no other process can have it, or who has it in words, ""
@@ -72,26 +73,8 @@ class Locks(Protocol):
             DatabaseError: Locks cannot be had here.
         """
 
-
-class Ticket(Protocol):
-    """A place in the line of a thread; used in worker threads."""
-
-    def enter(self) -> int:
-        """Get in line; whoever has a smaller number goes before."""
-
-    def take(self) -> Release | str | None:
-        """Lock the name, unless it is another's or the turn of another; see `Locks`."""
-
-    def leave(self) -> None:
-        """Wait no more, whether it was taken or not; nobody has to call it to be let go."""
-
-
-@runtime_checkable
-class Lines(Protocol):
-    """Locks for which the processes that wait stand in one line."""
-
-    def ticket(self, name: str) -> Ticket:
-        """For somebody who will wait for a name."""
+    def stop_waiting(self, name: str) -> None:
+        """Whoever has waited for a name waits no more."""
 
 
 LockedBy = Callable[[], Locks]
@@ -257,26 +240,16 @@ async def _release_lock(held: HeldLock) -> None:
         await asyncio.shield(releasing)
 
 
-def _try_lock(locks: Locks, name: str, doing: str = "") -> HeldLock | str:
+def _try_lock(locks: Locks, name: str, doing: str = "", *, waits: bool = False) -> HeldLock | str:
     """What is held now, or who holds it."""
-    if is_waited_for((locks.domain, name)):
-        return _ME.format(os.getpid())
-    told = (name, doing) if doing else (name,)
-    return _try_lock_with(locks, name, partial(locks.take, *told), doing)
-
-
-_ME: Final = "process {}"
-
-
-def _try_lock_with(
-    locks: Locks, name: str, take: Callable[[], Release | str | None], doing: str = ""
-) -> HeldLock | str:
-    entry = LockEntry((locks.domain, name), doing)
+    me, entry = f"process {os.getpid()}", LockEntry((locks.domain, name), doing)
+    if not waits and is_waited_for(entry.key):
+        return me
     if (there := _here.setdefault(entry.key, entry)) is not entry:
-        return _ME.format(os.getpid()) + there.doing
+        return me + there.doing
     taken: Release | str | None = ""
     try:
-        taken = take()
+        taken = locks.take(name, doing, waits=waits)
     finally:
         if isinstance(taken, str):
             entry.forget()
@@ -288,26 +261,20 @@ def _try_lock_with(
 
 async def _wait_for_lock(locks: Locks, name: str, seconds: float, holder: str) -> HeldLock | str:
     """Stand in line; whoever is not let in before the time is over is told who holds it."""
-    until = time.monotonic() + seconds
-    ticket = locks.ticket(name) if isinstance(locks, Lines) else None
+    until, looks = time.monotonic() + seconds, yield_delays(*_LOOKS)
+    take = partial(_try_lock, waits=True)
     with join_wait_queue((locks.domain, name)) as place:
         try:
-            if ticket is not None:
-                place.rank = await run_in_worker(locks, ticket.enter)
-                wake((locks.domain, name))  # who is first may be another one by now
-            take = partial(locks.take, name) if ticket is None else ticket.take
-            looks = yield_delays(*_LOOKS)
             while (left := until - time.monotonic()) > 0:
                 if place.is_first:
-                    held = await run_in_worker(locks, _try_lock_with, locks, name, take)
+                    held = await run_in_worker(locks, take, locks, name)
                     if not isinstance(held, str):
                         return held
                     holder, left = held, min(left, next(looks))
                 await place.wait_for_wake(left)
             return holder
         finally:
-            if ticket is not None:
-                await asyncio.shield(run_in_worker(locks, ticket.leave))
+            await asyncio.shield(run_in_worker(locks, locks.stop_waiting, name))
 
 
 def _is_gone_soon(locks: Locks, name: str) -> bool:
@@ -324,3 +291,98 @@ def _make_busy_error(name: str, holder: str, waited: float = 0) -> ThreadBusy:
         f"Another run holds the thread {thread!r}{still}{who}: wait until it has ended, or stop it"
         " (graph.stop), then try again; graph.steer hands a message to it."
     )
+
+
+_lines: dict[Hashable, list["Waiter"]] = {}
+_lock = threading.Lock()
+
+
+def _clear_waiters() -> None:
+    _lines.clear()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # nobody waits in a child, and nobody there would let go of it
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_clear_waiters
+    )
+
+
+class Waiter:
+    """The place of one who waits."""
+
+    def __init__(self, line: list["Waiter"]) -> None:
+        """Behind those who are there."""
+        self._line, self._loop, self._event = line, asyncio.get_running_loop(), asyncio.Event()
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody in this process is to go before."""
+        with _lock:
+            return self._line[0] is self
+
+    async def wait_for_wake(self, seconds: float) -> None:
+        """Wait until something has happened that may let somebody go on, or so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event.clear()
+
+    def wake(self) -> None:
+        """Have it look again."""
+        with suppress(RuntimeError):  # its loop is closed
+            self._loop.call_soon_threadsafe(self._event.set)
+
+
+@contextmanager
+def join_wait_queue(key: Hashable) -> Iterator[Waiter]:
+    """A place in the line for something, for the length of a block."""
+    with _lock:
+        line = _lines.setdefault(key, [])
+        place = Waiter(line)
+        line.append(place)
+    try:
+        yield place
+    finally:
+        with _lock:
+            line.remove(place)
+            if not line:
+                _lines.pop(key, None)
+        wake(key)
+
+
+def is_waited_for(key: Hashable) -> bool:
+    """Whether somebody stands in line for it."""
+    return key in _lines
+
+
+def wake(key: Hashable) -> None:
+    """Tell whoever is first that it may be free."""
+    with _lock:
+        first = next(iter(_lines.get(key, ())), None)
+    if first is not None:
+        first.wake()
+
+
+def yield_delays(first: float, most: float) -> Iterator[float]:
+    """Seconds between two looks at what tells nobody: doubled each time, up to the most."""
+    while True:
+        yield first
+        first = min(first * 2, most)
+
+
+def parse_wait(given: object, environ: Mapping[str, str], what: str = "wait") -> float:
+    """How long somebody is ready to wait: as is said, else by LOOPWRIGHT_WAIT, else not at all.
+
+    Raises:
+        SettingsError: It is no number of seconds.
+    """
+    if given is None:
+        given, what = read_variable(environ, "LOOPWRIGHT_WAIT") or 0, "LOOPWRIGHT_WAIT"
+        with suppress(ValueError):
+            given = float(given)
+    seconds = given if isinstance(given, int | float) and not isinstance(given, bool) else -1
+    if seconds < 0 or not isfinite(seconds):
+        msg = f"{what}={given} is no time to wait: give seconds, or 0 not to wait at all."
+        raise SettingsError(msg)
+    return float(seconds)

@@ -43,10 +43,7 @@ _SHORTER: Final = (
 )
 _SHORTEST: Final = 1.0
 _LONGEST: Final = 3600.0
-_TICKETS_LAST: Final = 5.0
-"""Seconds after which one who waits and does not answer is passed over."""
-
-_TAKE: Final = "SELECT holder, gone FROM loopwright_lease(%s, %s, %s, %s, %s)"
+_TAKE: Final = "SELECT holder, gone FROM loopwright_lease(%s, %s, %s, %s, %s::int)"
 _FREE: Final = (
     "UPDATE loopwright_threads t SET owner = NULL, until = NULL"
     " FROM unnest(%s::text[], %s::bigint[]) AS mine (name, token)"
@@ -56,15 +53,7 @@ _HOLDER: Final = f"SELECT owner FROM loopwright_threads WHERE name = %s AND {HEL
 _FREE_ONE: Final = (
     "UPDATE loopwright_threads SET owner = NULL, until = NULL WHERE name = %s AND token = %s"
 )
-_ENTER: Final = (
-    "INSERT INTO loopwright_waiting (name, owner, until)"
-    " VALUES (%s, %s, clock_timestamp() + make_interval(secs => %s)) RETURNING ticket"
-)
-_WAIT: Final = (
-    "UPDATE loopwright_waiting SET until = clock_timestamp() + make_interval(secs => %s)"
-    " WHERE ticket = ANY(%s)"
-)
-_LEAVE: Final = "DELETE FROM loopwright_waiting WHERE ticket = %s"
+_LEAVE: Final = "DELETE FROM loopwright_waiting WHERE name = %s AND owner = %s"
 # A row that is just being written is passed over: it says nothing of who holds it, and waiting for
 # it would keep all others from being renewed. Nor is one renewed that is let go meanwhile.
 _RENEW: Final = """
@@ -99,7 +88,6 @@ class Leases:
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}
         self._leaving: dict[str, int] = {}
-        self._tickets: set[int] = set()
         self._thread: threading.Thread | None = None
         self._closed, self._stirred = False, threading.Event()
         # The end of a process lets go, as far as it comes to that.
@@ -110,15 +98,11 @@ class Leases:
         """Another one is another holder, also in this process."""
         return id(self)
 
-    def take(self, name: str, doing: str = "") -> Callable[[], None] | str:
+    def take(self, name: str, doing: str = "", *, waits: bool = False) -> Callable[[], None] | str:
         """Lock a name; see `Locks`."""
-        return self.take_with(None, name, doing)
-
-    def take_with(self, ticket: int | None, name: str, doing: str = "") -> Callable[[], None] | str:
-        """Lock a name that was waited for with a ticket, or without one."""
         token = secrets.randbits(63)
         with self._explain_errors():
-            about = [make_storable(name), _describe_self(doing), token, self.seconds, ticket]
+            about = [make_storable(name), _describe_self(doing), token, self.seconds, waits or None]
             (found,) = self._pool.fetch_rows(_TAKE, about)
         if found["holder"] is not None:
             return describe_owner(found["holder"])
@@ -129,29 +113,10 @@ class Leases:
             self._start_heartbeat()
         return partial(self._free, name, token)
 
-    def ticket(self, name: str) -> "LeaseTicket":
-        """See `Lines`."""
-        return LeaseTicket(self, name)
-
-    def enter(self, name: str) -> int:
-        """Get in line for a name; kept there by the heartbeat until `leave`."""
-        with self._explain_errors():
-            (found,) = self._pool.fetch_rows(
-                _ENTER, [make_storable(name), _describe_self(), _TICKETS_LAST]
-            )
-        with self._lock:
-            self._tickets.add(found["ticket"])
-            self._start_heartbeat()
-        self._stirred.set()
-        return int(found["ticket"])
-
-    def leave(self, ticket: int, *, taken: bool) -> None:
-        """Wait no more; a ticket that cannot be given back ends by itself."""
-        with self._lock:
-            self._tickets.discard(ticket)
-        if not taken:
-            with suppress(*self._errors):
-                self._pool.fetch_rows(_LEAVE, [ticket])
+    def stop_waiting(self, name: str) -> None:
+        """See `Locks`; what fails ends by itself."""
+        with suppress(*self._errors):
+            self._pool.fetch_rows(_LEAVE, [make_storable(name), _describe_self()])
 
     def describe_holder(self, name: str) -> str | None:
         """Who holds a thread, in words; None where nobody does."""
@@ -234,23 +199,13 @@ class Leases:
         """Renew until there is nothing to renew; what fails is soon tried again."""
         done = True
         while True:
-            often = self.seconds if not self._tickets else min(self.seconds, _TICKETS_LAST)
-            self._stirred.wait(often / 3 if done else often / 30)
+            self._stirred.wait(self.seconds / (3 if done else 30))
             self._stirred.clear()
             with self._lock:
-                if self._closed or not (self._held or self._leaving or self._tickets):
+                if self._closed or not (self._held or self._leaving):
                     self._thread = None
                     return
-            done = all([self._renew(), self._free_leaving(), self._renew_tickets()])
-
-    def _renew_tickets(self) -> bool:
-        if not self._tickets:
-            return True
-        try:
-            self._pool.fetch_rows(_WAIT, [_TICKETS_LAST, [*self._tickets]])
-        except self._errors:
-            return False
-        return True
+            done = all([self._renew(), self._free_leaving()])
 
     def _renew(self) -> bool:
         """Renew all at once; False where that is not done.
@@ -270,40 +225,6 @@ class Leases:
             if not row["mine"] and self._held.get(name) == row["token"]:
                 report_lost_lease(self.domain, name, describe_owner(row["owner"] or ""))
         return all(row["renewed"] or not row["mine"] for row in rows)
-
-
-class LeaseTicket:
-    """See `Ticket`. It knows its number only when the database has told it."""
-
-    def __init__(self, leases: Leases, name: str) -> None:
-        """Not in line yet."""
-        self._leases, self._name = leases, name
-        self._number: int | None = None
-        self._taken = self._left = False
-        self._lock = threading.Lock()
-
-    def enter(self) -> int:
-        """See Ticket."""
-        with self._lock:
-            if not self._left:
-                self._number = self._leases.enter(self._name)
-            return self._number or 0
-
-    def take(self) -> Callable[[], None] | str:
-        """See Ticket."""
-        with self._lock:
-            if self._left:  # whoever waited is gone, and would not let go again
-                return ""
-            taken = self._leases.take_with(self._number, self._name)
-            self._taken = not isinstance(taken, str)
-            return taken
-
-    def leave(self) -> None:
-        """See Ticket; what is under way ends first."""
-        with self._lock:
-            self._left = True
-            if self._number is not None:
-                self._leases.leave(self._number, taken=self._taken)
 
 
 def _describe_self(doing: str = "") -> str:

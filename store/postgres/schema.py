@@ -72,8 +72,8 @@ CREATE TABLE IF NOT EXISTS loopwright_waiting (
     "CREATE INDEX IF NOT EXISTS loopwright_threads_left ON loopwright_threads (state, updated)"
     f" WHERE {UNENDED} OR status <> 'complete'",
     # Takes a thread, or tells who holds it; whoever locks its row for long has it still, though his
-    # lease may have ended. `place` is the ticket of one who waits; whoever has none does not go
-    # before those who have.
+    # lease may have ended. With a `place` the process waits: it has a ticket, which lasts for five
+    # seconds and then for as long as it asks again. Nobody goes before those with a lower one.
     f"""
 CREATE OR REPLACE FUNCTION loopwright_lease(
     given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION, place BIGINT,
@@ -82,14 +82,23 @@ CREATE OR REPLACE FUNCTION loopwright_lease(
 DECLARE
     found_row loopwright_threads;
     who_waits TEXT;
+    mine BIGINT;
 BEGIN
+    IF place IS NOT NULL THEN
+        UPDATE loopwright_waiting SET until = clock_timestamp() + interval '5 s'
+        WHERE name = given AND owner = who RETURNING ticket INTO mine;
+        IF NOT FOUND THEN
+            INSERT INTO loopwright_waiting (name, owner, until)
+            VALUES (given, who, clock_timestamp() + interval '5 s') RETURNING ticket INTO mine;
+        END IF;
+    END IF;
     SELECT * INTO found_row FROM loopwright_threads WHERE name = given;
     holder := coalesce(found_row.owner, '');
     IF found_row.until >= clock_timestamp() AND found_row.token <> shown THEN
         RETURN;
     END IF;
     SELECT owner INTO who_waits FROM loopwright_waiting
-    WHERE name = given AND {HELD} AND ticket < coalesce(place, ticket + 1)
+    WHERE name = given AND {HELD} AND ticket < coalesce(mine, ticket + 1)
     ORDER BY ticket LIMIT 1;
     IF FOUND THEN
         holder := who_waits;
@@ -105,7 +114,7 @@ BEGIN
         RETURN;
     END;
     IF FOUND THEN
-        DELETE FROM loopwright_waiting WHERE name = given AND (ticket = place OR {ENDED});
+        DELETE FROM loopwright_waiting WHERE name = given AND (ticket = mine OR {ENDED});
         gone := nullif(holder, '');
         holder := NULL;
     END IF;

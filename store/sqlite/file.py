@@ -172,7 +172,13 @@ class SqliteLocks:
         self._file = os.path.realpath(file) if file else ""
         self.domain: Hashable = self._file or id(saver.conn)
 
-    def take(self, name: str, doing: str = "") -> Callable[[], None] | str | None:
+    def take(
+        self,
+        name: str,
+        doing: str = "",
+        *,
+        waits: bool = False,  # noqa: ARG002 - see `Locks`
+    ) -> Callable[[], None] | str | None:
         """Lock a name; see `Locks`."""
         if not self._file:
             return None
@@ -196,6 +202,9 @@ class SqliteLocks:
             )
             raise DatabaseError(msg) from error
         return partial(_release_lock, lock, path)
+
+    def stop_waiting(self, name: str) -> None:
+        """See `Locks`: the processes that wait stand in no line."""
 
 
 def _release_lock(lock: BaseFileLock, path: Path) -> None:

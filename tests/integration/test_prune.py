@@ -34,8 +34,12 @@ from loopwright import (
     open_durability,
 )
 from loopwright.state.errors import SettingsError, ThreadBusy, ThreadIncompatible, ThreadNotFound
-from loopwright.store.locks.thread_locks import PRUNES, build_lock_name, lock_thread_blocking
-from loopwright.store.locks.wait_queue import is_waited_for
+from loopwright.store.locks.thread_locks import (
+    PRUNES,
+    build_lock_name,
+    is_waited_for,
+    lock_thread_blocking,
+)
 from loopwright.store.threads.pruning import SavedCheckpoint, build_keep_rule, find_orphans
 from support.flows import flow
 from support.forked import Command, server

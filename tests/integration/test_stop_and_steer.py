@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import SettingsError, ThreadNotFound, open_durability
-from loopwright.store.locks.wait_queue import _lines
+from loopwright.store.locks.thread_locks import _lines
 from support import killed
 from support.budget import STEP
 from support.front_ends import chat_ui_drops

@@ -10,8 +10,7 @@ from langgraph.runtime import RunControl
 
 from loopwright import open_durability
 from loopwright.run.stop_and_steer import make_stop
-from loopwright.store.locks.thread_locks import lock_thread_blocking
-from loopwright.store.locks.wait_queue import _lines
+from loopwright.store.locks.thread_locks import _lines, lock_thread_blocking
 from support.patience import PATIENCE
 from support.shop import THREAD, Shop
 

@@ -17,8 +17,7 @@ from langgraph.types import Command
 from loopwright.state.errors import SettingsError, ThreadBusy
 from loopwright.store.checkpoints.async_adapters import ensure_async_saver
 from loopwright.store.durability import get_saver_locks, open_durability
-from loopwright.store.locks.thread_locks import lock_thread
-from loopwright.store.locks.wait_queue import _lines, join_wait_queue
+from loopwright.store.locks.thread_locks import _lines, join_wait_queue, lock_thread
 from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on
 
@@ -41,10 +40,10 @@ def hold_of(saver, wait=0.0):
     return lock_thread(partial(get_saver_locks, saver), "t", wait)
 
 
-async def until_waiting(count, tickets=None):
-    """Until so many stand in line, on Postgres each with a ticket."""
+async def until_waiting(count):
+    """Until so many stand in line."""
     deadline = time.monotonic() + PATIENCE
-    while sum(map(len, _lines.values())) < count or (tickets is not None and len(tickets) < count):
+    while sum(map(len, _lines.values())) < count:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
 
@@ -60,7 +59,7 @@ async def standing(saver, names, served):
     tasks = []
     for name in names:
         tasks.append(asyncio.create_task(wait(name)))
-        await until_waiting(len(tasks), getattr(get_saver_locks(saver), "_tickets", None))
+        await until_waiting(len(tasks))
     return tasks
 
 
@@ -193,7 +192,7 @@ async def test_processes_stand_in_one_line_on_postgres(bouncer_url):
             let_wait(process)
             await until_tickets(number)
         mine = asyncio.create_task(served_here(database.checkpointer))
-        await until_tickets(4)
+        await until_waiting(1)
         os.kill(killed.pid, signal.SIGKILL)
         os.kill(frozen.pid, signal.SIGSTOP)
         await held.__aexit__(None, None, None)
