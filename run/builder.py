@@ -23,7 +23,7 @@ from ..state.errors import StateKeyError
 from ..state.loop import FOLDED, drop_unchanged
 from ..state.outcome import Quote
 from ..state.records import channels_of, pack_fields, schema_of, unpack_fields
-from ..store.base import langgraph_keys as keys
+from ..store import langgraph_keys as keys
 from ..store.journal.port import Fence
 from ..store.journal.recorder import Recorder
 from ..store.locks.control import stop_at_wish

@@ -28,7 +28,7 @@ from ..state.errors import (
 from ..state.migrations import migrate
 from ..state.outcome import Outcome, Quote
 from ..state.records import unpack_fields
-from ..store.base import langgraph_keys as keys
+from ..store import langgraph_keys as keys
 from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY
 from ..store.locks.thread_locks import HeldLock, parse_wait

@@ -12,9 +12,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ..state.errors import DatabaseError
 from ..text.units import format_seconds, format_size, plural
-from .base.langgraph_keys import THREADS_SQL
 from .journal.sql import get_cause
 from .journal.tables import VERSION
+from .langgraph_keys import THREADS_SQL
 from .postgres.database import (
     BYTES,
     REACHED,

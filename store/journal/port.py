@@ -145,6 +145,18 @@ class Fence(NamedTuple):
     token: int
 
 
+class Wish(NamedTuple):
+    """What somebody wishes of a thread whose run goes on: a message for it, or None to stop it.
+
+    `name` is its own. A message is as LangChain spells it in JSON, marked with the name. `age`: for
+    how many seconds it had waited when it was read, by the clock of where it waits.
+    """
+
+    name: str
+    message: dict[str, Any] | None = None
+    age: float = 0.0
+
+
 @runtime_checkable
 class Journal(Protocol):
     """Where intents are kept. Its methods block, and are called from several threads at once.
@@ -190,40 +202,26 @@ class Journal(Protocol):
     def grants(self, thread: str) -> list[dict[str, Any]]:
         """What a human has allowed for the thread, oldest first."""
 
-    def model_calls(self, thread: str, turn: str, *, add: int = 0) -> int:
-        """Count model calls that a turn begins; how many it has begun."""
+    def write_counts(self, thread: str, turn: str, counts: Mapping[str, float]) -> None:
+        """Record what a turn has taken, all its counts by name."""
 
-    def forget(self, thread: str) -> None:
-        """Delete everything about a thread."""
-
-    def close(self) -> None:
-        """Close it; a second call does nothing."""
-
-
-class Wish(NamedTuple):
-    """What somebody wishes of a thread whose run goes on: a message for it, or None to stop it.
-
-    `name` is its own. A message is as LangChain spells it in JSON, marked with the name. `age`: for
-    how many seconds it had waited when it was read, by the clock of where it waits.
-    """
-
-    name: str
-    message: dict[str, Any] | None = None
-    age: float = 0.0
-
-
-@runtime_checkable
-class Inbox(Protocol):
-    """Where wishes wait for a run to take them, of a journal that keeps them; it blocks as well."""
+    def read_counts(self, thread: str, turn: str) -> dict[str, float]:
+        """What was recorded last of a turn."""
 
     def leave(self, thread: str, wish: Wish) -> None:
-        """Put a wish behind those that wait."""
+        """Put a wish behind those that wait for a run of the thread."""
 
     def waiting(self, thread: str) -> list[Wish]:
         """The wishes that wait, oldest first."""
 
     def taken(self, thread: str, names: Collection[str]) -> None:
         """Forget the wishes of these names."""
+
+    def forget(self, thread: str) -> None:
+        """Delete everything about a thread."""
+
+    def close(self) -> None:
+        """Close it; a second call does nothing."""
 
 
 COUNTED: Final = ("model_calls", "tool_calls", "tokens", "usd")

@@ -7,19 +7,17 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from math import ceil
 from typing import Any, Final, TypeVar, cast
 
 from ...state.errors import DatabaseError
 from ...state.outcome import Spend
 from ...text.canonical import make_storable_json
-from ..base.worker_threads import find_executor
+from ..worker_threads import find_executor
 from . import intents
 from .port import (
     Change,
     End,
     Fence,
-    Inbox,
     Intent,
     Journal,
     Row,
@@ -28,7 +26,7 @@ from .port import (
     Wish,
     Word,
 )
-from .sql import MemoryJournal, SqlJournal
+from .sql import MemoryJournal
 
 T = TypeVar("T")
 
@@ -58,7 +56,7 @@ class Recorder:
         """
         self._journal = journal if journal or late else MemoryJournal()
         self._late = late
-        self._desk, self._wished = MemoryJournal(), set[str]()
+        self._wished = set[str]()
         self._tabs: dict[str, dict[str, UsageRecord]] = {}
         self._ahead: dict[str, dict[str, UsageRecord]] = {}
 
@@ -73,11 +71,6 @@ class Recorder:
     def durable(self) -> bool:
         """Whether it outlives the process, as one that is late mostly does."""
         return self._journal is None or self._journal.durable
-
-    @property
-    def inbox(self) -> Inbox:
-        """Where wishes wait for a run; in memory where the journal keeps none."""
-        return self.journal if isinstance(self.journal, Inbox) else self._desk
 
     @contextmanager
     def mark_under_way(self, thread: str, intent: Intent) -> Iterator[None]:
@@ -198,18 +191,18 @@ class Recorder:
     async def add_wish(self, thread: str, wish: Wish) -> None:
         """Put a wish behind those that wait for a run of the thread."""
         self._wished.add(thread)
-        await self._run_shielded(lambda _: self.inbox.leave(thread, wish))
+        await self._run_shielded(lambda journal: journal.leave(thread, wish))
 
     async def list_wishes(self, thread: str) -> list[Wish]:
         """The wishes that wait, oldest first."""
         if not self.durable and thread not in self._wished:
             return []
-        return await self._run_shielded(lambda _: self.inbox.waiting(thread))
+        return await self._run_shielded(lambda journal: journal.waiting(thread))
 
     async def forget_wishes(self, thread: str, wishes: Collection[Wish]) -> None:
         """Forget these wishes."""
         names = [wish.name for wish in wishes]
-        await self._run_shielded(lambda _: self.inbox.taken(thread, names))
+        await self._run_shielded(lambda journal: journal.taken(thread, names))
 
     async def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """Remember for the thread that a human allows calls like this; twice is once."""
@@ -268,7 +261,7 @@ class Recorder:
 
             def write(journal: Journal, counts: Mapping[str, float]) -> None:
                 with writing:
-                    _record_counts(journal, *known, recorded, counts)
+                    journal.write_counts(*known, {**recorded, **counts})
                     recorded.update(counts)
 
             async def write_down(counts: Mapping[str, float]) -> None:
@@ -313,37 +306,9 @@ async def _wait_until_done(working: asyncio.Future[Any]) -> None:
             await asyncio.wait([working])
 
 
-_NANO: Final = 1e9
-"""The journal counts whole numbers: of a dollar, the thousand-millionths."""
-
-
-def _get_counter_name(turn: str, name: str) -> str:
-    return turn if name == "model_calls" else f"{turn} {name}"
-
-
-def _add_count(journal: Journal, thread: str, turn: str, name: str, count: float) -> float:
-    """Add to a count of a turn that stands alone; gives what it is now."""
-    unit = _NANO if name == "usd" else 1
-    return journal.model_calls(thread, _get_counter_name(turn, name), add=ceil(count * unit)) / unit
-
-
-def _record_counts(
-    journal: Journal, thread: str, turn: str, before: Mapping[str, float],
-    counts: Mapping[str, float],
-) -> None:  # fmt: skip
-    if isinstance(journal, SqlJournal):
-        journal.write_counts(thread, turn, {**before, **counts})
-        return
-    for name, count in counts.items():
-        _add_count(journal, thread, turn, name, count - before.get(name, 0))
-
-
 def _merge_recorded_usage(journal: Journal, thread: str, turn: str, tab: UsageRecord) -> None:
     """Take over what is on record of a turn, where it is more than the state tells."""
-    if isinstance(journal, SqlJournal):
-        found = journal.read_counts(thread, turn)
-    else:
-        found = {name: _add_count(journal, thread, turn, name, 0) for name in tab.totals}
+    found = journal.read_counts(thread, turn)
     if found and found == tab.leased:  # by this process; of what it took it knows more
         return
     for name, told in tab.totals.items():

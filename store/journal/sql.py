@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from ...state.errors import DatabaseError, ThreadBusy
 from ...text.canonical import hash_of, make_storable, make_storable_json
-from ..base.worker_threads import WorkerThreads
+from ..worker_threads import WorkerThreads
 from .port import Change, Fence, Row, Wish
 from .tables import Execute, NotDone, SqliteTables, Tables, retry_once
 
@@ -52,10 +52,10 @@ _SAVE: Final = (
     "INSERT INTO loopwright_journal (thread, kind, name, state, body) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT (thread, kind, name) DO UPDATE SET state = excluded.state, body = excluded.body"
 )
-_COUNT: Final = (
+_RAISE: Final = (
     "INSERT INTO loopwright_journal (thread, kind, name, state, body)"
-    " SELECT ?, ?, ?, '', ? WHERE {holds} ON CONFLICT (thread, kind, name) DO UPDATE"
-    " SET body = CAST(CAST(loopwright_journal.body AS BIGINT) + ? AS TEXT) RETURNING body"
+    " VALUES ('', 'fence', ?, '', '1') ON CONFLICT (thread, kind, name) DO UPDATE"
+    " SET body = CAST(CAST(loopwright_journal.body AS BIGINT) + 1 AS TEXT) RETURNING body"
 )
 _NOTE: Final = (
     "INSERT INTO loopwright_journal (thread, kind, name, state, body)"
@@ -136,7 +136,10 @@ class SqlJournal:
     def raise_fence(self, name: str) -> Fence:
         """See Journal."""
         token = self.open().token(name)
-        return Fence(name, self._count("", "fence", name, 1) if token is None else token)
+        if token is None:
+            with self._open_block() as execute:
+                token = int(execute(_RAISE, [make_storable(name)])[0]["body"])
+        return Fence(name, token)
 
     @retry_once
     def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
@@ -149,12 +152,8 @@ class SqlJournal:
         with self._open_block() as execute:
             return _find(execute, thread, "grant")
 
-    def model_calls(self, thread: str, turn: str, *, add: int = 0) -> int:
-        """See Journal."""
-        return self._count(thread, "turn", turn, add)
-
     def write_counts(self, thread: str, turn: str, counts: Mapping[str, float]) -> None:
-        """Say what a turn has taken; of all its counts this is the one row."""
+        """See Journal."""
         holds, shown = self.open().holds(thread)
         with self._open_block() as execute:
             values = [
@@ -165,20 +164,20 @@ class SqlJournal:
             execute(_NOTE.format(holds=holds), [*values, *shown])
 
     def read_counts(self, thread: str, turn: str) -> dict[str, float]:
-        """What a turn has taken, as `count` was told."""
+        """See Journal."""
         with self._open_block() as execute:
             rows = execute(_NOTED, [make_storable(thread), make_storable(f"{turn} {_TOGETHER}")])
         return dict(json.loads(rows[0]["body"])) if rows else {}
 
     def leave(self, thread: str, wish: Wish) -> None:
-        """See Inbox."""
+        """See Journal."""
         now = self.open().now
         with self._open_block() as execute:
             body = {"name": wish.name, "message": wish.message, "at": _read_clock(execute, now)}
             _save(execute, thread, "wish", wish.name, body)
 
     def waiting(self, thread: str) -> list[Wish]:
-        """See Inbox. A database in which nothing was ever recorded is not given its tables."""
+        """See Journal. A database in which nothing was ever recorded is not given its tables."""
         with self._lock:
             tables = self._ensure_connected()
         try:
@@ -193,7 +192,7 @@ class SqlJournal:
 
     @retry_once
     def taken(self, thread: str, names: Collection[str]) -> None:
-        """See Inbox."""
+        """See Journal."""
         with self._open_block(thread) as execute:
             for name in names:
                 execute(_DROP, [make_storable(thread), "wish", make_storable(name)])
@@ -237,12 +236,6 @@ class SqlJournal:
         if self._tables is None:
             self._tables = self._connect()
         return self._tables
-
-    def _count(self, thread: str, kind: str, name: str, add: int) -> int:
-        holds, shown = self.open().holds(thread)
-        with self._open_block() as execute:
-            values = [make_storable(thread), kind, make_storable(name), str(add), *shown, add]
-            return int(execute(_COUNT.format(holds=holds), values)[0]["body"])
 
     @contextmanager
     def _open_block(

@@ -20,7 +20,7 @@ from ...state.environment import read_variable
 from ...state.errors import LeaseLost, SettingsError, ThreadBusy
 from ...stream.meters import LOST, REFUSED, measure
 from ...text.canonical import make_storable
-from ..base.worker_threads import WorkerThreads, find_executor, run_in_worker
+from ..worker_threads import WorkerThreads, find_executor, run_in_worker
 from .control import Control, Kind
 
 _CLEAN_UP: Final = 5.0

@@ -20,7 +20,6 @@ from typing import Any, Final
 from ...state.errors import DatabaseError, LeaseLost, SettingsError
 from ...stream.meters import TAKEOVERS, UNWRITTEN, measure
 from ...text.canonical import make_storable
-from ..base.worker_threads import WorkerThreads
 from ..journal.port import Fence
 from ..journal.sql import get_cause
 from ..locks.thread_locks import (
@@ -29,6 +28,7 @@ from ..locks.thread_locks import (
     parse_lock_thread,
     report_lost_lease,
 )
+from ..worker_threads import WorkerThreads
 from .pool import Pool
 from .schema import HELD, LOST
 

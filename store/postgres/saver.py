@@ -24,7 +24,6 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from ...state.errors import DatabaseError, LoopwrightError
 from ...state.records import RECORDS
 from ...text.canonical import make_storable, make_storable_json
-from ..base.worker_threads import WorkerThreads
 from ..checkpoints.packing import (
     PackingSaver,
     Row,
@@ -36,11 +35,11 @@ from ..journal.port import Fence
 from ..journal.sql import get_cause
 from ..threads.pruning import Keeps, NotPrunableError, ThreadPruning
 from ..threads.thread_list import GRAPH_KEY
-from .group_commit import GroupCommit, Place, TaskWrites
+from ..worker_threads import WorkerThreads
 from .leases import raise_lease_lost
 from .pool import CUT, execute_statement, send_together
+from .saving import GroupCommit, Place, RowUpdate, TaskWrites, ThreadRows
 from .schema import HOLDS, build_fence_values
-from .thread_rows import RowUpdate, ThreadRows
 
 T = TypeVar("T")
 

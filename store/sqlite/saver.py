@@ -11,8 +11,6 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ...state.errors import DatabaseError
-from ..base.langgraph_keys import KIND_SQL
-from ..base.worker_threads import WorkerThreads
 from ..checkpoints.packing import (
     SQLITE,
     PackingSaver,
@@ -23,6 +21,8 @@ from ..checkpoints.packing import (
 )
 from ..checkpoints.shared_values import COUNTERS
 from ..journal.sql import get_cause
+from ..langgraph_keys import KIND_SQL
+from ..worker_threads import WorkerThreads
 from .file import DatabaseFile
 
 _TABLES: Final = ("checkpoints", "writes")

@@ -13,8 +13,13 @@ from loopwright import (
 )
 from loopwright.graphs.build import BuildOptions
 from loopwright.prompts.prompt import CORE_TEMPLATES
-from loopwright.run.client_access import ENDLESS, apply_ceiling
-from loopwright.run.client_access import check_keys, is_server_call, resolve_identity
+from loopwright.run.client_access import (
+    ENDLESS,
+    apply_ceiling,
+    check_keys,
+    is_server_call,
+    resolve_identity,
+)
 from loopwright.state.context import DEFAULTS
 from loopwright.state.errors import SettingsError
 from loopwright.text.sentences import FILES

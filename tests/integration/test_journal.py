@@ -203,7 +203,8 @@ class Shelf:
         self.kept: Any = defaultdict(dict)
         self.lock = threading.Lock()
         self.allowed: Any = defaultdict(list)
-        self.counted: Any = defaultdict(int)
+        self.counted: Any = defaultdict(dict)
+        self.wishes: Any = defaultdict(list)
 
     def rows(self, thread, names=()):
         return [r for r in self.kept[thread].values() if r.state != "closed" or r.name in names]
@@ -225,9 +226,20 @@ class Shelf:
     def grants(self, thread):
         return self.allowed[thread]
 
-    def model_calls(self, thread, turn, *, add=0):
-        self.counted[thread, turn] += add
+    def write_counts(self, thread, turn, counts):
+        self.counted[thread, turn] = dict(counts)
+
+    def read_counts(self, thread, turn):
         return self.counted[thread, turn]
+
+    def leave(self, thread, wish):
+        self.wishes[thread].append(wish)
+
+    def waiting(self, thread):
+        return self.wishes[thread]
+
+    def taken(self, thread, names):
+        self.wishes[thread] = [one for one in self.wishes[thread] if one.name not in names]
 
     def forget(self, thread):
         self.kept.pop(thread, None)

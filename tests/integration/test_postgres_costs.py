@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
-from loopwright.store.postgres import group_commit
+from loopwright.store.postgres import saving
 from support.counting import Counting
 from support.looking_up import paying, tools
 from support.scripts import call, passed, plan, report, todo
@@ -49,7 +49,7 @@ def rows(url):
 def test_a_turn_of_two_calls_writes_so_many_rows_in_so_many_trips(
     postgres_server, postgres_url, monkeypatch, built, most
 ):
-    monkeypatch.setattr(group_commit, "_PATIENCE", 10.0)  # this machine may be slow
+    monkeypatch.setattr(saving, "_PATIENCE", 10.0)  # this machine may be slow
     open_durability(postgres_url).close()
     before, trips = rows(postgres_url), []
     with Counting(postgres_server.port) as counting:

@@ -17,7 +17,7 @@ from loopwright.cli.terminal import Output
 from loopwright.cli.view import PlainView
 from loopwright.state.context import Context
 from loopwright.state.errors import AnswerRejected, ModelCallFailed, ThreadNotFound
-from loopwright.store.base.langgraph_keys import RETURN
+from loopwright.store.langgraph_keys import RETURN
 from support.scripts import call, passed, plan, report, todo
 
 ONE = plan(todo("1", "do it"))

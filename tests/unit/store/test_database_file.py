@@ -41,7 +41,7 @@ def test_only_the_owner_can_read_what_is_kept(tmp_path, before):
             (folder / "t.db.locks").mkdir(mode=0o755)
     with open_durability(f"sqlite:///{folder / 't.db'}") as durability:
         greeter().compile(durability.checkpointer).invoke(hello(), on("t"))
-        durability.journal.model_calls("t", "turn", add=1)
+        durability.journal.write_counts("t", "turn", {"model_calls": 1})
         release = durability.locks.take("t")
         assert mode(folder) == 0o700
         found = {path.name: mode(path) for path in folder.rglob("*") if path.is_file()}

@@ -234,7 +234,7 @@ from support.toy_graphs import greeter, hello, on
 
 def makes(url, thread):
     kept = open_durability(url)
-    kept.journal.model_calls(thread, "turn", add=1)
+    kept.journal.write_counts(thread, "turn", {"model_calls": 1})
     kept.turns()  # the tables of the queue
     return kept
 
@@ -405,7 +405,8 @@ def test_whoever_may_make_no_tables_uses_those_that_are_there(postgres_url):
     with open_durability(postgres_url.replace("postgres@", f"{role}@")) as database:
         graph = asker().compile(database.checkpointer, store=database.store)
         assert graph.invoke(hello(), on("t"))["__interrupt__"]
-        assert database.journal.model_calls("t", "u", add=1) == 1
+        database.journal.write_counts("t", "u", {"model_calls": 1})
+        assert database.journal.read_counts("t", "u") == {"model_calls": 1}
         assert [one.waiting for one in database.threads()] == [True]
 
 

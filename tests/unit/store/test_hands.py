@@ -9,7 +9,7 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
 from loopwright import open_durability
-from loopwright.store.base.worker_threads import WorkerThreads, find_executor, run_in_worker
+from loopwright.store.worker_threads import WorkerThreads, find_executor, run_in_worker
 from support.patience import PATIENCE
 from support.toy_graphs import on
 

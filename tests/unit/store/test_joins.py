@@ -11,8 +11,8 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright import DatabaseError, open_durability
-from loopwright.store.postgres import group_commit
-from loopwright.store.postgres.group_commit import GroupCommit, TaskWrites
+from loopwright.store.postgres import saving
+from loopwright.store.postgres.saving import GroupCommit, TaskWrites
 from support.patience import PATIENCE
 from support.toy_graphs import append, on
 
@@ -24,7 +24,7 @@ def write(name: str) -> TaskWrites:
 
 
 def test_what_comes_late_or_could_not_be_saved_is_saved_without_a_checkpoint(monkeypatch):
-    monkeypatch.setattr(group_commit, "_AGAIN", 0.01)
+    monkeypatch.setattr(saving, "_AGAIN", 0.01)
     saved, failures = list[str](), ["a"]
     done = threading.Event()
 
@@ -73,7 +73,7 @@ def two_side_by_side(saver: Any, calls: list[str]) -> Any:
 @pytest.mark.postgres
 @pytest.mark.parametrize("end", ["asks", "fails"])
 def test_what_is_saved_without_a_lease_is_saved_at_once(postgres_url, monkeypatch, end):
-    monkeypatch.setattr(group_commit, "_PATIENCE", 600.0)
+    monkeypatch.setattr(saving, "_PATIENCE", 600.0)
     calls = [end]
     with open_durability(postgres_url) as first, open_durability(postgres_url) as second:
         graph = two_side_by_side(first.checkpointer, calls)

@@ -153,17 +153,19 @@ async def test_grants_and_counts_belong_to_their_thread_and_turn(journal):
         journal.grant("t", grant)
     assert journal.grants("t") == [first, second]
     assert journal.grants("t2") == []
-    assert [journal.model_calls("t", "u", add=count) for count in (3, 1)] == [3, 4]
-    assert journal.model_calls("t", "v") == 0
+    for count in (3, 4):
+        journal.write_counts("t", "u", {"model_calls": count})
+    assert journal.read_counts("t", "u") == {"model_calls": 4}
+    assert journal.read_counts("t", "v") == {}
 
 
 async def test_a_forgotten_thread_leaves_nothing(journal):
     for thread in ("t", "kept"):
         await begin(journal, thread=thread)
         journal.grant(thread, {"tool": "pay"})
-        journal.model_calls(thread, "u", add=1)
+        journal.write_counts(thread, "u", {"model_calls": 1})
     journal.forget("t")
-    assert (journal.rows("t"), journal.grants("t"), journal.model_calls("t", "u")) == ([], [], 0)
+    assert (journal.rows("t"), journal.grants("t"), journal.read_counts("t", "u")) == ([], [], {})
     assert len(journal.rows("kept")) == len(journal.grants("kept")) == 1
 
 
@@ -488,8 +490,8 @@ async def test_postgres_keeps_the_same_journal(postgres_url):
         assert (await recorder.begin(thread, intent(), Word("a", 1), new)).say == "send"
         await recorder.grant(thread, {"tool": "pay"})
         assert await recorder.grants(thread) == [{"tool": "pay"}]
-        counted = [await asyncio.to_thread(journal.model_calls, thread, "u", add=1) for _ in "ab"]
-        assert counted == [1, 2]
+        await asyncio.to_thread(journal.write_counts, thread, "u", {"usd": 0.5})
+        assert await asyncio.to_thread(journal.read_counts, thread, "u") == {"usd": 0.5}
         await asyncio.to_thread(journal.forget, thread)
         assert (await recorder.rows(thread), await recorder.grants(thread)) == ([], [])
 

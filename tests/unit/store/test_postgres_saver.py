@@ -15,7 +15,7 @@ from langgraph.graph import START
 
 from loopwright import open_durability
 from loopwright.run.graph import LoopBuilder
-from loopwright.store.postgres import group_commit
+from loopwright.store.postgres import saving
 from support.drawn import drawn, told, updates, without_names
 from support.toy_graphs import ToyState, asker, greeter, hello, on
 
@@ -52,7 +52,7 @@ def test_a_thread_tells_of_itself_what_langgraphs_saver_would(
     request, where, joined, steps, monkeypatch
 ):
     """Also where what a task wrote is saved before its checkpoint comes."""
-    monkeypatch.setattr(group_commit, "_PATIENCE", 10.0 if joined else 0.0)
+    monkeypatch.setattr(saving, "_PATIENCE", 10.0 if joined else 0.0)
     saver = request.getfixturevalue(where).checkpointer
     saver.delete_thread("t")
     found = told(saver, steps)
@@ -63,7 +63,7 @@ def test_a_thread_tells_of_itself_what_langgraphs_saver_would(
 
 
 def test_a_superstep_is_two_rows(durability, monkeypatch):
-    monkeypatch.setattr(group_commit, "_PATIENCE", 10.0)  # this machine may be slow
+    monkeypatch.setattr(saving, "_PATIENCE", 10.0)  # this machine may be slow
     steps = [{"messages": [AIMessage("x", id=str(n))], "plain": "p"} for n in range(10)]
     graph = drawn(steps).compile(durability.checkpointer)
     graph.invoke({"messages": [HumanMessage("hi", id="h")]}, on("rows"))
@@ -199,7 +199,7 @@ async def test_what_was_written_beside_a_question_is_there_when_the_run_has_ende
     durability, held, monkeypatch
 ):
     """Also before it would have been saved by itself."""
-    monkeypatch.setattr(group_commit, "_PATIENCE", 10.0)
+    monkeypatch.setattr(saving, "_PATIENCE", 10.0)
     saver, place = durability.checkpointer, on(f"beside {held}", checkpoint_ns="")
     let_go = durability.locks.take(place["configurable"]["thread_id"]) if held else None
     saved = await saver.aput(place, empty_checkpoint(), {}, {})
