@@ -76,11 +76,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Call(Generic[T]):
-    """A coroutine running as a task on the background loop, seen from another thread or loop.
+    """A coroutine that runs on the background loop, seen from another thread or loop.
 
-    `outcome` settles only when the task has really ended, also after `cancel`:
-    `run_coroutine_threadsafe` calls itself cancelled while clean-up is still going on. Refused on
-    the loop itself, where waiting for it would never end.
+    `outcome` settles only when the task has really ended, also after `cancel`. It is refused on the
+    loop itself, where waiting for it would never end.
     """
 
     def __init__(self, coro: Coroutine[Any, Any, T]) -> None:
@@ -124,11 +123,8 @@ class _Call(Generic[T]):
 def run_blocking(coro: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background loop and wait for its result.
 
-    An interrupt of the waiting thread (Ctrl-C) cancels the coroutine, waits for its clean-up and
-    is raised again; a second one no longer waits.
-
-    Raises:
-        SyncCallInLoop: called on the background loop itself.
+    Ctrl-C cancels the coroutine, waits for its clean-up and is raised again; a second one does not
+    wait. Raises SyncCallInLoop on the background loop itself.
     """
     call = _Call(coro)
     try:
@@ -149,10 +145,9 @@ def _finish(call: _Call[Any]) -> None:
 
 
 async def await_in_background(coro: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine on the background loop, from any loop.
+    """Await a coroutine on the background loop, from any loop, with the caller's context variables.
 
-    The caller's contextvars go along, exceptions keep their type, and cancelling either side
-    cancels the other; the caller is let go once the coroutine has cleaned up.
+    Cancelling either side cancels the other; the caller goes on when the coroutine has cleaned up.
     """
     if _background.is_here():
         return await coro
@@ -171,12 +166,8 @@ async def await_in_background(coro: Coroutine[Any, Any, T]) -> T:
 def stream_blocking(source: AsyncIterator[T]) -> Generator[T, None, None]:
     """Iterate in sync code over an async iterator that runs on the background loop.
 
-    Yields:
-        Its items, at most 64 ahead of the reader. Leaving early (close, Ctrl-C, an exception)
-        closes the async iterator and waits for its clean-up.
-
-    Raises:
-        SyncCallInLoop: called on the background loop itself.
+    It reads at most 64 items ahead. Leaving early (close, Ctrl-C, an exception) closes the iterator
+    and waits for its clean-up. Raises SyncCallInLoop on the background loop itself.
     """
     chunks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     slots = asyncio.Semaphore(_READ_AHEAD)

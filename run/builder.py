@@ -188,10 +188,10 @@ def _make_async_router(path: Any, fields: type | None) -> Any:
 
 
 def optimize_reads(nodes: Mapping[str, Any]) -> None:
-    """Have the routers of a compiled graph's nodes read what is new, and nothing twice.
+    """Let the routers of a compiled graph read only what is new.
 
-    They see the state as their node leaves it, at the price of what the node has written; LangGraph
-    copies every channel for them, and folds what is written into the copies.
+    LangGraph copies every channel for a router, and applies the node's writes to the copies. This
+    costs only what the node has written.
     """
     for node in nodes.values():
         for writer in node.writers:

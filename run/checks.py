@@ -22,11 +22,9 @@ _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def check_input(run: Run) -> None:
-    """Refuse an input that says nothing, cannot be saved or cannot be read: nothing is run.
+    """Refuse an input that says nothing, cannot be saved or cannot be read, before anything runs.
 
-    Raises:
-        AnswerRejected: It is a command without an answer.
-        SettingsError: It is anything else.
+    Raises AnswerRejected for a command without an answer, SettingsError for anything else.
     """
     if isinstance(run.input, Command):
         _check_command(run.input)
@@ -51,10 +49,9 @@ def address_answer(
 ) -> Command[Any]:
     """Give a bare answer the id of the first pending question; check the ids of a mapping.
 
-    Addressed answers are not stored before the question has accepted them, bare ones are: one
-    bad answer would be replayed at every later resume. At an older checkpoint, which the run may
-    name, questions that were answered are asked again; where none was `asked`, an answer would
-    be one to a question that nobody has seen yet.
+    LangGraph saves a bare answer before its question has accepted it, and would repeat a bad one at
+    every resume. At an older checkpoint answered questions are asked again; if none was `asked`
+    there, nobody has seen the question yet.
     """
     _check_storable_answer(run, answer)
     given: Any = answer.resume

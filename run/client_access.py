@@ -55,17 +55,10 @@ def is_server_call(configurable: Mapping[str, Any]) -> bool:
 
 
 def check_keys(configurable: Mapping[str, Any], *, runs: bool) -> None:
-    """Refuse keys that only LangGraph itself sets, for a graph that it runs as a node.
+    """Refuse keys that only LangGraph sets for a graph that it runs as a node, by SettingsError.
 
-    That it does so is told by where the call is made: inside a task of LangGraph's, whose id the
-    run has. A key says nothing, anybody can send one.
-
-    Args:
-        configurable: As the graph will see it.
-        runs: The graph is run; else a state is read or written, which a parent graph hands down.
-
-    Raises:
-        SettingsError: There are such keys.
+    Anybody can send such a key, so the place of the call decides: inside a task of LangGraph's,
+    with its id. `runs`: the graph is run; else its state is read or written.
     """
     inside = _is_inside_task(configurable)
     wrong = [
@@ -105,14 +98,7 @@ def _is_allowed_key(key: str, value: object, inside: bool, runs: bool) -> bool:
 
 
 def resolve_identity(configurable: Mapping[str, Any], *, served: bool = False) -> str | None:
-    """Whom a run is for.
-
-    The authenticated user always; `user_id` counts only where a program embeds the graph.
-
-    Args:
-        configurable: The run's.
-        served: The graph is one that a server loads.
-    """
+    """Whom a run is for: the authenticated user; `user_id` counts only without a server."""
     user = configurable.get("langgraph_auth_user")
     proven = user.get("identity") if isinstance(user, Mapping) else getattr(user, "identity", None)
     proven = proven or configurable.get("langgraph_auth_user_id")
@@ -129,11 +115,7 @@ def is_withdrawal(given: object) -> bool:
 
 
 def check_client(command: Command[Any]) -> None:
-    """Refuse what would write into the state, or lead past the graph's own questions.
-
-    Raises:
-        SettingsError: A client of a server wants that.
-    """
+    """Refuse a client's command that writes into the state or jumps; raises SettingsError."""
     if is_withdrawal(command) or not (command.update or command.goto or command.graph):
         return
     msg = (
@@ -148,11 +130,7 @@ PLAN: Final = "execution_plan"
 
 
 def _check_no_plan(given: object) -> None:
-    """Refuse a client's own plan: what the operator tells the planner would be passed over.
-
-    Raises:
-        SettingsError: A client of a server wants that.
-    """
+    """Refuse a client's own plan, which would go past what the operator tells the planner."""
     if not isinstance(given, Mapping) or given.get(PLAN) is None:
         return
     msg = (
@@ -163,12 +141,9 @@ def _check_no_plan(given: object) -> None:
 
 
 def make_client_run(run: Run, bounded: Bounded | None) -> Run:
-    """A client's run under the operator's settings.
+    """A client's run under the operator's settings; raises SettingsError if it wants more.
 
     A program's node that runs the graph may give it a context of its own, as the operator.
-
-    Raises:
-        SettingsError: The client wants more than it may.
     """
     given = run.options.get("context")
     if run.is_nested:
@@ -192,10 +167,9 @@ _MARKS: Final = {ROLE, STEERS, ENDS, REJECTED, MODEL_TURN, TOLD, REPEATS, EVIDEN
 
 
 def strip_marks(said: Sequence[AnyMessage], known: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """What a client says, so that nothing of it passes for words of the run.
+    """Remove from a client's messages what would make them look like the run's own.
 
-    What the run has said stays as it is; no new message has our marks, or the id that an answer of
-    the run will have.
+    Messages that the run wrote stay as they are. New ones lose our marks, and ids of answers.
     """
     ours = {message.id for message in known if message.type != "human"}
     return [_strip_message_marks(one) for one in said if one.id not in ours]
@@ -208,11 +182,7 @@ def _strip_message_marks(message: AnyMessage) -> AnyMessage:
 
 
 def check_update(updates: object) -> None:
-    """Refuse a client's writes into a thread's state.
-
-    Raises:
-        SettingsError: They are more than the end of the thread's turn (no values, as END).
-    """
+    """Refuse a client's writes into a thread's state, except its end (no values, as END)."""
     if updates in ([[(None, END)]], [[(None, END, None)]]):
         return
     msg = (
@@ -244,11 +214,7 @@ STRICTEST_FIRST: Final[Mapping[str, tuple[object, ...]]] = {
 
 
 def read_ceiling(environ: Mapping[str, str]) -> Context:
-    """The operator's ceiling: JSON of settings, or a file of it; the defaults where none is given.
-
-    Raises:
-        SettingsError: It cannot be read.
-    """
+    """The operator's ceiling: JSON of settings, or a file of it; else the defaults."""
     given = environ.get("LOOPWRIGHT_CEILING")
     if given is None:
         return DEFAULTS
@@ -262,18 +228,10 @@ def read_ceiling(environ: Mapping[str, str]) -> Context:
 
 
 def apply_ceiling(given: object, ceiling: Context, offered: Collection[str]) -> Context:
-    """A client's settings under the operator's ceiling.
+    """A client's settings under the operator's ceiling; raises SettingsError beyond it.
 
-    What is left out, or says what is the default anyway, is brought under the ceiling in silence.
-
-    Args:
-        given: As a client gives them; None where it gives none.
-        ceiling: The operator's.
-        offered: The models a client may name beside those the ceiling names.
-
-    Raises:
-        SettingsError: A setting goes beyond the ceiling.
-        ValidationError: One is wrong.
+    Settings that the client leaves out are brought under the ceiling without a word. `offered`: the
+    models that a client may name beside those of the ceiling.
     """
     wanted = given if isinstance(given, Context) else Context.model_validate(given or {})
     names = {*offered, *_list_models(ceiling)}

@@ -153,10 +153,9 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         return Run(input, config, rest, configurable, saver, customer)
 
     def _merge_configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
-        """What a run will see as `configurable`, by LangGraph's rules.
+        """What a run sees as `configurable`, by LangGraph's rules.
 
-        A config that names a thread or checkpoint of its own stands alone; any other one refines
-        the config of the node it is called from.
+        A config that names a thread or checkpoint stands alone; any other refines that of its node.
         """
         given = (config or {}).get("configurable", {})
         explicit = {**(self.config or {}).get("configurable", {}), **given}

@@ -146,11 +146,7 @@ class QueueingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
         return await run_in_worker(turns, turns.dequeue, run.thread, id, locked_by)
 
     def _open_queue(self, run: Run) -> TurnQueue:
-        """The queue of its threads.
-
-        Raises:
-            SettingsError: It has none.
-        """
+        """The queue of its threads; raises SettingsError if there is none."""
         check_keys(run.configurable, runs=True)
         inbox = self.own_builder.inbox
         turns = find_queue(inbox.journal) if inbox else None
@@ -175,11 +171,7 @@ class QueueingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
 
 
 def _dump_message(message: Any, name: str) -> dict[str, Any]:
-    """A message, or a whole input, as JSON; the message says of which turn it is.
-
-    Raises:
-        SettingsError: It cannot be read.
-    """
+    """A message, or a whole input, as JSON, marked with its turn; raises SettingsError."""
     values = dict(message) if isinstance(message, Mapping) and "messages" in message else {}
     given = values.pop("messages") if values else message
     if isinstance(given, str):

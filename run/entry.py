@@ -33,10 +33,10 @@ from .stop_and_steer import InboxInput, read_inbox
 
 
 async def prepare_run(graph: Graph, run: Run, began: float, *, client: bool) -> Run:
-    """Check and complete a run of the whole graph, whose caller called at `began`; see `heeded`.
+    """Check and complete a run of the whole graph, whose caller called at `began`.
 
-    One read of the thread's head; a second one only where old state is migrated, an ended thread is
-    resumed, somebody steers, or a client names messages. A client's run asks if it has begun yet.
+    It reads the thread's head once. It reads a second time only if old state is migrated, an ended
+    thread is resumed, somebody steers, or a client names messages.
     """
     given = run.input
     run, head = await _check_run_input(graph, run, client=client)
@@ -170,11 +170,7 @@ def _require_durability(graph: Graph, options: dict[str, Any]) -> dict[str, Any]
 async def _update_state(
     graph: Graph, run: Run, head: ThreadHead, said: Sequence[BaseMessage], *, stops: bool
 ) -> None:
-    """Write what this run must find in the state and no node of an earlier one has put there.
-
-    Raises:
-        ThreadIncompatible: a version of the package saved the thread that cannot be read here.
-    """
+    """Write what this run must find in the state and no node of an earlier one has put there."""
     update = {**await _migrate_state(graph, run, head), **await _collect_cut_off(graph, run, head)}
     if (
         STOPPING in graph.own_builder.writable_keys
@@ -270,11 +266,7 @@ _COPY: Final = "__copy__"
 
 
 def check_nodes(run: Run, head: ThreadHead, graph: Graph) -> None:
-    """Refuse a thread that another graph, or another version of this one, saved.
-
-    Raises:
-        ThreadIncompatible: It has been, or waits, at nodes that the graph lacks.
-    """
+    """Refuse a thread of another graph, or of another version; raises ThreadIncompatible."""
     if graph.own_builder.whole and (foreign := head.find_foreign_nodes(graph.nodes)):
         names = ", ".join(map(repr, foreign))
         msg = (
@@ -293,28 +285,19 @@ def check_nodes(run: Run, head: ThreadHead, graph: Graph) -> None:
 
 
 async def check_values(run: Run, at: RunnableConfig, parent: RunnableConfig | None) -> None:
-    """Refuse a checkpoint that shares values with older ones that somebody has deleted.
+    """Refuse a checkpoint whose values were deleted with older ones; raises ThreadIncompatible.
 
-    Args:
-        run: A run of the thread, or a look at it.
-        at: The checkpoint.
-        parent: The one it followed, if any.
-
-    Raises:
-        ThreadIncompatible: They cannot be told any more.
+    `parent` is the checkpoint that it followed.
     """
     if run.saver is not None and (lost := await find_lost_async(run.saver, at, parent)):
         raise ThreadIncompatible(describe_incomplete(run.thread, lost))
 
 
 async def wait_for_clock(run: Run, newest: ThreadHead | None) -> None:
-    """See that what is saved from now on is newer than what the thread has.
+    """Wait until this clock is past the thread's newest checkpoint.
 
-    LangGraph orders checkpoints by the clock of the machine that saved them. What is saved by a
-    clock that is behind would count as older, and the thread would stand still.
-
-    Raises:
-        ThreadBusy: The thread was saved by a clock that is far ahead of this one.
+    LangGraph orders checkpoints by the clocks of those who save them: what a clock that is behind
+    saves would count as older. Raises ThreadBusy if the other clock is far ahead.
     """
     ahead = 0.0 if newest is None else keys.measure_lead(newest.saved.checkpoint["id"])
     if ahead > _LONGEST_WAIT:
@@ -331,13 +314,9 @@ async def wait_for_clock(run: Run, newest: ThreadHead | None) -> None:
 async def restore_thread(graph: Graph, run: Run, head: ThreadHead) -> bool:
     """Put a thread back to where it was before the run that saved its incomplete head.
 
-    LangGraph's server deletes what a run has saved when a message rolls it back, and may do so
-    before the run has ended. What that run saves afterwards stands at the head of the thread, and
-    shares values with what was deleted: nobody could go on with it.
-
-    Returns:
-        False where nothing says that a run was taken back: somebody has deleted checkpoints, and
-        what they held is to be brought back from a copy.
+    LangGraph's server deletes what a run has saved when a message rolls it back, sometimes before
+    the run has ended. What the run saves afterwards shares values with what was deleted. Returns
+    False if no run was taken back: somebody has deleted checkpoints.
     """
     saver, gone = run.saver, head.saved.metadata.get("run_id")
     if saver is None or gone is None:

@@ -130,11 +130,9 @@ _DRAFTS: ContextVar[dict[str, StreamedDraft] | None] = ContextVar("loopwright_dr
 
 
 def begin_draft(name: str, about: Mapping[str, str]) -> StreamedDraft | None:
-    """Show a message while it is written; None where the running node has no listener.
+    """Show a message while it is written; None if nobody listens to the node.
 
-    Args:
-        name: The id that the message will have in the state.
-        about: Texts of its `additional_kwargs` that are known before its words.
+    `name` is the message's id; `about` has texts of its `additional_kwargs` that are known already.
     """
     if (drafts := _DRAFTS.get()) is None:
         return None

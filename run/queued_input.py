@@ -33,13 +33,8 @@ class NothingToRun(Exception):
 class QueuedInput:
     """The input of a run that takes an enqueued turn.
 
-    What it is shows when the thread is held: the turn's message, if the thread does not have it
-    yet; nothing, to go on with what was cut off; or an answer.
-
-    Attributes:
-        turn: The turn, as it was read last.
-        turns: Where it is enqueued.
-        ours: What runs is this turn; else it is what the thread had to end before.
+    It is chosen when the thread is held: the turn's message, nothing (to go on), or an answer.
+    `ours`: the run is this turn; else it ends what the thread had to end before.
     """
 
     turn: Turn
@@ -47,11 +42,9 @@ class QueuedInput:
     ours: bool = False
 
     async def choose_input(self, graph: Graph, run: Run, head: ThreadHead | None) -> Run:
-        """The run with its input; what it saves tells of which turn it is.
+        """The run with its input; what it saves names the turn.
 
-        Raises:
-            Over: There is nothing to run.
-            AnswerRejected: It answers a question that is not open any more.
+        Raises NothingToRun, or AnswerRejected if the question is not open any more.
         """
         found = await run_in_worker(self.turns, self.turns.begin, self.turn)
         if found is None:

@@ -61,10 +61,9 @@ class Run:
         return not self.is_nested and bool(self.configurable.get("checkpoint_id"))
 
     async def is_repeat(self, head: ThreadHead, *, client: bool) -> bool:
-        """Whether a server calls again, after a crash, a run that has begun before.
+        """Whether a server calls a run again, after a crash, that has begun before.
 
-        A server that does not keep the runs of a thread apart may have let another one in between,
-        so that the newest checkpoint is not its own.
+        Another run may have come between, so the newest checkpoint need not be its own.
         """
         given = {**self.configurable, **self.config.get("metadata", {})}.get("run_id")
         if given is None or self.saver is None:
@@ -79,11 +78,7 @@ class Run:
         return False
 
     def make_saver_config(self, inner: str = "") -> RunnableConfig:
-        """The config under which the saver finds the checkpoint the run starts from.
-
-        Args:
-            inner: the namespace of a graph inside one of its tasks, if that is wanted.
-        """
+        """The config of the checkpoint the run starts from, or of a graph `inner` to it."""
         place: dict[str, Any] = {**self.configurable, "thread_id": self.thread}
         if inner:
             place["checkpoint_ns"] = inner
@@ -94,12 +89,7 @@ class Run:
     def hold(
         self, locked_by: LockedBy | None, wait: float = 0
     ) -> "AbstractAsyncContextManager[HeldLock | None]":
-        """Keep other runs out of the thread, unless a run around this one does so.
-
-        Args:
-            locked_by: gives what locks threads, if that is not where the run's are saved.
-            wait: for so many seconds another run that holds it is waited for.
-        """
+        """Keep other runs out of the thread, unless a run around this one does so."""
         if self.saver is None or not self.thread:
             return nullcontext()
         around = self.configurable.get(HELD_KEY)

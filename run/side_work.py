@@ -22,13 +22,7 @@ BESIDE_KEY: Final = "__loopwright_beside"
 
 @dataclass
 class SideWork:
-    """What works beside the steps of one run of a graph, each under a name.
-
-    Attributes:
-        heard: See RunScope.
-        seen: See RunScope.
-        control: What it heeds.
-    """
+    """What works beside the steps of one run of a graph, each under a name; see also RunScope."""
 
     heard: dict[str, Any] = field(default_factory=dict)
     seen: dict[str, Any] = field(default_factory=dict)

@@ -41,7 +41,7 @@ from .client_access import check_keys
 from .run import Run
 
 STOP: Final[Command[Any]] = Command(goto=END)
-"""What ends the turn of a thread at rest; see `outside.is_withdrawal`."""
+"""What ends the turn of a thread at rest; see `client_access.is_withdrawal`."""
 
 _GRAIN: Final = 0.002
 """Seconds: SQLite tells the time in milliseconds."""
@@ -60,11 +60,7 @@ def make_stop() -> Wish:
 
 
 def make_steer(message: object) -> Wish:
-    """The wish that the turn takes up a message of the user's.
-
-    Raises:
-        SettingsError: It is none.
-    """
+    """The wish that the turn takes up a user's message; raises SettingsError if it is none."""
     name = uuid.uuid4().hex
     given = [message] if isinstance(message, BaseMessage | Mapping) else [("user", message)]
     why = explain_unreadable(given)
@@ -80,18 +76,9 @@ def make_steer(message: object) -> Wish:
 
 
 async def post_wish(run: Run, graph: Graph, wish: Wish) -> Recorder:
-    """Put a wish for a thread on record, then tell its run of this process, if there is one.
+    """Record a wish for a thread, then tell its run in this process; returns where it is recorded.
 
-    Args:
-        run: A run of the thread as it would be asked for.
-        graph: Of the thread.
-        wish: The wish.
-
-    Returns:
-        Where it is on record.
-
-    Raises:
-        SettingsError: Nobody can wish anything of such a run.
+    Raises SettingsError if the run has no thread that is saved.
     """
     check_keys(run.configurable, runs=True)
     if graph.inbox is None or run.saver is None or not run.is_controllable:
@@ -136,11 +123,7 @@ async def _find_newest_wish(inbox: Recorder, thread: str) -> Kind | None:
 
 @asynccontextmanager
 async def allow_early_end(run: Run) -> AsyncIterator[None]:
-    """A block that may end before its turn because of a wish, but for a pause by being raised.
-
-    Raises:
-        LeaseLost: The thread is another's by now.
-    """
+    """A block that a wish may end early; only a pause, or the loss of the thread, is raised."""
     control = run.options.get("control")
     try:
         yield
@@ -201,15 +184,10 @@ class InboxInput:
 
 
 async def read_inbox(run: Run, inbox: Recorder | None, began: float) -> InboxInput:
-    """What waits for a run that begins, and is to be taken up with its input.
+    """What waits for a run that begins, and is taken up with its input.
 
-    A stop from before it began is settled by what its caller wants now; one that came since rings.
-    Where the input is an answer it is heard first: messages wait for the next border.
-
-    Args:
-        run: The run.
-        inbox: Where wishes wait.
-        began: When its caller called, by `time.monotonic`.
+    A stop from before the call (`began`) is settled by what the caller wants now. Where the input
+    is an answer, messages wait for the next border.
     """
     control = run.options.get("control")
     if inbox is None or not isinstance(control, Control) or run.has_checkpoint_id:

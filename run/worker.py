@@ -71,14 +71,7 @@ _AWAY: Final = (DatabaseError, ModelUnavailable, ToolServerError)
 
 @dataclass
 class Worker:
-    """One worker, for graphs of one database.
-
-    Attributes:
-        graphs: By the names under which their turns are enqueued.
-        turns: The queue.
-        concurrency: How many turns it runs at once.
-        report: Is told what happens.
-    """
+    """One worker, for graphs of one database; `report` is told what happens."""
 
     graphs: Mapping[str, LoopGraph[Any, Any, Any, Any]]
     turns: TurnQueue

@@ -35,18 +35,10 @@ Place = tuple[str, ...]
 
 
 class Objects:
-    """A folder of an object store; blocks, and is safe to use from several threads.
-
-    Attributes:
-        url: Where it is, as it may be shown.
-    """
+    """A folder of an object store; blocks, and is safe to use from several threads."""
 
     def __init__(self, url: str) -> None:
-        """Open it, and prove that it can be written.
-
-        Raises:
-            DatabaseError: A package is missing, or it cannot be written.
-        """
+        """Open it, and prove that it can be written; raises DatabaseError."""
         self.url = shown = hide_password(url)
         try:
             core: Any = importlib.import_module("fsspec.core")

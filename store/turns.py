@@ -36,7 +36,7 @@ SELECT graph, count(*) FILTER (WHERE state = 'waiting') AS waiting,
     {{now}} - min(since) FILTER (WHERE state = 'waiting' AND due <= {{now}}) AS seconds
 FROM loopwright_turns WHERE {LEFT} GROUP BY graph
 """
-"""What `findings.describe_queue` is told."""
+"""How many turns of each graph wait; see `health`."""
 
 # `due` and `since` by the database's clock, in seconds since 1970.
 _SCHEMA: Final = (
@@ -189,8 +189,7 @@ class TurnQueue:
     def add(self, turn: Turn) -> Turn:
         """Put a turn behind those of its thread, once; one that was set aside is tried again.
 
-        Raises:
-            SettingsError: Another one has its id.
+        Raises SettingsError if another one has its id.
         """
         body = json.dumps(turn.body, sort_keys=True)
         key = [make_storable(turn.thread), make_storable(turn.id)]
@@ -244,12 +243,9 @@ class TurnQueue:
         return _parse_turn(found[0]) if found else None
 
     def take(self, graphs: Sequence[str], most: int, reserved: float) -> list[Turn]:
-        """Turns of these graphs that are due and nobody is at, those that were begun first.
+        """Turns of these graphs that are due and free, begun ones first.
 
-        Args:
-            graphs: Their names.
-            most: How many at most.
-            reserved: Seconds for which nobody else takes them.
+        Nobody else takes them for `reserved` seconds.
         """
         marks = ", ".join("?" * len(graphs))
         with self._open_block() as execute:

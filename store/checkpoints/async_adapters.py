@@ -26,11 +26,7 @@ Saver = BaseCheckpointSaver[Any]
 
 
 def is_sync_only(saver: object) -> bool:
-    """Whether a saver lacks the async methods a run needs.
-
-    `aput_writes` decides: a sync saver may override some async methods only to refuse them
-    (SqliteSaver does), but none overrides this one without supporting it.
-    """
+    """Whether a saver lacks async methods; a sync saver may override others, never this one."""
     return (
         isinstance(saver, BaseCheckpointSaver)
         and type(saver).aput_writes is BaseCheckpointSaver.aput_writes
@@ -50,12 +46,7 @@ def ensure_async_store(store: BaseStore | None) -> BaseStore | None:
 class ThreadedSaver(Saver):
     """Any sync saver with async methods that run in worker threads.
 
-    Every method is the inner saver's; see below the class.
-
-    Attributes:
-        locks: what locks its threads, if that is not to be seen from the inner saver.
-        forget: what else is known of a thread is dropped by this when the thread is deleted.
-        opened_by: the Durability that gave it out, if one did.
+    `forget` drops what else is kept of a deleted thread; `opened_by` is the Durability it is of.
     """
 
     opened_by: Any = None

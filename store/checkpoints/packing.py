@@ -69,19 +69,16 @@ SQLITE: Final = {"join": "CROSS JOIN", "thread": ":thread", "ns": ":ns", "id": "
 class PackingSaver(BaseCheckpointSaver[str]):
     """Mixed into one of LangGraph's SQL savers.
 
-    Attributes:
-        dialect: How its database spells the values of a statement, and a join from left to right.
+    `dialect`: how its database spells the values of a statement, and a join from left to right.
     """
 
     dialect: ClassVar[Mapping[str, str]]
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
-        """A channel's next version: shorter than LangGraph's, and greater than any before it.
+        """A channel's next version, shorter than LangGraph's: a checkpoint names each often.
 
-        A checkpoint names each channel's version several times: with LangGraph's of 50 characters
-        it is longer than the 2 kB above which Postgres compresses a row (its CPU: 2.1 instead of
-        2.9 times `create_agent`'s). The random part keeps forks apart: values are kept under their
-        version.
+        With LangGraph's 50 characters its row exceeds the 2 kB above which Postgres compresses
+        (CPU 2.9 instead of 2.1 times `create_agent`'s). The random part keeps forks apart.
         """
         return f"{int(str(current or 0).split('.')[0]) + 1:010}.{secrets.token_hex(3)}"
 
@@ -133,10 +130,7 @@ class PackingSaver(BaseCheckpointSaver[str]):
     def _find_write_sources(
         self, config: RunnableConfig, found: dict[str, DeltaChannelHistory]
     ) -> dict[str, list[str]]:
-        """By channel the checkpoints whose writes it needs, newest first; its value is in `found`.
-
-        Those before the one that has the value itself are not needed.
-        """
+        """By channel the checkpoints whose writes it needs, newest first; values go to `found`."""
         lines: dict[str, list[str]] = {name: [] for name in found}
         missing, seen = set(found), set[str]()
         for step in self._walk_ancestors(config, [*found]):
@@ -173,13 +167,7 @@ def find_cut_checkpoint(
     dialect: Mapping[str, str],
     config: RunnableConfig,
 ) -> RunnableConfig | None:
-    """The oldest checkpoint before this one, if the one that it followed is not there any more.
-
-    Args:
-        select: Runs a statement on the tables of LangGraph's savers.
-        dialect: See PackingSaver.
-        config: Names a checkpoint.
-    """
+    """The oldest checkpoint before this one, if the one that it followed was deleted."""
     given = config["configurable"]
     thread, space = str(given["thread_id"]), given.get("checkpoint_ns", "")
     about = {"thread": thread, "ns": space, "id": given.get("checkpoint_id")}
@@ -193,8 +181,8 @@ def find_cut_checkpoint(
 def pack_writes(writes: Sequence[tuple[str, Any]], task_id: str) -> Sequence[tuple[str, Any]]:
     """What a task wrote, as one write.
 
-    What is written onto a checkpoint itself is saved again, and longer, with each addition: that
-    stays a row each, and so does what LangGraph replaces by its channel.
+    A row each stays what is written onto a checkpoint itself, because it is saved again with each
+    addition, and what LangGraph replaces by its channel.
     """
     plain = task_id == keys.NULL_TASK or len(writes) < _FEWEST
     if plain or any(channel in WRITES_IDX_MAP for channel, _ in writes):
@@ -246,14 +234,10 @@ class Deflate(CipherProtocol):
 
 
 def is_own(kind: str) -> bool:
-    """Whether a value of this type is written by `lean_serializer`."""
+    """Whether `make_serializer` has written a value of this type."""
     return kind.rpartition("+")[2] in (_ZLIB, _PLAIN)
 
 
 def make_serializer() -> EncryptedSerializer:
-    """Of what is saved, only types that are known to be harmless are made again.
-
-    A database may be anybody's, and LangGraph would call whatever it names; a saver's
-    `with_allowlist` adds others.
-    """
+    """A serializer that loads only types known to be harmless: a database may be anybody's."""
     return EncryptedSerializer(Deflate(), JsonPlusSerializer(allowed_msgpack_modules=None))

@@ -33,13 +33,7 @@ OURS: Final = frozenset({"turn_state", "schema_version"})
 def find_lost_values(
     saver: BaseCheckpointSaver[Any], at: RunnableConfig, parent: RunnableConfig | None
 ) -> list[str]:
-    """Channels of a checkpoint whose values cannot be told any more; of a sync saver.
-
-    Args:
-        saver: Where it is saved.
-        at: The checkpoint.
-        parent: The one it followed, if any.
-    """
+    """Channels of a checkpoint whose values were deleted with older ones; of a sync saver."""
     if (end := _find_cut(saver, at, parent)) is None or (saved := saver.get_tuple(at)) is None:
         return []
     if not (names := _find_shared_channels(saved, saver.get_tuple(end))):
@@ -74,11 +68,9 @@ async def find_lost_async(
 
 
 def fill_shared_values(saver: BaseCheckpointSaver[Any], saved: CheckpointTuple) -> list[str] | None:
-    """Put into a checkpoint what it shares with those before it, so that it can do without them.
+    """Put into a checkpoint the values it shares with older ones; returns the channels.
 
-    Returns:
-        The channels that were filled; None where one of them is not this package's, so that only
-        its own graph could say what is in it.
+    None if one of them is another package's: only its own graph knows how to read it.
     """
     names, known, values = (
         _find_shared_channels(saved),
@@ -119,12 +111,7 @@ def list_delta_channels() -> Mapping[str, DeltaChannel[Any]]:
 def _find_shared_channels(
     saved: CheckpointTuple, oldest: CheckpointTuple | None = None
 ) -> list[str]:
-    """Channels with a value that a checkpoint does not hold itself.
-
-    Args:
-        saved: The checkpoint.
-        oldest: Only those that had a value there already.
-    """
+    """Channels with a value that a checkpoint does not hold itself; had by `oldest` already."""
     checkpoint, counted = saved.checkpoint, dict(saved.metadata).get(COUNTERS)
     names: Collection[str] = counted if isinstance(counted, Mapping) else ()
     if OURS & checkpoint["channel_versions"].keys():

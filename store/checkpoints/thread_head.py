@@ -80,7 +80,7 @@ class ThreadHead:
     def list_interrupts(self) -> list[Interrupt]:
         """The questions still waiting for an answer, in task order.
 
-        As this checkpoint tells: see `open_questions` for what a crash may have left of it.
+        By this checkpoint; see `find_open_questions` for what a crash may have left of it.
         """
         finished = {task for task, channel, _ in self.writes if channel not in _CONTROL}
         asked: dict[str, Interrupt] = {}
@@ -131,10 +131,10 @@ class ThreadHead:
         return sorted(name for name in gone_to - {END} if name not in nodes)
 
     def find_missing_nodes(self, nodes: Container[str], channels: Container[str]) -> list[str]:
-        """Which of the nodes the thread still needs a graph does not have.
+        """Which nodes the thread still needs that a graph does not have.
 
-        LangGraph drops triggers, sends and half-filled joins it does not know without an error,
-        so such a thread would silently end.
+        LangGraph drops triggers, sends and joins of unknown nodes without an error: the thread
+        would silently end.
         """
         waiting = self.find_next_nodes()
         if waiting:
@@ -152,15 +152,9 @@ async def write_update(
     head: ThreadHead | None,
     update: Mapping[str, Any],
 ) -> None:
-    """Write values onto a checkpoint itself, as `Command(update=)` does.
+    """Write values onto a checkpoint itself (`head`), as `Command(update=)` does.
 
     A new checkpoint would give every waiting task another id and orphan its question.
-
-    Args:
-        saver: Where it is.
-        config: Names it.
-        head: It; None where it is still to be saved.
-        update: Values for the graph's channels.
     """
     # Savers key a write by its position, so the ones already there come first.
     before = [] if head is None else head.own_writes
@@ -168,14 +162,9 @@ async def write_update(
 
 
 async def write_node_update(configurable: Mapping[str, Any], update: Mapping[str, Any]) -> None:
-    """Write into the state of the graph whose node is running, which is about to ask a question.
+    """Write into the state of the graph whose node is about to ask a question.
 
-    What a node returns is lost as soon as something in it asks; this is there before the question
-    is, and the step that is resumed finds it in its state.
-
-    Args:
-        configurable: The node's.
-        update: Values for channels of the node's graph.
+    LangGraph loses what a node returns when something in it asks; the resumed step finds this.
     """
     saver = configurable.get(keys.SAVER)
     place = "|".join(str(configurable.get("checkpoint_ns", "")).split("|")[:-1])
@@ -209,12 +198,7 @@ def _find_send_targets(packets: Iterable[object]) -> set[str]:
 
 
 def find_inner_namespaces(head: ThreadHead, around: str = "") -> dict[str, set[str]]:
-    """Question id to the namespaces in which a graph inside this one may have asked it.
-
-    Args:
-        head: Where this graph stands.
-        around: Its own namespace.
-    """
+    """Question id to the namespaces in which a graph inside this one (`around`) may have asked."""
     asked = list(head.iterate_questions())
     tasks = {task for task, _ in asked}
     before = f"{around}|" if around else ""
@@ -236,8 +220,7 @@ def find_open_questions(
 ) -> list[Interrupt]:
     """The questions that wait, without those whose answer an inner graph has taken.
 
-    `inner` has the ids of those that are open in the namespaces of `inner_places` in which
-    something is saved.
+    `inner`: ids of the open questions by namespace, where something is saved.
     """
     places = find_inner_namespaces(head, around)
 

@@ -131,19 +131,10 @@ class Recorder:
         fence: Fence | None = None,
         **how: bool,
     ) -> list[Row]:
-        """See `intents.release`; waits until no call of the turn is under way, at most 5 s.
+        """See `intents.release`; waits at most 5 s until no call of the turn is under way.
 
-        One that goes on even then counts as begun, with an end that nobody knows.
-
-        Args:
-            thread: The thread.
-            turn: The turn that is looked back upon.
-            place: Of the graph; rows of other places are not touched.
-            keeps: Whether a row stays with a living step.
-            nested: Whether the graphs inside it belong to its place.
-            anywhere: Other graphs of the place take over what does not stay.
-            fence: Of the run.
-            how: `back`, `ended` and `told`.
+        `nested`: graphs inside belong to its `place`. `anywhere`: other graphs of the place take
+        over what does not stay. `how`: `back`, `ended` and `told`.
         """
         deadline = time.monotonic() + _LONGEST_REST
         # A copy each time: other threads add to it and take from it.

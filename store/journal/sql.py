@@ -216,11 +216,7 @@ class SqlJournal:
             tables.close()
 
     def open(self) -> Tables:
-        """The database it is kept in, opened and given its tables if that is not done.
-
-        Raises:
-            DatabaseError: It cannot be opened, or was closed.
-        """
+        """Open the database and make its tables, once; raises DatabaseError."""
         with self._lock:
             tables = self._ensure_connected()
             if not self._complete:

@@ -21,12 +21,7 @@ Execute = Callable[[str, Sequence[object]], list[Any]]
 
 
 def explain_refusal(found: int, *, used: bool) -> str | None:
-    """Why the tables of a database must be left alone; None where they need not.
-
-    Args:
-        found: The version that stands in it; 0 where none does.
-        used: Whether it has tables of this package all the same, as the first versions left them.
-    """
+    """Why tables of this version must be left alone, or None; `used`: some have no version."""
     if found > VERSION:
         return (
             f"The tables of this database are those of a newer loopwright (version {found}, this"
@@ -46,11 +41,7 @@ class NotDone(Exception):
 
 
 def retry_once(method: Callable[P, T]) -> Callable[P, T]:
-    """Have a method whose block is not done do it once more.
-
-    Raises:
-        DatabaseError: It is not done then either.
-    """
+    """Run a method again whose block did not count; DatabaseError if it does not count then."""
 
     @wraps(method)
     def call_twice(*args: P.args, **options: P.kwargs) -> T:

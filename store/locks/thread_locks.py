@@ -36,7 +36,7 @@ PRUNES: Final = ", which prunes it"
 """How the words end for who has a thread for a moment, and runs nothing."""
 
 Key = tuple[Hashable, str]
-"""What excludes others, and the name that is locked, see `name_of`."""
+"""What excludes others, and the name that is locked, see `build_lock_name`."""
 Release = Callable[[], None]
 
 
@@ -164,16 +164,9 @@ def _unlock_abandoned(entry: LockEntry) -> None:
 
 @asynccontextmanager
 async def lock_thread(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncIterator[HeldLock]:
-    """Hold a thread for the length of a block.
+    """Hold a thread (`build_lock_name`) for a block; raises ThreadBusy, or DatabaseError.
 
-    Args:
-        locked_by: Gives what locks it; called in a worker thread.
-        name: See `name_of`.
-        wait: For so many seconds whoever holds it is waited for, first come first served.
-
-    Raises:
-        ThreadBusy: Another run holds it.
-        DatabaseError: It cannot be locked here.
+    For `wait` seconds it waits for whoever holds it, first come first served.
     """
     locks = await asyncio.to_thread(locked_by)
     held = await run_in_worker(locks, _try_lock, locks, name)
@@ -196,7 +189,7 @@ async def lock_thread(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncI
 
 @contextmanager
 def lock_thread_blocking(locked_by: LockedBy, name: str, doing: str = "") -> Iterator[None]:
-    """Hold a thread for the length of a block, in a thread that may wait; see `thread_lock`."""
+    """Hold a thread for a block, in a thread that may block; see `lock_thread`."""
     held = _try_lock(locked_by(), name := build_lock_name(name), doing)
     if isinstance(held, str):
         raise _make_busy_error(name, held)
@@ -372,11 +365,7 @@ def yield_delays(first: float, most: float) -> Iterator[float]:
 
 
 def parse_wait(given: object, environ: Mapping[str, str], what: str = "wait") -> float:
-    """How long somebody is ready to wait: as is said, else by LOOPWRIGHT_WAIT, else not at all.
-
-    Raises:
-        SettingsError: It is no number of seconds.
-    """
+    """Seconds to wait: as given, else LOOPWRIGHT_WAIT, else 0; raises SettingsError."""
     if given is None:
         given, what = read_variable(environ, "LOOPWRIGHT_WAIT") or 0, "LOOPWRIGHT_WAIT"
         with suppress(ValueError):

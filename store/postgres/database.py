@@ -223,11 +223,7 @@ def _forget(connection: Any, thread: str, token: int | None) -> None:
 
 
 def import_drivers(url: str) -> tuple[Any, ...]:
-    """The packages that are needed.
-
-    Raises:
-        DatabaseError: They are not installed.
-    """
+    """The packages that are needed; raises DatabaseError if they are not installed."""
     try:
         return tuple(importlib.import_module(name) for name in _DRIVERS)
     except ImportError as error:

@@ -208,11 +208,7 @@ class Leases:
             done = all([self._renew(), self._free_leaving()])
 
     def _renew(self) -> bool:
-        """Renew all at once; False where that is not done.
-
-        A database that does not answer takes no lease away: whoever finds his token still there
-        goes on.
-        """
+        """Renew all at once; False if that failed: a silent database takes no lease away."""
         with self._lock:
             held = dict(self._held)
         try:
@@ -242,11 +238,7 @@ def _build_lease_values(held: Mapping[str, int]) -> list[object]:
 
 
 def check_lease(seconds: float) -> float:
-    """A lease's length.
-
-    Raises:
-        SettingsError: It is too short to be renewed in time, or nearly endless.
-    """
+    """A lease's length; raises SettingsError if it is too short to be renewed, or too long."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         seconds = nan
     if not _SHORTEST <= seconds <= _LONGEST:
@@ -260,12 +252,7 @@ def check_lease(seconds: float) -> float:
 
 @contextmanager
 def raise_lease_lost(errors: tuple[type[Exception], ...]) -> Iterator[None]:
-    """A transaction in which leases are checked.
-
-    Raises:
-        LeaseLost: One of them is another's by now; nothing was written.
-        SettingsError: A name in it is too long for an index; nothing was written.
-    """
+    """A transaction that checks leases; raises LeaseLost, or SettingsError for too long a name."""
     try:
         yield
     except errors as error:

@@ -166,7 +166,7 @@ def _is_cut(error: Exception, connection: Any) -> bool:
     One that is closed after another failure has told which.
     """
     state = getattr(error, "sqlstate", None)
-    return connection.closed if state is None else state.startswith(CUT)
+    return bool(connection.closed if state is None else state.startswith(CUT))
 
 
 class PooledTransaction:
@@ -250,11 +250,7 @@ def send_together(connection: Any, *, begin: bool = False) -> Iterator[Any]:
 
 
 def check_connections(number: int) -> int:
-    """How many connections there are at most.
-
-    Raises:
-        SettingsError: It is no number of connections.
-    """
+    """How many connections there are at most; raises SettingsError."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         msg = f"connections={number!r} is no number of connections: give a whole one from 1 on."
         raise SettingsError(msg)

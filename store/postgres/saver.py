@@ -74,9 +74,7 @@ _FORGET_ROW: Final = "DELETE FROM loopwright_threads WHERE name = %s"
 class LeasedPostgresSaver(PackingSaver, PostgresSaver):
     """Saves through the connections it is given; safe to use from several threads.
 
-    Attributes:
-        hands: The threads in which it is waited for.
-        follows: Whether the row of a thread says where it stands.
+    `follows`: it keeps the rows of threads up to date.
     """
 
     hands: WorkerThreads | None = None
@@ -84,12 +82,7 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
     dialect: ClassVar = {"join": "JOIN", **{name: f"%({name})s" for name in ("thread", "ns", "id")}}
 
     def __init__(self, connect: Connect, holds: Holds = lambda _thread, _place: None) -> None:
-        """Save through connections, and show what is held.
-
-        Args:
-            connect: Gives a connection in autocommit mode, with rows as dicts, for a block.
-            holds: Gives by thread and namespace what a write there must show, if anything.
-        """
+        """Save through autocommit connections; `holds` gives the fence by thread and namespace."""
         super().__init__(None, serde=make_serializer())  # type: ignore[arg-type]  # see `_cursor`
         self._connect, self._holds, self._rows = connect, holds, ThreadRows()
         self._joins = GroupCommit(self._save_alone)
@@ -102,11 +95,7 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save a checkpoint; see LangGraph.
-
-        Records stand in its row, as JSON: LangGraph's row a value would make of the 35 rows that a
-        turn of react may take some 45.
-        """
+        """Save a checkpoint; see LangGraph. Its records are JSON in its row, not own rows."""
         given = _make_storable(config)
         place = given["configurable"]
         thread, space = place["thread_id"], place["checkpoint_ns"]

@@ -202,13 +202,9 @@ class StateTracker:
         self, onto: tuple[str, str, str], writes: Sequence[tuple[str, Any]], path: str,
         token: int | None,
     ) -> StateChange | None:  # fmt: skip
-        """A task's writes are saved; `path` is LangGraph's `task_path`.
+        """A task's writes are saved onto a checkpoint (thread, namespace, id), under this lease.
 
-        Args:
-            onto: Thread, namespace and id of the checkpoint.
-            writes: By channel.
-            path: Of the task.
-            token: Of the lease.
+        `path` is LangGraph's `task_path`.
         """
         thread, place, step = onto
         channels = {channel for channel, _ in writes}
@@ -228,14 +224,7 @@ class StateTracker:
 
 @dataclass(slots=True)
 class RowUpdate:
-    """What becomes of one thread by what is saved together.
-
-    Attributes:
-        token: Of the lease under which it is saved.
-        moved: Where it stands now, as far as that is new.
-        graph: What it belongs to, if that is said.
-        told: Whether its row is told.
-    """
+    """What becomes of one thread by what is saved together; `told`: its row is written."""
 
     token: int | None = None
     moved: StateChange | None = None

@@ -67,7 +67,7 @@ CREATE TABLE IF NOT EXISTS loopwright_waiting (
     until TIMESTAMPTZ NOT NULL
 )""",
     "CREATE INDEX IF NOT EXISTS loopwright_waiting_by_name ON loopwright_waiting (name, ticket)",
-    # For `finding`. None of `until`: it changes with each renewal.
+    # For `PostgresDatabase.find`. None of `until`: it changes with each renewal.
     "CREATE INDEX IF NOT EXISTS loopwright_threads_by_age ON loopwright_threads (updated)",
     "CREATE INDEX IF NOT EXISTS loopwright_threads_left ON loopwright_threads (state, updated)"
     f" WHERE {UNENDED} OR status <> 'complete'",
@@ -148,11 +148,7 @@ def find_bad_encoding(connection: Any) -> str:
 
 
 def check_encoding(connection: Any) -> None:
-    """See that every text can be kept.
-
-    Raises:
-        DatabaseError: It cannot.
-    """
+    """Raise DatabaseError if the database cannot keep every text."""
     if told := find_bad_encoding(connection):
         msg = (
             f"The database keeps texts as {told}, which cannot hold every text: create another one"
@@ -162,10 +158,9 @@ def check_encoding(connection: Any) -> None:
 
 
 def prepare(connection: Any) -> None:
-    """Make what is missing, in one transaction; where nothing is, no right to do so is needed.
+    """Make what is missing in one transaction; raises DatabaseError at another version's tables.
 
-    Raises:
-        DatabaseError: Another version of the package has made the tables.
+    Where nothing is missing, no right to make tables is needed.
     """
     if read_version(connection) == VERSION:
         return

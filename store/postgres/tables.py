@@ -120,12 +120,7 @@ _HOLDS: Final = f"SELECT {BRIEFLY}, {HOLDS}"
 
 
 class PooledStore(BaseStore):
-    """A store on whichever connection is free.
-
-    Attributes:
-        errors: What its driver raises.
-        hands: The threads in which it is read and written.
-    """
+    """A store on whichever connection is free."""
 
     supports_ttl = True
 
@@ -142,11 +137,7 @@ class PooledStore(BaseStore):
         self._over(self._pool.pool).setup()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """See LangGraph; each of them may be done twice.
-
-        Raises:
-            LeaseLost: What is put there is a thread's that is another's by now.
-        """
+        """See LangGraph; each operation may be done twice. Raises LeaseLost."""
         given = [*ops]
         shown = {fence for op in given if (fence := self._find_fence(op)) is not None}
 

@@ -33,16 +33,7 @@ _SIZES: Final = (
 
 
 class SqliteDatabase:
-    """`sqlite:///FILE`.
-
-    Attributes:
-        url: By what it was opened, as it may be shown.
-        saver: Saves threads; safe to use from several threads, its sync methods are enough. It is
-            told by `forget_scratch(thread, nodes)` what a finished turn left.
-        store: Keeps what outlives a thread; safe to use from several threads.
-        journal: Records tool calls.
-        locks: Keep the runs of a thread apart, whatever process they are of.
-    """
+    """`sqlite:///FILE`: a saver, a store, a journal and locks, safe to use from several threads."""
 
     def __init__(self, url: str) -> None:
         """Open it; the journal's connection and tables come with what is first recorded.
@@ -117,11 +108,7 @@ class SqliteDatabase:
         return self._file.size()
 
     def prune(self, thread: str, keeps: Keeps) -> str | bool:
-        """Remove what is not kept of a thread that is held, in one transaction.
-
-        Returns:
-            Whether anything was removed, or why the thread was left as it is.
-        """
+        """Remove what is not kept of a held thread; whether anything went, or why it was left."""
         with self._open_separate_saver() as saver, _transaction(saver.conn) as execute:
             beside = [row["name"] for row in execute(_BESIDE, ())]
             pruning = ThreadPruning(execute, saver, beside)

@@ -37,20 +37,10 @@ SCHEMA: Final = "loopwright_schema"
 
 
 class DatabaseFile:
-    """One file, from the moment it is opened.
-
-    Attributes:
-        path: Where it is, whatever the current folder becomes.
-    """
+    """One file, from the moment it is opened; `path` is absolute."""
 
     def __init__(self, path: str) -> None:
-        """Make it if it is missing; what others could read of it is closed to them.
-
-        Raises:
-            OSError: It cannot be made here.
-            sqlite3.Error: It cannot be read.
-            DatabaseError: It is the database of another program, and is left as it is.
-        """
+        """Make it if it is missing, for this user alone; DatabaseError if it is not ours."""
         self.path, self._given = os.path.abspath(path), path
         make_folder(Path(self.path).parent)
         # Only made, never opened: closing it would let go of SQLite's locks on it.
@@ -79,11 +69,7 @@ class DatabaseFile:
         return sum(os.path.getsize(name) for name in names if os.path.exists(name))
 
     def check(self) -> None:
-        """Refuse to go on with a file that is no longer the one at its path.
-
-        Raises:
-            DatabaseError: It was deleted, moved or replaced: what is written to it is lost.
-        """
+        """Raise DatabaseError if the file was deleted, moved or replaced: writes would be lost."""
         if any(_read_identity(name) != known for name, known in self._opened.items()):
             msg = (
                 f"The database {self._given!r} was deleted, moved or replaced while it was in use:"
@@ -98,11 +84,7 @@ class DatabaseFile:
 
 
 def refuse_foreign(connection: sqlite3.Connection, given: str) -> None:
-    """Leave the database of another program, or of another version of this one, as it is.
-
-    Raises:
-        DatabaseError: It is one.
-    """
+    """Raise DatabaseError for a database of another program, or of another version of this one."""
     found = connection.execute("SELECT name FROM sqlite_master WHERE type <> 'index'")
     names = {name for (name,) in found if not name.startswith("sqlite_")}
     foreign = bool(names) and not names & _OURS.keys()

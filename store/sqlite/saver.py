@@ -52,10 +52,7 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
     dialect = SQLITE
 
     def __init__(self, connection: sqlite3.Connection, file: DatabaseFile | None = None) -> None:
-        """Save through this connection; it may be used from several threads.
-
-        What may be saved says `lean_serializer`.
-        """
+        """Save through this connection; it may be used from several threads."""
         super().__init__(connection, serde=make_serializer())
         self.hands, self._file = WorkerThreads(1), file
 
@@ -109,11 +106,7 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
             raise DatabaseError(msg) from error
 
     def forget_scratch(self, thread_id: str, nodes: Iterable[str]) -> None:
-        """Delete the checkpoints of subgraphs that ran inside these nodes of a thread.
-
-        They serve to resume a task in its middle. Once its turn has ended, its result and
-        evidence are in the thread's own checkpoints.
-        """
+        """Delete what graphs inside these nodes saved: only an unfinished turn needs it."""
         with self.cursor() as cursor:
             for node in nodes:
                 for table in _TABLES:

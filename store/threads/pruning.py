@@ -25,14 +25,7 @@ RUNS: Final = "a run holds it"
 
 
 class SavedCheckpoint(NamedTuple):
-    """One checkpoint of a thread's own graph.
-
-    Attributes:
-        id: Its id; the later, the greater.
-        parent: The one it followed, if any.
-        begins: A new message begins a turn with it.
-        at: Tells when it was saved.
-    """
+    """One checkpoint of a thread's own graph; `begins`: a new message begins a turn with it."""
 
     id: str
     parent: str | None
@@ -66,11 +59,7 @@ class Pruned:
 def build_keep_rule(
     keep: Literal["latest"] | None, turns: int | None, older_than: timedelta | None
 ) -> Keeps:
-    """What stays, by what is asked for.
-
-    Raises:
-        SettingsError: It is not exactly one of the three, or makes no sense.
-    """
+    """What stays, by what is asked for; raises SettingsError if that is not one of the three."""
     if sum(given is not None for given in (keep, turns, older_than)) != 1:
         msg = 'Say what is kept of a thread by one of keep="latest", turns=N and older_than=….'
         raise SettingsError(msg)
@@ -148,11 +137,7 @@ class NotPrunableError(Exception):
 class ThreadPruning:
     """Prunes threads in one transaction that nobody else ends.
 
-    Attributes:
-        execute: Runs a statement of the transaction; see `journal.Tables.block`.
-        saver: Reads in it.
-        beside: Which of the tables of the journal and of the store can be reached.
-        tables: Of checkpoints, of values beside them, if it has one, and of what tasks wrote.
+    `beside`: those tables of journal and store that are there. `tables`: those of the checkpoints.
     """
 
     execute: Execute
@@ -161,13 +146,9 @@ class ThreadPruning:
     tables: Sequence[str] = ("checkpoints", "writes")
 
     def prune(self, thread: str, keeps: Keeps) -> bool:
-        """Remove what is not kept of a thread; the caller holds its lock.
+        """Remove what is not kept of a thread whose lock is held; whether anything was removed.
 
-        Returns:
-            Whether anything was removed.
-
-        Raises:
-            LeftError: The thread must be left as it is: the transaction is to be rolled back.
+        Raises NotPrunableError if it must be left: the transaction is to be rolled back.
         """
         head = self._read_head(thread)
         saved = self._list_checkpoints(thread)

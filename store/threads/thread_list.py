@@ -48,14 +48,7 @@ class ThreadQuery(NamedTuple):
 
 
 class FoundThread(NamedTuple):
-    """What a database knows of a thread without reading it; None where it does not know.
-
-    Attributes:
-        asks: A question of it waits.
-        held: A run holds it.
-        expired: Its holder died, before its turn had ended.
-        bytes: So many are saved of it.
-    """
+    """What a database knows of a thread without reading it; None where it does not know."""
 
     thread_id: str
     asks: bool | None = None
@@ -116,11 +109,7 @@ class ThreadSummary:
 
 
 def build_query(which: Which | None, order: Order, limit: int | None) -> ThreadQuery:
-    """What is asked for.
-
-    Raises:
-        SettingsError: It makes no sense.
-    """
+    """Which threads are asked for; raises SettingsError."""
     for name, given, known in (
         ("which", which, get_args(Which)),
         ("order", order, get_args(Order)),
@@ -139,8 +128,7 @@ def list_threads(
 ) -> list[ThreadSummary]:
     """The threads that are asked for, in their order; reads one checkpoint a thread.
 
-    A database that does not know where its threads stand has found all: each is read until there
-    are enough.
+    If the database does not know their state, each is read until there are enough.
     """
     read = ((one, _read_summary(saver, one, locks)) for one in found)
     asked = (
