@@ -337,7 +337,7 @@ class Elsewhere:
         self.saver, self.store = InMemorySaver(), InMemoryStore()
         self.journal, self.locks, self.domain = MemoryJournal(), self, id(self)
 
-    def take(self, name: str) -> str:
+    def take(self, name: str, doing: str = "", *, waits: bool = False) -> str:
         return f"whoever has {name}"
 
     def find(self, _: ThreadQuery) -> list[FoundThread]:
