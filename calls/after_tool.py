@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..hooks.contract import Verdict
 from ..state.calls import HOOK_STOP
@@ -12,14 +12,16 @@ from .call_records import Call, PendingCall, build_hook_fields, record_end, upda
 from .commands import drop_messages, merge_updates
 from .guard import passes_tables
 from .results import ToolResult, make_failure
-from .wrapper import PassScope, Then
+
+if TYPE_CHECKING:
+    from .path import PassScope, Then
 
 _RESPONSE_KEYS: Final = frozenset(
     {"llmContent", "llm_content", "returnDisplay", "return_display", "error"}
 )
 
 
-async def show_to_hooks(work: PassScope, call: Call, then: Then) -> None:
+async def show_to_hooks(work: "PassScope", call: Call, then: "Then") -> None:
     """Make a call, and let the hooks change what is shown of it.
 
     Its result is withheld where a hook denies it, and has the reason under `HOOK_STOP` in its
@@ -49,7 +51,7 @@ async def show_to_hooks(work: PassScope, call: Call, then: Then) -> None:
 
 
 async def _run_tail(
-    work: PassScope, before: PendingCall, name: str, args: dict[str, Any]
+    work: "PassScope", before: PendingCall, name: str, args: dict[str, Any]
 ) -> ToolResult:
     """The call a hook wants right after another one, if policy allows it without a question."""
     tool = work.gate.catalog.find(name)

@@ -25,7 +25,7 @@ from .sending import run_once, send_to_tool
 from .toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from .wrapper import PassScope, Then
+    from .path import PassScope, Then
 
 VERIFIED: Final = "verified"
 CHANGED: Final = "changed"

@@ -22,7 +22,7 @@ from .policy import NOT_INTERACTIVE
 from .results import ToolResult
 
 if TYPE_CHECKING:
-    from .wrapper import PassScope, Then
+    from .path import PassScope, Then
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
 """The one path by which a tool call runs: a list of wrappers, and the calls of one pass along it.
 
-`open_calls` in `gate` comes before it. A pass reads the human's answers (`settle` in `approval`),
-then each of its calls goes through `wrappers_of`.
+`open_calls` in `gate` comes before it. A pass reads the human's answers (`apply_decision` in
+`approval`), then each of its calls goes through `list_wrappers`. A wrapper is a function that can
+be read alone. It answers a call, or lets those behind it do so by `await then(call)` and looks at
+what came of it: afterwards the call has a `result` or a `doubt`.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -17,7 +19,6 @@ from ..tools.mcp.call import ElicitationPending
 from ..turn.scope import RunScope
 from ..turn.spans import is_traced
 from .after_tool import show_to_hooks
-from .allowance import pay_for_call
 from .approval import Decisions, apply_decision, find_decision, select_for_pass
 from .call_records import (
     Call,
@@ -32,16 +33,49 @@ from .call_records import (
 )
 from .gate import Gate
 from .guard import guard_by_tables, note_verification
-from .handlers import answer_by_handler
 from .journal import CallJournal, answer_unasked, journal_write
-from .loop_guard import guard_against_loops
-from .result_store import cap_size
-from .reuse import reuse_result
-from .sending import mark_executing, send_call, trace_call
+from .limits import guard_against_loops, pay_for_call
+from .result_store import ResultStore, cap_size
+from .reuse import ReadCache, reuse_result
+from .sending import answer_by_handler, mark_executing, send_call, trace_call
 from .toolbox import Toolbox
-from .wrapper import PassScope, Wrapper
 
 T = TypeVar("T")
+
+Then = Callable[[Call], Awaitable[None]]
+"""Hands a call to the wrappers behind."""
+
+Wrapper = Callable[["PassScope", Call, Then], Awaitable[None]]
+"""One stage of the path; what its tool, its server or a hook asks is raised through it."""
+
+
+@dataclass(kw_only=True)
+class PassScope:
+    """What the calls of one pass share."""
+
+    scope: RunScope
+    toolbox: Toolbox
+    gate: Gate
+    book: CallJournal
+    results: ResultStore
+    memory: ReadCache | None
+    """Results that may be reused; None where no tool's may be."""
+    history: Sequence[Evidence]
+    """The calls before this message."""
+    beside: list[Evidence]
+    """The calls of the same message that have ended, in this pass or an earlier one."""
+    plain: bool
+    state: CallState | None
+    shared: bool
+    """Several calls run in this pass."""
+    run_along: Callable[["PassScope", Call], Awaitable[None]]
+    """Takes a call through its wrappers."""
+    closed: bool = False
+    """No further call of the pass begins."""
+    wrote: bool = False
+    asked: dict[str, PendingCall] = field(default_factory=dict)
+    """The calls that a human must decide on first, by id."""
+
 
 NOT_RECORDED: Final = (
     "Tool calls are recorded in memory only, so after a crash a call that changed something could "

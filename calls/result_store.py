@@ -19,7 +19,7 @@ from .call_records import Call
 from .results import ToolResult, hash_text, make_failure, parse_container, to_json_text
 
 if TYPE_CHECKING:
-    from .wrapper import PassScope, Then
+    from .path import PassScope, Then
 
 log = logging.getLogger(__name__)
 

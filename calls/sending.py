@@ -7,8 +7,8 @@ and whoever asked is told that the end is not known.
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Mapping
-from dataclasses import replace
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from langchain_core.runnables.config import ensure_config, merge_configs
@@ -16,10 +16,10 @@ from langchain_core.tools import BaseTool, ToolException
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from ..state.calls import UNCERTAIN
+from ..state.calls import UNCERTAIN, CallState, Evidence
 from ..state.context import Context
 from ..text.sentences import say
-from ..tools.catalog import CatalogTool
+from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import is_argument_error, run_tool
 from ..tools.values import NoJson
@@ -29,11 +29,12 @@ from .call_records import Call, Reason
 from .commands import find_commands, read_commands
 from .injection import InjectionError, inject_arguments
 from .result_items import render_items
+from .result_store import ResultStore
 from .results import ToolResult, from_exception, make_failure, mask_result, normalize_result
 from .toolbox import Toolbox, describe_application
 
 if TYPE_CHECKING:
-    from .wrapper import PassScope, Then
+    from .path import PassScope, Then
 
 log = logging.getLogger(__name__)
 
@@ -241,3 +242,33 @@ def _consume_exception(task: asyncio.Future[Any]) -> None:
     """Look at a task's exception, which perhaps nobody else will."""
     if not task.cancelled():
         task.exception()
+
+
+# The package's own tools.
+
+
+@dataclass(frozen=True)
+class HandlerScope:
+    """One call of such a tool, as its handler sees it; it changes state by its result."""
+
+    scope: RunScope
+    results: ResultStore
+    """Long results of the thread."""
+    catalog: Catalog
+    """What can be called."""
+    state: CallState | None = None
+    """The graph's state, to be read only; None where a call stands in no loop."""
+    beside: Sequence[Evidence] = ()
+    """The calls of the same message that have ended, in this pass or an earlier one."""
+
+
+async def answer_by_handler(work: "PassScope", call: Call, _: "Then") -> None:
+    """Answer a call of the package's own tool; no allowance pays for it."""
+    tool = call.known_tool
+    own = HandlerScope(work.scope, work.results, work.gate.catalog, work.state, [*work.beside])
+    call.begin()
+    handler: Any = tool.own
+    began = time.monotonic()
+    deadline = compute_deadline(call.pending, tool, work.scope.context)
+    call.result, call.reason = await run_once(tool, handler(call.args, own), deadline)
+    call.ran, call.seconds = True, time.monotonic() - began

@@ -37,10 +37,9 @@ from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import MissingTools
 from ..turn.scope import RunScope
 from .package_tools import build_tool_finder
-from .policy import Policy, PolicyLike
+from .policy import Policy, PolicyLike, list_missing_tools, mark_read_only
 from .result_store import ResultStore
 from .reuse import ReadCache
-from .table_policy import list_missing_tools, mark_read_only
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast, get_args
 
-from ....calls.handlers import HandlerScope
 from ....calls.results import ToolResult, make_failure
+from ....calls.sending import HandlerScope
 from ....models.typed_result import ResultSchema
 from ....state.agent import (
     COMPLETE_TASK,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ....calls.handlers import HandlerScope
 from ....calls.results import ToolResult, make_failure
+from ....calls.sending import HandlerScope
 from ....models.typed_result import ResultSchema
 from ....prompts.prompt import render_section
 from ....state.agent import DELEGATE
