@@ -28,9 +28,15 @@ from ..turn.scope import RunScope
 from .call_records import Call, Reason
 from .commands import find_commands, read_commands
 from .injection import InjectionError, inject_arguments
-from .result_items import render_items
 from .result_store import ResultStore
-from .results import ToolResult, from_exception, make_failure, mask_result, normalize_result
+from .results import (
+    ToolResult,
+    from_exception,
+    make_failure,
+    mask_result,
+    normalize_result,
+    render_items,
+)
 from .toolbox import Toolbox, describe_application
 
 if TYPE_CHECKING:
