@@ -8,7 +8,7 @@ from ..hooks.contract import Verdict
 from ..state.calls import HOOK_STOP
 from ..text.sentences import say
 from .approval import settle_tail
-from .call_records import Call, PendingCall, build_hook_fields, record_end, update_call
+from .call_records import Call, PendingCall, build_hook_fields, tell_end, update_call
 from .commands import drop_messages, merge_updates
 from .guard import passes_tables
 from .results import ToolResult, make_failure
@@ -70,7 +70,7 @@ async def _run_tail(
     await work.run_along(work, call)
     if call.doubt is not None:
         return make_failure(say("tail_in_doubt", tool=name, why=call.doubt.why))
-    record_end(call)
+    tell_end(call)
     return call.outcome
 
 

@@ -16,7 +16,7 @@ from langgraph.types import Command, Overwrite
 
 from ..state.messages import make_signature
 from ..text.sentences import say
-from .call_records import CallRecord
+from .call_records import Call
 from .results import ToolResult, normalize_result, to_plain_json
 
 _KINDS: Final[Mapping[str, type[HumanMessage | AIMessage]]] = {
@@ -151,9 +151,9 @@ def drop_messages(update: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in update.items() if key != "messages"}
 
 
-def collect_updates(records: Sequence[CallRecord]) -> list[dict[str, Any]]:
+def collect_updates(calls: Sequence[Call]) -> list[dict[str, Any]]:
     """What the tools of these calls want changed, in the order of the calls, as JSON."""
-    return [{**r["update"], "call": r["id"]} for r in records if r.get("update")]
+    return [{**call.update, "call": call.id} for call in calls if call.update]
 
 
 def merge_values(wishes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -22,13 +22,11 @@ from .after_tool import show_to_hooks
 from .approval import Decisions, apply_decision, find_decision, select_for_pass
 from .call_records import (
     Call,
-    CallRecord,
     PassResult,
     PendingCall,
     emit_waiting,
     mark_waiting,
-    record_end,
-    to_evidence,
+    tell_end,
     update_call,
 )
 from .gate import Gate
@@ -178,11 +176,10 @@ async def run_calls(
     )
     if work.wrote and scope.run.durable and not scope.journal.durable:
         scope.notes.append(NOT_RECORDED)
-    records = {record["id"]: record for record in ends if record is not None}
-    return PassResult(
-        [records[call["id"]] for call in planned if call["id"] in records],
-        [work.asked.get(c["id"], c) for c in planned if c["id"] not in records],
-    )
+    answered = [call for call, has_ended in zip(ready, ends, strict=True) if has_ended]
+    ended = {call.id for call in answered}
+    waiting = [work.asked.get(c["id"], c) for c in planned if c["id"] not in ended]
+    return PassResult(answered, waiting)
 
 
 def _list_earlier(history: Sequence[Evidence], calls: Sequence[PendingCall]) -> list[Evidence]:
@@ -197,20 +194,20 @@ def _is_write(call: Call) -> bool:
     return call.result is None and not call.known_tool.read_only
 
 
-async def _finish_call(work: PassScope, call: Call) -> CallRecord | None:
-    """Take one call to its end; None where it must wait."""
+async def _finish_call(work: PassScope, call: Call) -> bool:
+    """Take one call to its end; False if it must wait."""
     if not await _answer_call(work, call):
-        return None
+        return False
     if (doubt := call.doubt) is not None:
         args = doubt.arguments(call.args)
         if work.scope.can_ask:
             await _ask_human(work, call, args, doubt.reason, doubt=doubt.to_in_doubt())
-            return None
+            return False
         call.args = args
         answer_unasked(call, doubt)
-    record = record_end(call)
-    work.beside.append(to_evidence(record))
-    return record
+    tell_end(call)
+    work.beside.append(call.evidence)
+    return True
 
 
 async def _answer_call(work: PassScope, call: Call) -> bool:

@@ -105,9 +105,8 @@ def test_links_of_a_server_are_resources():
     link = {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain"}
     (one,) = render_items(normalize_result(ToolMessage([link], tool_call_id="1"))).artifact[SHOWN]
     assert (one["name"], one["props"]["uri"]) == ("resource-info", "file:///a")
-    (both,) = render_items(normalize_result({"content": [link, {**link, "name": "b"}]})).artifact[
-        SHOWN
-    ]
+    two = ToolMessage([link, {**link, "name": "b"}], tool_call_id="1")
+    (both,) = render_items(normalize_result(two)).artifact[SHOWN]
     assert (both["name"], len(both["props"]["resources"])) == ("resource-list", 2)
 
 
