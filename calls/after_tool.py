@@ -29,8 +29,11 @@ async def show_to_hooks(work: "PassScope", call: Call, then: "Then") -> None:
     """
     await then(call)
     tail_of, result = call.pending.get("tail_of", ""), call.outcome
-    fields = build_hook_fields(call.known_tool, call.args) | {
-        "tool_response": _build_tool_response(result)
+    fields = build_hook_fields(call.known_tool, call.args)
+    fields["tool_response"] = {
+        "llmContent": result.text,
+        "returnDisplay": result.text if result.data is None else result.data,
+        "error": {"message": result.text} if result.is_error else None,
     }
     if tail_of:
         fields["original_request_name"] = tail_of
@@ -74,24 +77,19 @@ async def _run_tail(
     return call.outcome
 
 
-def _build_tool_response(result: ToolResult) -> dict[str, Any]:
-    error = {"message": result.text} if result.is_error else None
-    data = result.text if result.data is None else result.data
-    return {"llmContent": result.text, "returnDisplay": data, "error": error}
-
-
 def _apply_hook_output(result: ToolResult, verdict: Verdict) -> ToolResult:
     """The text a hook put in the place of a result.
 
     Its data, files and links are gone then, and the messages that its tool adds.
     """
-    given = verdict.tool_response
+    response = verdict.tool_response
     if verdict.is_blocked:
         return make_failure(say("result_withheld", why=verdict.reason))
-    if isinstance(given, Mapping):
-        if set(given) - _RESPONSE_KEYS:  # a misspelt key must not show what it meant to hide
+    if isinstance(response, Mapping):
+        if set(response) - _RESPONSE_KEYS:  # a misspelt key must not show what it meant to hide
             return make_failure(say("result_unreadable"))
-        given = next((str(given[k]) for k in ("llmContent", "llm_content") if k in given), None)
-    if given is None:
+        shown = [str(response[k]) for k in ("llmContent", "llm_content") if k in response]
+        response = shown[0] if shown else None
+    if response is None:
         return result
-    return ToolResult(given, is_error=result.is_error, update=drop_messages(result.update))
+    return ToolResult(response, is_error=result.is_error, update=drop_messages(result.update))

@@ -126,8 +126,8 @@ def build_call_question(call: Mapping[str, Any], objection: str = "") -> dict[st
     if call.get("form"):
         return build_form_question(call, objection) | more
     call_id, uncertain = call["call_id"], bool(call.get("doubt"))
-    described = _render_doubt(call) if uncertain else _render_proposal(call)
-    description = "\n\n".join(filter(None, [objection, described]))
+    lines = _render_doubt(call) if uncertain else _render_proposal(call)
+    description = "\n\n".join(filter(None, [objection, *lines, _render_arguments(call)]))
     return {
         "type": "uncertain_call" if uncertain else "tool_approval",
         "id": call["id"],
@@ -188,17 +188,14 @@ def make_decision(call: Mapping[str, Any], answer: Answer, now: datetime) -> Dec
     )  # fmt: skip
 
 
-def _render_proposal(call: Mapping[str, Any]) -> str:
-    asked = f"Run {call['name']}{describe_server(call)}? ({call['reason']})"
-    lines = [asked, call["about"], _render_arguments(call)]
-    return "\n\n".join(filter(None, lines))
+def _render_proposal(call: Mapping[str, Any]) -> list[str]:
+    return [f"Run {call['name']}{describe_server(call)}? ({call['reason']})", call["about"]]
 
 
-def _render_doubt(call: Mapping[str, Any]) -> str:
-    doubt = call["doubt"]
-    text = _OTHER if doubt["other"] else _UNCERTAIN
-    words = text.format(name=call["name"], where=describe_server(call), why=doubt["why"])
-    return f"{words}\n\n{_render_arguments(call)}"
+def _render_doubt(call: Mapping[str, Any]) -> list[str]:
+    text = _OTHER if call["doubt"]["other"] else _UNCERTAIN
+    where, why = describe_server(call), call["doubt"]["why"]
+    return [text.format(name=call["name"], where=where, why=why)]
 
 
 def _render_arguments(call: Mapping[str, Any]) -> str:
@@ -321,7 +318,10 @@ def build_form_question(call: Mapping[str, Any], objection: str) -> dict[str, An
     """The question that a server asks while it runs a call, with the fields of its form."""
     form = call["form"]
     fields = {name: field.get("default", "") for name, field in list_fields(form).items()}
-    about = f"Go to {form['url']}, then answer." if form.get("url") else _describe_form(form)
+    schema = json.dumps(form.get("schema") or {}, ensure_ascii=False, indent=2)
+    about = f"The form:\n{schema[:_SHOWN]}" if fields else ""
+    if form.get("url"):
+        about = f"Go to {form['url']}, then answer."
     asked = f"{call['name']}{describe_server(call)} asks before it goes on: {form['message']}"
     description = "\n\n".join(filter(None, [objection, asked, about]))
     return {
@@ -388,11 +388,6 @@ def list_fields(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     properties = (form.get("schema") or {}).get("properties")
     items = properties.items() if isinstance(properties, dict) else ()
     return {name: field if isinstance(field, dict) else {} for name, field in items}
-
-
-def _describe_form(form: Mapping[str, Any]) -> str:
-    shown = json.dumps(form.get("schema") or {}, ensure_ascii=False, indent=2)
-    return f"The form:\n{shown[:_SHOWN]}" if list_fields(form) else ""
 
 
 def describe_server(call: Mapping[str, Any]) -> str:

@@ -171,9 +171,9 @@ async def run_calls(
     ready = [Call.from_pending(call, scope.emit, gate.find_tool(call)) for call in now]
     for call in ready:
         await apply_decision(gate, call, find_decision(call.pending, decided))
-    ends = await run_in_order(
-        [(_is_write(call), partial(_finish_call, work, call)) for call in ready]
-    )
+    is_write = [call.result is None and not call.known_tool.read_only for call in ready]
+    runs = [partial(_finish_call, work, call) for call in ready]
+    ends = await run_in_order([*zip(is_write, runs, strict=True)])
     if work.wrote and scope.run.durable and not scope.journal.durable:
         scope.notes.append(NOT_RECORDED)
     answered = [call for call, has_ended in zip(ready, ends, strict=True) if has_ended]
@@ -188,10 +188,6 @@ def _list_earlier(history: Sequence[Evidence], calls: Sequence[PendingCall]) -> 
     while end and history[end - 1]["id"].rpartition(".")[0] == message:
         end -= 1
     return [*history[:end]]
-
-
-def _is_write(call: Call) -> bool:
-    return call.result is None and not call.known_tool.read_only
 
 
 async def _finish_call(work: PassScope, call: Call) -> bool:

@@ -267,7 +267,10 @@ class Policy:
         cases: list[Case] = []
         for rule in self.rules:
             if rule.may_fit(tool):
-                cases.append(Case(_apply_rule(rule, context), rule.agent, rule.arguments))
+                reason = rule.reason or say("policy_rule", tool=rule.tool)
+                seconds = rule.expires_in or context.question_expires_in
+                decision = _set_expiry(Decision(rule.action, reason), seconds)
+                cases.append(Case(decision, rule.agent, rule.arguments))
                 if rule.agent is None and not rule.arguments:
                     return cases
         cases += self._list_server_cases(tool, context)
@@ -307,11 +310,6 @@ def _pick_strictest(cases: Sequence[Case], args: Mapping[str, Any], agent: str) 
     line = reversed([*accumulate(agent.split("/"), "{}/{}".format)])
     found = [next(case.decision for case in cases if case.fits(args, one)) for one in line]
     return max(found, key=lambda decision: _STRICTNESS.index(decision.action))
-
-
-def _apply_rule(rule: Rule, context: Context) -> Decision:
-    decision = Decision(rule.action, rule.reason or say("policy_rule", tool=rule.tool))
-    return _set_expiry(decision, rule.expires_in or context.question_expires_in)
 
 
 def _set_expiry(decision: Decision, seconds: float | None) -> Decision:

@@ -129,7 +129,8 @@ def strip_message_tags(message: AIMessage) -> AIMessage:
     if isinstance(content, str):
         content = strip_tags(content)
     elif _mentions_tag(content):
-        others = [block for block in content if not _is_text(block) and not _mentions_tag(block)]
+        texts = [b for b in content if isinstance(b, str) or b.get("type") == "text"]
+        others = [b for b in content if b not in texts and not _mentions_tag(b)]
         shown = strip_tags(message.text)
         content = [*([{"type": "text", "text": shown}] if shown else []), *others]
     return message.model_copy(update={"content": content, "additional_kwargs": extra})
@@ -140,10 +141,6 @@ _CALLS: Final = frozenset({"tool_calls", "function_call"})
 
 def _mentions_tag(value: object) -> bool:
     return re.search(_NAME, str(value), re.IGNORECASE) is not None
-
-
-def _is_text(block: object) -> bool:
-    return isinstance(block, str) or (isinstance(block, dict) and block.get("type") == "text")
 
 
 def strip_tags(text: str) -> str:

@@ -271,7 +271,8 @@ class PerLoopClient(openai.DefaultAsyncHttpxClient):
         """Send a request over a connection of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._open:
-            self._forget_closed()
+            for closed in [loop for loop in self._open.copy() if loop.is_closed()]:
+                self._open.pop(closed, None)  # it was closed without an end
             own = openai.DefaultAsyncHttpxClient(verify=self._certificates, limits=_build_limits())
             until_the_end = self._close_with(loop, own)
             self._open[loop] = own, until_the_end
@@ -285,11 +286,6 @@ class PerLoopClient(openai.DefaultAsyncHttpxClient):
         finally:
             self._open.pop(loop, None)
             await own.aclose()
-
-    def _forget_closed(self) -> None:
-        """Let go of loops that were closed without an end."""
-        for loop in [loop for loop in self._open.copy() if loop.is_closed()]:
-            self._open.pop(loop, None)
 
 
 @cache

@@ -1,6 +1,6 @@
 """What models cost: as the settings say, else by the package genai-prices, which asks nobody.
 
-`priced` is on the path of a call if a price may be known or there is a limit in dollars.
+`attach_price` is on the path of a call if a price may be known or there is a limit in dollars.
 """
 
 import asyncio
@@ -135,12 +135,10 @@ def find_listed_price(name: str, model: BaseChatModel) -> Price | None:
     if is_script(model) or not has_price_list():
         return None
     url = str(getattr(model, "openai_api_base", None) or "")
-    provider = name.partition(":")[0] if _strip_provider(name) != name else _provider_of(model)
+    provider = str(model._get_ls_params().get("ls_provider", ""))
+    if _strip_provider(name) != name:
+        provider = name.partition(":")[0]
     return _look_up_price(_strip_provider(name), _THEIRS.get(provider, provider), url)
-
-
-def _provider_of(model: BaseChatModel) -> str:
-    return str(model._get_ls_params().get("ls_provider", ""))
 
 
 FREE: Final = Price(((0, Rates(0, 0, 0, 0, 0)),))

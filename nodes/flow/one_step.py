@@ -18,7 +18,7 @@ from ...calls.path import run_calls
 from ...calls.results import drop_advice
 from ...calls.sending import compute_deadline
 from ...flow.references import MissingValue, find_references, resolve_reference, resolve_references
-from ...models.ask_for_step import ask_for_step
+from ...models.ask_value import ask_for_step
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, find_stop_in_calls, find_stop_in_results
 from ...state.errors import LoopwrightError
 from ...state.flow import Failure, FlowStep

@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 
 from ....calls.results import ToolResult, make_failure
 from ....calls.sending import HandlerScope
-from ....models.typed_result import ResultSchema
+from ....models.ask_value import ResultSchema
 from ....state.agent import (
     COMPLETE_TASK,
     AgentState,

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from ....calls.results import ToolResult, make_failure
 from ....calls.sending import HandlerScope
-from ....models.typed_result import ResultSchema
+from ....models.ask_value import ResultSchema
 from ....prompts.prompt import render_section
 from ....state.agent import DELEGATE
 from ....state.definition import AgentDefinition
