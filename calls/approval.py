@@ -296,12 +296,12 @@ def _answer_by_word(call: Call, said: Decision) -> bool:
             call.answer(words or say("no_output"), "success", "answered by the user")
         case "reject" if doubt and not doubt["other"]:
             name = "user_gave_up_saying" if words else "user_gave_up"
-            told = say(name, words=words.rstrip("."), advice=say("report_doubt"))
-            call.answer(told, "cancelled", GAVE_UP)
+            text = say(name, words=words.rstrip("."), advice=say("report_doubt"))
+            call.answer(text, "cancelled", GAVE_UP)
         case "reject":
             name = "user_rejected_saying" if words else "user_rejected"
-            told = say(name, words=words.rstrip("."), advice=say("do_without"))
-            call.answer(told, "cancelled", "rejected")
+            text = say(name, words=words.rstrip("."), advice=say("do_without"))
+            call.answer(text, "cancelled", "rejected")
         case "expired":
             call.answer(say("expired", advice=say("send_anew")), "cancelled", "expired")
         case _:

@@ -1,4 +1,4 @@
-"""A policy's tables at the gate: who the customer is, the facts read anew, and the row that holds.
+"""A policy's tables at the gate: who the customer is, the facts as they are now, and the row.
 
 A call is judged when it is planned, so that the customer or a human can be asked, and again when it
 runs. Who was verified, and that a turn has made its change, is kept with the thread's grants.
@@ -45,10 +45,10 @@ def find_approver(call: PendingCall) -> By | None:
     """Who has agreed to the call as it is; who has answered a question is whom it was put to."""
     if call["action"] == "ask":
         return call.get("answered_by", "customer")
-    given = call.get("agreed")
-    if given is None or given != build_agreement(call, "operator") | {"by": given["by"]}:
+    agreed = call.get("agreed")
+    if agreed is None or agreed != build_agreement(call, "operator") | {"by": agreed["by"]}:
         return None
-    return "operator" if given["by"] == "operator" else "customer"
+    return "operator" if agreed["by"] == "operator" else "customer"
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ class Guard:
 
     def _apply_ruling(self, call: PendingCall, ruling: Ruling) -> PendingCall:
         """A call and what is to happen to it by its ruling."""
-        told = {
+        known = {
             "verdict": ruling.verdict, "row": ruling.row, "words": ruling.words,
             "consent": ruling.consent,
         }  # fmt: skip
-        call = update_call(call, ruling=told)
+        call = update_call(call, ruling=known)
         if ruling.verdict == "forbidden":
             return update_call(call, action="deny", reason=ruling.words)
         if not (ruling.consent or ruling.verdict == "asks"):

@@ -264,7 +264,7 @@ async def run_in_order(
 
 async def run_parallel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Wait for all of it, also when one raises: its siblings' results must not get lost."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     if not tasks:
         return []
     try:

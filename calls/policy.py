@@ -58,15 +58,15 @@ def make_grant(
     return Grant(tool=tool, server=server, arguments=patterns)
 
 
-def is_granted(given: Mapping[str, Any], tool: CatalogTool, args: Mapping[str, Any]) -> bool:
+def is_granted(grant: Mapping[str, Any], tool: CatalogTool, args: Mapping[str, Any]) -> bool:
     """Whether a grant covers a call.
 
     Names get or lose their server's prefix when another server comes or goes, so the tool's own
     name on its server counts as well. What cannot be read covers nothing.
     """
-    if given.get("server") != tool.server or given.get("tool") not in (tool.name, tool.original):
+    if grant.get("server") != tool.server or grant.get("tool") not in (tool.name, tool.original):
         return False
-    patterns = given.get("arguments")
+    patterns = grant.get("arguments")
     if not isinstance(patterns, Mapping):
         return False
     try:
@@ -179,7 +179,7 @@ class Case:
         Where a search takes too long nobody knows: what allows does not fit, all else does.
         """
         names = [agent, *agent.split("/")]
-        if self.agent is not None and not any(fnmatchcase(one, self.agent) for one in names):
+        if self.agent is not None and not any(fnmatchcase(name, self.agent) for name in names):
             return False
         try:
             return all(matches_pattern(p, args, path) for path, p in self.arguments.items())
@@ -251,7 +251,7 @@ class Policy:
         decision = _pick_strictest(self.list_cases(tool, context), args, agent)
         if decision.action != "ask":
             return decision
-        if self.table is None and any(is_granted(one, tool, args) for one in grants):
+        if self.table is None and any(is_granted(grant, tool, args) for grant in grants):
             return Decision("allow", GRANTED)
         if not (can_ask and context.interactive):
             return Decision("deny", NOT_INTERACTIVE)
@@ -308,8 +308,8 @@ class Policy:
 def _pick_strictest(cases: Sequence[Case], args: Mapping[str, Any], agent: str) -> Decision:
     """What is decided for an agent or for one around it: who is delegated to may never do more."""
     line = reversed([*accumulate(agent.split("/"), "{}/{}".format)])
-    found = [next(case.decision for case in cases if case.fits(args, one)) for one in line]
-    return max(found, key=lambda decision: _STRICTNESS.index(decision.action))
+    made = [next(case.decision for case in cases if case.fits(args, name)) for name in line]
+    return max(made, key=lambda decision: _STRICTNESS.index(decision.action))
 
 
 def _set_expiry(decision: Decision, seconds: float | None) -> Decision:

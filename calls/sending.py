@@ -118,12 +118,11 @@ async def _call_python(
         shown = replace(scope, emit=lambda event: emit(secrets.mask_json(event)))
         tools = (await toolbox.catalog(scope.user)).tools.values()
         try:
-            values = inject_arguments(
-                shown, tool, call.pending, config, [one.tool for one in tools if one.tool]
-            )
+            offered = [known.tool for known in tools if known.tool]
+            values = inject_arguments(shown, tool, call.pending, config, offered)
         except InjectionError as error:
-            told = say("failed_call", why=error, advice=say("do_without"))
-            return ToolResult(told, is_error=True)
+            text = say("failed_call", why=error, advice=say("do_without"))
+            return ToolResult(text, is_error=True)
         args = {**args, **values}
     request = {"type": "tool_call", "name": tool.original, "args": args, "id": id_}
     result = await run_tool(cast("BaseTool", tool.tool), request, config)
@@ -149,12 +148,10 @@ class Response(NamedTuple):
 
 
 async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: float) -> Response:
-    """Do the work within the deadline; whatever goes wrong becomes a result.
+    """Do the work within the deadline, in seconds; whatever goes wrong becomes a result.
 
-    Args:
-        tool: What is called; a write that may have taken effect ends `uncertain`, and says so.
-        work: The call.
-        deadline: Seconds; after them the work is cancelled, and left behind if it will not end.
+    A write that may have taken effect ends as `uncertain`, and says so. Work that does not end when
+    it is cancelled is left behind.
 
     Raises:
         GraphBubbleUp: The tool asked a question of its own.
@@ -212,7 +209,7 @@ def _has_ended(tool: CatalogTool, error: BaseException) -> bool:
     other error may come after the effect.
     """
     if isinstance(error, BaseExceptionGroup):
-        return all(_has_ended(tool, one) for one in error.exceptions)
+        return all(_has_ended(tool, inner) for inner in error.exceptions)
     if isinstance(error, ServerUnavailable):
         return not error.sent
     return isinstance(error, ToolException) or is_argument_error(tool.tool, error)
@@ -228,11 +225,7 @@ async def contain_exit(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def wait_with_deadline(task: asyncio.Future[Any], deadline: float) -> bool:
-    """Wait for a task at most so long, then cancel it; one that will not end is left behind.
-
-    Returns:
-        Whether it ended in time.
-    """
+    """Whether a task ends in time; else it is cancelled, and left behind if it will not end."""
     try:
         done, _ = await asyncio.wait({task}, timeout=deadline)
         return bool(done)

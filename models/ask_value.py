@@ -56,8 +56,8 @@ async def ask_for_value(
     """Ask the model of a role to do with language what the prompt says, as a step does."""
     scope, shaped = scope.with_own_notes(), _ValueReader(schema, check)
     if schema:
-        told = json.dumps(schema, ensure_ascii=False)
-        prompt = say("answer_by_schema", prompt=prompt, schema=told)
+        shown = json.dumps(schema, ensure_ascii=False)
+        prompt = say("answer_by_schema", prompt=prompt, schema=shown)
     messages = [scope.build_opening("llm_call", {})[0], HumanMessage(prompt)]
     answer: Answer[Any] = await ask(
         scope, models, role, messages, read=shaped.read if schema else None

@@ -132,7 +132,7 @@ def _merge_provider_args(message: AIMessage, pieces: list[ToolCallChunk]) -> lis
     Clients that stream these alone have a chunk of the first piece of a call, and of no other.
     """
     own = message.additional_kwargs.get("tool_calls")
-    functions = [one.get("function") for one in own or () if isinstance(one, Mapping)]
+    functions = [call.get("function") for call in own or () if isinstance(call, Mapping)]
     texts = [str(f.get("arguments") or "") for f in functions if isinstance(f, Mapping)]
     pairs = zip(texts, pieces, strict=False)
     if len(texts) != len(pieces) or any(not t.startswith(p["args"] or "") for t, p in pairs):

@@ -315,7 +315,7 @@ def make_field_listeners(
 def make_draft_emitter(
     scope: RunScope, role: str, **about: Any
 ) -> Callable[[dict[str, Any]], bool]:
-    """What tells the fields that are written, and says whether that was news; see `drafting`."""
+    """What tells the fields that are written, and says whether that was news."""
     before = dict[str, Any]()
 
     def tell(fields: dict[str, Any]) -> bool:

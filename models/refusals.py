@@ -164,7 +164,7 @@ def explain_failure(
     """The sentence for a user if no model answered; `messages` are what it was sent."""
     advice = "resume the thread when it is reachable again"
     if status_of(error) in (400, 401, 403, 404, 413, 422):
-        advice = "mend that, then resume the thread"
+        advice = "correct that, then resume the thread"
     if is_too_long(error):
         advice = (
             "the request is longer than it takes: lower context_budget, name a model that takes "
