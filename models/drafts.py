@@ -275,7 +275,7 @@ class WholeAnswer:
 
     def begin(self, _: Quirks) -> None:
         """A model is asked, perhaps again."""
-        self._written, self._length, self._throttle = list[str](), 0, Throttle(10_000, 50)
+        self._written, self._length, self._throttle = list[str](), 0, Throttle(1_000, 50)
 
     def hear(self, chunk: AIMessageChunk) -> None:
         """Take the next piece."""

@@ -238,7 +238,9 @@ class VisibleText:
         """Read on."""
         self._text += piece
         if self._throttle.is_due(len(self._text)):
-            self.shown = _cut_hidden(self._split_thoughts().lstrip())
+            text = self._split_thoughts().lstrip()
+            before = self.shown if text.startswith(self.shown) else ""
+            self.shown = before + _cut_hidden(text, before)
 
     def _split_thoughts(self) -> str:
         """Keep the thoughts, and return what is said aloud."""
@@ -263,17 +265,19 @@ class VisibleText:
         return spoken + rest
 
 
-def _cut_hidden(text: str) -> str:
-    """The text without an end that may turn out to be hidden."""
+def _cut_hidden(text: str, before: str) -> str:
+    """What of a text may be shown behind what is shown: no end that may turn out to be hidden."""
+    text = text[len(before) :]
     flags = _FLAGS.search(text, partial=True)
-    text = _cut_open_fence(text[: flags.start()] if flags else text)
+    text = text[: flags.start()] if flags else text
+    text = _cut_open_fence(text, is_open=before.count(_FENCE) % 2 == 1)
     tag = _HIDDEN.search(text, partial=True)
     return (text[: tag.start()] if tag else text).rstrip()
 
 
-def _cut_open_fence(text: str) -> str:
+def _cut_open_fence(text: str, *, is_open: bool) -> str:
     """The text up to a fence with nothing in it yet; what closes a fence opens none."""
-    end, place, is_open = 0, text.find(_FENCE), False
+    end, place = 0, text.find(_FENCE)
     while place >= 0:
         if not is_open and _NOTHING_IN_IT.match(text, place, partial=True):
             return text[:place]

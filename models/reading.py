@@ -127,8 +127,8 @@ def explain_unusable(message: AIMessage) -> str:
     """Why the message must not be trusted as a whole; empty if it may."""
     blocks = message.content if isinstance(message.content, list) else []
     parts = [message.additional_kwargs, *(block for block in blocks if isinstance(block, dict))]
-    if refusal := next((refusal for part in parts if (refusal := part.get("refusal"))), None):
-        return say("model_refused", why=f"{refusal!s:.300}")
+    if refusals := [part["refusal"] for part in parts if part.get("refusal")]:
+        return say("model_refused", why=f"{refusals[0]!s:.300}")
     values = (str(message.response_metadata.get(name)).lower() for name in _REASONS)
     reasons = {reason.rsplit(".", 1)[-1] for reason in values}
     kind = next((kind for kind, known in _STOPPED.items() if reasons & known), None)

@@ -301,14 +301,12 @@ def _find_refused_settings(text: str, model: BaseChatModel) -> set[str]:
     words = set(re.findall(r"[a-z][a-z0-9_]*", text.lower()))
     words |= {_WIRE_NAMES[word] for word in words & _WIRE_NAMES.keys()}
     fields = type(model).model_fields
-    set_fields = {
-        name
-        for name in words & fields.keys()
-        if not _NEEDED.fullmatch(name)
-        and not fields[name].is_required()
-        and getattr(model, name, None) != fields[name].get_default(call_default_factory=True)
+    free = {
+        n for n in words & fields.keys() if not (_NEEDED.fullmatch(n) or fields[n].is_required())
     }
-    return set_fields | (words & _extras(model).keys())
+    usual = {name: fields[name].get_default(call_default_factory=True) for name in free}
+    changed = {name for name in free if getattr(model, name, None) != usual[name]}
+    return changed | (words & _extras(model).keys())
 
 
 def _extras(model: BaseChatModel) -> dict[str, Any]:
