@@ -236,11 +236,9 @@ class Call:
             arguments=self.args, status=self.final_status, reason=self.reason,
             result=self.outcome.text, seconds=round(self.seconds, 3),
         )  # fmt: skip
-        more = {
-            "server": pending["server"] if self.reason == UNCERTAIN else None,
-            "read_only": pending["read_only"], "reused_from": self.reused_from,
-            "same_as": self.same_as, "components": components,
-        }  # fmt: skip
+        server = pending["server"] if self.reason == UNCERTAIN else None
+        more = {"server": server, "read_only": pending["read_only"], "components": components}
+        more |= {"reused_from": self.reused_from, "same_as": self.same_as}
         return evidence | cast("Evidence", {key: value for key, value in more.items() if value})
 
     @property
@@ -321,10 +319,9 @@ async def emit_waiting(scope: RunScope, call: Call) -> None:
 def tell_end(call: Call) -> None:
     """Tell how a call ended, and make the message that answers it."""
     links = {"reused_from": call.reused_from, "same_as": call.same_as, "reason": call.reason}
-    call.change_status(
-        call.final_status, result=call.outcome.text[:_EVENT_TEXT], seconds=round(call.seconds, 3),
-        **{name: value for name, value in links.items() if value},
-    )  # fmt: skip
+    more = {name: value for name, value in links.items() if value}
+    text, seconds = call.outcome.text[:_EVENT_TEXT], round(call.seconds, 3)
+    call.change_status(call.final_status, result=text, seconds=seconds, **more)
     if components := call.outcome.artifact.get(SHOWN, []):
         for event in make_component_events(call.id, components):
             call.emit(event)

@@ -6,7 +6,7 @@ runs. Who was verified, and that a turn has made its change, is kept with the th
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,11 +93,7 @@ class Guard:
 
     def _apply_ruling(self, call: PendingCall, ruling: Ruling) -> PendingCall:
         """A call and what is to happen to it by its ruling."""
-        known = {
-            "verdict": ruling.verdict, "row": ruling.row, "words": ruling.words,
-            "consent": ruling.consent,
-        }  # fmt: skip
-        call = update_call(call, ruling=known)
+        call = update_call(call, ruling=asdict(ruling))
         if ruling.verdict == "forbidden":
             return update_call(call, action="deny", reason=ruling.words)
         if not (ruling.consent or ruling.verdict == "asks"):
