@@ -1,7 +1,7 @@
 """Answers that are still good: an identical read of the same user turn is answered from memory.
 
 Every call goes through `ReadCache.run`, writes too: they end what is known about their server.
-Identical reads at the same time are one; those of one message also share a failure, which the
+Equal reads at the same time are one; those of one message also share a failure, which the
 memory does not keep.
 """
 
