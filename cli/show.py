@@ -21,7 +21,7 @@ from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
 from ..store.durability import DEFAULT_URL, inspect_database
-from ..text.units import plural
+from ..text.canonical import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
 from .agents import find_agent

@@ -13,8 +13,8 @@ from pydantic.alias_generators import to_camel, to_snake
 from typing_extensions import TypedDict
 
 from ..state.errors import SettingsError
-from ..text.patterns import find_pattern_error, is_found
 from ..text.sentences import say
+from ..text.words import find_pattern_error, is_found
 
 HookEvent = Literal[
     "BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel", "BeforeToolSelection", "BeforeTool",

@@ -22,9 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from ..text.canonical import make_storable
-from ..text.empty_phrases import says_nothing
-from ..text.sentences import say
-from ..text.synonyms import synonyms_of
+from ..text.sentences import say, says_nothing, synonyms_of
 
 TaskStatus = Literal[
     "pending", "in_progress", "completed", "failed", "skipped", "cancelled", "blocked"

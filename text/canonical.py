@@ -1,4 +1,4 @@
-"""One spelling for each JSON value, and its hash: what "the same arguments" means."""
+"""JSON values in one spelling, texts that can be stored, and sizes in words. Pure."""
 
 import hashlib
 import json
@@ -67,8 +67,6 @@ def _as_text(value: object) -> str:
 
 
 _SHOWN: Final = 100
-
-
 _NAMES_SHOWN: Final = 20
 
 
@@ -113,3 +111,29 @@ def weigh(text: str) -> float:
 def estimate_tokens(text: str) -> int:
     """Estimate the tokens of a text: 4 characters each, 1.5 for Chinese, Japanese and Korean."""
     return round(weigh(text) / _CHARACTERS_PER_TOKEN)
+
+
+_KILO: Final = 1000
+
+
+def format_size(count: int) -> str:
+    """A number of bytes: three digits, and the largest unit that fits."""
+    amount, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB"):
+        if amount < _KILO:
+            break
+        amount, unit = amount / _KILO, larger
+    return f"{amount:.3g} {unit}" if amount < _KILO else f"{amount:,.0f} {unit}"
+
+
+def format_seconds(seconds: float) -> str:
+    """A time in the largest unit of which it is at least one; what is over is left out."""
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= size:
+            return plural(int(seconds // size), unit)
+    return f"{seconds:.0f} s"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
