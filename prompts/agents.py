@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
-from ..state.definition import AgentDefinition
+from ..state.agent import AgentDefinition
 from ..state.errors import SettingsError
 from ..state.roles import TIERS
 from .instructions import read_front_matter

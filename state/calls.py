@@ -15,7 +15,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from ..text.canonical import make_storable
-from .append_only import GrowingChannel, IndexedList
+from .channels import GrowingChannel, IndexedList
 from .messages import Messages
 from .outcome import Reason, Spend, add_spend
 from .questions import Decision

@@ -1,6 +1,6 @@
 """The typed state of the graphs. Every field has a default, so an old thread meets a new field."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
@@ -11,6 +11,8 @@ from typing_extensions import TypedDict
 
 from .attachments import Block
 from .calls import CallState, CallsUpdate, Evidence, Records, TurnState, keep_newest
+from .channels import Components, Events, KeptEvents
+from .errors import ThreadIncompatible
 from .history import EarlierRecords
 from .messages import (
     STEERS,
@@ -23,7 +25,6 @@ from .messages import (
 )
 from .outcome import Outcome, Reason, Spend
 from .plan import Task, merge_tasks
-from .ui_channels import Components, Events, KeptEvents
 
 U = TypeVar("U", bound=Mapping[str, Any])
 
@@ -35,6 +36,12 @@ STOPPING: Final = "stopping"
 
 PUBLIC: Final = ("messages", "todos", "improvements", "task_completed", "should_continue")
 """The fields of a graph's state that its tools see, where the graph has them."""
+
+
+SCHEMA_VERSION: Final = 3
+"""Of what is saved; a change of that raises it by one and adds a step to `MIGRATIONS`."""
+MIGRATIONS: Final[dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {}
+"""Old version to a function from saved values to the update that brings them to the next one."""
 
 
 @dataclass(kw_only=True)
@@ -273,3 +280,32 @@ def drop_unchanged(state: object, update: U) -> U:
         return bool(value) if key in FOLDED else bool(getattr(state, key) != value)
 
     return cast("U", {key: value for key, value in given.items() if is_changed(key, value)})
+
+
+def migrate(values: Mapping[str, Any], *, thread: str) -> dict[str, Any]:
+    """The update that brings saved values to `SCHEMA_VERSION`; empty where they are there.
+
+    A thread without a version has not begun its first turn.
+
+    Raises:
+        ThreadIncompatible: A newer version wrote the thread, or one without a step in `MIGRATIONS`.
+    """
+    version = int(values.get("schema_version") or SCHEMA_VERSION)
+    if version > SCHEMA_VERSION:
+        msg = (
+            f"Thread {thread!r} was saved with schema version {version}, this package knows"
+            f" {SCHEMA_VERSION}: upgrade loopwright to continue it."
+        )
+        raise ThreadIncompatible(msg)
+    if version == SCHEMA_VERSION:
+        return {}
+    update: dict[str, Any] = {}
+    for old in range(version, SCHEMA_VERSION):
+        if old not in MIGRATIONS:
+            msg = (
+                f"Thread {thread!r} was saved by an earlier version (schema {version}), which this"
+                " package cannot read: start a new thread."
+            )
+            raise ThreadIncompatible(msg)
+        update |= MIGRATIONS[old]({**values, **update})
+    return update | {"schema_version": SCHEMA_VERSION}

@@ -19,8 +19,8 @@ from langgraph.types import Overwrite
 
 from ..text.canonical import beginning_of, weigh
 from ..text.sentences import say
-from .append_only import GrowingChannel, IndexedList
 from .attachments import Block, blocks_in, build_attachment_blocks, name_attachments
+from .channels import GrowingChannel, IndexedList
 from .errors import SettingsError
 
 

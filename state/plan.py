@@ -9,7 +9,7 @@ from typing import Any, Final
 from typing_extensions import TypedDict
 
 from ..text.sentences import say
-from .append_only import IndexedList
+from .channels import IndexedList
 from .contracts import FINISHED, TaskStatus, Todo, may_change, read_status
 from .questions import make_question
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, cast
 from langgraph.graph.ui import AnyUIMessage
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from ..state.ui_channels import Component
+from ..state.channels import Component
 
 Details = dict[str, JsonValue]
 

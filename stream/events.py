@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from ..state.ui_channels import KeptEvents
+from ..state.channels import KeptEvents
 from ..text.canonical import beginning_of
 
 Event = Mapping[str, Any]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ..state.calls import SERVER_ASKS, UNCERTAIN
+from ..state.channels import Component
 from ..state.plan import count_progress
-from ..state.ui_channels import Component
 from .components import (
     Action,
     Approval,

@@ -15,9 +15,8 @@ from langgraph.types import Overwrite
 
 from ..state.attachments import blocks_in
 from ..state.calls import UNCERTAIN, Evidence, merge_records, step_of
-from ..state.loop import FOLDED, LoopState, LoopUpdate
+from ..state.loop import FOLDED, SCHEMA_VERSION, LoopState, LoopUpdate
 from ..state.messages import ROLE, STEERS, find_request, make_repairs
-from ..state.migrations import SCHEMA_VERSION
 from ..state.outcome import Spend, add_spend
 from ..state.plan import Task, merge_tasks
 from ..store.journal.port import Row

@@ -19,9 +19,9 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.types import Command, Interrupt
 
 from ..run.builder import Node
+from ..state.channels import OF_CALLS, Component, KeptEvents
 from ..state.context import Emit
 from ..state.loop import LoopState
-from ..state.ui_channels import OF_CALLS, Component, KeptEvents
 from ..store.checkpoints.thread_head import write_node_update
 from ..stream.events import OF_PHASES, Event, find_outer_call, shorten_event, subject_of
 from ..stream.meters import AGENT, KIND, QUESTIONS, is_metered, measure

@@ -21,7 +21,7 @@ from loopwright import (
     build_prompt_flow,
     build_react,
 )
-from loopwright.state.ui_channels import merge_components, merge_events
+from loopwright.state.channels import merge_components, merge_events
 from loopwright.stream.components import COMPONENTS
 from loopwright.stream.views import components_of
 from support import killed

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Rem
 from langgraph.graph.ui import ui_message_reducer
 
 from loopwright import stream_event
-from loopwright.state.ui_channels import MOST_CALLS, KeptEvents, merge_components, merge_events
+from loopwright.state.channels import MOST_CALLS, KeptEvents, merge_components, merge_events
 from loopwright.stream.components import make_component
 from loopwright.stream.events import EVENTS, shorten_event, subject_of
 from support.docs_parts import read_events
