@@ -1,8 +1,7 @@
 """`PromptManager`: the system prompt of each role, from its core template and business context.
 
-What a prompt holds beside that is data, in tagged sections that are written once and can be read
-back: `<name>` … `</name>` on lines of their own. Data is never a template: braces stay braces. No
-tag in the data can begin or end a section: see `tags`.
+All else in a prompt is data in tagged sections that can be read back: `<name>` … `</name>` on
+lines of their own. Braces in data stay braces, and no tag in data can begin or end a section.
 """
 
 import json
@@ -41,35 +40,31 @@ def _read_templates(folder: Traversable | Path) -> dict[str, str]:
     }
 
 
-def _read_all() -> dict[str, dict[str, str]]:
-    folders = [f for f in files(__package__).joinpath("core").iterdir() if f.is_dir()]
-    return {f.name: found for f in folders if (found := _read_templates(f))}
-
-
 # Read at import: a file read inside a node would block the event loop.
-CORE_TEMPLATES: Final = _read_all()
+CORE_TEMPLATES: Final = {
+    folder.name: templates
+    for folder in files(__package__).joinpath("core").iterdir()
+    if folder.is_dir() and (templates := _read_templates(folder))
+}
 """Language to role to the core template. A language may leave roles out: English has them all."""
 _SHOWN: Final = 40
 _SHIPPED: Final = frozenset(CORE_TEMPLATES)
 
 
 class PromptManager:
-    """Holds templates and business contexts, and builds the prompt of a role from them.
+    """Builds the prompt of a role from its core template and business contexts.
 
-    A prompt is the role's core template with its slots filled once. `{{businessContext}}` gets the
-    system context for all roles first, then the context of the role; the phases of the ReAct loop
-    also have `{{resourceId}}` and `{{taskId}}`. They share one template and so one prompt, with the
-    contexts of all of them; one that is given a template of its own has its own prompt, in which
-    a thought lists the `{{tools}}`. Everything else in template and context is text; braces in it
-    stay as they are.
+    The template's slots are filled once. `{{businessContext}}` gets the system context, then the
+    context of the role. The phases of the ReAct loop also have `{{resourceId}}` and `{{taskId}}`;
+    they share one template, and so one prompt with the contexts of all of them, unless one is
+    given its own template, in which a thought lists the `{{tools}}`.
     """
 
     def __init__(self, *, language: str | Path = ENGLISH) -> None:
         """Start with the core templates of a language and no business context.
 
-        Args:
-            language: Its name, or a folder of your own that is called after it: from then on the
-                settings of a run may name it, too.
+        A `Path` is a folder of your own with the language's name; settings may name it from then
+        on, too.
 
         Raises:
             SettingsError: The language is not known, or the folder holds none.
@@ -119,13 +114,11 @@ class PromptManager:
         """Build the system prompt of a role.
 
         Args:
-            role: planner, executor, verifier, thought, action, observation, or a role with a
-                template of its own.
+            role: A role of the package, or one with a template of its own.
             system_context: Added for this prompt only, after the one set for all roles.
-            business_context: Added for this prompt only, after the one set for the role; or such
-                texts by role.
+            business_context: The same for this role; or such texts by role.
             language: Of the core template, if it differs from the manager's.
-            slots: Texts for the template's other slots by name; one that is left out is empty.
+            slots: Texts for the template's other slots by name; missing ones are empty.
 
         Raises:
             SettingsError: No template is known for the role or language.
@@ -169,14 +162,13 @@ class PromptManager:
         tool_info: Sequence[Mapping[str, Any]] = (),
         **contexts: str,
     ) -> str:
-        """Build the system prompt of a phase of the ReAct loop.
+        """Build the system prompt of a phase of the ReAct loop: thought, action or observation.
 
         Args:
-            phase: thought, action or observation.
-            resource_id: What the user has open; '' if there is nothing.
-            task_id: The user's task in the application; '' if there is none.
-            tool_info: The tools, each with `name` and `description`, for a thought with a template
-                of its own; one that shares the action's prompt is sent their definitions with it.
+            phase: Which one.
+            resource_id: What the user has open.
+            task_id: The user's task in the application.
+            tool_info: Name and description of each tool, for a thought with its own template.
             contexts: `system_context`, `business_context` and `language` as for `get_prompt`.
         """
         tools = (
@@ -193,10 +185,9 @@ class PromptManager:
 
 
 def read_language(folder: Path) -> str:
-    """Learn a language from a folder of its name, which is given back.
+    """Learn a language from a folder like `prompts/core/en`, and return its name.
 
-    It holds what `prompts/core/en` does: a template a role, `sentences.md` and lists of words.
-    English is used for what it leaves out.
+    English is used for what the folder leaves out.
 
     Raises:
         SettingsError: It is no such folder, or what it holds does not fit what is filled in.
@@ -212,8 +203,8 @@ def read_language(folder: Path) -> str:
     }
     for role, text in templates.items():
         _check_slots(str(folder / f"{role}.md"), role, text)
-    if (said := folder / FILE).is_file():
-        _check_sentences(said)
+    if (sentences := folder / FILE).is_file():
+        _check_sentences(sentences)
     learn_language(name, folder)
     CORE_TEMPLATES[name] = {role: text.strip() for role, text in templates.items()}
     return name

@@ -16,7 +16,7 @@ from .calls import CallState, CallsUpdate, Evidence, TurnState, keep_newest
 from .context import Context
 from .loop import LoopState, LoopUpdate
 from .messages import EVIDENCE, Messages, slice_since
-from .outcome import Reason, Spend
+from .outcome import Reason
 from .plan import Task, merge_tasks
 from .roles import Tier
 from .snapshot import TARGET_SHARE, TURN_LIMIT, estimate_message_tokens
@@ -219,19 +219,12 @@ class TaskAgentState(AgentState, LoopState):
     }  # fmt: skip
 
 
-class AgentUpdate(CallsUpdate, total=False):
-    """What a node of the loop may change."""
+class AgentUpdate(LoopUpdate, CallsUpdate, total=False):
+    """What a node of the loop, or of the graph around it, may change."""
 
-    messages: Any
-    spend: Spend
-    warnings: list[str]
     limits: dict[str, Any]
     round: int
     report: Report | None
-    halt: Reason | None
-    unmet: list[str]
-    should_continue: bool
-    task_completed: bool
     nudged: bool
     todos: list[Task] | Overwrite
     snapshot: dict[str, Any]
@@ -245,11 +238,6 @@ class AgentUpdate(CallsUpdate, total=False):
     delegations: list[Any]
     background: list[Any]
     awaited: bool
-
-
-class TaskAgentUpdate(AgentUpdate, LoopUpdate, total=False):  # type: ignore[misc]  # the same keys, resettable
-    """What intake and finish may change besides."""
-
     cut_off: list[Any]
 
 

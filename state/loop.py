@@ -241,30 +241,20 @@ class TaskUpdate(CallsUpdate, total=False):
     """What a node of the executor graph may change."""
 
     messages: Any
+    spend: Spend
+    warnings: list[str]
     round: int
     status: str
     result: str
     feedback: str
     wishes: dict[str, str]
-    warnings: list[str]
-    spend: Spend
 
 
 # Keys whose writes are folded into what is there: an empty write changes nothing.
-FOLDED = frozenset(
-    {
-        "messages",
-        "ui",
-        "found",
-        "spend",
-        "warnings",
-        "todos",
-        "evidence",
-        "earlier",
-        "decisions",
-        "objections",
-    }
-)
+FOLDED = frozenset({
+    "messages", "ui", "found", "spend", "warnings", "todos", "evidence", "earlier", "decisions",
+    "objections",
+})  # fmt: skip
 
 
 def drop_unchanged(state: object, update: U) -> U:

@@ -14,11 +14,10 @@ from .views import components_of
 
 @dataclass
 class Replay:
-    """What a front end knows of a thread: the state it took last, and what it heard since.
+    """What a front end knows of a thread: the state it took last, and the events since.
 
-    `hear` each chunk of the `custom` stream as it comes. `take` the state when a stream is begun,
-    begun again, or has ended, and where a number is `missing`. Whatever was lost, repeated or out
-    of order before, what is known then is what the state has, and what comes late changes nothing.
+    `hear` each chunk of the `custom` stream. `take` the state when a stream begins, begins again
+    or has ended, and if a number is `missing`. Lost, repeated and late events then change nothing.
     """
 
     state: KeptEvents = field(default_factory=KeptEvents)
@@ -31,12 +30,7 @@ class Replay:
         self.drawn = {one["id"]: one for one in values.get("ui") or ()}
 
     def hear(self, chunk: Any) -> None:
-        """Take in one chunk. Components are drawn from events: their own chunks say nothing more.
-
-        What a tool or node of the application writes beside them, whatever it is, says nothing.
-
-        A front end that draws the chunks of type `ui` takes of each id the highest `metadata.seq`.
-        """
+        """Take in one chunk. Only events count: components are drawn from them."""
         match chunk:
             case {"type": str(kind), "seq": int(seq), "turn": str()} if kind in EVENTS:
                 if seq > self.state.get("upto", 0):
@@ -84,12 +78,8 @@ def stream_event(mode: str, chunk: Any) -> list[Streamed]:
     """What a chunk of a stream says, by the names that callbacks of chat front ends have.
 
     Args:
-        mode: `messages`, `custom`, `updates` or `values`, as `stream_mode` names it; or `error`,
-            and the exception that ended the stream.
-        chunk: It.
-
-    Returns:
-        Pairs of a name and what there is to it; none where the chunk says nothing of the kind.
+        mode: `messages`, `custom`, `updates` or `values`, as `stream_mode` names it; or `error`.
+        chunk: The chunk, or the exception that ended the stream.
     """
     match mode:
         case "messages":

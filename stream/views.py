@@ -1,8 +1,4 @@
-"""Components as views of events: one pure projection, from what is kept to what is drawn.
-
-A component says what the newest events about it say, and nothing else: whoever has the events can
-draw it again.
-"""
+"""Components as views of events: pure functions from the newest events to what is drawn."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -31,14 +27,8 @@ _PASSING: Final = frozenset({"validating", "scheduled"})
 
 
 def components_of(folded: Folded, event: Event) -> Iterator[Component]:
-    """The components that an event changes, as they are now.
-
-    Args:
-        folded: The newest events of the turn, with this one among them.
-        event: It.
-    """
-    views = _VIEWS.get(event["type"], ())
-    for view in views:
+    """The components that an event changes; it is among the newest events in `folded`."""
+    for view in _VIEWS.get(event["type"], ()):
         yield from view(folded, event)
 
 
@@ -47,13 +37,16 @@ def _view_draft(folded: Folded, event: Event) -> Iterator[Component]:
     fields, role = event["fields"], event["role"]
     under, seq = event.get("message_id", ""), event["seq"]
     if role in _PLANNERS:
-        told = {
+        todos = fields.get("todos", fields.get("steps"))
+        drafts = [one for one in todos if isinstance(one, Mapping)] if type(todos) is list else []
+        plan = {
             "summary": str(fields.get("summary") or fields.get("goal") or ""),
-            "todos": _view_draft_steps(fields.get("todos", fields.get("steps"))),
+            # Counts and times come from a run, not from a model.
+            "todos": [_make_step({**one, **_NOT_BEGUN}) for one in drafts],
             "missing_information": _read_texts(fields.get("missing_information")),
             "streaming": True,
         }
-        yield make_component("planner-response", under, told, under=under, seq=seq)
+        yield make_component("planner-response", under, plan, under=under, seq=seq)
     elif role == "verifier":
         verdict = VerifierResponse(
             feedback=str(fields.get("overall_feedback") or ""),
@@ -71,29 +64,22 @@ def _view_draft(folded: Folded, event: Event) -> Iterator[Component]:
         )
 
 
-def _view_draft_steps(given: object) -> list[dict[str, Any]]:
-    """The tasks or steps that a draft has; a model may write anything in their place."""
-    found = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
-    told = {"seconds", *_COUNTED}  # by a run, not by a model
-    return [_make_step({k: v for k, v in one.items() if k not in told}) for one in found]
-
-
 def _make_verdict_id(event: Event) -> str:
-    """A verdict of a turn: it stands under its draft's message only where it passes."""
+    """Not the message's id: a verdict stands under its draft's message only if it passes."""
     return f"{event['turn']}.{event['round']}"
 
 
 def _view_plan(folded: Folded, event: Event) -> Iterator[Component]:
-    """The plan as it was made, and the list or graph that shows how far it is."""
+    """The plan as it was made, and its progress."""
     under, seq = event.get("message_id", ""), event["seq"]
     todos = [_make_step({**todo, "status": "pending"}) for todo in event["todos"]]
-    told = {"summary": "", "todos": todos, "missing_information": [], "streaming": False}
-    yield make_component("planner-response", under, told, under=under, seq=seq)
+    plan = {"summary": "", "todos": todos, "missing_information": [], "streaming": False}
+    yield make_component("planner-response", under, plan, under=under, seq=seq)
     yield from _view_progress(folded, event)
 
 
 def read_part_fields(event: Event) -> dict[str, Any]:
-    """What an event says of a task or step of the plan, by its fields; {} of any other event."""
+    """What an event says of a task or step of the plan, by its fields; {} for other events."""
     name = {"id": event.get("step_id")}
     counts = _pick_fields(event, "items", "done")
     match event.get("type"):
@@ -104,8 +90,8 @@ def read_part_fields(event: Event) -> dict[str, Any]:
         case "prompt_flow_step_item":
             return {**name, **counts}
         case "prompt_flow_step_result":
-            told = _pick_fields(event, "status", "attempts", "seconds")
-            return {**name, **told, "result": event.get("output"), **counts}
+            ended = _pick_fields(event, "status", "attempts", "seconds")
+            return {**name, **ended, "result": event.get("output"), **counts}
     return {}
 
 
@@ -159,14 +145,9 @@ def _view_step(folded: Folded, plan: Event, step: Mapping[str, Any]) -> dict[str
 
 def _view_task(_: Folded, event: Event) -> Iterator[Component]:
     """A task, under the message that reports it."""
-    told = _make_report(event, summary=event.get("result", ""))
-    yield make_component(
-        "executor-response",
-        _make_attempt_id(event),
-        told,
-        under=event["message_id"],
-        seq=event["seq"],
-    )
+    report = _make_report(event, summary=event.get("result", ""))
+    under, seq = event["message_id"], event["seq"]
+    yield make_component("executor-response", _make_attempt_id(event), report, under=under, seq=seq)
 
 
 def _make_attempt_id(task: Event) -> str:
@@ -180,11 +161,12 @@ def _make_report(task: Event, *, summary: str, streaming: bool = False) -> dict[
 
 def _view_verdict(folded: Folded, event: Event) -> Iterator[Component]:
     under, seq = event.get("message_id", ""), event["seq"]
-    told = VerifierResponse(
+    verdict = VerifierResponse(
         passed=event["passed"], improvements=_read_texts(event["improvements"]),
         tasks=_read_judged(event.get("tasks")), feedback=event.get("feedback", ""),
     )  # fmt: skip
-    yield make_component("verifier-response", _make_verdict_id(event), told, under=under, seq=seq)
+    key = _make_verdict_id(event)
+    yield make_component("verifier-response", key, verdict, under=under, seq=seq)
     yield from _view_progress(folded, event)
 
 
@@ -193,8 +175,8 @@ def _view_call(_: Folded, event: Event) -> Iterator[Component]:
     if event["status"] in _PASSING:
         return
     turn, seq, under = event["turn"], event["seq"], event.get("message_id", "")
-    told = _CALL | _pick_fields(event, *_CALL)
-    yield make_component("tool-call", f"{turn}.{event['id']}", told, under=under, seq=seq)
+    call = _CALL | _pick_fields(event, *_CALL)
+    yield make_component("tool-call", f"{turn}.{event['id']}", call, under=under, seq=seq)
     if event.get("asked"):
         about = Approval(
             id=event["id"],
@@ -229,25 +211,25 @@ def _view_tool_component(_: Folded, event: Event) -> Iterator[Component]:
 
 def _view_question(_: Folded, event: Event) -> Iterator[Component]:
     under, seq = event.get("message_id", ""), event["seq"]
-    told = Approval(
+    question = Approval(
         id=under, kind=event["kind"], description=event["text"], answered=event["answered"]
     )
-    yield make_component("approval", under, told, under=under, seq=seq)
+    yield make_component("approval", under, question, under=under, seq=seq)
 
 
 def _view_summary(folded: Folded, event: Event) -> Iterator[Component]:
     plan = folded.get("plan") or folded.get("todos")
     done, total = count_progress(_view_parts(folded, plan) if plan else [])
-    told = SummaryResponse(
+    summary = SummaryResponse(
         status=event["status"], reason=event["reason"], done=done, total=total,
         unmet=_read_texts(event.get("unmet")), warnings=_read_texts(event.get("warnings")),
     )  # fmt: skip
     under = event.get("message_id", "")
-    yield make_component("summary-response", under, told, under=under, seq=event["seq"])
+    yield make_component("summary-response", under, summary, under=under, seq=event["seq"])
 
 
 def _make_todo(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A task as it is shown. Plain, not validated: a plan is drawn with each change of a part."""
+    """A task as it is shown; not validated, because each change of a part draws the plan."""
     return {
         "id": str(given.get("id") or ""),
         "description": str(given.get("description") or ""),
@@ -268,6 +250,7 @@ def _make_step(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _COUNTED: Final = ("items", "done", "attempts")
+_NOT_BEGUN: Final = dict.fromkeys(("seconds", *_COUNTED))
 
 
 def _read_judged(given: object) -> list[Judged]:
