@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..state.channels import unpack_fields
-from ..state.desk.conversation import AWAY
+from ..state.desk import AWAY
 from ..state.errors import SettingsError, ThreadBusy, ThreadNotFound
 from ..state.messages import calls_in
 from ..store.durability import Durability

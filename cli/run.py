@@ -25,7 +25,7 @@ from ..models.scripted import read_script
 from ..run.graph import LoopGraph
 from ..state.channels import unpack_fields
 from ..state.context import Context
-from ..state.desk.conversation import collect_handoff_texts
+from ..state.desk import collect_handoff_texts
 from ..state.errors import (
     AnswerRejected,
     SettingsError,

@@ -53,45 +53,39 @@ class AgentLimits(BaseModel):
 
 
 class AgentDefinition(BaseModel):
-    """One agent. The graph's own one, or one that it may delegate to: they differ in nothing else.
-
-    Attributes:
-        name: By which it is called; letters, digits, `_` and `-`.
-        display_name: What people are shown; its name without one.
-        description: What it is for, as whoever delegates to it reads.
-        input: A pydantic model or JSON schema of what it is given, beside the objective in words.
-        prompt: Added to the system prompt of the loop.
-        tier: How strong its model is; balanced without one.
-        temperature: Of its model; the model's own without one.
-        window: Tokens its model takes, where the model's profile does not say.
-        tools: Names or globs of the tools it may call; None means all of the graph's.
-        read_only: Of those, only the ones that declare that they change nothing.
-        limits: What it may use.
-        output_name: What its output is called where it is told.
-        output: A pydantic model or JSON schema of the output that `complete_task` must give.
-        lenient: Words without a call end its work (`responded`); else that breaks the protocol.
-        agents: Names of the agents it may delegate to; () means none.
-        warnings: What its file says that is not understood.
-    """
+    """The graph's own agent, or one that it may delegate to."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     name: str = "agent"
+    """By which it is called; letters, digits, `_` and `-`."""
     display_name: str = ""
+    """What people are shown; its name by default."""
     description: str = ""
+    """What it is for, as the delegating agent reads."""
     input: Any = None
+    """A pydantic model or JSON schema of its input, beside the objective in words."""
     prompt: str = ""
+    """Added to the system prompt of the loop."""
     tier: Tier | None = None
+    """How strong its model is; balanced by default."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     window: int | None = Field(default=None, ge=1_000)
+    """Tokens its model takes, if the model's profile does not say."""
     tools: tuple[str, ...] | None = None
+    """Names or globs of the tools it may call; None means all of the graph's."""
     read_only: bool = False
+    """Only tools that declare to be read-only."""
     limits: AgentLimits = AgentLimits()
     output_name: str = "output"
     output: Any = None
+    """A pydantic model or JSON schema of the output that `complete_task` must give."""
     lenient: bool = False
+    """A plain text answer also ends the run (`responded`)."""
     agents: tuple[str, ...] = ()
+    """Names of the agents it may delegate to."""
     warnings: tuple[str, ...] = ()
+    """What in its file is not understood."""
 
     @field_validator("name")
     @classmethod
@@ -267,10 +261,7 @@ def merge_limits(context: Context, own: AgentLimits) -> dict[str, Any]:
 
 
 def find_reached_limit(state: AgentState) -> Reason | None:
-    """The limit that an agent has reached; None while there is room.
-
-    Of tokens and dollars that is room for a call like those before: the final warning.
-    """
+    """The limit that an agent has reached; of tokens and dollars one more call must fit."""
     spend = state.spend
     last = 1 + 1 / max(1, spend.get("model_calls", 0))
     tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
@@ -300,21 +291,17 @@ def estimate_next_window(state: AgentState) -> int:
     if not state.window:
         return estimate_message_tokens(list_request_messages(state))
     inside = f"{state.path}/"
-    own = (
-        message for message in reversed(state.messages) if not _is_about_subagent(message, inside)
-    )
-    return state.window + estimate_message_tokens(
-        takewhile(lambda message: message.type != "ai", own)
-    )
+    own = (m for m in reversed(state.messages) if not _is_about_subagent(m, inside))
+    return state.window + estimate_message_tokens(takewhile(lambda m: m.type != "ai", own))
 
 
 def _is_about_subagent(message: AnyMessage, inside: str) -> bool:
-    """Whether people were asked by it of a call of a sub-agent."""
+    """Whether a message asks people about a call of a sub-agent."""
     return str(message.additional_kwargs.get(EVIDENCE)).startswith(inside)
 
 
 def list_request_messages(state: AgentState) -> list[AnyMessage]:
-    """The messages that requests hold, without those by which people were asked of sub-agents."""
+    """The messages that requests hold, without questions about calls of sub-agents."""
     kept: list[AnyMessage] = []
     inside, asked = f"{state.path}/", set[str | None]()
     for message in slice_since(state.messages, state.cut):

@@ -75,8 +75,7 @@ class LoopState(LoopOutput, TurnState):
     request_message: str = ""
     """Id of the message that holds the request; intake writes it."""
     task_completed: bool = False
-    """The whole request is done and proven; whoever judges the answer writes it: the verifier, a
-    thought, answer_flow."""
+    """The whole request is done and proven; the verifier, a thought or answer_flow writes it."""
     should_continue: bool = True
     """Another cycle may run; whoever meets a limit clears it."""
     improvements: list[str] = field(default_factory=list)
@@ -86,8 +85,7 @@ class LoopState(LoopOutput, TurnState):
     stop_hook_active: bool = False
     """A hook rejected this turn's answer, so another one is being made; finish sets it."""
     events: Events = field(default_factory=KeptEvents)
-    """What was told of this turn, and up to which number; what stands around each node writes it,
-    and `ui`, which shows it."""
+    """The events of this turn; the emitter around each node writes them, and `ui`."""
     allowance: int = 0
     """How often this request was given its limits afresh; intake counts."""
 
@@ -171,8 +169,7 @@ class PlanState(LoopState):
     blockers: list[str] = field(default_factory=list)
     """What kept the last verdict from passing; the same twice means stuck."""
     cut_off: list[Any] = field(default_factory=list)
-    """Ends of tasks that a new message cut off before work could gather them; the graph's doors
-    write them, intake takes them in."""
+    """Tasks that ended before a new message cut work off; the doors write, intake reads."""
 
     per_turn = LoopState.per_turn | {
         "todos", "evidence", "answers", "planning_rounds", "cycles", "missing", "blockers",

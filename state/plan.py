@@ -9,7 +9,6 @@ from typing import Any, Final
 from typing_extensions import TypedDict
 
 from ..text.sentences import say
-from .channels import IndexedList
 from .contracts import FINISHED, TaskStatus, Todo, may_change, read_status
 from .questions import make_question
 
@@ -44,17 +43,13 @@ class Task(TypedDict, total=False):
 
 def merge_tasks(left: list[Task], writes: Sequence[Sequence[Task]]) -> list[Task]:
     """Batch reducer: tasks by id, updated field by field; one that is `gone` is removed."""
-    merged = IndexedList.of(left, _id)
+    merged = {task["id"]: task for task in left}
     for task in chain.from_iterable(writes):
         if task.get("gone"):
-            merged = IndexedList.of([one for one in merged if one["id"] != task["id"]], _id)
+            merged.pop(task["id"], None)
         else:
-            merged.put(task, _id, lambda old, new: {**old, **new})
-    return merged
-
-
-def _id(task: Task) -> str:
-    return task["id"]
+            merged[task["id"]] = {**merged.get(task["id"], Task()), **task}
+    return list(merged.values())
 
 
 def name_todos(todos: Sequence[Todo]) -> list[Todo]:

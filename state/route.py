@@ -137,13 +137,10 @@ class Features:
     asks: int
     """Sentences, lines and parts that ask for something."""
     wants_proof: bool
-    """It has words that ask for proof, or for many deliverables."""
     attached: bool
-    """It comes with more than words."""
     tools: int
-    """All there are."""
     likely: int
-    """Those that its words are likely to need."""
+    """The tools that its words are likely to need."""
 
     @classmethod
     def of(cls, request: str, *, attached: bool, tools: int, likely: int) -> "Features":
@@ -183,10 +180,10 @@ def choose_by_rule(seen: Features, context: Context) -> tuple[Way, str] | None:
 
 
 def choose_stronger(state: RouterState, *, can_ask: bool) -> Way | None:
-    """What takes the request over from the graph that had it; None where nothing would help.
+    """The graph that takes the request over; None if nothing would help.
 
-    Who ended by its own word, with a part undone, gives way once: a stronger graph that says the
-    same is believed.
+    A graph that ended by itself with a part undone is followed once: a stronger graph that says
+    the same is believed.
     """
     ended, way = state.inner, state.way
     if ended is None or way == "" or ended["status"] in ("complete", "blocked", "cancelled"):
@@ -214,9 +211,9 @@ _NOT_KEPT: Final = frozenset({
 
 
 def make_inner_input(state: RouterState, *, remembers: bool) -> dict[str, Any]:
-    """What the graph that has the request begins with: the conversation, and what it had left.
+    """The input of the graph that has the request: the conversation, and what was kept of it.
 
-    `remembers`: it has a place for what other graphs have found.
+    `remembers`: its state has `earlier`, for what other graphs have found.
     """
     given = {"messages": state.messages, **state.kept.get(state.way, {})}
     given["request_message"] = state.request_message
@@ -232,14 +229,14 @@ def select_kept(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def collect_earlier(way: str, turn: int, values: Mapping[str, Any]) -> list[Evidence]:
-    """What a graph's calls brought, unless it remembers that itself.
+    """The records of a graph's calls, unless its state has `earlier`.
 
     Steps of one graph and tasks of another may have equal ids.
     """
     if "earlier" in values:
         return list(values["earlier"])
-    found: list[Evidence] = values.get("evidence") or []
-    return make_earlier_records(turn, [one | Evidence(id=f"{way}.{one['id']}") for one in found])
+    records: list[Evidence] = values.get("evidence") or []
+    return make_earlier_records(turn, [r | Evidence(id=f"{way}.{r['id']}") for r in records])
 
 
 def make_rewrite(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> list[Any]:

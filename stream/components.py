@@ -206,7 +206,8 @@ def text_of(name: str, props: Mapping[str, Any]) -> str:
         given = COMPONENTS[name].model_validate(props).model_dump(exclude_defaults=True)
     except (KeyError, ValidationError):
         return json.dumps(dict(props), ensure_ascii=False, default=str)
-    return "\n".join(f"{key.replace('_', ' ')}: {_render(value)}" for key, value in given.items())
+    lines = (f"{key.replace('_', ' ')}: {_render(value)}" for key, value in given.items())
+    return "\n".join(line.replace(": \n", ":\n", 1) for line in lines)
 
 
 def _render(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""Secrets: which values are, by their names and places, and texts and data without them.
+"""Finds secrets by their names and places, and masks them in texts and data.
 
-What is shown or stored has `MASK` in their place. Nothing may be sent with a mask in it: whoever
-reads a value that was masked, or is about to make a call with one, finds out by `is_masked`.
+Whatever is shown or stored has `MASK` in their place. No call may be made with a mask in it, which
+`is_masked` finds.
 """
 
 import base64
@@ -9,7 +9,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -132,7 +131,7 @@ def _find_in_url(text: str) -> Iterator[str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines of a key of several lines; whoever repeats it may break it anew."""
+    """The lines of a key of several lines, which may be repeated in other line breaks."""
     if "\n" in text:
         lines = (line.strip() for line in text.splitlines())
         yield from (n for n in lines if len(n) >= _LONG and not n.startswith("-----"))
@@ -141,11 +140,11 @@ def _lines(text: str) -> Iterator[str]:
 def _decode_basic(word: str) -> Iterator[str]:
     """The password behind a word of Basic authentication."""
     try:
-        said = base64.b64decode(word, validate=True).decode()
+        text = base64.b64decode(word, validate=True).decode()
     except ValueError:
         return
-    if ":" in said:
-        yield from (said, said.partition(":")[2])
+    if ":" in text:
+        yield from (text, text.partition(":")[2])
 
 
 def _spellings(value: str) -> Iterator[str]:
@@ -164,7 +163,7 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 def _encode_base64(data: bytes) -> Iterator[str]:
-    """What base64 makes of it wherever it stands in a longer text, as in `user:password`."""
+    """Its base64 at any place of a longer text, as in `user:password`."""
     for before, shared in ((0, 0), (1, 2), (2, 3)):
         whole = (before + len(data)) * 8 // 6  # characters that nothing behind it changes
         text = base64.b64encode(bytes(before) + data).decode()[shared:whole]
@@ -173,16 +172,16 @@ def _encode_base64(data: bytes) -> Iterator[str]:
 
 
 class Secrets:
-    """The secrets that somebody was given; texts and data without them, and without our own."""
+    """Masks given secrets, and our own, in texts and data."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        """Begin with these; too short ones and common words are left out."""
+        """Begin with these, without short ones and common words."""
         self._spelled: tuple[str, ...] = ()
         self._passing: tuple[str, ...] = ()
         self.learn(values)
 
     def learn(self, values: Iterable[str], *, passing: bool = False) -> None:
-        """Know these, too; of passing ones, such as a user's tokens, the newest are known.
+        """Add secrets; of `passing` ones, such as users' tokens, only the newest stay.
 
         Safe to call from any thread.
         """
@@ -214,8 +213,8 @@ class Secrets:
     def _list_known(self) -> Iterator[str]:
         yield from self._spelled
         yield from self._passing
-        if (ours := read_own_secrets()) is not self:
-            yield from ours._spelled
+        if (own := read_own_secrets()) is not self:
+            yield from own._spelled
 
 
 def _iter_texts(value: Any) -> Iterator[str]:
@@ -247,29 +246,20 @@ def _mask_json(value: Any, known: list[str]) -> Any:
     return [_mask_json(item, known) for item in value] if isinstance(value, list | tuple) else value
 
 
-_known_kind = lru_cache(maxsize=4096)(_classify_name)
-
-
 _environment: Final[Mapping[bytes, bytes]] = vars(os.environ).get("_data", {})
-"""As the interpreter keeps it: every text that is shown asks whether it is still the same."""
-
+"""As the interpreter keeps it: each text that is shown asks whether it has changed."""
 _newest: Final[list[tuple[Mapping[bytes, bytes], Secrets]]] = []
 
 
 def read_own_secrets() -> Secrets:
-    """The secrets of this process: those in its environment."""
+    """The secrets of this process: those in its environment, which may change."""
     if _environment and _newest and _newest[0][0] == _environment:
         return _newest[0][1]
     before = dict(_environment)
-    may_be = ((n, v) for n, v in os.environ.items() if "://" in v or _known_kind(n))
-    secrets = _read_environment(tuple(may_be))
+    named = ((n, v) for n, v in os.environ.items() if "://" in v or _classify_name(n))
+    secrets = Secrets(find_secrets(named))
     _newest[:] = [(before, secrets)]
     return secrets
-
-
-@lru_cache(maxsize=8)
-def _read_environment(items: tuple[tuple[str, str], ...]) -> Secrets:
-    return Secrets(find_secrets(items))
 
 
 def is_masked(value: Any) -> bool:

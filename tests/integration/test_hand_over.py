@@ -17,7 +17,7 @@ from loopwright import (
 )
 from loopwright.policy.desk.company import Company
 from loopwright.state.channels import unpack_fields
-from loopwright.state.desk.conversation import AWAY
+from loopwright.state.desk import AWAY
 from support.guarded import ADA, POLICY, Shop, refund
 from support.reacting import THREAD, said
 from support.scripts import call

@@ -12,7 +12,7 @@ from loopwright import open_durability
 from loopwright.run.graph import LoopBuilder
 from loopwright.state.agent import TaskAgentState
 from loopwright.state.channels import channels_of, pack_fields, schema_of, unpack_fields
-from loopwright.state.desk.conversation import DeskState
+from loopwright.state.desk import DeskState
 from loopwright.state.flow import FlowState
 from loopwright.state.loop import PlanState, TaskState
 from loopwright.state.react import ReactState
