@@ -153,10 +153,13 @@ class _HookRun:
         output = self.output
         texts = {"message": output.system_message, "reason": output.reason, "error": self.error}
         event = {
-            "type": "hook", "event": self.hook.event, "name": self.hook.label,
-            "status": self.status, "seconds": self.seconds,
+            "type": "hook",
+            "event": self.hook.event,
+            "name": self.hook.label,
+            "status": self.status,
+            "seconds": self.seconds,
             **({} if output.suppress_output else {k: v for k, v in texts.items() if v}),
-        }  # fmt: skip
+        }
         if emit is None:  # a session has no stream
             log.log(logging.WARNING if self.failed else logging.INFO, "%s", event)
             return

@@ -118,7 +118,10 @@ class AgentInput(TurnState):
 
     messages: Messages = field(default_factory=list)
     path: str = MAIN
+    """Whose calls these are: `agent`, or a sub-agent's handle path."""
     limits: dict[str, Any] = field(default_factory=dict)
+    """Most turns, seconds, tokens, tool_calls and usd of this user turn; intake writes them, or
+    the delegating agent."""
 
 
 @dataclass(kw_only=True)
@@ -128,10 +131,6 @@ class AgentState(CallState, AgentInput):
     record = "turn_state"
 
     path: str = MAIN
-    """Whose calls these are: `agent`, or a sub-agent's handle path; its input."""
-    limits: dict[str, Any] = field(default_factory=dict)
-    """Most turns, seconds, tokens, tool_calls and usd of this user turn; intake writes, or whoever
-    delegates."""
     round: int = 0
     """Model turns of this user turn, which has the id `<path>#<round>`; agent_turn counts."""
     report: Report | None = None

@@ -141,7 +141,6 @@ T = TypeVar("T")
 HOOK_STOP: Final = "hook_stop"
 """Key of a planned call, and of a result's artifact: why a hook wants the run to end here."""
 
-
 RESULTS: Final = ("loopwright", "results")
 """Under which labels a store has long results."""
 

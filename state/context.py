@@ -15,7 +15,6 @@ from .roles import ROLES, TIERS, Tier
 
 PolicyWord = Literal["default", "allow", "ask", "deny"]
 
-
 RATES: Final = ("input", "output", "cached_input")
 """What a model's price says; the last may be left out."""
 

@@ -276,7 +276,6 @@ class VerifierResponse(Contract):
 
 TaskDecision = Literal["complete", "continue", "skip", "retry", "fail"]
 
-
 _BY_STATUS: Final[Mapping[str, TaskDecision]] = {
     "completed": "complete",
     "skipped": "skip",

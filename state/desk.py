@@ -311,7 +311,6 @@ _RULE: Final = re.compile(
     r"|[您你](?:可以|必须|需要|能|有权|可)|我们(?:提供|支持|接受|可以|会|不)|免费|不支持|支持|根据|来源"
 )
 
-
 _REQUEST: Final = re.compile(
     r"(?:(?:please|kindly|could you|can you|would you|may i ask you to)[, ]+)+(?:please )?"
     r"(?:tell|send|give|provide|confirm|share)(?: with)?(?: me| us)? (?:your|the|which|what)\b"

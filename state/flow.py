@@ -26,7 +26,6 @@ Failure = Literal[
 """Why a step failed. `refused`: policy, a hook or a human does not let it run. `uncertain`: it may
 have taken effect. `execution_error`: an exception of ours."""
 
-
 Shape = Literal["text", "json", "value", "stored"]
 """Where a step has its result as data; see `FlowStep.shape`."""
 Strategy = Literal["retry_step", "replan_from_failure", "complete_replan", "give_up"]

@@ -30,13 +30,11 @@ U = TypeVar("U", bound=Mapping[str, Any])
 
 Planning = Literal["again", "ask", "review", "ready", "blocked"]
 
-
 STOPPING: Final = "stopping"
 """The field below by which a graph's turn is told to end."""
 
 PUBLIC: Final = ("messages", "todos", "improvements", "task_completed", "should_continue")
 """The fields of a graph's state that its tools see, where the graph has them."""
-
 
 SCHEMA_VERSION: Final = 3
 """Of what is saved; a change of that raises it by one and adds a step to `MIGRATIONS`."""

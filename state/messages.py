@@ -115,7 +115,6 @@ MESSAGES: Final = GrowingChannel[AnyMessage](merge_messages, snapshot_frequency=
 
 Messages = Annotated[list[AnyMessage], MESSAGES]
 
-
 # Longer requests are shown shortened in the middle; state keeps every word.
 REQUEST_CAP: Final = 100_000
 # What a role sees of earlier turns: enough to follow the talk, small enough to send each time.
@@ -225,7 +224,6 @@ STEERS: Final = "steers"
 """Key in the `additional_kwargs` of a user's message that came while a turn was running."""
 ENDS: Final = "ends"
 """Key in a message's `additional_kwargs`: a model ended the turn with it."""
-
 
 REJECTED: Final = "rejected"
 """Key in a message's `additional_kwargs`: why a hook did not accept what was said with it."""

@@ -99,9 +99,7 @@ def make_plan_question(tasks: Sequence[Task]) -> dict[str, Any]:
     return make_question("review_plan", {"todos": shown}, text)
 
 
-_OF_TASKS: Final = (
-    "id", "description", "priority", "acceptance_criteria", "inputs", "depends_on"
-)  # fmt: skip
+_OF_TASKS: Final = ("id", "description", "priority", "acceptance_criteria", "inputs", "depends_on")
 
 
 def describe_plan(tasks: Sequence[Task]) -> str:

@@ -163,8 +163,8 @@ def _unfold(value: object) -> object:
             return value.model_dump()
         case str():
             return _from_text(value)
-        case {"decisions": list(decisions)}:
-            inner = _unfold(decisions)
+        case dict() if isinstance(value.get("decisions"), list):
+            inner = _unfold(value["decisions"])
             around = {key: value[key] for key in ("remember", "tool_call_id") if key in value}
             return {**around, **inner} if isinstance(inner, dict) else inner
         case [decision]:

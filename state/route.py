@@ -33,7 +33,6 @@ _HOPELESS: Final[frozenset[Reason]] = frozenset(
 _SAID_NO: Final = frozenset({"denied", "rejected", "not_interactive", "expired", "gave_up"})
 """Reasons of calls that somebody had to allow, and did not."""
 
-
 _OWN_WORD: Final[frozenset[Reason]] = frozenset({"GOAL", "SAME_BLOCKERS"})
 """Reasons of a graph that ended by itself, with a part undone."""
 
@@ -112,7 +111,6 @@ _PROOF: Final = re.compile(
     re.IGNORECASE,
 )
 
-
 _EMPTY: Final = re.compile(
     r"\b(?:a|an|the|i|me|my|we|us|our|you|your|it|its|is|are|was|be|am|do|does|did|can|could|would"
     r"|will|to|of|in|on|at|for|by|with|and|or|if|that|this|what|who|how|when|where|why|which|please"
@@ -127,53 +125,32 @@ def strip_generic_words(request: str) -> str:
     return _EMPTY.sub(" ", request)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Features:
-    """What is known of a request without asking a model."""
-
-    request: str
-    length: float
-    """In characters; one of a script without spaces counts for more."""
-    asks: int
-    """Sentences, lines and parts that ask for something."""
-    wants_proof: bool
-    attached: bool
-    tools: int
-    likely: int
-    """The tools that its words are likely to need."""
-
-    @classmethod
-    def of(cls, request: str, *, attached: bool, tools: int, likely: int) -> "Features":
-        """Look at a request."""
-        text = request.strip()
-        return cls(
-            request=text, length=weigh(text), asks=1 + len(_THEN.findall(text)),
-            wants_proof=_PROOF.search(text) is not None, attached=attached, tools=tools,
-            likely=likely,
-        )  # fmt: skip
-
-
 def is_greeting(request: str) -> bool:
     """Whether somebody greets, thanks or says good-bye, and asks for nothing."""
     short = len(request) <= _LONGEST_GREETING
     return short and _GREETING.fullmatch(request.strip()) is not None
 
 
-def choose_by_rule(seen: Features, context: Context) -> tuple[Way, str] | None:
+def choose_by_rule(
+    request: str, context: Context, *, attached: bool, likely: int
+) -> tuple[Way, str] | None:
     """The graph of a request that needs no judgement, and the name of the sentence that says why.
 
-    None where somebody must judge.
+    None if a model must judge. `attached`: it comes with more than words; `likely`: how many tools
+    its words may need.
     """
-    if seen.attached:
+    text = request.strip()
+    if attached:
         return None
-    if is_greeting(seen.request):
+    if is_greeting(text):
         return "direct", "route_greeting"
-    large = seen.length > context.route_length or seen.asks > context.route_asks
-    if large or seen.wants_proof:
+    parts = 1 + len(_THEN.findall(text))  # sentences, lines and parts that ask for something
+    large = weigh(text) > context.route_length or parts > context.route_asks
+    if large or _PROOF.search(text):
         return None
-    if not seen.likely:
+    if not likely:
         return "direct", "route_no_tool"
-    return ("react", "route_one_tool") if seen.likely <= context.route_tools else None
+    return ("react", "route_one_tool") if likely <= context.route_tools else None
 
 
 # What follows a graph that failed

@@ -89,7 +89,6 @@ EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
 one such thing from another. A newer event replaces an older one with the same subject; an event
 without a subject is not kept. docs/events.md has the meaning and the fields of each."""
 
-
 OF_PHASES: Final = frozenset({"phase", "draft", "plan", "todos", "question", "recovery", "verdict"})
 """What a phase says: it is shown under the message whose calls the phase runs, else the one in
 which it will sum up, `message_id`, unless the event names another."""
@@ -138,5 +137,7 @@ def close_questions(events: KeptEvents) -> Iterator[dict[str, Any]]:
             yield {"type": "question", "answered": "superseded"}
         elif event["type"] == "tool_call" and event["status"] == "awaiting_approval":
             yield make_call_events(event)[0] | {
-                "asked": True, "status": "cancelled", "reason": "superseded",
-            }  # fmt: skip
+                "asked": True,
+                "status": "cancelled",
+                "reason": "superseded",
+            }

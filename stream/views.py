@@ -162,9 +162,11 @@ def _make_report(task: Event, *, summary: str, streaming: bool = False) -> dict[
 def _view_verdict(folded: Folded, event: Event) -> Iterator[Component]:
     under, seq = event.get("message_id", ""), event["seq"]
     verdict = VerifierResponse(
-        passed=event["passed"], improvements=_read_texts(event["improvements"]),
-        tasks=_read_judged(event.get("tasks")), feedback=event.get("feedback", ""),
-    )  # fmt: skip
+        passed=event["passed"],
+        improvements=_read_texts(event["improvements"]),
+        tasks=_read_judged(event.get("tasks")),
+        feedback=event.get("feedback", ""),
+    )
     key = _make_verdict_id(event)
     yield make_component("verifier-response", key, verdict, under=under, seq=seq)
     yield from _view_progress(folded, event)
@@ -204,9 +206,13 @@ def _view_tool_component(_: Folded, event: Event) -> Iterator[Component]:
     turn, key = event["turn"], f"{event['call']}.{event['place']}"
     under = event.get("message_id", "")
     yield make_component(
-        event["name"], f"{turn}.{key}", event["props"], under=under, seq=event["seq"],
+        event["name"],
+        f"{turn}.{key}",
+        event["props"],
+        under=under,
+        seq=event["seq"],
         text=event["text"],
-    )  # fmt: skip
+    )
 
 
 def _view_question(_: Folded, event: Event) -> Iterator[Component]:
@@ -221,9 +227,13 @@ def _view_summary(folded: Folded, event: Event) -> Iterator[Component]:
     plan = folded.get("plan") or folded.get("todos")
     done, total = count_progress(_view_parts(folded, plan) if plan else [])
     summary = SummaryResponse(
-        status=event["status"], reason=event["reason"], done=done, total=total,
-        unmet=_read_texts(event.get("unmet")), warnings=_read_texts(event.get("warnings")),
-    )  # fmt: skip
+        status=event["status"],
+        reason=event["reason"],
+        done=done,
+        total=total,
+        unmet=_read_texts(event.get("unmet")),
+        warnings=_read_texts(event.get("warnings")),
+    )
     under = event.get("message_id", "")
     yield make_component("summary-response", under, summary, under=under, seq=event["seq"])
 
@@ -243,10 +253,12 @@ def _make_step(given: Mapping[str, Any]) -> dict[str, Any]:
     counts = {key: n if isinstance(n := given.get(key), int) else 0 for key in _COUNTED}
     seconds = given.get("seconds")
     return {
-        **_make_todo(given), "tool": str(given.get("tool") or ""), **counts,
+        **_make_todo(given),
+        "tool": str(given.get("tool") or ""),
+        **counts,
         "seconds": float(seconds) if isinstance(seconds, int | float) else 0.0,
         "result": str(given.get("result") or ""),
-    }  # fmt: skip
+    }
 
 
 _COUNTED: Final = ("items", "done", "attempts")
@@ -255,10 +267,14 @@ _NOT_BEGUN: Final = dict.fromkeys(("seconds", *_COUNTED))
 
 def _read_judged(given: object) -> list[Judged]:
     return [
-        Judged(id=str(one.get("id")), completed=bool(one.get("completed")),
-               feedback=str(one.get("feedback") or ""))
-        for one in (given if isinstance(given, list) else ()) if isinstance(one, Mapping)
-    ]  # fmt: skip
+        Judged(
+            id=str(one.get("id")),
+            completed=bool(one.get("completed")),
+            feedback=str(one.get("feedback") or ""),
+        )
+        for one in (given if isinstance(given, list) else ())
+        if isinstance(one, Mapping)
+    ]
 
 
 def _read_texts(given: object) -> list[str]:

@@ -27,7 +27,6 @@ _INTEGERS: Final = range(-(2**63), 2**64)
 # Far above what tools use; checkpoints give up at a few hundred.
 DEEPEST: Final = 64
 
-
 # Two escapes of JSON that stand for one character, which were read apart.
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
@@ -36,11 +35,8 @@ def make_storable(text: str) -> str:
     """The text with a replacement character for each one that could not be stored or sent."""
     if _REFUSED.search(text) is None:
         return text
-    return _REFUSED.sub("\ufffd", _PAIR.sub(_join_surrogates, text))
-
-
-def _join_surrogates(pair: re.Match[str]) -> str:
-    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
+    whole = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+    return _REFUSED.sub("\ufffd", whole)
 
 
 def make_storable_json(value: Any, depth: int = 0) -> Any:
@@ -84,10 +80,7 @@ def list_names(names: Iterable[object]) -> str:
 
 
 def beginning_of(text: str, most: int) -> str:
-    """The first `most` characters of a text, and behind them how many are left out.
-
-    For those who go on working with what they see: half a result must not pass for a whole one.
-    """
+    """The first `most` characters of a text, and how many are left out, for models and people."""
     left = len(text) - most
     return text if left <= 0 else say("left_out_at_the_end", text=text[:most], left=left)
 

@@ -235,8 +235,9 @@ async def resume_work(
     done = {task["id"] for task in tasks if not over and task["status"] == "completed"}
     rows = await scope.release(
         lambda row: not done.isdisjoint((row.task, step_of(row.task))),
-        ended=over and scope.around.handed is None, told=over,
-    )  # fmt: skip
+        ended=over and scope.around.handed is None,
+        told=over,
+    )
     if over:
         return None
     evidence = merge_records(before.evidence, [ended["evidence"]])

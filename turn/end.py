@@ -38,9 +38,11 @@ _STATUS: Final[dict[Reason, OutcomeStatus]] = {
 """Of the reasons that leave no choice; the others are the goal and the limits."""
 
 LIMITS: Final[dict[Reason | None, str]] = {
-    "MAX_TURNS": "rounds_used_up", "BUDGET": "allowance_used_up", "TIMEOUT": "time_used_up",
+    "MAX_TURNS": "rounds_used_up",
+    "BUDGET": "allowance_used_up",
+    "TIMEOUT": "time_used_up",
     "ERROR_NO_COMPLETE_TASK_CALL": "not_said_how_it_ended",
-}  # fmt: skip
+}
 """The sentence that tells it, which a model may read as well."""
 
 _SHOWN: Final = 500
@@ -136,14 +138,19 @@ async def end_turn(
     resume = describe_resume(scope, state.request_id, facts.kept)
     warnings = join_texts(state.warnings, scope.notes)
     sum_up = partial(
-        build_outcome, spend=state.spend, allowance=state.allowance, resume=resume,
+        build_outcome,
+        spend=state.spend,
+        allowance=state.allowance,
+        resume=resume,
         warnings=warnings,
-    )  # fmt: skip
+    )
     outcome, update = sum_up(facts), LoopUpdate(warnings=scope.notes)
     verdict = await scope.fire(
-        "AfterAgent", prompt=state.request, prompt_response=outcome["answer"],
+        "AfterAgent",
+        prompt=state.request,
+        prompt_response=outcome["answer"],
         stop_hook_active=state.stop_hook_active,
-    )  # fmt: skip
+    )
     if verdict.is_blocked:
         why = say("rejected_by_a_hook", why=verdict.reason)
         if _can_retry(state, facts, verdict):

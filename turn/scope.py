@@ -159,9 +159,13 @@ class RunScope:
     async def release(self, keeps: Callable[[Row], bool], **how: bool) -> list[Row]:
         """Release the turn's calls at this place; see `Recorder.release`."""
         return await self.journal.release(
-            self.journal_thread, turn=self.turn, place=self.run.place, keeps=keeps,
-            fence=self.run.fence, **how,
-        )  # fmt: skip
+            self.journal_thread,
+            turn=self.turn,
+            place=self.run.place,
+            keeps=keeps,
+            fence=self.run.fence,
+            **how,
+        )
 
     def build_opening(
         self, role: str, data: Mapping[str, object], blocks: Sequence[Block] = ()
