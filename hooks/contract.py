@@ -232,7 +232,7 @@ def read_output(raw: object) -> Output:
         return Output.model_validate(given | inner)
     except ValidationError as error:
         # Which keys are wrong; their values may be what must not be told.
-        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        wrong = [f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()]
         msg = f"its output cannot be read ({'; '.join(wrong[:3])})"
         raise UnreadableOutput(msg) from None
 
@@ -300,7 +300,7 @@ def _collect_changes(fields: Mapping[str, Any], outputs: Sequence[Output]) -> di
     changed = {
         "tool_input": _merge_arguments(fields.get("tool_input", {}), inputs) if inputs else None,
         "tool_response": _find_last(outputs, "tool_response"),
-        "llm_request": {k: v for one in requests for k, v in one.items()} if requests else None,
+        "llm_request": {k: v for part in requests for k, v in part.items()} if requests else None,
         "llm_response": _find_last(outputs, "llm_response"),
     }
     return {key: value for key, value in changed.items() if value is not None}

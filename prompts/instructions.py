@@ -101,7 +101,7 @@ def read_instructions(folders: str | Path | Sequence[str | Path] | None) -> Inst
         SettingsError: One is no folder, has nothing to follow, or an AGENTS.md that cannot be read.
     """
     given = [folders] if isinstance(folders, str | Path) else [*(folders or ())]
-    named = tuple(dict.fromkeys(_check_folder(Path(one)) for one in given))
+    named = tuple(dict.fromkeys(_check_folder(Path(path)) for path in given))
     texts: dict[Path, str] = {}
     skills: dict[str, Skill] = {}
     problems: list[str] = []

@@ -88,8 +88,12 @@ class PromptManager:
 
         Accepts a mapping of role to text or file, or a folder with one `<role>.md` per role.
         """
-        found = contexts if isinstance(contexts, Mapping) else _list_contexts_in(Path(contexts))
-        self._contexts = {role: _read_text(text) for role, text in found.items()}
+        if not isinstance(contexts, Mapping):
+            if not (folder := Path(contexts)).is_dir():
+                msg = f"{folder} is no folder: business contexts are one <role>.md a role in one."
+                raise SettingsError(msg)
+            contexts = {path.stem: path for path in sorted(folder.glob("*.md"))}
+        self._contexts = {role: _read_text(text) for role, text in contexts.items()}
 
     def set_core_template(self, role: str, template: str | Path) -> None:
         """Replace the core template of a role, or give a new role one.
@@ -145,14 +149,14 @@ class PromptManager:
     ) -> list[str]:
         """The context of a role; if it has one prompt with others, of each of them by name."""
         name = _find_template(role, known)
-        sharing = [one for one in ROLES if one not in known and find_template(one) == name]
+        sharing = [peer for peer in ROLES if peer not in known and find_template(peer) == name]
         texts = {
-            one: _join_parts([self._contexts.get(one, ""), given.get(one, "")])
-            for one in sharing or [role]
+            peer: _join_parts([self._contexts.get(peer, ""), given.get(peer, "")])
+            for peer in sharing or [role]
         }
         if name == role:
             return [*texts.values()]
-        return [say("for_the_phase", phase=one, text=text) for one, text in texts.items() if text]
+        return [say("for_the_phase", phase=peer, text=text) for peer, text in texts.items() if text]
 
     def get_phase_prompt(
         self,
@@ -288,13 +292,6 @@ def _read_text(text: str | Path) -> str:
         raise SettingsError(msg) from error
 
 
-def _list_contexts_in(folder: Path) -> dict[str, str | Path]:
-    if not folder.is_dir():
-        msg = f"{folder} is no folder; business contexts are one <role>.md per role in a folder."
-        raise SettingsError(msg)
-    return {path.stem: path for path in sorted(folder.glob("*.md"))}
-
-
 # The sections of the data.
 
 
@@ -303,10 +300,14 @@ def render_section(name: str, value: object) -> str:
     if name not in NAMES:
         msg = f"There is no section {name!r}; the sections are {list(NAMES)}."
         raise ValueError(msg)
-    body = (
-        escape_tags(value) if isinstance(value, str) else escape_tags_in_json(_render_json(value))
-    )
-    return f"<{name}>\n{body}\n</{name}>"
+    if isinstance(value, str):
+        return f"<{name}>\n{escape_tags(value)}\n</{name}>"
+    if isinstance(value, list) and value:
+        items = ",\n".join(json.dumps(item, ensure_ascii=False) for item in value)
+        text = f"[\n{items}\n]"
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+    return f"<{name}>\n{escape_tags_in_json(text)}\n</{name}>"
 
 
 def render_sections(values: Mapping[str, object]) -> str:
@@ -331,11 +332,5 @@ def read_json(text: str, name: str) -> Any:
 
 
 def _find_body(text: str, name: str) -> str | None:
-    found = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
-    return str(found[-1]) if found else None
-
-
-def _render_json(value: object) -> str:
-    if isinstance(value, list) and value:
-        return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=False) for item in value) + "\n]"
-    return json.dumps(value, ensure_ascii=False)
+    bodies = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
+    return str(bodies[-1]) if bodies else None

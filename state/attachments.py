@@ -46,8 +46,8 @@ def list_attachments(messages: Sequence[AnyMessage]) -> Iterator[Attachment]:
 def name_attachments(messages: Sequence[AnyMessage]) -> dict[int, list[str]]:
     """The names of what each message has attached, by its place."""
     names: dict[int, list[str]] = {}
-    for one in list_attachments(messages):
-        names.setdefault(one.place, []).append(one.name)
+    for item in list_attachments(messages):
+        names.setdefault(item.place, []).append(item.name)
     return names
 
 
@@ -57,18 +57,18 @@ def build_attachment_blocks(messages: Sequence[AnyMessage], place: int) -> list[
     A line of text precedes each; the first one says how many are left out.
     """
     attached = list(list_attachments(messages[: place + 1]))
-    before = [one for one in attached if one.place != place]
+    before = [item for item in attached if item.place != place]
     kept, room = 0, SIZE_BEFORE
-    for one in before[: -MOST_BEFORE - 1 : -1]:
-        room -= len(str(one.block))
+    for item in before[: -MOST_BEFORE - 1 : -1]:
+        room -= len(str(item.block))
         if room < 0:
             break
         kept += 1
     left = len(before) - kept
     shown = [_make_text_block(say("older_attachments_left_out", count=left))] if left else []
-    for one in attached[left:]:
-        name = "attached_to_request" if one.place == place else "attached_before"
-        shown += [_make_text_block(say(name, name=one.name)), one.block]
+    for item in attached[left:]:
+        name = "attached_to_request" if item.place == place else "attached_before"
+        shown += [_make_text_block(say(name, name=item.name)), item.block]
     return shown
 
 

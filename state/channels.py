@@ -83,7 +83,7 @@ class IndexedList(list[T]):
         place = self._places.setdefault(name, len(self))
         if place > len(self) or (place < len(self) and id_of(self[place]) != name):
             # Another version has this id elsewhere.
-            self._places = {id_of(one): place for place, one in enumerate(self)}
+            self._places = {id_of(old): place for place, old in enumerate(self)}
             place = self._places.setdefault(name, len(self))
         if place == len(self):
             self.append(item)
@@ -239,16 +239,16 @@ def merge_components(
     One without a number, which an application has pushed, replaces what is there; `merge` in its
     metadata adds its props. Removing an unknown id changes nothing.
     """
-    merged: dict[str, Any] = {one["id"]: one for one in before}
+    merged: dict[str, Any] = {old["id"]: old for old in before}
     for write in writes:
-        for one in [cast("Any", write)] if isinstance(write, Mapping) else write:
-            known = merged.get(one["id"])
-            if one["type"] == "remove-ui":
-                merged.pop(one["id"], None)
+        for new in [cast("Any", write)] if isinstance(write, Mapping) else write:
+            known = merged.get(new["id"])
+            if new["type"] == "remove-ui":
+                merged.pop(new["id"], None)
             elif known is None:
-                merged[one["id"]] = one
+                merged[new["id"]] = new
             else:
-                merged[one["id"]] = _pick_newer(known, cast("Component", one))
+                merged[new["id"]] = _pick_newer(known, cast("Component", new))
     return list(merged.values())
 
 

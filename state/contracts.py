@@ -90,11 +90,9 @@ def _read_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _read_flag(value: object) -> object:
-    return read_word(value, ("true", "false"), synonyms_of("flag"))
-
-
-Flag = Annotated[bool, BeforeValidator(_read_flag)]
+Flag = Annotated[
+    bool, BeforeValidator(lambda value: read_word(value, ("true", "false"), synonyms_of("flag")))
+]
 Text = Annotated[str, BeforeValidator(_read_text)]
 Texts = Annotated[list[Text], BeforeValidator(as_list)]
 Id = Annotated[str, BeforeValidator(_read_text), Field(max_length=200)]

@@ -191,15 +191,12 @@ def _explain_foreign(record: Evidence | None, task: Task, vain: Collection[str])
 def _find_problem(citation: str, record: Evidence | None, finding: bool) -> str:
     if record is None:
         return say("citation_unknown", evidence=repr(citation))
-    if _has_succeeded(record) or (finding and _is_an_answer(record)):
+    # An error is an answer of the tool, unless the call is in doubt or was not made.
+    in_doubt = record.get("reason") in (UNCERTAIN, GAVE_UP)
+    is_answer = record["status"] == "error" and record["tool"] is not None and not in_doubt
+    if _has_succeeded(record) or (finding and is_answer):
         return ""
     return say("finding_is_none" if finding else "citation_failed", evidence=repr(citation))
-
-
-def _is_an_answer(record: Evidence) -> bool:
-    """Whether a tool answered with an error; a call in doubt or not made answers nothing."""
-    ended = record["status"] == "error" and record.get("reason") not in (UNCERTAIN, GAVE_UP)
-    return ended and record["tool"] is not None
 
 
 def make_rejected_verdict(problems: Sequence[str]) -> VerifierResponse:

@@ -71,13 +71,13 @@ def explain_unreadable(given: Any) -> str:
     """
     if isinstance(given, Overwrite):
         mine = given.value is None or isinstance(given.value, list)
-        if not mine or not all(isinstance(one, BaseMessage) for one in given.value or ()):
+        if not mine or not all(isinstance(written, BaseMessage) for written in given.value or ()):
             return "an Overwrite holds something else than a list of messages"
         given = given.value or []
     words = whole = 0
-    for place, one in enumerate(given if isinstance(given, list) else [given], start=1):
+    for place, written in enumerate(given if isinstance(given, list) else [given], start=1):
         try:
-            (read,) = read_messages([one])
+            (read,) = read_messages([written])
             words, whole = words + len(read.text), whole + len(repr(vars(read)))
         except KeyError as error:
             return f"message {place} has no {error.args[0]!r}"

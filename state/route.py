@@ -169,7 +169,9 @@ def choose_stronger(state: RouterState, *, can_ask: bool) -> Way | None:
     in_doubt = ended["uncertain_calls"] and not can_ask
     if refused or in_doubt or ended["reason"] in _HOPELESS:
         return None
-    word = {one["reason"] for one in state.tried if one["graph"] != "direct"} & _OWN_WORD
+    word = {
+        attempt["reason"] for attempt in state.tried if attempt["graph"] != "direct"
+    } & _OWN_WORD
     return None if ended["reason"] in _OWN_WORD and word else STRONGER.get(way)
 
 

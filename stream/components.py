@@ -239,6 +239,8 @@ def make_component(
 
 def remove_under(drawn: Iterable[AnyUIMessage], gone: Sequence[str]) -> list[Component]:
     """The writes that remove the components under messages that go."""
-    places = ((one["id"], cast("Component", one).get("metadata") or {}) for one in drawn)
+    places = (
+        (component["id"], cast("Component", component).get("metadata") or {}) for component in drawn
+    )
     lost = [name for name, about in places if about.get("message_id") in gone]
     return [{"type": "remove-ui", "id": name} for name in lost]

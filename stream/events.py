@@ -38,8 +38,8 @@ def make_component_events(
 ) -> list[dict[str, Any]]:
     """The events of the components that a call's result shows."""
     return [
-        {"type": "component", "call": call, "place": place, **one}
-        for place, one in enumerate(components)
+        {"type": "component", "call": call, "place": place, **part}
+        for place, part in enumerate(components)
     ]
 
 
@@ -120,12 +120,12 @@ def _shorten(value: Any, room: list[int]) -> Any:
             return value if len(value) <= most else beginning_of(value, most)
         case dict():
             return {
-                str(key)[:_LONGEST]: _shorten(one, room)
-                for key, one in islice(value.items(), _MOST)
+                str(key)[:_LONGEST]: _shorten(item, room)
+                for key, item in islice(value.items(), _MOST)
                 if room[0] > 0
             }
         case list():
-            return [_shorten(one, room) for one in value[:_MOST] if room[0] > 0]
+            return [_shorten(item, room) for item in value[:_MOST] if room[0] > 0]
     room[0] -= 8
     return value
 

@@ -27,7 +27,7 @@ class Replay:
     def take(self, values: Mapping[str, Any]) -> None:
         """Begin from a thread's state; what was heard and it does not confirm is forgotten."""
         self.state, self.heard = values.get("events") or KeptEvents(), {}
-        self.drawn = {one["id"]: one for one in values.get("ui") or ()}
+        self.drawn = {component["id"]: component for component in values.get("ui") or ()}
 
     def hear(self, chunk: Any) -> None:
         """Take in one chunk. Only events count: components are drawn from them."""
@@ -57,7 +57,7 @@ class Replay:
                 turn, folded = event["turn"], {}
             if subject := subject_of(event):
                 folded[subject] = dict(event)
-            drawn |= {one["id"]: one for one in components_of(folded, event)}
+            drawn |= {component["id"]: component for component in components_of(folded, event)}
         return drawn
 
     def _sort_events(self) -> list[Event]:

@@ -1,6 +1,7 @@
 """Components as views of events: pure functions from the newest events to what is drawn."""
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 from ..state.calls import SERVER_ASKS, UNCERTAIN
@@ -38,11 +39,13 @@ def _view_draft(folded: Folded, event: Event) -> Iterator[Component]:
     under, seq = event.get("message_id", ""), event["seq"]
     if role in _PLANNERS:
         todos = fields.get("todos", fields.get("steps"))
-        drafts = [one for one in todos if isinstance(one, Mapping)] if type(todos) is list else []
+        drafts = (
+            [todo for todo in todos if isinstance(todo, Mapping)] if type(todos) is list else []
+        )
         plan = {
             "summary": str(fields.get("summary") or fields.get("goal") or ""),
             # Counts and times come from a run, not from a model.
-            "todos": [_make_step({**one, **_NOT_BEGUN}) for one in drafts],
+            "todos": [_make_step({**draft, **_NOT_BEGUN}) for draft in drafts],
             "missing_information": _read_texts(fields.get("missing_information")),
             "streaming": True,
         }
@@ -116,7 +119,7 @@ def _has_tool_steps(plan: Event) -> bool:
 def _view_parts(folded: Folded, plan: Event) -> list[dict[str, Any]]:
     """The tasks or steps of a plan as they stand."""
     now = _view_step if _has_tool_steps(plan) else _view_todo
-    return [now(folded, plan, one) for one in plan["todos"]]
+    return [now(folded, plan, todo) for todo in plan["todos"]]
 
 
 def _find_newer(folded: Folded, plan: Event, subject: str) -> Event:
@@ -129,7 +132,7 @@ def _view_todo(folded: Folded, plan: Event, todo: Mapping[str, Any]) -> dict[str
     name = str(todo["id"])
     now, verdict = _find_newer(folded, plan, f"task:{name}"), _find_newer(folded, plan, "verdict")
     status = now.get("status", todo.get("status", "pending"))
-    rejected = {one["id"] for one in verdict.get("tasks", ()) if not one["completed"]}
+    rejected = {task["id"] for task in verdict.get("tasks", ()) if not task["completed"]}
     if name in rejected and verdict["seq"] > now.get("seq", 0):
         status = "failed"
     return _make_todo({**todo, "status": status})
@@ -138,7 +141,7 @@ def _view_todo(folded: Folded, plan: Event, todo: Mapping[str, Any]) -> dict[str
 def _view_step(folded: Folded, plan: Event, step: Mapping[str, Any]) -> dict[str, Any]:
     name = str(step["id"])
     now, item = _find_newer(folded, plan, f"step:{name}"), _find_newer(folded, plan, f"item:{name}")
-    for event in sorted(filter(None, (now, item)), key=lambda one: one["seq"]):
+    for event in sorted(filter(None, (now, item)), key=itemgetter("seq")):
         step = {**step, **read_part_fields(event)}
     return _make_step(step)
 
@@ -265,20 +268,20 @@ _COUNTED: Final = ("items", "done", "attempts")
 _NOT_BEGUN: Final = dict.fromkeys(("seconds", *_COUNTED))
 
 
-def _read_judged(given: object) -> list[Judged]:
+def _read_judged(tasks: object) -> list[Judged]:
     return [
         Judged(
-            id=str(one.get("id")),
-            completed=bool(one.get("completed")),
-            feedback=str(one.get("feedback") or ""),
+            id=str(task.get("id")),
+            completed=bool(task.get("completed")),
+            feedback=str(task.get("feedback") or ""),
         )
-        for one in (given if isinstance(given, list) else ())
-        if isinstance(one, Mapping)
+        for task in (tasks if isinstance(tasks, list) else ())
+        if isinstance(task, Mapping)
     ]
 
 
 def _read_texts(given: object) -> list[str]:
-    return [str(one) for one in given] if isinstance(given, list) else []
+    return [str(item) for item in given] if isinstance(given, list) else []
 
 
 _View = Callable[[Folded, Event], Iterator[Component]]

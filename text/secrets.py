@@ -152,9 +152,9 @@ def _spellings(value: str) -> Iterator[str]:
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     yield value.replace("/", "\\/")
-    for one in (quote(value), quote(value, safe=""), quote_plus(value)):
-        yield one
-        yield re.sub("%..", lambda code: code[0].lower(), one)
+    for part in (quote(value), quote(value, safe=""), quote_plus(value)):
+        yield part
+        yield re.sub("%..", lambda code: code[0].lower(), part)
     data = value.encode("utf-8", "replace")
     yield data.hex()
     yield data.hex().upper()
@@ -186,7 +186,7 @@ class Secrets:
         Safe to call from any thread.
         """
         good = [v for v in values if len(v) >= _SHORTEST and v.lower() not in _COMMON]
-        spelled = sorted({one for value in good for one in _spellings(value)}, key=len)[::-1]
+        spelled = sorted({part for value in good for part in _spellings(value)}, key=len)[::-1]
         if passing:
             self._passing = tuple(dict.fromkeys([*spelled, *self._passing]))[:_MOST_PASSING]
         elif not set(spelled) <= set(self._spelled):
@@ -221,13 +221,13 @@ def _iter_texts(value: Any) -> Iterator[str]:
     """All texts of a JSON value as they are, keys as well."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, Mapping):
-            waiting += [*one.keys(), *one.values()]
-        elif isinstance(one, list | tuple):
-            waiting += one
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Mapping):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple):
+            waiting += part
 
 
 def _mask_value(text: str, value: str) -> str:
@@ -238,8 +238,8 @@ def _mask_value(text: str, value: str) -> str:
 
 def _mask_json(value: Any, known: list[str]) -> Any:
     if isinstance(value, str):
-        for one in known:
-            value = _mask_value(value, one)
+        for part in known:
+            value = _mask_value(value, part)
         return value
     if isinstance(value, Mapping):
         return {_mask_json(key, known): _mask_json(item, known) for key, item in value.items()}
@@ -267,5 +267,5 @@ def is_masked(value: Any) -> bool:
     if isinstance(value, str):
         return MASK in value
     if isinstance(value, Mapping):
-        return any(is_masked(one) for item in value.items() for one in item)
+        return any(is_masked(part) for item in value.items() for part in item)
     return isinstance(value, list | tuple) and any(map(is_masked, value))

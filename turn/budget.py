@@ -70,7 +70,9 @@ class Budget:
         self._used: dict[Limit, float] = dict.fromkeys(self._limits, 0)
         self._recalled: dict[str, float] = {}
         self._recalled_seconds: float | None = None  # the span of many branches takes its time
-        self.span: Callable[[Mapping[str, float]], float] = _find_longest
+        self.span: Callable[[Mapping[str, float]], float] = lambda recalled: max(
+            recalled.values(), default=0.0
+        )
         self._last_turns: int | None = None
         self._take_over(spent or Spend())
         self._used["seconds"] = (spent or Spend()).get("seconds", 0.0)
@@ -260,10 +262,6 @@ def make_share(context: Context, spent: Spend, part: float, whole: Budget) -> Bu
     if context.max_cost is not None:
         limits["usd"] = part * (context.max_cost - (spent.get("usd") or 0.0))
     return Budget(context, limits=limits, parent=whole)
-
-
-def _find_longest(seconds: Mapping[str, float]) -> float:
-    return max(seconds.values(), default=0.0)
 
 
 def _count_tokens(spend: Spend) -> int:

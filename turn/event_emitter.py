@@ -106,28 +106,28 @@ def _is_redundant(event: Event, known: Event) -> bool:
     return bool(ended_again or event["type"] == "component")
 
 
-_TELLER: ContextVar[EventEmitter | None] = ContextVar("loopwright_teller", default=None)
+_EMITTER: ContextVar[EventEmitter | None] = ContextVar("loopwright_emitter", default=None)
 
 
 def emit_answered(how: str) -> None:
     """Emit that this turn's question which was about no call has its answer."""
-    if (teller := _TELLER.get()) is not None:
-        teller.emit({"type": "question", "answered": how})
+    if (emitter := _EMITTER.get()) is not None:
+        emitter.emit({"type": "question", "answered": how})
 
 
 async def show_questions(
     state: LoopState, role: str, questions: Sequence[Interrupt], before: Sequence[AnyMessage]
 ) -> None:
     """Show the questions of tasks, and before them the messages of what ended."""
-    asked = [make_question_message(state, role, one.value, one.id) for one in questions]
+    asked = [make_question_message(state, role, each.value, each.id) for each in questions]
     if fresh := select_new_messages(state, [*before, *asked]):
         await write_node_update(get_config()["configurable"], {"messages": fresh})
 
 
 def find_emit(write: Callable[[Any], None]) -> Emit:
     """Takes the events of the running node; `write` those of a graph that does not number them."""
-    teller = _TELLER.get()
-    return partial(_log_and_write, write) if teller is None else teller.emit
+    emitter = _EMITTER.get()
+    return partial(_log_and_write, write) if emitter is None else emitter.emit
 
 
 def _log_and_write(write: Callable[[Any], None], event: Event) -> None:
@@ -143,19 +143,19 @@ def with_events(graph: str, action: Node) -> Node:
 
     @wraps(action)
     async def run_with_events(state: LoopState, *args: Any, **kwargs: Any) -> Any:
-        teller = EventEmitter(get_stream_writer(), state)
-        before = _TELLER.set(teller)
+        emitter = EventEmitter(get_stream_writer(), state)
+        before = _EMITTER.set(emitter)
         try:
             update: Any = await action(state, *args, **kwargs)
         except GraphBubbleUp as left:
-            if kept := teller.build_update():
+            if kept := emitter.build_update():
                 await write_node_update(get_config()["configurable"], kept)
             if isinstance(left, GraphInterrupt):
                 _count_questions(graph, left)
             raise
         finally:
-            _TELLER.reset(before)
-        if not (kept := teller.build_update()):
+            _EMITTER.reset(before)
+        if not (kept := emitter.build_update()):
             return update
         if isinstance(update, Command):
             return replace(update, update={**(update.update or {}), **kept})
@@ -171,11 +171,11 @@ _MOST_ASKED: Final = 10_000
 
 def _count_questions(graph: str, left: GraphInterrupt) -> None:
     """Count the questions of a node, each once."""
-    for one in left.args[0] if is_metered() and left.args else ():
-        if one.id in _asked:
+    for interrupt in left.args[0] if is_metered() and left.args else ():
+        if interrupt.id in _asked:
             continue
-        _asked[one.id] = None
-        kind = one.value.get("type") if isinstance(one.value, Mapping) else None
+        _asked[interrupt.id] = None
+        kind = interrupt.value.get("type") if isinstance(interrupt.value, Mapping) else None
         measure(QUESTIONS, 1, {AGENT: graph, KIND: str(kind or "question")})
     for oldest in list(_asked)[:-_MOST_ASKED]:
         _asked.pop(oldest, None)

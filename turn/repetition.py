@@ -101,7 +101,8 @@ def find_repeat(
     """
     most, warned_at = LONGEST_CYCLE * stuck_at, max(stuck_at - 2, 2)
     called = [r for r in history if r.get("tool")]
-    records = [r for r in called if not _has_failed_too(r)][-most:]
+    # A read is not made if an equal one in the same message has failed: one failure, not two.
+    records = [r for r in called if not (r["status"] == "error" and r.get("reused_from"))][-most:]
     key = (tool, content(tool, arguments))
     if not any(
         r["tool"] == tool and key == _identify_call(r, content) for r in records[-LONGEST_CYCLE:]
@@ -169,11 +170,6 @@ def _build_tokens(
         )
         for record in records
     ]
-
-
-def _has_failed_too(record: Evidence) -> bool:
-    """Whether a read was not made because its twin in the same message had failed."""
-    return record["status"] == "error" and bool(record.get("reused_from"))
 
 
 def _strip_reuse_note(record: Evidence) -> str:

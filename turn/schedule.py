@@ -197,7 +197,7 @@ def _collect_results(ends: Sequence[R | BaseException]) -> list[R]:
 def collect_questions(ends: Sequence[object]) -> list[Interrupt]:
     """What is asked, each once: a graph inside tells its questions by its tasks, too."""
     asked = [end.args[0] for end in ends if isinstance(end, GraphInterrupt) and end.args]
-    return [*{one.id: one for questions in asked for one in questions}.values()]
+    return [*{question.id: question for questions in asked for question in questions}.values()]
 
 
 def raise_first(failures: Sequence[BaseException]) -> None:
