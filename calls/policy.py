@@ -22,8 +22,8 @@ from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
 from ..state.questions import Remembered
 from ..text.canonical import canonical
-from ..text.patterns import PatternError, find_pattern_error, is_found
 from ..text.sentences import say
+from ..text.words import PatternError, find_pattern_error, is_found
 from ..tools.catalog import CatalogTool
 from ..tools.python_tools import BUILT_IN
 
