@@ -14,12 +14,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, e
 from langgraph.graph import END
 from langgraph.types import Command, StateUpdate
 
+from ..state.channels import unpack_fields
 from ..state.errors import SettingsError, ThreadBusy, ThreadIncompatible, ThreadNotFound
-from ..state.loop import STOPPING
+from ..state.loop import SCHEMA_VERSION, STOPPING, migrate
 from ..state.messages import STEERS, read_messages
-from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
-from ..state.records import unpack_fields
 from ..store import langgraph_keys as keys
 from ..store.checkpoints.shared_values import describe_incomplete, find_lost_async
 from ..store.checkpoints.thread_head import CUT_OFF, ThreadHead, write_update

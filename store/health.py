@@ -11,18 +11,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from ..state.errors import DatabaseError
-from ..text.units import format_seconds, format_size, plural
+from ..text.canonical import format_seconds, format_size, plural
 from .journal.sql import get_cause
 from .journal.tables import VERSION
 from .langgraph_keys import THREADS_SQL
-from .postgres.database import (
-    BYTES,
-    REACHED,
-    URL as POSTGRES,
-    hide_password,
-    import_drivers,
-    redact_cause,
-)
+from .postgres import database as postgres
 from .postgres.schema import (
     ENDED,
     FREE,
@@ -60,7 +53,7 @@ def inspect_database(url: str) -> Iterator[Finding]:
     Raises:
         DatabaseError: The URL names none, or its drivers are not installed.
     """
-    if POSTGRES.match(url):
+    if postgres.URL.match(url):
         yield from _inspect_server(url)
     elif file := SQLITE.fullmatch(url):
         yield from _inspect_file(file[1])
@@ -78,11 +71,8 @@ def _describe_queue(graphs: Iterable[tuple[str, int, int, float | None]]) -> Ite
         if seconds and seconds > _LATE:
             late.append((seconds, graph))
     if aside:
-        one = aside == 1
-        told = f"{plural(aside, 'turn')} {'is' if one else 'are'} set aside"
-        told += f", because {'it' if one else 'they'} cannot run or ended the workers"
-        advice = "see why (loopwright turns), mend it, then enqueue again or take back"
-        yield "warning", f"{told}: {advice}."
+        told = f"{plural(aside, 'turn')} set aside, which cannot run or ended the workers"
+        yield "warning", f"{told}: see why (loopwright turns), mend it, then enqueue again."
     told = f"{plural(waiting, 'turn')} {'waits' if waiting == 1 else 'wait'} in the queue"
     if not late:
         yield "ok", f"{told}."
@@ -92,8 +82,7 @@ def _describe_queue(graphs: Iterable[tuple[str, int, int, float | None]]) -> Ite
         f"of {graph} for {format_seconds(seconds)}" for seconds, graph in late[:_NAMED]
     )
     more = f", and {plural(len(late) - _NAMED, 'more graph')}" if len(late) > _NAMED else ""
-    advice = "start a worker that runs them, or more of them (loopwright worker)"
-    yield "warning", f"{told}, the oldest that could run {oldest}{more}: {advice}."
+    yield "warning", f"{told}, the oldest that could run {oldest}{more}: start more workers."
 
 
 _OLDEST_SQLITE: Final = (3, 35, 0)
@@ -217,7 +206,7 @@ WHERE datname = current_database() AND state LIKE 'idle in transaction%%'
 """
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float"
 _THREADS: Final = f"""
-SELECT count(*) AS saved, coalesce(sum({BYTES}), 0)::bigint AS bytes,
+SELECT count(*) AS saved, coalesce(sum({postgres.BYTES}), 0)::bigint AS bytes,
     count(*) FILTER (WHERE state = 'unfinished') AS unfinished,
     count(*) FILTER (WHERE state = 'asks') AS asks,
     extract(epoch FROM clock_timestamp() - min(updated) FILTER (
@@ -235,14 +224,14 @@ Check = Callable[[Any], Iterator[Told]]
 
 def _inspect_server(url: str) -> Iterator[Finding]:
     """Look at a database, each check for itself: one that fails hides no other."""
-    psycopg = import_drivers(url)[0]
-    shown = hide_password(url)
+    psycopg = postgres.import_drivers(url)[0]
+    shown = postgres.hide_password(url)
     options = {"autocommit": True, "row_factory": psycopg.rows.dict_row, "prepare_threshold": None}
     try:
         connection = psycopg.connect(url, connect_timeout=_PATIENCE, **options)
     except psycopg.Error as error:
-        told = f"{shown} is not reached ({redact_cause(url, error)})"
-        yield Finding("broken", "reachable", f"{told}: check {REACHED}.")
+        told = f"{shown} is not reached ({postgres.redact_cause(url, error)})"
+        yield Finding("broken", "reachable", f"{told}: check {postgres.REACHED}.")
         return
     with connection:
         yield _check_server(connection, shown)
@@ -303,8 +292,7 @@ def _check_connections(connection: Any) -> Iterator[Told]:
     if used < most * _FULL:
         yield "ok", f"{told}."
     else:
-        advice = "raise max_connections, give workers fewer, or put PgBouncer in front of it"
-        yield "warning", f"{told}: {advice}."
+        yield "warning", f"{told}: raise max_connections, or put PgBouncer in front of it."
 
 
 def _check_clock(connection: Any) -> Iterator[Told]:
@@ -374,8 +362,7 @@ def _check_threads(connection: Any) -> Iterator[Told]:
     left = f"{row['unfinished']} are unfinished"
     if row["seconds"] and row["seconds"] > _LATE:
         since = f"one of them untouched for {format_seconds(row['seconds'])}"
-        advice = "resume them; a worker goes on with turns of its queue, and with runs that died"
-        yield "warning", f"{saved}; {left}, {since}: {advice}."
+        yield "warning", f"{saved}; {left}, {since}: resume them, or start a worker."
     else:
         yield "ok", f"{saved}; {left}."
 
@@ -395,9 +382,7 @@ _OF_TABLES: Final[dict[str, Check]] = {
 _OTHERS: Final = (
     "store", "loopwright_journal", "checkpoints", "checkpoint_blobs", "checkpoint_writes",
 )  # fmt: skip
-_ANEW: Final = (
-    "run DELETE FROM loopwright_schema, then open the database: it makes what is missing."
-)
+_ANEW: Final = "run DELETE FROM loopwright_schema, then open the database anew."
 
 
 def _list_created_names(kind: str) -> list[str]:

@@ -16,8 +16,7 @@ from functools import partial
 from math import isfinite
 from typing import Final, Protocol
 
-from ...state.environment import read_variable
-from ...state.errors import LeaseLost, SettingsError, ThreadBusy
+from ...state.errors import LeaseLost, SettingsError, ThreadBusy, read_variable
 from ...stream.meters import LOST, REFUSED, measure
 from ...text.canonical import make_storable
 from ..worker_threads import WorkerThreads, find_executor, run_in_worker

@@ -114,7 +114,7 @@ async def test_the_doctor_and_the_meter_know_which_turns_wait(durability, url, m
     aside = shop.turns.read("a", "a")
     shop.turns.end(aside, "aside", "why")
     assert told()[0] == (
-        "warning", "1 turn is set aside, because it cannot run or ended the workers",
+        "warning", "1 turn set aside, which cannot run or ended the workers",
     )  # fmt: skip
     for name in "abc":
         durability.checkpointer.delete_thread(name)
