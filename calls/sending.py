@@ -208,7 +208,7 @@ def _has_ended(tool: CatalogTool, error: BaseException) -> bool:
         return all(_has_ended(tool, one) for one in error.exceptions)
     if isinstance(error, ServerUnavailable):
         return not error.sent
-    return isinstance(error, ToolException) or is_argument_error(tool.tool, error)
+    return isinstance(error, ToolException) or is_argument_error(error)
 
 
 async def contain_exit(work: Coroutine[Any, Any, T]) -> T:

@@ -18,7 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..state.questions import AnswerKind
-from .terminal import clean, read_typed_line, render_json, shorten_middle
+from .prompt import read_typed_line
+from .terminal import clean, render_json, shorten_middle
 
 _ONLY_SHOWN: Final = frozenset({"finished", "changes", "problems"})
 _ALL: Final[tuple[AnswerKind, ...]] = get_args(AnswerKind)

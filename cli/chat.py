@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from types import FrameType
 from typing import Final
 
 from langgraph.runtime import RunControl
@@ -19,8 +19,7 @@ from ..store.durability import Durability
 from ..store.threads.thread_list import EXPIRY
 from ..text.units import plural
 from .approvals import Asker
-from .ctrl_c import CtrlC, PromptLeft
-from .keyboard import Keyboard
+from .prompt import Keyboard, Prompt, PromptLeft, read_typed_line
 from .run import Session, open_session
 from .settings import NO_MODEL, Settings, check_thread_id, make_thread_id
 from .terminal import (
@@ -28,7 +27,6 @@ from .terminal import (
     Output,
     clean,
     interrupt_run,
-    read_typed_line,
     run_attempt,
     send_signals_to,
 )
@@ -51,9 +49,6 @@ _MOST: Final = 9
 _AGAIN: Final = 0.1
 _ENDS: Final = frozenset({Code.USAGE, Code.FAILED, Code.WAITING})
 """After these a pipe's next message would make no sense."""
-
-if sys.platform != "win32":
-    import readline
 
 
 def run_chat(settings: Settings, output: Output, thread: str | None) -> int:
@@ -100,7 +95,9 @@ class Conversation:
         """Take over a session, where `first` is typed: where it shows, whom it asks, and so on."""
         self._settings, self._session, self._output = settings, session, session.output
         self._next = deque(filter(None, [first]))
-        self._ctrl_c = CtrlC()
+        self._prompt = Prompt(self._take_kept_signal)
+        self._control: RunControl | None = None
+        self._has_kept_signal = False
         self._stopper: threading.Thread | None = None
         self._over = threading.Event()
         self._keyboard: Keyboard | None = None
@@ -114,7 +111,7 @@ class Conversation:
         if not self._output.is_interactive:  # a signal ends it, as it ends a run
             return self._run_turns(resumes=resumes)
         self._session.turning = self._route_signals
-        with send_signals_to(self._ctrl_c):
+        with send_signals_to(self._take_signal):
             return self._run_turns(resumes=resumes)
 
     def _run_turns(self, *, resumes: bool) -> int:
@@ -169,17 +166,12 @@ class Conversation:
     def _read_message(self) -> str | None:
         """A message typed at the prompt; None where the user leaves."""
         left = False
-        if self._keyboard is not None:
-            readline.set_pre_input_hook(
-                partial(self._ctrl_c.run_for_readline, self._prefill_prompt)
-            )
         while True:
             try:
-                return self._ctrl_c.read_input(lambda: input("> ")).strip()
+                return self._prompt.read_line(self._keyboard.drain_text() if self._keyboard else "")
             except EOFError:
                 return None
             except PromptLeft:
-                self._output.write_line("")
                 if left:
                     return None
                 left = True
@@ -233,23 +225,31 @@ class Conversation:
 
     @contextmanager
     def _route_signals(self, control: RunControl) -> Iterator[None]:
-        self._stopper, self._over = None, threading.Event()
+        self._stopper, self._over, self._control = None, threading.Event(), control
         try:
-            with self._ctrl_c.forward_signals(partial(self._handle_signal, control)):
-                yield
+            if self._take_kept_signal():
+                raise PromptLeft
+            yield
         finally:
+            self._control = None
             self._over.set()
         if self._stopper is not None:  # it stops no later turn
             self._stopper.join()
 
-    def _handle_signal(self, control: RunControl, number: int) -> None:
-        """End the turn at the first Ctrl-C, and leave at the second; another signal pauses."""
-        if number != signal.SIGINT:
-            self._session.pause(control)
-        elif self._stopper is not None:
+    def _take_signal(self, number: int, _: FrameType | None) -> None:
+        """Ctrl-C ends a turn, a second one leaves; between turns the next prompt hears it."""
+        if self._control is None and number == signal.SIGINT:
+            self._has_kept_signal = True
+        elif self._control is not None and number != signal.SIGINT:
+            self._session.pause(self._control)
+        elif self._control is None or self._stopper is not None:
             interrupt_run()
         else:
             self._stop()
+
+    def _take_kept_signal(self) -> bool:
+        kept, self._has_kept_signal = self._has_kept_signal, False
+        return kept
 
     def _stop(self) -> None:
         """Have the turn ended: by another thread, as a signal's handler must not wait."""
@@ -278,16 +278,10 @@ class Conversation:
         self._session.console.print(Text(clean(f"> {line}")))
 
     def _read_answer(self) -> str:
-        return self._ctrl_c.read_input(self._read_typed_answer)
-
-    def _read_typed_answer(self) -> str:
         """A line typed at a question, not what was being typed when it came."""
         if self._keyboard is not None:
             self._keyboard.settle()
-        return read_typed_line()
-
-    def _prefill_prompt(self) -> None:
-        """Put what was being typed when the turn ended at the prompt."""
-        if self._keyboard is not None:
-            readline.insert_text(self._keyboard.drain_text())
-            readline.redisplay()
+        try:
+            return self._prompt.read_line()
+        except EOFError:
+            return "q"

@@ -42,6 +42,7 @@ from ..stream.chat_events import stream_event
 from .agents import AGENT_KEY, NamedAgent, load_origin, select_agent
 from .approvals import Asker, Question, parse_answers
 from .progress import Event
+from .prompt import Keyboard
 from .settings import (
     DESK,
     PLANNED,
@@ -121,6 +122,7 @@ def open_session(
         # Questions go to standard error where standard output is a pipe.
         console = Console(highlight=False, stderr=not output.is_live)
         graph, offline = build_named_graph(settings, name, context, durability, agent)
+        keyboard = Keyboard() if output.is_interactive else None
         yield Session(
             graph=graph,
             offline=offline,
@@ -128,7 +130,7 @@ def open_session(
             context=context,
             resume_command=settings.build_resume_command(thread, durability.url),
             output=output,
-            view=LiveView(output, console) if output.is_live else PlainView(output),
+            view=LiveView(output, console, keyboard) if output.is_live else PlainView(output),
             console=console,
             database=durability.url,
             asker=Asker(console) if output.is_interactive and not output.json else None,

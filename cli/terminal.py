@@ -4,7 +4,6 @@ import atexit
 import json
 import logging
 import os
-import select
 import shlex
 import signal
 import sys
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 from ..state.errors import (
     AnswerRejected,
@@ -30,9 +29,6 @@ from ..state.errors import (
 )
 from ..store.sqlite.file import OWN_FOLDER, make_folder, restrict_access
 from ..text.secrets import read_own_secrets
-
-if sys.platform != "win32":
-    import termios
 
 LOG_FILE: Final = Path(".loopwright") / "loopwright.log"
 _SPARE: Final = 20
@@ -213,7 +209,7 @@ def send_signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator
                 signal.signal(number, was)
 
 
-def interrupt_run(*_: object) -> None:
+def interrupt_run(*_: object) -> NoReturn:
     """End what runs, and ignore what comes while the command leaves: it saves and cleans up."""
     ignore_signals()
     raise KeyboardInterrupt
@@ -224,44 +220,6 @@ def ignore_signals() -> None:
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-
-
-@contextmanager
-def disable_echo(*, by_key: bool = False) -> Iterator[None]:
-    """Echo nothing, as a `^C` would shift the view, and drop it: it must not answer a question.
-
-    Args:
-        by_key: What is typed can be read key by key.
-    """
-    if sys.platform == "win32" or not sys.stdin.isatty():
-        yield
-        return
-    before = termios.tcgetattr(sys.stdin)
-    off = termios.ECHO | (termios.ICANON if by_key else 0)
-    quiet = [*before[:3], before[3] & ~off, *before[4:]]
-    try:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
-        yield
-    finally:
-        with suppress(termios.error, OSError):  # the terminal may be gone
-            termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
-
-
-def read_typed_line(at_end: str = "q") -> str:
-    """A line typed by the user; the end of the input counts as wanting to quit, in this word."""
-    shown = sys.stdout if sys.stdout.isatty() else sys.stderr
-    shown.write("> ")
-    shown.flush()
-    # A Ctrl-C between the prompt and the read is only noted, and the read waits for a line all
-    # the same: look up now and then, so that it ends the wait whenever it comes.
-    while os.name == "posix" and sys.stdin.isatty() and not _has_input():
-        pass
-    line = sys.stdin.readline()
-    return line.strip() if line else at_end
-
-
-def _has_input() -> bool:
-    return bool(select.select([sys.stdin], [], [], 0.2)[0])
 
 
 def run_guarded(output: Output, action: Callable[[], int]) -> int:

@@ -18,10 +18,10 @@ from rich.text import Text
 from ..state.contracts import FINISHED
 from ..state.plan import count_progress
 from ..text.units import plural
-from .keyboard import Keyboard
 from .progress import UNFINISHED, Board, Event, Step, render_event, render_item_count, render_spend
+from .prompt import Keyboard
 from .settings import NO_MODEL
-from .terminal import Output, clean, disable_echo, render_call, shorten_line
+from .terminal import Output, clean, render_call, shorten_line
 
 STOPPING: Final = (
     "Stopping after what is running now; the thread stays saved. Ctrl-C again stops at once."
@@ -137,7 +137,7 @@ class LiveView(PlainView):
             refresh_per_second=8,
             transient=True,
         )
-        quiet = self._keyboard.listen() if self._keyboard else disable_echo()
+        quiet = self._keyboard.listen() if self._keyboard else nullcontext()
         try:
             with quiet, live:
                 yield
@@ -177,7 +177,7 @@ class LiveView(PlainView):
         return [Text("  ").append_text(row) for row in rows] if tail else []
 
     def _render_typed(self) -> list[Text]:
-        if self._keyboard is None:
+        if self._keyboard is None or not self._keyboard.takes_messages:
             return []
         text = clean(self._keyboard.text[-3 * self._console.width :])
         return [Text(f"> {text}▏") if text else _build_row(f"> {_STEERS}", "dim")]

@@ -19,10 +19,10 @@ from ..text.canonical import canonical
 from ..text.patterns import find_pattern_error
 from ..text.sentences import say
 from .arguments import fit, list_allowed_types
-from .deferred_tools import DeferredTools
 from .mcp.config import ServerConfig
 from .mcp.server import Listing
 from .schemas import Schema, has_valid_types, json_of, one_line, sanitize
+from .search import DeferredTools
 
 READ_RESULT: Final = "read_result"
 FIND_TOOLS: Final = "find_tools"

@@ -9,7 +9,6 @@ import queue
 import re
 import sys
 import threading
-import traceback
 import types
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -26,10 +25,9 @@ from pydantic import BaseModel, create_model
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
-from .annotations import read_result_schema
 from .catalog import MAX_NAME, RESERVED, CatalogTool, is_name, read_flags, read_output
 from .schemas import Schema, one_line, sanitize
-from .values import ReturnedValue, collect_async_items, collect_items
+from .values import ReturnedValue, collect_async_items, collect_items, read_result_schema
 
 RUNTIME_MODULE: Final = "langgraph.prebuilt.tool_node"
 """Of the classes that mark hidden parameters; whoever uses them has imported it."""
@@ -87,19 +85,12 @@ async def _run_in_thread(tool: BaseTool, call: Mapping[str, Any], config: Runnab
     return result
 
 
-def is_argument_error(tool: BaseTool | None, error: BaseException) -> bool:
-    """Whether a tool's own reading of its arguments raised an error, before its code was reached.
+def is_argument_error(error: BaseException) -> bool:
+    """Whether a tool's arguments could not be read, so that its code was not reached.
 
-    The kind of the error does not tell: its code may validate what it got back.
+    The kind of the error does not tell: the tool's code may validate what it got back.
     """
-    own = getattr(tool, "__dict__", tool)  # which the tool and its watched twin share
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if tool is not None and getattr(frame.f_locals.get("self"), "__dict__", None) is own:
-            if frame.f_code.co_name in ("_run", "_arun"):
-                return False
-            if frame.f_code.co_name == "_parse_input":
-                return True
-    return False
+    return _UNREAD in getattr(error, "__notes__", ())
 
 
 def _is_of_graph(value: Any) -> bool:
@@ -126,14 +117,23 @@ def _watch_returns(tool: BaseTool, given: list[Any]) -> BaseTool:
     return twin
 
 
+_UNREAD: Final = "loopwright: the arguments could not be read"
 _GIVEN: ContextVar[list[Any] | None] = ContextVar("loopwright_given", default=None)
 
 
 @lru_cache(maxsize=512)
 def _make_twin(kind: type[BaseTool]) -> type[BaseTool]:
-    """A tool class whose `_run` and `_arun` put what they return aside."""
+    """A tool class that puts aside what `_run` returns, and marks errors of `_parse_input`."""
     own: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
-    run, arun = kind._run, kind._arun
+    run, arun, parse = kind._run, kind._arun, kind._parse_input
+
+    @functools.wraps(parse)
+    def _parse_input(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return parse(self, *args, **kwargs)
+        except Exception as error:
+            error.add_note(_UNREAD)
+            raise
 
     @functools.wraps(run)
     def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -145,7 +145,7 @@ def _make_twin(kind: type[BaseTool]) -> type[BaseTool]:
             await collect_async_items(collect_items(await arun(self, *args, **kwargs)))
         )
 
-    own["_run"] = _run
+    own |= {"_parse_input": _parse_input, "_run": _run}
     if arun is not BaseTool._arun:
         own["_arun"] = _arun
     return cast(
