@@ -1,25 +1,34 @@
-"""The agent that `--agent` names: of a file, of a folder of the operator's, or one that ships.
+"""What `--agent` and `--module` name: an agent's definition, and a graph of the user's own.
 
-A thread remembers its agent, and that its file has changed is said.
+A thread remembers its agent; a changed file of it is reported.
 """
 
 import hashlib
+import importlib
+import logging
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from ..prompts.agents import SHIPPED, read_agent
+from ..run.graph import LoopGraph
 from ..state.definition import AgentDefinition
 from ..state.environment import read_variable
-from ..state.errors import SettingsError
+from ..state.errors import LoopwrightError, SettingsError
 from ..store.durability import Durability
 from ..store.threads.thread_list import GRAPH_KEY
+from ..store.work.turns import find_queue
 from .settings import DEFINED, Settings
-from .terminal import Output
+from .terminal import LOG_FILE, Output
+
+log = logging.getLogger(__name__)
+
+Graph = LoopGraph[Any, Any, Any, Any]
 
 AGENT_KEY: Final = "loopwright_agent"
 """Checkpoint metadata that says which agent a thread belongs to."""
@@ -133,3 +142,45 @@ def _read_agent_file(path: Path) -> NamedAgent:
     definition = read_agent(path)
     seal = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     return NamedAgent(definition, path.stem if path.parent == SHIPPED else str(path), seal)
+
+
+def load_user_graph(named: str, durability: Durability) -> Graph:
+    """A graph of the user's: one that keeps its threads itself, or a function that builds one.
+
+    Raises:
+        SettingsError: There is none, or nothing of it outlives the process.
+    """
+    module, _, attribute = named.partition(":")
+    if os.getcwd() not in sys.path:  # as `python -m` has it, behind what is installed
+        sys.path.append(os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+        graph = found if isinstance(found, LoopGraph) else found(durability)
+    except LoopwrightError:
+        raise
+    except Exception as error:  # whatever a module of the user's raises
+        log.exception("--module %s", named)
+        msg = (
+            f"--module {named} gives no graph ({type(error).__name__}: {error}): name"
+            " package.module:graph, or package.module:function, which is given the open database."
+            f" The details are in {LOG_FILE}."
+        )
+        raise SettingsError(msg) from error
+    inbox = graph.own_builder.inbox if isinstance(graph, LoopGraph) else None
+    theirs = None if inbox is None else find_queue(inbox.journal)
+    ours = find_queue(durability.journal)
+    if theirs is None or ours is None:
+        msg = (
+            f"--module {named} gives no graph of this package with durability=open_durability(url):"
+            " nothing else can go on in another process."
+        )
+        raise SettingsError(msg)
+    # PgBouncer and the server behind it are one database under two addresses.
+    if len({Path(one.database.partition("?")[0]).name for one in (theirs, ours)}) > 1:
+        msg = (
+            f"--module {named} keeps its threads in {theirs.database!r}, and this worker takes"
+            f" turns from {ours.database!r}: name the same database, or a function that is given"
+            " the worker's."
+        )
+        raise SettingsError(msg)
+    return graph

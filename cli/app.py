@@ -110,8 +110,8 @@ def run(
     ] = False,
 ) -> int:
     """Run a goal to its end, asking before anything is changed."""
-    from .quote import quote_goal  # noqa: PLC0415 - see the module
     from .run import run_goal  # noqa: PLC0415 - see the module
+    from .show import quote_goal  # noqa: PLC0415 - see the module
 
     if quote:
         return quote_goal(settings, output, goal)
@@ -198,7 +198,7 @@ def dequeue(
     turn: Annotated[str, typer.Argument(help="The turn's id; see turns.")],
 ) -> int:
     """Take a turn back that was enqueued and has not begun, or was set aside."""
-    from .turns import dequeue_turn  # noqa: PLC0415 - see the module
+    from .thread_commands import dequeue_turn  # noqa: PLC0415 - see the module
 
     return dequeue_turn(settings, output, thread, turn)
 
@@ -211,7 +211,7 @@ def turns(
     limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 100,
 ) -> int:
     """List the turns that wait for a worker, run, or are set aside, in the order they came."""
-    from .turns import show_turns  # noqa: PLC0415 - see the module
+    from .thread_commands import show_turns  # noqa: PLC0415 - see the module
 
     return show_turns(settings, output, thread, limit)
 
@@ -327,7 +327,6 @@ def dismiss(
 
 
 @_command("database", "results", "json")
-@_command("database", "results", "json", within=_threads, hidden=True)  # as it was called at first
 def prune(
     settings: Settings,
     output: Output,
@@ -344,7 +343,7 @@ def prune(
     ] = None,
 ) -> int:
     """Remove older checkpoints of threads that are at rest, also while others run."""
-    from .prune import PruneRequest, prune_threads  # noqa: PLC0415 - see the module
+    from .threads import PruneRequest, prune_threads  # noqa: PLC0415 - see the module
 
     return prune_threads(settings, output, thread, PruneRequest(keep, turns, older_than), every)
 

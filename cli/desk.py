@@ -20,7 +20,7 @@ from ..store.threads.hand_overs import HandOver, find_hand_over
 from .run import Session, open_session
 from .settings import Settings, check_thread_id, parse_age
 from .terminal import Code, Output, clean, render_json, shorten_line
-from .threads import format_age
+from .threads import format_age, print_table
 
 _GRAPH: Final = "customer_service"
 """Of a thread that a program began, which says nothing of its graph."""
@@ -161,18 +161,9 @@ def _print_waiting(output: Output, durability: Durability) -> int:
     if not found:
         output.write_error(f"nobody waits for a human in {durability.url}.")
         return Code.COMPLETE
-    if not output.is_live:
-        for row in (("thread", "since", "mood", "why"), *map(_build_row, found)):
-            output.write_line("\t".join(row))
-        return Code.COMPLETE
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for title in ("thread", "since", "mood"):
-        table.add_column(title, no_wrap=True)
-    table.add_column("why", ratio=1, no_wrap=True, overflow="ellipsis")
-    for one in found:
-        table.add_row(*map(Text, _build_row(one)))
-    Console(highlight=False).print(table)
-    output.write_line("See one: loopwright desk THREAD")
+    print_table(output, ("thread", "since", "mood", "why"), [*map(_build_row, found)])
+    if output.is_live:
+        output.write_line("See one: loopwright desk THREAD")
     return Code.COMPLETE
 
 

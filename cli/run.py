@@ -22,7 +22,6 @@ from ..graphs.build import (
 from ..graphs.registry import find_builder
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
-from ..run.graph import LoopGraph
 from ..state.context import Context
 from ..state.desk.conversation import collect_handoff_texts
 from ..state.errors import (
@@ -39,7 +38,7 @@ from ..store.durability import Durability
 from ..store.locks.wait_queue import parse_wait
 from ..store.threads.thread_list import GRAPH_KEY
 from ..stream.chat_events import stream_event
-from .agents import AGENT_KEY, NamedAgent, load_origin, select_agent
+from .agents import AGENT_KEY, Graph, NamedAgent, load_origin, select_agent
 from .approvals import Asker, Question, parse_answers
 from .progress import Event
 from .prompt import Keyboard
@@ -54,8 +53,6 @@ from .settings import (
 from .terminal import Code, Output, choose_exit_code, ignore_signals, interrupt_run, send_signals_to
 from .threads import list_doubtful_writes, print_resume_hint
 from .view import LiveView, PlainView
-
-Graph = LoopGraph[Any, Any, Any, Any]
 
 
 def run_goal(

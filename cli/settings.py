@@ -4,6 +4,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -16,7 +17,6 @@ from typer import Option
 from ..state.environment import read_variable, require_nonempty
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS
-from .terminal import quote_words
 
 if TYPE_CHECKING:
     from ..store.durability import Durability
@@ -156,7 +156,7 @@ class Settings:
         options = [part for name, value in given.items() if value for part in (name, str(value))]
         options += [part for one in self.instructions or () for part in ("--instructions", one)]
         options += ["--review"] if self.review else []
-        return quote_words(["loopwright", *(command or ("resume",)), thread, *options])
+        return shlex.join(["loopwright", *(command or ("resume",)), thread, *options])
 
 
 def read_goal(goal: str, what: str = "goal") -> str:

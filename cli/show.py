@@ -1,4 +1,4 @@
-"""What there is to look at: a graph's drawing, and what would work here."""
+"""What there is to look at: a graph's drawing, what a run may cost, and what would work here."""
 
 import asyncio
 import importlib.util
@@ -24,8 +24,10 @@ from ..store.durability import DEFAULT_URL, inspect_database
 from ..text.units import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
-from .agents import find_agent
-from .settings import NO_MODEL, Settings
+from .agents import find_agent, select_agent
+from .progress import render_dollars
+from .run import build_context, build_named_graph
+from .settings import NO_MODEL, Settings, read_goal
 from .terminal import Code, Output, shorten_line
 
 _MODEL_DEADLINE: Final = 30.0
@@ -39,16 +41,6 @@ _NOBODY_TO_ASK: Final = (
 
 Finding = tuple[str, str]
 """A mark and a line."""
-
-_WAYS: Final[dict[bool, Finding]] = {
-    True: (_WORKS, "Requests are sent without the openai package's walk over all messages."),
-    False: (
-        _WARNING,
-        "The installed openai package would send other bytes without its walk over all messages: "
-        "requests take its way and more CPU time.",
-    ),
-}
-"""By whether the bypass of `LeanChatOpenAI` is used."""
 
 
 def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
@@ -141,8 +133,6 @@ def _check_models(settings: Settings) -> Iterator[Finding]:
         if chosen.name != OFFLINE and _AGENT in asks and not window_of(chosen.model):
             yield _WARNING, _NO_WINDOW.format(chosen.name, UNKNOWN_WINDOW)
     yield from (_check_price(chosen) for chosen, _ in found.values() if chosen.name != OFFLINE)
-    ways = {getattr(chosen.model, "is_fast", None) for chosen, _ in found.values()}
-    yield from (_WAYS[way] for way in (True, False) if way in ways)
     if OFFLINE in found:
         yield _WARNING, NO_MODEL
 
@@ -281,3 +271,29 @@ def _check_dev_server() -> Iterator[Finding]:
         yield _WARNING, "It is installed; start it in a folder with a langgraph.json."
     else:
         yield _WORKS, "Start it with: langgraph dev"
+
+
+def quote_goal(settings: Settings, output: Output, goal: str) -> int:
+    """Say what a run of the goal may take at most; nothing is begun, no model is asked."""
+    context = build_context(settings, interactive=True)
+    graph_name = settings.new_thread_graph
+    agent = select_agent(settings, output, graph_name)
+    graph, _ = build_named_graph(settings, graph_name, context, None, agent)
+    told = graph.quote(read_goal(goal), context=context)
+    if output.json:
+        output.write_result({"status": "quote", **told})
+        return Code.COMPLETE
+    for name in ("model_calls", "tool_calls", "tokens"):
+        output.write_line(f"{name.replace('_', ' ')}: at most {told[name]:,}")
+    known = (
+        f"at most {render_dollars(told['usd']) or '$0'}" if told["usd"] is not None else "not known"
+    )
+    output.write_line(f"cost: {known}")
+    for model, price in told["models"].items():
+        rates = " · ".join(f"{kind} ${usd:g}" for kind, usd in (price or {}).items())
+        output.write_line(
+            f"  {model}: {rates or 'price not known'}{' per million tokens' * bool(rates)}"
+        )
+    for note in told["notes"]:
+        output.write_line(note)
+    return Code.COMPLETE

@@ -4,13 +4,12 @@ import atexit
 import json
 import logging
 import os
-import shlex
 import signal
 import sys
 import threading
 import traceback
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
@@ -141,22 +140,6 @@ def _is_harmless(c: str) -> bool:
 def _escape_char(c: str) -> str:
     """A character as JSON has it; none that could steer a terminal stands there as it is."""
     return c if _is_harmless(c) else json.dumps(c)[1:-1]
-
-
-def quote_words(parts: Sequence[str]) -> str:
-    """Words as a shell takes them; in one with control characters those are spelled out."""
-    return " ".join(map(_quote_word, parts))
-
-
-def _quote_word(part: str) -> str:
-    if part.isprintable():
-        return shlex.quote(part)
-    spelled = (c if c.isprintable() and c not in "\\'" else _render_bytes(c) for c in part)
-    return f"$'{''.join(spelled)}'"
-
-
-def _render_bytes(c: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in c.encode("utf-8", "surrogateescape"))
 
 
 def shorten_line(text: object, limit: int = 100) -> str:

@@ -17,11 +17,10 @@ from ..store.durability import Durability
 from ..store.postgres.leases import LEASE
 from ..store.postgres.pool import CONNECTIONS
 from ..store.work.turns import Turn, find_queue
-from .agents import select_agent
-from .run import Graph, build_named_graph
+from .agents import Graph, load_user_graph, select_agent
+from .run import build_named_graph
 from .settings import DEFINED, NO_MODEL, Settings
 from .terminal import Code, Output, clean
-from .user_graphs import load_user_graph
 
 _SAID = {
     "taken over": "goes on after its worker has gone",

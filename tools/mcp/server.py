@@ -18,7 +18,7 @@ from ...state.context import STARTUP
 from ...text.sentences import say
 from .call import ConnectionLost, ServerCall, ServerUnavailable, ToolGone
 from .config import ServerConfig
-from .process_limit import PROCESS_LIMIT, VARIABLE
+from .processes import PROCESS_LIMIT, VARIABLE
 
 if TYPE_CHECKING:
     from .active_calls import Parked

@@ -35,7 +35,7 @@ from .call import (
 )
 from .config import ServerConfig
 from .http_client import explain, http_session
-from .process_limit import PROCESS_LIMIT
+from .processes import PROCESS_LIMIT
 from .response_limits import MOST_TOOLS
 from .stdio import explain_start, last_line, stdio_session
 

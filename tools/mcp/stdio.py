@@ -28,7 +28,7 @@ from ...stream.meters import PROCESSES, SERVER, measure
 from ...text.sentences import say
 from .call import ELICIT, Listener, Loss, Why, make_error
 from .config import ServerConfig
-from .orphans import adopt, release
+from .processes import adopt, release
 from .response_limits import MOST, TOO_LONG, is_too_much
 
 log = logging.getLogger(__name__)
