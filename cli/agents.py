@@ -54,21 +54,21 @@ class NamedAgent:
         return f"{self.seal} {self.named}"
 
 
-def find_agent(given: str, environ: Mapping[str, str]) -> NamedAgent:
+def find_agent(name: str, environ: Mapping[str, str]) -> NamedAgent:
     """The agent of this name, or of the file with this path.
 
     Raises:
         SettingsError: There is none, or its file cannot be used.
     """
-    path = Path(given)
-    if path.suffix == ".md" or path.name != given:
+    path = Path(name)
+    if path.suffix == ".md" or path.name != name:
         return _read_agent_file(path.absolute())
     known = _list_agents(environ)
-    if given in known:
-        return _read_agent_file(known[given])
+    if name in known:
+        return _read_agent_file(known[name])
     if path.is_file():
         return _read_agent_file(path.absolute())
-    msg = f"There is no agent {given!r}: give the path of its file, or one of {', '.join(known)}."
+    msg = f"There is no agent {name!r}: give the path of its file, or one of {', '.join(known)}."
     raise SettingsError(msg)
 
 
@@ -154,8 +154,8 @@ def load_user_graph(named: str, durability: Durability) -> Graph:
     if os.getcwd() not in sys.path:  # as `python -m` has it, behind what is installed
         sys.path.append(os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), attribute)
-        graph = found if isinstance(found, LoopGraph) else found(durability)
+        value = getattr(importlib.import_module(module), attribute)
+        graph = value if isinstance(value, LoopGraph) else value(durability)
     except LoopwrightError:
         raise
     except Exception as error:  # whatever a module of the user's raises
@@ -176,7 +176,7 @@ def load_user_graph(named: str, durability: Durability) -> Graph:
         )
         raise SettingsError(msg)
     # PgBouncer and the server behind it are one database under two addresses.
-    if len({Path(one.database.partition("?")[0]).name for one in (theirs, ours)}) > 1:
+    if len({Path(queue.database.partition("?")[0]).name for queue in (theirs, ours)}) > 1:
         msg = (
             f"--module {named} keeps its threads in {theirs.database!r}, and this worker takes"
             f" turns from {ours.database!r}: name the same database, or a function that is given"

@@ -24,11 +24,11 @@ class Commands(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, **options: Any) -> Any:  # type: ignore[override]  # the arguments this package uses
         """Run the command line and leave the process."""
-        given = sys.argv[1:] if args is None else list(args)
-        if "--json" not in given or not options.pop("standalone_mode", True):
+        arguments = sys.argv[1:] if args is None else list(args)
+        if "--json" not in arguments or not options.pop("standalone_mode", True):
             return super().main(args=args, **options)
         try:
-            code = super().main(args=given, standalone_mode=False, **options)
+            code = super().main(args=arguments, standalone_mode=False, **options)
         except _UsageError as error:
             Output(json=True).write_result({"status": "error", "error": error.format_message()})
             code = Code.USAGE
@@ -46,8 +46,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"loopwright {version('loopwright')}")
         raise typer.Exit
 
@@ -70,10 +70,10 @@ def _command(
     """Make a command of a function, which takes its own arguments and these of the settings."""
 
     def register(body: Body) -> Body:
-        def command(**given: Any) -> None:
-            chosen = {name: given.pop(name) for name in options}
+        def command(**own: Any) -> None:
+            chosen = {name: own.pop(name) for name in options}
             output = Output(json=chosen.get("json", False))
-            raise typer.Exit(run_guarded(output, lambda: body(Settings(**chosen), output, **given)))
+            raise typer.Exit(run_guarded(output, lambda: body(Settings(**chosen), output, **own)))
 
         own = list(signature(body).parameters.values())[2:]
         shared = [signature(Settings).parameters[name] for name in options]
@@ -295,20 +295,20 @@ def threads(
 ) -> None:
     """List the saved threads, newest first, or delete some."""
     flags = {"unfinished": unfinished, "waiting": waiting, "expired": expired}
-    given = [name for name, on in flags.items() if on]
+    chosen = [name for name, on in flags.items() if on]
     if context.invoked_subcommand is not None:
-        first = next((f"--{name}" for name in given), "--json" if json else "")
+        first = next((f"--{name}" for name in chosen), "--json" if json else "")
         if option := "--db" if database is not None else first:
             msg = f"Give it behind the command: threads {context.invoked_subcommand} {option} …"
             raise typer.BadParameter(msg, param_hint=option)
         return
-    if len(given) > 1:
-        msg = f"Choose one of {', '.join(f'--{name}' for name in given)}."
+    if len(chosen) > 1:
+        msg = f"Choose one of {', '.join(f'--{name}' for name in chosen)}."
         raise typer.BadParameter(msg)
     from .threads import show_threads  # noqa: PLC0415 - see the module
 
     output, settings = Output(json=json), Settings(database=database)
-    which = given[0] if given else None
+    which = chosen[0] if chosen else None
     raise typer.Exit(
         run_guarded(output, lambda: show_threads(settings, output, which, order, limit))
     )

@@ -167,11 +167,11 @@ def _explain_answer(kind: AnswerKind, uncertain: bool) -> str:
 def parse_answers(text: str, pending: Sequence[Question]) -> Any:
     """Answers by the ids of their questions, if the text is JSON of them; else one answer."""
     try:
-        given = json.loads(text)
+        answers = json.loads(text)
     except (ValueError, RecursionError):
         return text
     ids = {question.id for question in pending}
-    return given if isinstance(given, dict) and given and set(given) <= ids else text
+    return answers if isinstance(answers, dict) and answers and set(answers) <= ids else text
 
 
 class Asker:
@@ -209,8 +209,10 @@ class Asker:
             case "g" | "d":
                 return {"type": "reject", "message": rest}
             case "i":
-                told = self._read_line("What was its result? (the model is told; empty: not known)")
-                return {"type": "respond", "message": told or "It ran; its result is not known."}
+                result = self._read_line(
+                    "What was its result? (the model is told; empty: not known)"
+                )
+                return {"type": "respond", "message": result or "It ran; its result is not known."}
             case "e":
                 return self._edit(question)
             case "f":
@@ -278,9 +280,9 @@ def _map_letters(menu: str) -> dict[str, str]:
 def _render_call(question: Question) -> Text:
     body = Text(clean(question.name), style="bold")
     # The description repeats the arguments, which are shown below.
-    asked = question.description.partition("\n\nArguments:")[0]
-    if asked:
-        body.append(f"\n{_truncate_text(clean(asked))}", style="not bold dim")
+    description = question.description.partition("\n\nArguments:")[0]
+    if description:
+        body.append(f"\n{_truncate_text(clean(description))}", style="not bold dim")
     arguments = clean(render_json(question.args, indent=2))
     # Whoever must find out whether a call ran is shown its arguments whole.
     shown = arguments if question.kind == "uncertain" else _truncate_text(arguments)

@@ -64,14 +64,15 @@ def run_chat(settings: Settings, output: Output, thread: str | None) -> int:
 def _offer_threads(settings: Settings, output: Output) -> tuple[str | None, str]:
     """The unfinished thread that the user wants to go on with, or else their first message."""
     with settings.open() as durability:
-        while found := list_resumable(durability.unfinished(settings.read_expiry(EXPIRY)))[:_MOST]:
-            output.write_line(f"{plural(len(found), 'unfinished thread')}:")
-            for place, thread in enumerate(found, 1):
+        within = settings.read_expiry(EXPIRY)
+        while threads := list_resumable(durability.unfinished(within))[:_MOST]:
+            output.write_line(f"{plural(len(threads), 'unfinished thread')}:")
+            for place, thread in enumerate(threads, 1):
                 output.write_line(f"  {place}  {describe_thread(thread)}")
             output.write_line(_CHOICES)
             choice = _CHOICE.fullmatch(typed := read_typed_line(at_end="/quit"))
             place = int(choice[2]) if choice else 0
-            chosen = found[place - 1].thread_id if 1 <= place <= len(found) else None
+            chosen = threads[place - 1].thread_id if 1 <= place <= len(threads) else None
             if not (choice and choice[1]):
                 return chosen, "" if chosen else typed
             if chosen:

@@ -81,8 +81,8 @@ def _render_plan(event: Event) -> str:
 
 def _render_todos(event: Event) -> str:
     now = [todo for todo in event.get("todos") or [] if todo.get("status") == "in_progress"]
-    told = f": {now[0].get('description')}" if now else ""
-    return f"to-dos: {event.get('done')} of {event.get('total')} done{told}"
+    current = f": {now[0].get('description')}" if now else ""
+    return f"to-dos: {event.get('done')} of {event.get('total')} done{current}"
 
 
 def _render_task(todo: Mapping[str, Any]) -> str:
@@ -146,8 +146,10 @@ def _render_call_text(event: Event, limit: int = 100) -> str:
 
 
 def _render_verdict(event: Event) -> str:
-    told = "passed" if event.get("passed") else f"not yet: {_join_parts(event.get('improvements'))}"
-    return f"verdict: {told}"
+    result = (
+        "passed" if event.get("passed") else f"not yet: {_join_parts(event.get('improvements'))}"
+    )
+    return f"verdict: {result}"
 
 
 _WARNINGS: Final = {
@@ -226,8 +228,8 @@ class Board:
         act = getattr(self, f"_on_{kind}", None)
         if act is not None:
             act(event)
-        elif told := _WARNINGS.get(kind) or _NOTES.get(kind):
-            sentence = shorten_line(told(event), 300)
+        elif render := _WARNINGS.get(kind) or _NOTES.get(kind):
+            sentence = shorten_line(render(event), 300)
             if sentence not in self.warnings:
                 self.warnings.append(sentence)
 

@@ -69,11 +69,11 @@ def run_goal(
             msg = f"--plan and --set are for {PLANNED}, not {settings.graph}: leave --graph out."
             raise SettingsError(msg)
     find_builder(settings.new_thread_graph)
-    given = check_thread_id(thread) if thread is not None else make_thread_id()
+    thread_id = check_thread_id(thread) if thread is not None else make_thread_id()
     words = read_goal(goal)
     if thread is None:
         print_resume_hint(settings, output)
-    with open_session(settings, output, given) as session:
+    with open_session(settings, output, thread_id) as session:
         return session.run(words, more)
 
 
@@ -86,8 +86,8 @@ def build_context(settings: Settings, *, interactive: bool) -> Context:
     if settings.max_cost == 0:
         msg = "--max-cost is 0: give US dollars above 0, or leave it out."
         raise SettingsError(msg)
-    given = {"max_parallel_tasks": settings.max_parallel, "max_cost": settings.max_cost}
-    more: dict[str, Any] = {name: value for name, value in given.items() if value}
+    limits = {"max_parallel_tasks": settings.max_parallel, "max_cost": settings.max_cost}
+    more: dict[str, Any] = {name: value for name, value in limits.items() if value}
     return Context(interactive=interactive, review_plan=settings.review, **more)
 
 
@@ -243,7 +243,7 @@ class Session:
         """From here on whatever ends the command says how to go on."""
         self.output.thread, self.output.resume = self.thread, self.resume_command
 
-    def _run_until_rest(self, given: Any) -> None:
+    def _run_until_rest(self, run_input: Any) -> None:
         """Run until the graph rests; KeyboardInterrupt if the user pauses it, all is saved then."""
         control = RunControl()
         with (
@@ -252,7 +252,7 @@ class Session:
         ):
             self._show_event({"type": "tasks", "todos": self._load_ended_tasks()})
             try:
-                self._stream(given, control)
+                self._stream(run_input, control)
             except GraphDrained:
                 # The one way to say "paused by the user", whichever signal it was.
                 ignore_signals()
@@ -276,10 +276,10 @@ class Session:
         saved = saver.get_tuple(self.config)
         return ThreadHead(saved).list_ended_parts() if saved else []
 
-    def _stream(self, given: Any, control: RunControl) -> None:
+    def _stream(self, run_input: Any, control: RunControl) -> None:
         modes: Any = list(self.view.modes)
         for mode, chunk in self.graph.stream(
-            given, self.config, context=self.context, stream_mode=modes, control=control,
+            run_input, self.config, context=self.context, stream_mode=modes, control=control,
             wait=self.wait,
         ):  # fmt: skip
             if mode == "messages":
@@ -289,9 +289,9 @@ class Session:
                 self._show_event(event)
 
     def _show_chunk(self, chunk: Any) -> None:
-        for name, told in stream_event("messages", chunk):
+        for name, piece in stream_event("messages", chunk):
             if name == "content":
-                self.view.show_text(told["id"], told["text"], again=told.get("again", False))
+                self.view.show_text(piece["id"], piece["text"], again=piece.get("again", False))
 
     def _show_event(self, event: Any) -> None:
         """Tell each warning once: nodes keep in state what they may have told before."""
@@ -331,9 +331,11 @@ class Session:
 
     def _print_waiting(self, pending: Sequence[Question]) -> int:
         if self.output.json:
-            asked = [{"id": question.id, "value": question.value} for question in pending]
+            questions = [{"id": question.id, "value": question.value} for question in pending]
             thread = self.output.thread
-            self.output.write_result({"status": "waiting", "thread": thread, "interrupts": asked})
+            self.output.write_result(
+                {"status": "waiting", "thread": thread, "interrupts": questions}
+            )
             return Code.WAITING
         if all(question.kind == "desk" for question in pending):
             self._print_hand_over(self.state().values)
@@ -348,10 +350,10 @@ class Session:
 
     def _print_hand_over(self, values: Mapping[str, Any]) -> None:
         """Tell what was said around a hand-over since it was told last."""
-        said = collect_handoff_texts(values.get("messages") or ())
-        for text in said[self._heard :]:
+        texts = collect_handoff_texts(values.get("messages") or ())
+        for text in texts[self._heard :]:
             self.output.write_line(text)
-        self._heard = len(said)
+        self._heard = len(texts)
 
     def tell_end(self) -> int:
         """Tell how the thread's last turn ended; the exit code."""

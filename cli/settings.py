@@ -108,9 +108,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse options that were given and say nothing, as a script's unset variable does."""
-        for one in fields(self):
-            if isinstance(given := getattr(self, one.name), str):
-                require_nonempty(given, "--db" if one.name == "database" else f"--{one.name}")
+        for option in fields(self):
+            if isinstance(value := getattr(self, option.name), str):
+                require_nonempty(value, "--db" if option.name == "database" else f"--{option.name}")
         for folder in self.instructions or ():
             require_nonempty(folder, "--instructions")
 
@@ -132,8 +132,8 @@ class Settings:
 
     def read_expiry(self, default: timedelta) -> timedelta:
         """How old an unfinished thread may be that is offered."""
-        given = read_variable(self.environ, "LOOPWRIGHT_EXPIRY")
-        return default if given is None else parse_age(given, "LOOPWRIGHT_EXPIRY")
+        text = read_variable(self.environ, "LOOPWRIGHT_EXPIRY")
+        return default if text is None else parse_age(text, "LOOPWRIGHT_EXPIRY")
 
     def build_resume_command(self, thread: str, database: str, *command: str) -> str:
         """The command that goes on with a thread, with the options that were given.
@@ -154,7 +154,9 @@ class Settings:
             "--wait": self.wait,
         }
         options = [part for name, value in given.items() if value for part in (name, str(value))]
-        options += [part for one in self.instructions or () for part in ("--instructions", one)]
+        options += [
+            part for folder in self.instructions or () for part in ("--instructions", folder)
+        ]
         options += ["--review"] if self.review else []
         return shlex.join(["loopwright", *(command or ("resume",)), thread, *options])
 
@@ -185,10 +187,10 @@ def read_plan_input(plan: str | None, values: Sequence[str]) -> dict[str, Any]:
         except (OSError, UnicodeDecodeError) as error:
             msg = f"The plan {path} of --plan cannot be read ({error}); check the path."
             raise SettingsError(msg) from error
-    for given in values:
-        name, sign, value = given.partition("=")
+    for assignment in values:
+        name, sign, value = assignment.partition("=")
         if not (sign and name.strip()):
-            msg = f"--set {given!r} names no variable: write --set name=value."
+            msg = f"--set {assignment!r} names no variable: write --set name=value."
             raise SettingsError(msg)
         more.setdefault("variables", {})[name.strip()] = _parse_value(value)
     return more
@@ -204,11 +206,11 @@ def _parse_value(text: str) -> Any:
 
 def parse_age(text: str, name: str) -> timedelta:
     """An age such as 30m, 12h, 30d, 8w, given under this name."""
-    found = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
+    if match is None:
         msg = f"{name} {text!r} is no age: give minutes, hours, days or weeks: 30m, 12h, 30d, 8w."
         raise SettingsError(msg)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def make_thread_id() -> str:

@@ -65,17 +65,17 @@ def examine(settings: Settings, output: Output, url: str | None = None) -> int:
     """Examine everything a run needs, or the database at a URL; 0 if it works, 2 otherwise."""
     parts = _list_parts(settings, output) if url is None else [("Database", _check_health(url))]
     what = "A run" if url is None else "This database"
-    told: list[dict[str, str]] = []
+    findings: list[dict[str, str]] = []
     for title, rows in parts:
         if not output.json:
             output.write_line(title)
         for mark, text in _catch_settings_error(rows):
-            told.append({"part": title, "level": _LEVELS[mark], "text": text.strip()})
+            findings.append({"part": title, "level": _LEVELS[mark], "text": text.strip()})
             if not output.json:
                 output.write_line(f"  {mark} {text}")
-    broken = any(one["level"] == "broken" for one in told)
+    broken = any(finding["level"] == "broken" for finding in findings)
     if output.json:
-        output.write_result({"status": "broken" if broken else "ok", "findings": told})
+        output.write_result({"status": "broken" if broken else "ok", "findings": findings})
     else:
         output.write_line(f"{what} would not work here." if broken else f"{what} would work here.")
     return Code.USAGE if broken else Code.COMPLETE
@@ -119,21 +119,21 @@ _NO_WINDOW: Final = (
 
 def _check_models(settings: Settings) -> Iterator[Finding]:
     models = Models(settings.model, environ=settings.environ)
-    found: dict[str, tuple[Chosen, dict[str, list[str]]]] = {}
+    choices: dict[str, tuple[Chosen, dict[str, list[str]]]] = {}
     for graph in GRAPHS:
         for role in roles_of(graph):
             chosen = models.choose(role, Context())
-            _, asks = found.setdefault(chosen.name, (chosen, {}))
+            _, asks = choices.setdefault(chosen.name, (chosen, {}))
             asks.setdefault(graph, []).append(role)
-    for chosen, asks in found.values():
+    for chosen, asks in choices.values():
         yield _check_model_answer(
             chosen, "; ".join(f"{graph}: {', '.join(asks[graph])}" for graph in asks)
         )
-    for chosen, asks in found.values():
+    for chosen, asks in choices.values():
         if chosen.name != OFFLINE and _AGENT in asks and not window_of(chosen.model):
             yield _WARNING, _NO_WINDOW.format(chosen.name, UNKNOWN_WINDOW)
-    yield from (_check_price(chosen) for chosen, _ in found.values() if chosen.name != OFFLINE)
-    if OFFLINE in found:
+    yield from (_check_price(chosen) for chosen, _ in choices.values() if chosen.name != OFFLINE)
+    if OFFLINE in choices:
         yield _WARNING, NO_MODEL
 
 
@@ -143,8 +143,8 @@ def _check_price(chosen: Chosen) -> Finding:
     if price is None:
         return _WARNING, describe_unpriced([chosen.name])
     read, wrote = (price.dearest.dearest_input * 1e6, price.dearest.output * 1e6)
-    told = f"${read:g} of input and ${wrote:g} of output per million tokens"
-    return _WORKS, f"{chosen.name} costs at most {told}."
+    rates = f"${read:g} of input and ${wrote:g} of output per million tokens"
+    return _WORKS, f"{chosen.name} costs at most {rates}."
 
 
 def _check_model_answer(chosen: Chosen, roles: str) -> Finding:
@@ -201,16 +201,16 @@ def _load_catalog(settings: Settings, else_: str = "") -> tuple[Catalog, Policy]
 
 def _check_agent(settings: Settings, named: str) -> Iterator[Finding]:
     """What an agent is, as far as it was understood, and which tools it has here."""
-    found = find_agent(named, settings.environ)
-    one, (catalog, _) = found.definition, _load_catalog(settings)
-    limits = one.limits.model_dump(exclude_none=True)
-    told = ", ".join(f"{name} {value:g}" for name, value in limits.items())
-    yield _WORKS, f"{one.title}, of {found.named}; tier {one.tier or 'balanced'}"
-    yield _WORKS, f"limits: {told or 'those of the run'}"
-    offered = catalog.restrict(one.tools, read_only=one.read_only)
+    agent = find_agent(named, settings.environ)
+    definition, (catalog, _) = agent.definition, _load_catalog(settings)
+    limits = definition.limits.model_dump(exclude_none=True)
+    shown = ", ".join(f"{name} {value:g}" for name, value in limits.items())
+    yield _WORKS, f"{definition.title}, of {agent.named}; tier {definition.tier or 'balanced'}"
+    yield _WORKS, f"limits: {shown or 'those of the run'}"
+    offered = catalog.restrict(definition.tools, read_only=definition.read_only)
     names = sorted(offered.tools.keys() - offered.own)
     yield (_WORKS if names else _WARNING), f"tools: {', '.join(names) or 'none'}"
-    for warning in (*one.warnings, *offered.warnings[len(catalog.warnings) :]):
+    for warning in (*definition.warnings, *offered.warnings[len(catalog.warnings) :]):
         yield _WARNING, warning
 
 
@@ -260,7 +260,7 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
         yield _WORKS, f"{durability.url}: {plural(count, 'thread')}"
         if durability.results is not None:
             yield _WORKS, f"long results: {durability.results}"
-    yield from (found for found in _check_health(url) if found[0] != _WORKS)
+    yield from (finding for finding in _check_health(url) if finding[0] != _WORKS)
 
 
 def _check_dev_server() -> Iterator[Finding]:
@@ -279,21 +279,23 @@ def quote_goal(settings: Settings, output: Output, goal: str) -> int:
     graph_name = settings.new_thread_graph
     agent = select_agent(settings, output, graph_name)
     graph, _ = build_named_graph(settings, graph_name, context, None, agent)
-    told = graph.quote(read_goal(goal), context=context)
+    bounds = graph.quote(read_goal(goal), context=context)
     if output.json:
-        output.write_result({"status": "quote", **told})
+        output.write_result({"status": "quote", **bounds})
         return Code.COMPLETE
     for name in ("model_calls", "tool_calls", "tokens"):
-        output.write_line(f"{name.replace('_', ' ')}: at most {told[name]:,}")
+        output.write_line(f"{name.replace('_', ' ')}: at most {bounds[name]:,}")
     known = (
-        f"at most {render_dollars(told['usd']) or '$0'}" if told["usd"] is not None else "not known"
+        f"at most {render_dollars(bounds['usd']) or '$0'}"
+        if bounds["usd"] is not None
+        else "not known"
     )
     output.write_line(f"cost: {known}")
-    for model, price in told["models"].items():
+    for model, price in bounds["models"].items():
         rates = " · ".join(f"{kind} ${usd:g}" for kind, usd in (price or {}).items())
         output.write_line(
             f"  {model}: {rates or 'price not known'}{' per million tokens' * bool(rates)}"
         )
-    for note in told["notes"]:
+    for note in bounds["notes"]:
         output.write_line(note)
     return Code.COMPLETE

@@ -129,8 +129,8 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 def clean(text: object) -> str:
     """Replace what could steer a terminal (escape codes, text direction) by a visible mark."""
-    told = str(text).replace("\r\n", "\n")
-    return "".join(c if _is_harmless(c) else "\ufffd" for c in read_own_secrets().mask_text(told))
+    lines = str(text).replace("\r\n", "\n")
+    return "".join(c if _is_harmless(c) else "\ufffd" for c in read_own_secrets().mask_text(lines))
 
 
 def _is_harmless(c: str) -> bool:
@@ -236,9 +236,9 @@ def run_attempt(output: Output, action: Callable[[], int]) -> int:
         return _report_error(output, Code.FAILED, str(error))
     except Exception as error:  # noqa: BLE001 - the last line of defence of a process
         _log_error(error)
-        told = f"{type(error).__name__}: {error}".rstrip(": .")
-        told += f". The details are in {LOG_FILE}; LOOPWRIGHT_DEBUG=1 shows them here."
-        return _report_error(output, Code.FAILED, told)
+        sentence = f"{type(error).__name__}: {error}".rstrip(": .")
+        sentence += f". The details are in {LOG_FILE}; LOOPWRIGHT_DEBUG=1 shows them here."
+        return _report_error(output, Code.FAILED, sentence)
 
 
 def _report_error(output: Output, code: Code, error: str = "") -> Code:

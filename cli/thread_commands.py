@@ -75,8 +75,8 @@ def enqueue_message(
     with _open_thread(settings, thread) as (graph, config, _):
         turn = graph.enqueue(config, Command(resume=words) if answers else words, id=name)
     if output.json:
-        told = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}
-        output.write_result({**told, "outcome": turn.outcome})
+        shown = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}
+        output.write_result({**shown, "outcome": turn.outcome})
     else:
         output.write_line(f"{turn.thread} {turn.id}: {turn.state}; `loopwright worker` runs it.")
     return Code.COMPLETE
@@ -85,9 +85,9 @@ def enqueue_message(
 @contextmanager
 def _open_thread(settings: Settings, thread: str) -> Iterator[tuple[Graph, RunnableConfig, str]]:
     """The graph of a thread, its config, and the command that goes on with it, if one does."""
-    given = check_thread_id(thread)
+    thread_id = check_thread_id(thread)
     with settings.open() as durability:
-        kept = load_origin(durability, given)
+        kept = load_origin(durability, thread_id)
         name = settings.graph or kept.get(GRAPH_KEY) or DEFAULT_GRAPH
         # To end a turn no model is asked and no tool is called.
         graph: Graph
@@ -97,9 +97,9 @@ def _open_thread(settings: Settings, thread: str) -> Iterator[tuple[Graph, Runna
         else:
             graph = find_builder(name)(model="offline", durability=durability)
         config = RunnableConfig(
-            configurable={"thread_id": given}, metadata={**kept, GRAPH_KEY: name}
+            configurable={"thread_id": thread_id}, metadata={**kept, GRAPH_KEY: name}
         )
-        how = "" if settings.module else settings.build_resume_command(given, durability.url)
+        how = "" if settings.module else settings.build_resume_command(thread_id, durability.url)
         yield graph, config, how
 
 
@@ -107,15 +107,15 @@ def show_turns(settings: Settings, output: Output, thread: str | None, limit: in
     """Print one line a turn, those that came first before the others."""
     name = None if thread is None else check_thread_id(thread)
     with settings.open() as durability:
-        found = durability.turns(name, limit=limit + 1)
-    listed = found[:limit]
+        turns = durability.turns(name, limit=limit + 1)
+    listed = turns[:limit]
     if output.json:
         output.write_result({"turns": [_turn_to_json(turn) for turn in listed]})
     elif not listed:
         output.write_error(f"no turns wait in {durability.url}.")
     else:
         print_table(output, _TITLES, [_build_row(turn, live=output.is_live) for turn in listed])
-    if len(found) > limit:
+    if len(turns) > limit:
         output.write_error(f"only the first {limit} are shown: --limit shows more.")
     return Code.COMPLETE
 
@@ -148,8 +148,8 @@ def _build_row(turn: Turn, *, live: bool) -> tuple[str, ...]:
     since = (
         format_age(datetime.now(UTC) - turn.since) if live else f"{turn.since:%Y-%m-%d %H:%M:%S}"
     )
-    told = f"({turn.why})" if turn.why else _describe_message(turn)
-    return clean(turn.thread), clean(turn.id), turn.state, since, shorten_line(told, 80)
+    text = f"({turn.why})" if turn.why else _describe_message(turn)
+    return clean(turn.thread), clean(turn.id), turn.state, since, shorten_line(text, 80)
 
 
 def _describe_message(turn: Turn) -> str:

@@ -33,17 +33,17 @@ def show_threads(settings: Settings, output: Output, which: Any, order: Any, lim
     """Print one line a thread; tab-separated where nobody watches."""
     within = settings.read_expiry(EXPIRY)
     with settings.open() as durability:
-        found = durability.threads(which, order=order, limit=limit + 1)
-    listed, sized = found[:limit], order == "largest"
+        threads = durability.threads(which, order=order, limit=limit + 1)
+    listed, sized = threads[:limit], order == "largest"
     if output.json:
         output.write_result({"threads": [_thread_to_json(thread, within) for thread in listed]})
     elif not listed:
         kind = f"no {which} threads" if which else "no threads"
         output.write_error(f"{kind} are saved in {durability.url}{'' if which else ' yet'}.")
     else:
-        rows = [_build_row(one, sized, live=output.is_live) for one in listed]
+        rows = [_build_row(thread, sized, live=output.is_live) for thread in listed]
         print_table(output, _list_titles(sized), rows)
-    if len(found) > limit:
+    if len(threads) > limit:
         output.write_error(f"only the first {limit} are shown: --limit shows more.")
     return Code.COMPLETE
 
@@ -75,19 +75,19 @@ def print_resume_hint(settings: Settings, output: Output) -> None:
     if not (output.is_live and output.is_interactive):
         return
     with settings.open() as durability:
-        found = list_resumable(durability.unfinished(settings.read_expiry(EXPIRY)))
+        threads = list_resumable(durability.unfinished(settings.read_expiry(EXPIRY)))
         how = settings.build_resume_command("ID", durability.url)
-    if found:
+    if threads:
         output.write_line(f"Unfinished ({how}; `loopwright threads dismiss ID` deletes):")
-    for thread in found[:_OFFERED]:
+    for thread in threads[:_OFFERED]:
         output.write_line(f"  {describe_thread(thread)}")
-    if len(found) > _OFFERED:
-        output.write_line(f"  … {len(found) - _OFFERED} more: loopwright threads --unfinished")
+    if len(threads) > _OFFERED:
+        output.write_line(f"  … {len(threads) - _OFFERED} more: loopwright threads --unfinished")
 
 
-def list_resumable(found: Sequence[ThreadSummary]) -> list[ThreadSummary]:
+def list_resumable(threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
     """Those that this command can go on with: it began them, so it knows their graph."""
-    return [thread for thread in found if thread.graph]
+    return [thread for thread in threads if thread.graph]
 
 
 def describe_thread(thread: ThreadSummary) -> str:
@@ -112,8 +112,8 @@ def _describe_status(thread: ThreadSummary) -> str:
     """Held by a run, waiting for a human, how its last turn ended, or cut off."""
     if thread.incomplete:
         return "incomplete"
-    found = "running" if thread.running else "waiting" if thread.waiting else thread.status
-    return found or "unfinished"
+    status = "running" if thread.running else "waiting" if thread.waiting else thread.status
+    return status or "unfinished"
 
 
 def _describe_progress(thread: ThreadSummary) -> str:
@@ -190,21 +190,22 @@ class PruneRequest(NamedTuple):
             "turns": self.turns,
             "older_than": age,
         }
-        if sum(given is not None for given in wanted.values()) != 1:
+        if sum(value is not None for value in wanted.values()) != 1:
             msg = "Say what is kept by one of --keep latest, --turns N and --older-than 30d."
             raise SettingsError(msg)
         return wanted
 
 
 def prune_threads(
-    settings: Settings, output: Output, thread: str | None, asked: PruneRequest, every: str | None
+    settings: Settings, output: Output, thread: str | None, request: PruneRequest, every: str | None
 ) -> int:
     """Prune one thread or all, and say what was left as it is, and why; once, or again and again.
 
     A database that does not answer ends the first round; later ones wait for the next.
     """
     name = None if thread is None else check_thread_id(thread)
-    wanted, pause = asked.build_arguments(), None if every is None else parse_age(every, "--every")
+    wanted = request.build_arguments()
+    pause = None if every is None else parse_age(every, "--every")
     if pause == timedelta():
         msg = f"--every {every!r} leaves no pause: give one such as 30m, 12h or 1d."
         raise SettingsError(msg)

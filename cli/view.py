@@ -348,5 +348,5 @@ def _list_evidence(outcome: Outcome, evidence: Records) -> list[str]:
 def _render_evidence(name: str, record: Mapping[str, Any]) -> str:
     mark, _ = _ICONS.get(str(record.get("status")), ("·", ""))
     tool = record.get("tool")
-    told = render_call(tool, record.get("arguments"), 80) if tool else "the task's own report"
-    return f"{mark} [{name}] {told}"
+    text = render_call(tool, record.get("arguments"), 80) if tool else "the task's own report"
+    return f"{mark} [{name}] {text}"

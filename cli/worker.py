@@ -99,9 +99,9 @@ def _make_reporter(output: Output) -> Callable[[str, Turn | None, str], None]:
             output.write_error(why)
         else:
             where = f"{clean(turn.thread)} {clean(turn.id)}: " if turn else ""
-            said = f"{what}, {_SAID[what]}" if what in _SAID else what
-            told = f" ({why})" if why else ""
-            output.write_line(f"{datetime.now().astimezone():%H:%M:%S} {where}{said}{told}")
+            event = f"{what}, {_SAID[what]}" if what in _SAID else what
+            reason = f" ({why})" if why else ""
+            output.write_line(f"{datetime.now().astimezone():%H:%M:%S} {where}{event}{reason}")
 
     return report
 

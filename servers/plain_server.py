@@ -59,8 +59,8 @@ class PlainServer(FastMCP[None]):
         # Unknown ones would be dropped silently, and the call would do something else than asked.
         known = {tool.name: tool.inputSchema["properties"] for tool in await self.list_tools()}
         if unknown := sorted(arguments.keys() - known.get(name, arguments).keys()):
-            given = to_line(", ".join(unknown))
-            message = f"{name} has no argument {given}; it takes {', '.join(known[name])}."
+            names = to_line(", ".join(unknown))
+            message = f"{name} has no argument {names}; it takes {', '.join(known[name])}."
             raise ToolError(message)
 
 
@@ -69,7 +69,9 @@ def _describe_error(error: ToolError) -> str:
     if isinstance(cause, Refused):
         return str(cause)
     if isinstance(cause, ValidationError):
-        problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in cause.errors()]
+        problems = [
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in cause.errors()
+        ]
         return f"The arguments do not fit: {'; '.join(problems)}."
     return str(error)
 

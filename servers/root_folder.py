@@ -227,9 +227,9 @@ class Root:
         with (
             self._open_folder(parts) as folder,
             _explain_errors(parts),
-            os.scandir(folder) as found,
+            os.scandir(folder) as items,
         ):
-            for item in found:
+            for item in items:
                 if _normalize_name(item.name) == _OWN:
                     continue
                 with suppress(FileNotFoundError):  # it may vanish while the folder is read

@@ -123,11 +123,11 @@ class Workspace:
             raise Refused(message)
         sweep = _Sweep(self._root, self._root.split_path(path), glob)
         pattern = query if regex else re.escape(query)
-        found = find_lines(sweep.texts(), pattern, match_case=match_case, limit=max_matches + 1)
-        lines = found[:max_matches]
-        if not found:
+        matches = find_lines(sweep.texts(), pattern, match_case=match_case, limit=max_matches + 1)
+        lines = matches[:max_matches]
+        if not matches:
             lines.append(f"[no match in {sweep.files} text files]")
-        if len(found) > max_matches:
+        if len(matches) > max_matches:
             lines.append(
                 f"[first {max_matches} matches; for more raise max_matches"
                 f" (to {MOST_MATCHES}) or narrow it by path or glob]"

@@ -35,11 +35,11 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     if unsafe:
         return {}, unsafe
     fitted = fit(args, schema)
-    found = problems_of(_Validator(schema).iter_errors(fitted))
-    if not found:
+    problems = problems_of(_Validator(schema).iter_errors(fitted))
+    if not problems:
         return fitted, ""
-    problems = "; ".join(found[:_MAX_PROBLEMS])
-    return fitted, say("arguments_do_not_fit", problems=problems, wanted=_describe_wanted(schema))
+    shown = "; ".join(problems[:_MAX_PROBLEMS])
+    return fitted, say("arguments_do_not_fit", problems=shown, wanted=_describe_wanted(schema))
 
 
 def find_unsafe_part(args: object) -> str:
@@ -57,10 +57,10 @@ def find_unsafe_part(args: object) -> str:
     return ""
 
 
-def fit(value: Any, schema: object, *, told: bool = False) -> Any:
+def fit(value: Any, schema: object, *, normalize: bool = False) -> Any:
     """The value with JSON read where it is spelled in a string, and without optional nulls.
 
-    With `told` in the one spelling that all ways to write it come to: 3 for 3.0, defaults told.
+    `normalize` gives equal values one spelling: 3 for 3.0, and defaults filled in.
     """
     rules = schema if isinstance(schema, dict) else {}
     kinds = list_allowed_types(rules)
@@ -69,24 +69,26 @@ def fit(value: Any, schema: object, *, told: bool = False) -> Any:
     if isinstance(value, int | float) and kinds - {"null"} == {"string"}:
         return value if isinstance(value, bool) else json.dumps(value)
     if isinstance(value, dict):
-        return _fit_object(value, rules, told=told)
+        return _fit_object(value, rules, normalize=normalize)
     if isinstance(value, list):
-        return [fit(item, rules.get("items"), told=told) for item in value]
-    return int(value) if told and isinstance(value, float) and value.is_integer() else value
+        return [fit(item, rules.get("items"), normalize=normalize) for item in value]
+    return int(value) if normalize and isinstance(value, float) and value.is_integer() else value
 
 
-def _fit_object(value: dict[str, Any], schema: Schema, *, told: bool) -> dict[str, Any]:
+def _fit_object(value: dict[str, Any], schema: Schema, *, normalize: bool) -> dict[str, Any]:
     properties, required = schema.get("properties", {}), frozenset(schema.get("required", ()))
-    given = {
+    fields = {
         name: item
         for name, item in value.items()
         if item is not None
         or name in required
         or _Validator(properties.get(name, {})).is_valid(None)
     }
-    if told:
-        given = {n: f["default"] for n, f in properties.items() if "default" in f} | given
-    return {name: fit(item, properties.get(name), told=told) for name, item in given.items()}
+    if normalize:
+        fields = {n: f["default"] for n, f in properties.items() if "default" in f} | fields
+    return {
+        name: fit(item, properties.get(name), normalize=normalize) for name, item in fields.items()
+    }
 
 
 def list_allowed_types(schema: Schema) -> set[str]:

@@ -82,7 +82,7 @@ class CatalogTool:
 
         Tool, server and arguments as the tool receives them, with its defaults filled in.
         """
-        spelled = fit(arguments, self.schema, told=True)
+        spelled = fit(arguments, self.schema, normalize=True)
         return canonical([self.original, self.server, spelled])
 
     def spec(self) -> dict[str, Any]:
@@ -123,10 +123,12 @@ OwnTools = Callable[[], Sequence[CatalogTool]]
 
 def make_reader() -> CatalogTool:
     """The built-in tool that pages through capped results; offered with any other tool."""
-    place, told = {"type": "integer", "minimum": 0, "default": 0}, say("read_result_tool")
+    place, description = {"type": "integer", "minimum": 0, "default": 0}, say("read_result_tool")
     about: dict[str, Any] = {"id": {"type": "string", "description": say("read_result_id")}}
     about["offset"] = {**place, "description": say("read_result_offset")}
-    return make_own_tool(READ_RESULT, told, about, _read_page, required=["id"], read_only=True)
+    return make_own_tool(
+        READ_RESULT, description, about, _read_page, required=["id"], read_only=True
+    )
 
 
 @dataclass(frozen=True)
@@ -178,9 +180,9 @@ class Catalog:
         }
         known = set().union(*named.values(), self.own)
         vain = [g for g in globs or () if not any(fnmatchcase(n, g) for n in known)]
-        told = [f"The agent may call {glob!r}, but there is no such tool." for glob in vain]
+        problems = [f"The agent may call {glob!r}, but there is no such tool." for glob in vain]
         barred = frozenset(self.tools.keys() - fits.keys())
-        return replace(self, tools=fits, barred=barred, warnings=(*self.warnings, *told))
+        return replace(self, tools=fits, barred=barred, warnings=(*self.warnings, *problems))
 
     def summaries(self, request: str) -> list[dict[str, Any]]:
         """Name and description, for roles that plan but do not call: of many, what is likely."""
@@ -223,8 +225,8 @@ class Catalog:
         close = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)
         words = set(re.split(r"[^a-z0-9]+", name.lower())) - {""}
         shared = [known for low, known in lowered.items() if words & set(re.split("[_-]", low))]
-        found = list(dict.fromkeys([*(lowered[low] for low in close), *shared]))
-        return found[:5] or offered[:20]
+        names = list(dict.fromkeys([*(lowered[low] for low in close), *shared]))
+        return names[:5] or offered[:20]
 
 
 _NOTHING: Final = "MCP server {!r} is there, but offers no tool; look at its entry and its version."
@@ -241,10 +243,11 @@ def build_catalog(
     A prefixed name depends on the server's and the tool's name alone, so it is the same in every
     process and after every resume.
     """
-    said = (
-        one.warning or ("" if one.tools else _NOTHING.format(one.config.name)) for one in listings
+    texts = (
+        listing.warning or ("" if listing.tools else _NOTHING.format(listing.config.name))
+        for listing in listings
     )
-    warnings = [text for text in said if text]
+    warnings = [text for text in texts if text]
     offered: list[CatalogTool] = []
     for listing in listings:
         offered += _describe_tools(listing, warnings)
@@ -291,10 +294,10 @@ def _make_server_tool(config: ServerConfig, original: str, raw: Mapping[str, Any
 
 def _read_asks(meta: object) -> dict[str, str]:
     """Which arguments a server wants to be asked about; a pattern that is none asks about all."""
-    said = meta.get("loopwright/asks") if isinstance(meta, Mapping) else None
-    if not isinstance(said, Mapping):
+    asks = meta.get("loopwright/asks") if isinstance(meta, Mapping) else None
+    if not isinstance(asks, Mapping):
         return {}
-    patterns = {str(path): str(pattern) for path, pattern in said.items()}
+    patterns = {str(path): str(pattern) for path, pattern in asks.items()}
     return {
         path: "" if find_pattern_error(pattern) else pattern for path, pattern in patterns.items()
     }
@@ -333,9 +336,9 @@ def _merge_hints(places: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
     hints: dict[str, bool] = {}
     for key, spelled in _HINTS.items():
         values = [place[name] for place in places for name in (key, spelled) if name in place]
-        said = [value for value in values if isinstance(value, bool)]
-        if said:
-            hints[key] = any(said) if key == "destructiveHint" else all(said)
+        flags = [value for value in values if isinstance(value, bool)]
+        if flags:
+            hints[key] = any(flags) if key == "destructiveHint" else all(flags)
     if hints.get("destructiveHint") and hints.get("readOnlyHint"):
         hints["readOnlyHint"] = False
     return hints

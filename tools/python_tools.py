@@ -55,18 +55,18 @@ async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConf
     Returns:
         The value as the tool returned it; its message or its graph command, where it made one.
     """
-    given: list[Any] = []
-    watched = _watch_returns(tool, given)
+    returned: list[Any] = []
+    watched = _watch_returns(tool, returned)
     if _is_async(tool):
         result = await watched.ainvoke(dict(call), config)
     else:
         result = await _run_in_thread(watched, call, config)
-    value, artifact = given[-1] if given else result, None
-    if tool.response_format == "content_and_artifact" and given:
+    value, artifact = returned[-1] if returned else result, None
+    if tool.response_format == "content_and_artifact" and returned:
         value, artifact = value
-    if given and isinstance(result, ToolMessage) and result.status == "error":
+    if returned and isinstance(result, ToolMessage) and result.status == "error":
         return result
-    if isinstance(result, ToolMessage) and (not given or _is_message(artifact)):
+    if isinstance(result, ToolMessage) and (not returned or _is_message(artifact)):
         return result
     if _is_of_graph(value):
         return value
@@ -104,7 +104,7 @@ def _is_message(artifact: Any) -> bool:
     return isinstance(artifact, Mapping) and "structured_content" in artifact
 
 
-def _watch_returns(tool: BaseTool, given: list[Any]) -> BaseTool:
+def _watch_returns(tool: BaseTool, returned: list[Any]) -> BaseTool:
     """The same tool, state and all, which also tells what its own code returned.
 
     LangChain makes a text of a tool's value before it hands it out, of `[]` as of `""`.
@@ -113,7 +113,7 @@ def _watch_returns(tool: BaseTool, given: list[Any]) -> BaseTool:
     for name in ("__dict__", "__pydantic_private__", "__pydantic_fields_set__"):
         object.__setattr__(twin, name, getattr(tool, name))
     object.__setattr__(twin, "__pydantic_extra__", getattr(tool, "__pydantic_extra__", None))
-    _GIVEN.set(given)
+    _GIVEN.set(returned)
     return twin
 
 
@@ -154,9 +154,9 @@ def _make_twin(kind: type[BaseTool]) -> type[BaseTool]:
 
 
 def _note_return(value: Any) -> Any:
-    given = _GIVEN.get()
-    if given is not None:
-        given.append(value)
+    returned = _GIVEN.get()
+    if returned is not None:
+        returned.append(value)
     return value
 
 
@@ -358,8 +358,8 @@ def find_result_schema(tool: CatalogTool, arguments: Mapping[str, Any]) -> Schem
 
 def strip_fence(text: str) -> str:
     """JSON without the Markdown fence around it, so that references can read its fields."""
-    found = _FENCED.fullmatch(text)
-    return found[1].strip() if found and found[1].lstrip().startswith(("{", "[")) else text
+    fence = _FENCED.fullmatch(text)
+    return fence[1].strip() if fence and fence[1].lstrip().startswith(("{", "[")) else text
 
 
 def add_llm_call(tools: Sequence[PythonTool]) -> list[PythonTool]:

@@ -112,8 +112,8 @@ class _Rewriter:
         return clean
 
     def _add_branches(self, clean: Schema, schema: Mapping[str, Any], depth: int) -> None:
-        given = [*_as_sequence(schema.get("anyOf")), *_as_sequence(schema.get("oneOf"))]
-        branches = [self.rewrite(branch, depth + 1) for branch in given if branch is not False]
+        choices = [*_as_sequence(schema.get("anyOf")), *_as_sequence(schema.get("oneOf"))]
+        branches = [self.rewrite(branch, depth + 1) for branch in choices if branch is not False]
         branches += clean.pop("anyOf", [])
         if not branches or {} in branches:  # a branch that takes anything: no limit at all
             return
@@ -125,11 +125,11 @@ class _Rewriter:
             clean["anyOf"] = unique
 
     def _add_object(self, clean: Schema, schema: Mapping[str, Any], depth: int) -> None:
-        given = schema.get("properties")
-        kind = clean.get("type", "object" if given is not None else "")
-        if kind != "object" or ("anyOf" in clean and given is None):
+        declared = schema.get("properties")
+        kind = clean.get("type", "object" if declared is not None else "")
+        if kind != "object" or ("anyOf" in clean and declared is None):
             return
-        named = given if isinstance(given, Mapping) else {}
+        named = declared if isinstance(declared, Mapping) else {}
         kept = {str(k): v for k, v in named.items() if v is not False}
         clean["type"] = "object"
         clean["properties"] = {k: self.rewrite(v, depth + 1) for k, v in kept.items()}
@@ -233,12 +233,12 @@ _JSON: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False, sort_keys=T
 
 
 def _add_limits(clean: Schema, schema: Mapping[str, Any]) -> None:
-    given = {key: v for key, v in schema.items() if not isinstance(v, bool)}
+    limits = {key: v for key, v in schema.items() if not isinstance(v, bool)}
     for key in _COUNTS:
-        if isinstance(value := given.get(key), int) and value >= 0:
+        if isinstance(value := limits.get(key), int) and value >= 0:
             clean[key] = value
     for key in _BOUNDS:
-        if isinstance(value := given.get(key), int | float) and math.isfinite(value):
+        if isinstance(value := limits.get(key), int | float) and math.isfinite(value):
             clean[key] = value
     if clean.get("multipleOf", 1) <= 0:
         del clean["multipleOf"]
@@ -256,20 +256,20 @@ def _describe_schema(schema: Mapping[str, Any]) -> str:
 
 def _loosen_nulls(properties: dict[str, Schema], required: frozenset[str]) -> None:
     """Drop `null` from optional properties: a model leaves them out instead."""
-    for name, given in properties.items():
+    for name, schema in properties.items():
         if name in required:
             continue
-        branches = [b for b in given.get("anyOf", ()) if b.get("type") != "null"]
-        if branches and len(branches) < len(given["anyOf"]):
-            rest = {key: value for key, value in given.items() if key != "anyOf"}
+        branches = [b for b in schema.get("anyOf", ()) if b.get("type") != "null"]
+        if branches and len(branches) < len(schema["anyOf"]):
+            rest = {key: value for key, value in schema.items() if key != "anyOf"}
             properties[name] = (
                 _merge_parts([branches[0], rest])
                 if len(branches) == 1
                 else {**rest, "anyOf": branches}
             )
-        choices = [choice for choice in given.get("enum", ()) if choice is not None]
-        if choices and len(choices) < len(given["enum"]):
-            properties[name] = {k: v for k, v in given.items() if k != "type"} | {"enum": choices}
+        choices = [choice for choice in schema.get("enum", ()) if choice is not None]
+        if choices and len(choices) < len(schema["enum"]):
+            properties[name] = {k: v for k, v in schema.items() if k != "type"} | {"enum": choices}
             if len(kinds := {_find_type(choice) for choice in choices}) == 1:
                 properties[name]["type"] = kinds.pop()
 

@@ -268,8 +268,8 @@ def read_result_schema(tool: BaseTool) -> Schema | None:
         return None
     function = getattr(tool, "coroutine", None) or getattr(tool, "func", None)
     schema = _make_schema(_read_hints(function or type(tool)._run).get("return"), ())
-    told = schema.keys() - {"type"} or schema.get("type") in ("integer", "number", "boolean")
-    return schema if told or schema.get("type") == "array" else None
+    is_known = schema.keys() - {"type"} or schema.get("type") in ("integer", "number", "boolean")
+    return schema if is_known or schema.get("type") == "array" else None
 
 
 def _read_hints(function: Callable[..., Any] | type) -> dict[str, Any]:
@@ -370,7 +370,7 @@ def _make_model_schema(kind: type[BaseModel], around: Around) -> Schema:
 
 def _list_model_fields(kind: type[BaseModel]) -> Iterator[tuple[str, Any]]:
     written = kind.__pydantic_decorators__.field_serializers.values()
-    by_code = {name for one in written for name in one.info.fields}
+    by_code = {name for serializer in written for name in serializer.info.fields}
     for name, field in kind.model_fields.items():
         if not field.exclude:
             free = name in by_code or "*" in by_code

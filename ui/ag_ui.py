@@ -88,18 +88,18 @@ async def ag_ui_events(
     """
     configurable = {"thread_id": given.thread_id, **(config or {}).get("configurable", {})}
     place: RunnableConfig = {**(config or {}), "configurable": configurable}
-    told, result, outcome = ClientView(), None, _CANCELLED
+    view, result, outcome = ClientView(), None, _CANCELLED
     thread, run = given.thread_id, given.run_id
     yield ag.RunStartedEvent(thread_id=thread, run_id=run, protocol_version=ag.PROTOCOL_VERSION)
     try:
-        async for event in _stream_events(graph, given, place, told, options):
+        async for event in _stream_events(graph, given, place, view, options):
             yield event
         after = await graph.aget_state(place)
-        for event in told.end_run(after):
+        for event in view.end_run(after):
             yield event
         result, outcome = after.values.get("outcome"), build_outcome(after)
     except GraphDrained:
-        for event in told.close_open():
+        for event in view.close_open():
             yield event
     except Exception as error:
         if not isinstance(error, LoopwrightError):
@@ -113,19 +113,19 @@ async def _stream_events(
     graph: LoopGraph[Any, Any, Any, Any],
     given: "ag.RunAgentInput",
     place: RunnableConfig,
-    told: ClientView,
+    view: ClientView,
     options: Mapping[str, Any],
 ) -> AsyncIterator["ag.BaseEvent"]:
     """What the graph tells while it runs."""
     before = await graph.aget_state(place)
-    told.load_state(before)
+    view.load_state(before)
     wanted = _choose_input(given, before)
     if wanted is _NOTHING:
         return
     modes = {"stream_mode": ["messages", "custom"], ANSWERED_BY: "customer", **options}
     async with aclosing(cast("Any", graph.astream(wanted, place, **modes))) as parts:
         async for mode, part in parts:
-            for event in told.convert_part(mode, part):
+            for event in view.convert_part(mode, part):
                 yield event
 
 
@@ -142,13 +142,18 @@ def _choose_input(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
     """What the graph is run with; `_NOTHING` where the client only wants to see the thread."""
     known = {message.id for message in state.values.get("messages", ())}
     new = [m for m in given.messages if isinstance(m, ag.UserMessage) and m.id not in known]
-    said = {"messages": [_convert_user_message(message) for message in new]}
-    asked, answers = {one.id: one for one in state.interrupts}, given.resume or []
-    open_ = [one.id for one in state.interrupts if not is_for_operator(one.value)]
+    new_input = {"messages": [_convert_user_message(message) for message in new]}
+    questions, answers = (
+        {question.id: question for question in state.interrupts},
+        given.resume or [],
+    )
+    open_ = [question.id for question in state.interrupts if not is_for_operator(question.value)]
     if answers:
-        _check_answers([entry.interrupt_id for entry in answers], asked, open_)
+        _check_answers([entry.interrupt_id for entry in answers], questions, open_)
         if not new:
-            resume = {a.interrupt_id: _convert_answer(asked[a.interrupt_id], a) for a in answers}
+            resume = {
+                a.interrupt_id: _convert_answer(questions[a.interrupt_id], a) for a in answers
+            }
             return Command(resume=resume)
         if any(entry.status == "resolved" for entry in answers):
             words = (
@@ -163,15 +168,17 @@ def _choose_input(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
         )
         raise Refused(words)
     if new:
-        return said
-    return None if state.next and not asked else _NOTHING
+        return new_input
+    return None if state.next and not questions else _NOTHING
 
 
-def _check_answers(given: Sequence[str], asked: Collection[str], open_: Sequence[str]) -> None:
-    if len(given) != len({*given}):
+def _check_answers(
+    answered: Sequence[str], questions: Collection[str], open_: Sequence[str]
+) -> None:
+    if len(answered) != len({*answered}):
         words = "`resume` answers a question more than once."
         raise Refused(words)
-    unknown, left = sorted({*given} - {*asked}), sorted({*open_} - {*given})
+    unknown, left = sorted({*answered} - {*questions}), sorted({*open_} - {*answered})
     if unknown:
         words = f"`resume` answers {unknown}, which this thread does not ask (any more)."
         raise Refused(words)

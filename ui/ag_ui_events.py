@@ -120,8 +120,8 @@ def _convert_question(question: Question) -> "ag.Interrupt":
 def build_outcome(state: StateSnapshot) -> Any:
     """How a run ended: with questions, stopped, or well."""
     if state.interrupts:
-        asked = [_convert_question(question) for question in state.interrupts]
-        return ag.RunFinishedInterruptOutcome(type="interrupt", interrupts=asked)
+        questions = [_convert_question(question) for question in state.interrupts]
+        return ag.RunFinishedInterruptOutcome(type="interrupt", interrupts=questions)
     outcome = state.values.get("outcome") or {}
     if outcome.get("status") == "cancelled":
         return ag.RunFinishedCancelledOutcome(type="cancelled")
@@ -147,8 +147,8 @@ class ClientView:
         self.messages = dict(_iterate_thread(state.values))
         self.calls = {
             call.id
-            for one in self.messages.values()
-            for call in getattr(one, "tool_calls", None) or ()
+            for message in self.messages.values()
+            for call in getattr(message, "tool_calls", None) or ()
         }
 
     def convert_part(self, mode: str, part: Any) -> Iterator["ag.BaseEvent"]:
@@ -270,14 +270,14 @@ class ClientView:
 
     def _remove_message(self, id_: str) -> Iterator["ag.BaseEvent"]:
         gone = [*self.written] if id_ == REMOVE_ALL_MESSAGES else [id_]
-        told = id_ in self.texts or id_ in self.messages or id_ == REMOVE_ALL_MESSAGES
-        for one in gone:
-            if one in self.written:
-                yield from self._end_text(one)
+        is_shown = id_ in self.texts or id_ in self.messages or id_ == REMOVE_ALL_MESSAGES
+        for message_id in gone:
+            if message_id in self.written:
+                yield from self._end_text(message_id)
         if id_ == REMOVE_ALL_MESSAGES:
             self.messages.clear()
         self.messages.pop(id_, None)
-        if told:
+        if is_shown:
             yield self._make_snapshot()
 
     def _make_snapshot(self) -> "ag.MessagesSnapshotEvent":

@@ -59,10 +59,10 @@ class ActiveCall:
         params = types.CallToolRequestParams(
             name=call.name, arguments=call.args, _meta=types.RequestParams.Meta(**call.meta)
         )
-        asked = send(types.CallToolRequest(params=params), self._progress)
+        answer = send(types.CallToolRequest(params=params), self._progress)
         # In an empty context: a call that waits for a human must not keep the run that made it.
         free = contextvars.Context()
-        self.request = free.run(asyncio.ensure_future, asked)
+        self.request = free.run(asyncio.ensure_future, answer)
         self.request.add_done_callback(
             lambda ended: ended.cancelled() or ended.exception(), context=free
         )
@@ -142,8 +142,8 @@ class ActiveCalls:
             server_name=self._config.name,
         )
         shown = {name: value for name, value in call.args.items() if name not in _RESERVED}
-        asked = {"type": "tool_call", "id": "", "name": call.name, "args": shown}
-        message: ToolMessage = await tool.ainvoke(asked, {"metadata": dict(call.traced)})
+        tool_call = {"type": "tool_call", "id": "", "name": call.name, "args": shown}
+        message: ToolMessage = await tool.ainvoke(tool_call, {"metadata": dict(call.traced)})
         return message
 
     @contextlib.contextmanager

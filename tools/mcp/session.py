@@ -331,7 +331,9 @@ class Connection:
             del self._losses[str(number)]
         return answer.model_dump()
 
-    async def _request(self, asked: Awaitable[Any], form: asyncio.Future[Any] | None = None) -> Any:
+    async def _request(
+        self, answer: Awaitable[Any], form: asyncio.Future[Any] | None = None
+    ) -> Any:
         """Wait for an answer of the server.
 
         Raises:
@@ -339,7 +341,7 @@ class Connection:
             McpError: The server has answered with an error.
             ConnectionLost: The connection ended before the answer.
         """
-        request = asyncio.ensure_future(asked)
+        request = asyncio.ensure_future(answer)
         try:
             events = {request, self._over, *([form] if form is not None else [])}
             await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)

@@ -125,9 +125,9 @@ class _Process(asyncio.SubprocessProtocol):
     def _answer_too_long(self, head: bytes, tail: bytes) -> None:
         """Answer the request that is answered by a line of which nobody reads the middle."""
         first, last = (end.decode(errors="replace") for end in (head, tail))
-        found = _AT_HEAD.match(first) or _AT_TAIL.search(last)
-        if found is not None:
-            self._fail(json.loads(found[1]), TOO_LONG)
+        match = _AT_HEAD.match(first) or _AT_TAIL.search(last)
+        if match is not None:
+            self._fail(json.loads(match[1]), TOO_LONG)
         elif '"method"' not in first:
             self._stderr += b"\na line of its output was too long\n"
             self.end()
