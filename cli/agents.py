@@ -40,8 +40,8 @@ class NamedAgent:
 
     Attributes:
         definition: What it is.
-        named: What names it wherever one stands: the path of its file, or a name of ours.
-        seal: Of what its file says.
+        named: The absolute path of its file, or the name of one that ships.
+        seal: A hash of its file.
     """
 
     definition: AgentDefinition
@@ -50,7 +50,7 @@ class NamedAgent:
 
     @property
     def mark(self) -> str:
-        """What a thread remembers of it."""
+        """What a thread saves of it."""
         return f"{self.seal} {self.named}"
 
 
@@ -73,7 +73,7 @@ def find_agent(name: str, environ: Mapping[str, str]) -> NamedAgent:
 
 
 def load_origin(durability: Durability, thread: str) -> dict[str, str]:
-    """What a thread remembers of how this command began it: its graph, its agent."""
+    """The graph and the agent with which this command began a thread."""
     saved = durability.checkpointer.get_tuple({"configurable": {"thread_id": thread}})
     known = dict(saved.metadata) if saved else {}
     return {key: str(known[key]) for key in (GRAPH_KEY, AGENT_KEY) if known.get(key)}
@@ -86,14 +86,7 @@ def select_agent(
     thread: str = "",
     kept: Mapping[str, str] = MappingProxyType({}),
 ) -> NamedAgent | None:
-    """The agent of a run, if one is named now or was when its thread began; says if it is another.
-
-    Args:
-        settings: May name one.
-        output: Where that is said.
-        graph: Its graph.
-        thread: Its thread.
-        kept: What the thread remembers.
+    """The agent of a run: the named one, or the one its thread saved (`kept`); reports a change.
 
     Raises:
         SettingsError: The agent cannot be used, or the graph has none.
@@ -145,7 +138,7 @@ def _read_agent_file(path: Path) -> NamedAgent:
 
 
 def load_user_graph(named: str, durability: Durability) -> Graph:
-    """A graph of the user's: one that keeps its threads itself, or a function that builds one.
+    """A graph of the user's: one with a database of its own, or a function that builds one.
 
     Raises:
         SettingsError: There is none, or nothing of it outlives the process.

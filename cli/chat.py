@@ -62,7 +62,7 @@ def run_chat(settings: Settings, output: Output, thread: str | None) -> int:
 
 
 def _offer_threads(settings: Settings, output: Output) -> tuple[str | None, str]:
-    """The unfinished thread that the user wants to go on with, or else their first message."""
+    """The unfinished thread that the user chose, or else their first message."""
     with settings.open() as durability:
         within = settings.read_expiry(EXPIRY)
         while threads := list_resumable(durability.unfinished(within))[:_MOST]:
@@ -90,10 +90,10 @@ def _dismiss(durability: Durability, output: Output, thread: str) -> None:
 
 
 class Conversation:
-    """A session that is given one message after another."""
+    """A session that gets one message after another."""
 
     def __init__(self, settings: Settings, session: Session, first: str = "") -> None:
-        """Take over a session, where `first` is typed: where it shows, whom it asks, and so on."""
+        """Talk in a session; `first` is the first message, if it is typed already."""
         self._settings, self._session, self._output = settings, session, session.output
         self._next = deque(filter(None, [first]))
         self._prompt = Prompt(self._take_kept_signal)
@@ -108,7 +108,7 @@ class Conversation:
             session.asker = Asker(session.console, self._read_answer)
 
     def run_turns(self, *, resumes: bool) -> int:
-        """Turn after turn; the exit code of the last one where nobody sits at a terminal."""
+        """Turn after turn; through a pipe, the exit code of the last one."""
         if not self._output.is_interactive:  # a signal ends it, as it ends a run
             return self._run_turns(resumes=resumes)
         self._session.turning = self._route_signals
@@ -134,7 +134,7 @@ class Conversation:
         return Code.COMPLETE if self._output.is_interactive else code
 
     def _greet(self, *, resumes: bool) -> bool:
-        """Say where the conversation stands; whether its turn is to go on at once."""
+        """Show the state of the conversation; say whether its turn is resumed at once."""
         session = self._session
         self._output.write_line(f"{session.graph.name} · thread {session.thread} · /help")
         if session.offline:
@@ -179,7 +179,7 @@ class Conversation:
                 self._output.write_line("Ctrl-C again, Ctrl-D or /quit leaves.")
 
     def _handle_line(self, line: str) -> int | None:
-        """Do what a line says; the exit code of a turn."""
+        """Run a command or a message; the exit code of a turn."""
         session = self._session
         match line:
             case "":
@@ -207,7 +207,7 @@ class Conversation:
         output.write_line(f"A new conversation: thread {new}.")
 
     def _run_turn(self, act: Callable[[], int]) -> int | None:
-        """One turn, whose errors do not end the conversation; None where the user came back."""
+        """Run one turn; its errors do not end the conversation. None if the user left it."""
         output, session = self._output, self._session
         session.view = PlainView(output, brief=True)
         if output.is_live:
@@ -253,12 +253,12 @@ class Conversation:
         return kept
 
     def _stop(self) -> None:
-        """Have the turn ended: by another thread, as a signal's handler must not wait."""
+        """End the turn from another thread: a signal handler must not wait."""
         self._stopper = threading.Thread(target=self._stop_turn, args=(self._over,), daemon=True)
         self._stopper.start()
 
     def _stop_turn(self, over: threading.Event) -> None:
-        """Until the run has it, and say so: one that just begins may not hold its thread yet."""
+        """Try until the run has taken it: a run that just began may not hold its thread yet."""
         while not over.is_set():
             with suppress(LoopwrightError):
                 if self._session.graph.stop(self._session.config) is None:
@@ -267,7 +267,7 @@ class Conversation:
             over.wait(_AGAIN)
 
     def _handle_typed(self, line: str) -> None:
-        """Hand what was typed during a turn to it, or keep it for the prompt."""
+        """Give words that were typed during a turn to it, or keep them for the next one."""
         steered = False
         if line in {"/stop", "/quit"}:
             self._stop()
@@ -279,7 +279,7 @@ class Conversation:
         self._session.console.print(Text(clean(f"> {line}")))
 
     def _read_answer(self) -> str:
-        """A line typed at a question, not what was being typed when it came."""
+        """A line typed at a question; words that were half typed before are dropped."""
         if self._keyboard is not None:
             self._keyboard.settle()
         try:

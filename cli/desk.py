@@ -1,4 +1,4 @@
-"""`desk`: the customers whom a human has taken over, for that human: see, answer, give back."""
+"""`desk`: the customers that were handed over to a human: see, answer, give back."""
 
 import time
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _SHOWN: Final = 400
 
 @dataclass(frozen=True)
 class DeskRequest:
-    """What the human wants of a thread: words alone are a reply to the customer."""
+    """The human's request for a thread; words alone are a reply to the customer."""
 
     words: str = ""
     gives_back: bool = False
@@ -44,7 +44,7 @@ class DeskRequest:
         return bool(self.words) or self.gives_back or self.approves or self.declines
 
     def check(self, case: HandOver) -> None:
-        """Refuse what leaves open what becomes of a change that waits.
+        """Refuse an answer that does not decide about a waiting change.
 
         Raises:
             SettingsError: Too much is wanted, or too little.
@@ -70,7 +70,7 @@ class DeskRequest:
 
 
 def run_desk(settings: Settings, output: Output, thread: str | None, wanted: DeskRequest) -> int:
-    """List who waits, show what is known of one, or answer; the exit code."""
+    """List the customers that wait, show one, or answer; the exit code."""
     if thread is None:
         with settings.open() as durability:
             return _print_waiting(output, durability)
@@ -115,7 +115,7 @@ def _find_hand_over(settings: Settings, thread: str) -> HandOver:
 
 
 def _send_answer(session: Session, case: HandOver, wanted: DeskRequest) -> None:
-    """Give the answer as soon as the thread is free: the customer may be writing just now."""
+    """Send the answer as soon as the thread is free: the customer may be writing."""
     answer: Any = wanted.build_answer(case)
     until = time.monotonic() + _PATIENCE
     while True:
@@ -132,7 +132,7 @@ def _send_answer(session: Session, case: HandOver, wanted: DeskRequest) -> None:
 
 
 def _print_news(output: Output, case: HandOver, state: Any, news: list[AnyMessage]) -> int:
-    """Tell what has been said since, and who has the thread now."""
+    """Show the new messages, and who has the conversation now."""
     texts = [m.text for m in news if m.type != "tool" and m.text.strip() and not calls_in(m)]
     waiting, outcome = bool(state.interrupts), state.values.get("outcome")
     owner = unpack_fields(state.values).get("owner", "bot")
@@ -186,7 +186,7 @@ def _hand_over_to_json(case: HandOver) -> dict[str, Any]:
 
 
 def _print_packet(output: Output, case: HandOver) -> None:
-    """The packet, a line or a list for each thing that is known."""
+    """Print the packet: a line or a list for each part."""
     if output.json:
         output.write_result({"thread": case.thread_id, "waiting": case.waiting, **case.packet})
         return

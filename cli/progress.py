@@ -1,4 +1,4 @@
-"""What the events of a run say: a line each, and the board that a live view draws. No terminal."""
+"""The events of a run as lines, and the board that a live view draws. No terminal here."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ from .terminal import render_call, shorten_line
 UNFINISHED: Final = frozenset({"pending", "in_progress"})
 _CALL_ENDED: Final = frozenset(status for status, after in TRANSITIONS.items() if not after)
 _CALL_SHOWN: Final = _CALL_ENDED | {"executing", "awaiting_approval"}
-"""The states of a call that a reader is told; the others pass at once."""
+"""The states of a call that are shown; the others pass at once."""
 _SPENT: Final = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "usd")
 _WIDTH: Final = 160
 _WARNING_WIDTH: Final = 500
@@ -24,7 +24,7 @@ Event = Mapping[str, Any]
 
 
 def render_event(event: Event) -> str | None:
-    """The line for an event; None for those that say nothing to a reader."""
+    """The line for an event; None if it has none."""
     kind = str(event.get("type"))
     if kind in _WARNINGS:
         return shorten_line(f"warning: {_WARNINGS[kind](event)}", _WARNING_WIDTH)
@@ -44,12 +44,12 @@ def render_spend(spend: Mapping[str, Any]) -> str:
 
 
 def render_dollars(usd: float | None) -> str:
-    """An amount of money; nothing where none is spent, or nobody knows."""
+    """An amount of money; empty if it is zero or unknown."""
     return f"${usd:,.4f}" if usd else ""
 
 
 def _make_renderer(template: str) -> Callable[[Event], str]:
-    """A sentence about an event; a field that is missing is 0, which fits a word and a number."""
+    """A sentence about an event; a missing field is 0."""
     return lambda event: template.format_map(defaultdict(int, event))
 
 
@@ -86,7 +86,7 @@ def _render_todos(event: Event) -> str:
 
 
 def _render_task(todo: Mapping[str, Any]) -> str:
-    """A task by its words; a step also by what it waits for, which is what makes the plan."""
+    """A task with its description; a step also with the steps it waits for."""
     named = f"{todo.get('id')} {todo.get('description') or todo.get('tool')}"
     after = _join_parts(todo.get("depends_on"), ", ") if "tool" in todo else ""
     return f"{named} (after {after})" if after else named
@@ -106,10 +106,7 @@ def _render_step_item(event: Event) -> str:
 
 
 def render_item_count(task: Mapping[str, Any]) -> str:
-    """How many of a step's items are done, as "3/20"; '' where it has none.
-
-    An event counts them; a saved step has them themselves.
-    """
+    """How many of a step's items are done, as "3/20"; an event counts them, a step lists them."""
     items = task.get("items")
     if not isinstance(items, list):
         return f"{task.get('done', 0)}/{items}" if items else ""
@@ -118,7 +115,7 @@ def render_item_count(task: Mapping[str, Any]) -> str:
 
 
 def _render_step_result(event: Event) -> str:
-    """How a step ended; what it gave stands in the line of its call."""
+    """How a step ended; its result is in the line of its call."""
     spent = f"{plural(int(event.get('attempts') or 0), 'attempt')}, {_render_seconds(event)}"
     why = "" if event.get("success") else f": {event.get('output', '')}"
     return f"step {event.get('step_id')} {event.get('status')} ({spent}){why}"
@@ -164,7 +161,7 @@ _NOTES: Final = {
     "route": _make_renderer("{graph} has the request: {why}"),
     "not_enough": _make_renderer("not enough for an answer, more is planned: {missing}"),
 }
-"""What a plain view has under the name of the event, and a live one among the warnings."""
+"""A plain view shows these under the event's name, a live one among the warnings."""
 _LINES: Final = {
     "task": _make_renderer("task {id} {status}: {description}"),
     "observation": _make_renderer("observation: {text}"),
@@ -211,7 +208,7 @@ class Board:
     stopping: bool = False
 
     def load_saved(self, values: Mapping[str, Any]) -> None:
-        """Take over what a saved thread has already done; what was cut off is open again."""
+        """Load what a saved thread has done; interrupted tasks are open again."""
         if values.get("outcome"):
             return
         self._update_todos(values.get("todos") or ())
@@ -221,7 +218,7 @@ class Board:
             self.spend[key] += (values.get("spend") or {}).get(key) or 0
 
     def apply(self, event: Event) -> None:
-        """Take in one event; unknown ones change nothing."""
+        """Apply one event; unknown ones change nothing."""
         kind = str(event.get("type"))
         part = read_part_fields(event)
         self._update_todos([part | {"feedback": part["result"]} if "result" in part else part])

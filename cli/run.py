@@ -104,10 +104,10 @@ def resume_thread(settings: Settings, output: Output, thread: str, answer: str |
 def open_session(
     settings: Settings, output: Output, thread: str, *, human: bool = False
 ) -> Iterator["Session"]:
-    """Everything a run needs, on a database that is closed once nothing uses it any more.
+    """Everything a run needs, with an open database.
 
-    A run that was cut off may leave a write under way in a thread, and SQLite crashes if its
-    connection is closed meanwhile: the end of the process does it, which waits for threads first.
+    A run that was cut off may still write in another thread, and SQLite crashes if its connection
+    is closed meanwhile. Then the database is closed at exit, after the threads.
     """
     durability = settings.open()
     try:
@@ -150,7 +150,7 @@ def build_named_graph(
     durability: Durability | None,
     agent: NamedAgent | None,
 ) -> tuple[Graph, bool]:
-    """A graph, and whether the built-in model stands in for one of its roles."""
+    """A graph, and whether one of its roles has only the built-in model."""
     build = find_builder(name)
     if settings.model and settings.script:
         msg = "--model and --script both say which model answers: give one of them."
@@ -175,7 +175,7 @@ def build_named_graph(
 
 @dataclass(kw_only=True)
 class Session:
-    """A graph on a thread, and the people around it.
+    """A graph on a thread, and the user at the terminal.
 
     Attributes:
         asker: Who puts questions to the user; None where nobody can answer.
@@ -240,11 +240,11 @@ class Session:
         return self._answer_until_end()
 
     def _set_resume_hint(self) -> None:
-        """From here on whatever ends the command says how to go on."""
+        """From here on, every end of the command says how to resume."""
         self.output.thread, self.output.resume = self.thread, self.resume_command
 
     def _run_until_rest(self, run_input: Any) -> None:
-        """Run until the graph rests; KeyboardInterrupt if the user pauses it, all is saved then."""
+        """Run until the graph rests; KeyboardInterrupt if the user pauses it (all is saved)."""
         control = RunControl()
         with (
             (self.turning or self._pause_on_signal)(control),
@@ -264,7 +264,7 @@ class Session:
         return send_signals_to(lambda *_: self.pause(control))
 
     def pause(self, control: RunControl) -> None:
-        """Pause at the first signal, which may only set flags; leave at once at the second."""
+        """Pause at the first signal; leave at once at the second."""
         if control.drain_requested:
             interrupt_run()
         control.request_drain("signal")
@@ -294,7 +294,7 @@ class Session:
                 self.view.show_text(piece["id"], piece["text"], again=piece.get("again", False))
 
     def _show_event(self, event: Any) -> None:
-        """Tell each warning once: nodes keep in state what they may have told before."""
+        """Show an event; a warning that was shown before is skipped."""
         if not isinstance(event, Mapping):
             return
         warning = str(event.get("text")) if event.get("type") == "warning" else ""
@@ -303,7 +303,7 @@ class Session:
         self._warned.update([warning] if warning else [])
 
     def _answer_until_end(self) -> int:
-        """Answer what is asked until nothing is; then tell the end."""
+        """Collect answers until no question is open; then show the end."""
         while pending := self._list_questions():
             answers, quits = self._collect_answers(pending)
             if not answers:
@@ -314,7 +314,7 @@ class Session:
         return self.tell_end()
 
     def _collect_answers(self, pending: Sequence[Question]) -> tuple[dict[str, Any], bool]:
-        """Answers by question id, and whether the user left the rest open."""
+        """Answers by question id, and whether the user left the others open."""
         answers: dict[str, Any] = {}
         for place, question in enumerate(pending, 1):
             if question.kind == "desk":
@@ -349,14 +349,14 @@ class Session:
         return Code.WAITING
 
     def _print_hand_over(self, values: Mapping[str, Any]) -> None:
-        """Tell what was said around a hand-over since it was told last."""
+        """Show the messages around a hand-over that were not shown yet."""
         texts = collect_handoff_texts(values.get("messages") or ())
         for text in texts[self._heard :]:
             self.output.write_line(text)
         self._heard = len(texts)
 
     def tell_end(self) -> int:
-        """Tell how the thread's last turn ended; the exit code."""
+        """Show how the thread's last turn ended; the exit code."""
         values = self.state().values
         if not (outcome := values.get("outcome")):
             msg = (
@@ -370,7 +370,7 @@ class Session:
 
 
 def _list_events(updates: Mapping[str, Any]) -> Iterator[Event]:
-    """What nodes have put into the state, as far as no event of theirs tells it."""
+    """Events for state updates that the nodes announce by no event."""
     for update in updates.values():
         if not isinstance(update, Mapping):
             continue

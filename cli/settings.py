@@ -1,4 +1,4 @@
-"""What the user set: arguments before environment variables before defaults."""
+"""The settings of a command: arguments win over environment variables over defaults."""
 
 import json
 import os
@@ -107,7 +107,7 @@ class Settings:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse options that were given and say nothing, as a script's unset variable does."""
+        """Refuse empty options: they come from unset variables of scripts."""
         for option in fields(self):
             if isinstance(value := getattr(self, option.name), str):
                 require_nonempty(value, "--db" if option.name == "database" else f"--{option.name}")
@@ -131,15 +131,15 @@ class Settings:
         return open_durability(self.database_url(DEFAULT_URL), results=results, **more)
 
     def read_expiry(self, default: timedelta) -> timedelta:
-        """How old an unfinished thread may be that is offered."""
+        """The age up to which an unfinished thread is offered."""
         text = read_variable(self.environ, "LOOPWRIGHT_EXPIRY")
         return default if text is None else parse_age(text, "LOOPWRIGHT_EXPIRY")
 
     def build_resume_command(self, thread: str, database: str, *command: str) -> str:
-        """The command that goes on with a thread, with the options that were given.
+        """The command that resumes a thread, with the options of this one.
 
-        Consent is not carried over: `--yes` must be given anew. `database` is without a password;
-        `command` is `resume`, or what else goes before the thread.
+        `--yes` is left out: it must be given again. `database` has no password; `command` is what
+        stands before the thread, else `resume`.
         """
         given = {
             "--mcp": self.mcp,
@@ -162,7 +162,7 @@ class Settings:
 
 
 def read_goal(goal: str, what: str = "goal") -> str:
-    """What was given, or standard input for `-`; white space alone is refused."""
+    """The text, or standard input for `-`; white space alone is refused."""
     if goal == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     else:

@@ -51,7 +51,7 @@ def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
 
 
 def _render_graph(graph: Any) -> str:
-    """One block a node: its name, then an arrow to each that may follow; dotted: one of several."""
+    """One block per node: its name, then an arrow to each next node (dotted: conditional)."""
     names = {"__start__": "START", "__end__": "END"}
     blocks: dict[str, list[str]] = {}
     for edge in graph.edges:
@@ -62,7 +62,7 @@ def _render_graph(graph: Any) -> str:
 
 
 def examine(settings: Settings, output: Output, url: str | None = None) -> int:
-    """Examine everything a run needs, or the database at a URL; 0 if it works, 2 otherwise."""
+    """Check everything a run needs, or the database at a URL; 0 if it works, else 2."""
     parts = _list_parts(settings, output) if url is None else [("Database", _check_health(url))]
     what = "A run" if url is None else "This database"
     findings: list[dict[str, str]] = []
@@ -103,7 +103,7 @@ def _check_health(url: str) -> Iterator[Finding]:
 
 
 def _catch_settings_error(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Findings; a setting that cannot be used is the last of its part."""
+    """The findings; a wrong setting is the last one of its part."""
     try:
         yield from findings
     except SettingsError as error:
@@ -138,7 +138,7 @@ def _check_models(settings: Settings) -> Iterator[Finding]:
 
 
 def _check_price(chosen: Chosen) -> Finding:
-    """What the model costs at most, as a limit in dollars and a quote will count it."""
+    """What the model costs at most, as `max_cost` and `--quote` count it."""
     price = run_blocking(price_of(chosen, Context()))
     if price is None:
         return _WARNING, describe_unpriced([chosen.name])
@@ -190,7 +190,7 @@ def _choose_mcp(settings: Settings) -> Any:
 
 
 def _load_catalog(settings: Settings, else_: str = "") -> tuple[Catalog, Policy]:
-    """The tools of the servers, which run for that, and the policy for them."""
+    """The tools of the servers, which are started for that, and the policy."""
     policy = settings.policy or default_policy(settings.environ) or else_ or None
     toolbox = Toolbox(mcp=_choose_mcp(settings), policy=policy)
     try:
@@ -200,7 +200,7 @@ def _load_catalog(settings: Settings, else_: str = "") -> tuple[Catalog, Policy]
 
 
 def _check_agent(settings: Settings, named: str) -> Iterator[Finding]:
-    """What an agent is, as far as it was understood, and which tools it has here."""
+    """What an agent is, and which tools it has here."""
     agent = find_agent(named, settings.environ)
     definition, (catalog, _) = agent.definition, _load_catalog(settings)
     limits = definition.limits.model_dump(exclude_none=True)
@@ -215,7 +215,7 @@ def _check_agent(settings: Settings, named: str) -> Iterator[Finding]:
 
 
 def _check_company(settings: Settings) -> Iterator[Finding]:
-    """Whose desk customer_service is, by which policy, and what it needs that is not here."""
+    """The company of customer_service, its policy, and the tools that are missing."""
     whose = read_company(default_company(settings.environ) or "")
     catalog, policy = _load_catalog(settings, whose.policy)
     rules = "its policy.yaml" if policy.table is not None else "the policy of all graphs"
@@ -226,7 +226,7 @@ def _check_company(settings: Settings) -> Iterator[Finding]:
 
 
 def describe_policy(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str]:
-    """What happens to calls of a tool: a line for each case that policy tells apart."""
+    """What the policy does with calls of a tool: a line per case."""
     cases = policy.list_cases(tool, context)
     for case in cases:
         whose = [f"agent {case.agent}"] if case.agent is not None else []
@@ -239,7 +239,7 @@ def describe_policy(tool: CatalogTool, policy: Policy, context: Context) -> Iter
 
 
 def _check_instructions(settings: Settings) -> Iterator[Finding]:
-    """What is followed, and what of this folder is not because nobody named it."""
+    """The instructions that are followed, and those of this folder that are not."""
     named = settings.instructions or default_instructions(settings.environ)
     known = read_instructions(named)
     for path, text in known.texts.items():
@@ -264,7 +264,7 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
 
 
 def _check_dev_server() -> Iterator[Finding]:
-    """The dev server is for LangGraph Studio; runs here do without it."""
+    """The dev server, which only LangGraph Studio needs."""
     if importlib.util.find_spec("langgraph_api") is None:
         yield _WARNING, 'It is not installed: pip install "langgraph-cli[inmem]".'
     elif not Path("langgraph.json").is_file():
@@ -274,7 +274,7 @@ def _check_dev_server() -> Iterator[Finding]:
 
 
 def quote_goal(settings: Settings, output: Output, goal: str) -> int:
-    """Say what a run of the goal may take at most; nothing is begun, no model is asked."""
+    """Print what a run of the goal may use at most; nothing is run."""
     context = build_context(settings, interactive=True)
     graph_name = settings.new_thread_graph
     agent = select_agent(settings, output, graph_name)

@@ -1,4 +1,4 @@
-"""Between the command and its process: safe words, signals, typed lines, exit codes, the log."""
+"""The command and its process: safe output, signals, exit codes, the log."""
 
 import atexit
 import json
@@ -62,13 +62,13 @@ def choose_exit_code(status: str) -> Code:
 
 @dataclass
 class Output:
-    """The command's voice: a terminal, a pipe, or one JSON object on standard output.
+    """Where the command writes: a terminal, a pipe, or one JSON object on standard output.
 
     Attributes:
-        json: Standard output carries exactly one JSON object; progress goes to standard error.
-        thread: The id of the thread, once there is one to go on with.
-        resume: The command that goes on with it.
-        doubts: Calls under way when the run was stopped: nobody knows whether they took effect.
+        json: Standard output gets exactly one JSON object; progress goes to standard error.
+        thread: The id of the thread, once it can be resumed.
+        resume: The command that resumes it.
+        doubts: Calls that ran when the run was stopped; whether they took effect is unknown.
     """
 
     json: bool = False
@@ -77,7 +77,7 @@ class Output:
     doubts: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        """Make sure that no character of an answer can end the command."""
+        """Let no character of an answer end the command."""
         for stream in (sys.stdout, sys.stderr):
             if reconfigure := getattr(stream, "reconfigure", None):
                 reconfigure(errors="replace")
@@ -110,10 +110,7 @@ class Output:
 
 
 def _write(stream: TextIO | None, text: str) -> None:
-    """Write a line; a reader that has gone away (`| head`) or a full disk does not end the run.
-
-    Every text goes through here, so none can steer the terminal, wherever it comes from.
-    """
+    """Write a cleaned line; a closed pipe (`| head`) or a full disk does not end the run."""
     if stream is None:  # closed before the process began
         return
     try:
@@ -128,7 +125,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def clean(text: object) -> str:
-    """Replace what could steer a terminal (escape codes, text direction) by a visible mark."""
+    """Replace characters that could steer a terminal (escape codes, text direction) by a mark."""
     lines = str(text).replace("\r\n", "\n")
     return "".join(c if _is_harmless(c) else "\ufffd" for c in read_own_secrets().mask_text(lines))
 
@@ -138,7 +135,7 @@ def _is_harmless(c: str) -> bool:
 
 
 def _escape_char(c: str) -> str:
-    """A character as JSON has it; none that could steer a terminal stands there as it is."""
+    """A character for JSON; one that could steer a terminal is escaped."""
     return c if _is_harmless(c) else json.dumps(c)[1:-1]
 
 
@@ -157,7 +154,7 @@ def shorten_line(text: object, limit: int = 100) -> str:
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """A text whose middle is left out where it is long, and how much of it: nothing hides there."""
+    """Cut the middle out of a long text, and say how much was left out."""
     if len(text) <= limit:
         return text
     tail = limit // 4
@@ -166,7 +163,7 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def render_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON in which foreign scripts stay readable."""
+    """JSON that keeps foreign scripts readable."""
     return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
@@ -178,7 +175,7 @@ def render_call(tool: object, arguments: object, limit: int = 100) -> str:
 
 @contextmanager
 def send_signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Send Ctrl-C and SIGTERM to a handler. Only the main thread can; elsewhere nothing changes."""
+    """Send Ctrl-C and SIGTERM to a handler; outside the main thread nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -193,13 +190,13 @@ def send_signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator
 
 
 def interrupt_run(*_: object) -> NoReturn:
-    """End what runs, and ignore what comes while the command leaves: it saves and cleans up."""
+    """End the run; later signals are ignored while the command saves and cleans up."""
     ignore_signals()
     raise KeyboardInterrupt
 
 
 def ignore_signals() -> None:
-    """Leave undisturbed. Only the main thread can; elsewhere nothing changes."""
+    """Ignore signals from now on; outside the main thread nothing changes."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
@@ -220,7 +217,7 @@ def run_guarded(output: Output, action: Callable[[], int]) -> int:
 
 
 def run_attempt(output: Output, action: Callable[[], int]) -> int:
-    """Do it; an error becomes a sentence and an exit code."""
+    """Run an action; an error becomes a sentence and an exit code."""
     try:
         return action()
     except (SettingsError, ThreadError, AnswerRejected) as error:
@@ -242,7 +239,7 @@ def run_attempt(output: Output, action: Callable[[], int]) -> int:
 
 
 def _report_error(output: Output, code: Code, error: str = "") -> Code:
-    """Say why the command ends before its end, and how the thread goes on if there is one."""
+    """Say why the command stops, and how to resume the thread if there is one."""
     error = shorten_line(error, _LONGEST_ERROR)
     if output.json:
         status = {Code.PAUSED: "paused", Code.USAGE: "error"}.get(code, "failed")
@@ -278,13 +275,13 @@ def _log_error(error: Exception) -> None:
 
 
 def _open_without_link(path: str, flags: int) -> int:
-    """Open a file; in the package's folder, which others may have written, through no link."""
+    """Open a file; in the package's own folder follow no link, as others may write there."""
     own = Path(path).parent.name == OWN_FOLDER
     return os.open(path, flags | (getattr(os, "O_NOFOLLOW", 0) if own else 0), 0o600)
 
 
 class _LogFile(logging.FileHandler):
-    """A log file that comes into being with its first line, and never costs the run."""
+    """A log file that is created with its first line; its errors never end the run."""
 
     def _open(self) -> Any:
         make_folder(Path(self.baseFilename).parent)
@@ -300,7 +297,7 @@ class _LogFile(logging.FileHandler):
 
 
 def _log_to_file() -> None:
-    """Send what libraries log and warn about to the file instead of the terminal."""
+    """Write the logs and warnings of libraries to the file instead of the terminal."""
     root = logging.getLogger()
     if any(isinstance(handler, _LogFile) for handler in root.handlers):
         return

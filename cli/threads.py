@@ -26,7 +26,7 @@ _INCOMPLETE: Final = "older checkpoints, which it needs, were deleted"
 _OFFERED: Final = 3
 """Threads that `run` names before it begins."""
 _NAMED: Final = 20
-"""Threads that are named, each with why it was left; of more than that only the reasons are."""
+"""Up to so many threads are named with the reason why they were left."""
 
 
 def show_threads(settings: Settings, output: Output, which: Any, order: Any, limit: int) -> int:
@@ -49,7 +49,7 @@ def show_threads(settings: Settings, output: Output, which: Any, order: Any, lim
 
 
 def dismiss_threads(settings: Settings, output: Output, threads: Sequence[str]) -> int:
-    """Delete threads; a call that may have taken effect is named, as nothing else knows of it."""
+    """Delete threads; name each call that may have taken effect, as nothing else records it."""
     names = list(map(check_thread_id, threads))
     with settings.open() as durability:
         for name in names:
@@ -63,7 +63,7 @@ def dismiss_threads(settings: Settings, output: Output, threads: Sequence[str]) 
 
 
 def list_doubtful_writes(durability: Durability, thread: str) -> tuple[Mapping[str, Any], ...]:
-    """The writes of a thread that have begun and not ended; none where nobody can say."""
+    """The writes of a thread that began and did not end; empty if the database cannot say."""
     with suppress(DatabaseError):
         rows = durability.journal.rows(thread)
         return tuple(describe_uncertain_call(row) for row in rows if row.in_doubt and not row.told)
@@ -71,7 +71,7 @@ def list_doubtful_writes(durability: Durability, thread: str) -> tuple[Mapping[s
 
 
 def print_resume_hint(settings: Settings, output: Output) -> None:
-    """Tell who begins a thread on a terminal which unfinished ones could be resumed instead."""
+    """On a terminal, list the unfinished threads that could be resumed instead."""
     if not (output.is_live and output.is_interactive):
         return
     with settings.open() as durability:
@@ -86,7 +86,7 @@ def print_resume_hint(settings: Settings, output: Output) -> None:
 
 
 def list_resumable(threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
-    """Those that this command can go on with: it began them, so it knows their graph."""
+    """The threads that this command began: it knows their graph."""
     return [thread for thread in threads if thread.graph]
 
 
@@ -176,7 +176,7 @@ def print_table(output: Output, titles: Sequence[str], rows: Sequence[tuple[str,
 
 
 class PruneRequest(NamedTuple):
-    """What is to be kept of a thread, as it was typed: one of them."""
+    """What to keep of a thread, as typed; exactly one is given."""
 
     keep: str | None
     turns: int | None
@@ -199,9 +199,9 @@ class PruneRequest(NamedTuple):
 def prune_threads(
     settings: Settings, output: Output, thread: str | None, request: PruneRequest, every: str | None
 ) -> int:
-    """Prune one thread or all, and say what was left as it is, and why; once, or again and again.
+    """Prune one thread or all, once or again and again; say what was left, and why.
 
-    A database that does not answer ends the first round; later ones wait for the next.
+    A database error ends the first round; a later round is tried again.
     """
     name = None if thread is None else check_thread_id(thread)
     wanted = request.build_arguments()

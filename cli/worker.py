@@ -1,4 +1,4 @@
-"""`loopwright worker`: runs the turns that wait in a database, until it is told to leave."""
+"""`loopwright worker`: runs the turns that wait in a database, until a signal."""
 
 import asyncio
 import os
@@ -70,7 +70,7 @@ def run_worker(settings: Settings, output: Output, wanted: WorkerOptions) -> int
 
 
 async def _run_until_signal(worker: Worker) -> None:
-    """Let it work; the first signal has it leave, the second one ends the process at once."""
+    """Work; the first signal ends it after what runs, the second one at once."""
 
     def handle_signal() -> None:
         if worker.is_leaving:
@@ -88,7 +88,7 @@ async def _run_until_signal(worker: Worker) -> None:
 
 
 def _make_reporter(output: Output) -> Callable[[str, Turn | None, str], None]:
-    """Tell what happens: a sentence a line, or with `--json` an object a line."""
+    """Report events: a sentence per line, or with `--json` an object per line."""
 
     def report(what: str, turn: Turn | None, why: str) -> None:
         about = {} if turn is None else _turn_to_json(turn)
@@ -113,7 +113,7 @@ def _turn_to_json(turn: Turn) -> dict[str, Any]:
 def _build_graphs(
     settings: Settings, output: Output, wanted: WorkerOptions, durability: Durability
 ) -> dict[str, Graph]:
-    """The graphs it runs, by name; of ours all that can be built, where none is named."""
+    """The graphs it runs, by name; if none is named, all of ours that can be built."""
     graphs: dict[str, Graph] = {}
     for named in wanted.modules:
         graph = load_user_graph(named, durability)

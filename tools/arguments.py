@@ -19,14 +19,13 @@ _Validator: Final = jsonschema.Draft202012Validator
 
 
 def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
-    """Bring a model's arguments into the shape of the sanitised schema it was shown. Pure.
+    """Bring a model's arguments into the shape of the schema it was shown. Pure.
 
-    Nulls for optional arguments are dropped, and JSON written as a string where no string is
-    wanted (`"5"`, `"[1, 2]"`) is read: both lose nothing and are common. A number where only a
-    string is wanted is its text; a string is no number unless its JSON is one.
+    Nulls for optional arguments are dropped. A string is read as JSON where no string is allowed
+    (`"5"`, `"[1, 2]"`), a number becomes a string where only a string is allowed.
 
     Returns:
-        The arguments to run with, and what is wrong with them in words for the model, or "".
+        The arguments to run with, and a sentence for the model about what is wrong, or "".
     """
     if not isinstance(args, dict):
         kind = type(args).__name__
@@ -43,7 +42,7 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
 
 
 def find_unsafe_part(args: object) -> str:
-    """What no server can be sent: it would arrive as something else, or break the connection."""
+    """A sentence about values that JSON cannot carry, or ""."""
     try:
         json.dumps(args, allow_nan=False, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -58,7 +57,7 @@ def find_unsafe_part(args: object) -> str:
 
 
 def fit(value: Any, schema: object, *, normalize: bool = False) -> Any:
-    """The value with JSON read where it is spelled in a string, and without optional nulls.
+    """The value with strings read as JSON where needed, and without optional nulls.
 
     `normalize` gives equal values one spelling: 3 for 3.0, and defaults filled in.
     """
@@ -92,7 +91,7 @@ def _fit_object(value: dict[str, Any], schema: Schema, *, normalize: bool) -> di
 
 
 def list_allowed_types(schema: Schema) -> set[str]:
-    """The types a sanitised schema allows; empty where it does not say."""
+    """The types a sanitised schema allows; empty if it allows all."""
     if "anyOf" not in schema:
         return {schema["type"]} if "type" in schema else set()
     branches = [list_allowed_types(branch) for branch in schema["anyOf"]]
@@ -100,7 +99,7 @@ def list_allowed_types(schema: Schema) -> set[str]:
 
 
 def _parse_string(text: str, kinds: set[str]) -> Any:
-    """The JSON value a string spells, if it is of a wanted type; else the string itself."""
+    """The JSON value in a string, if its type is allowed; else the string."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -110,7 +109,7 @@ def _parse_string(text: str, kinds: set[str]) -> Any:
 
 
 def problems_of(errors: Iterable[jsonschema.ValidationError]) -> list[str]:
-    """Where each problem is, and what it is; what is wrong further out comes first."""
+    """Each problem with its place; outer places come first."""
     return [
         _describe_error(error)
         for error in sorted(errors, key=lambda e: (len(e.absolute_path), str(e.message)))

@@ -50,10 +50,10 @@ def read_tools(tools: Sequence[PythonTool]) -> tuple[CatalogTool, ...]:
 
 
 async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConfig) -> Any:
-    """Run a tool on a tool call: an async one here, a sync one in a thread of our own pool.
+    """Run a tool call: an async tool on this loop, a sync one in a thread of our pool.
 
     Returns:
-        The value as the tool returned it; its message or its graph command, where it made one.
+        The tool's return value, or the message or graph command that it made.
     """
     returned: list[Any] = []
     watched = _watch_returns(tool, returned)
@@ -94,20 +94,20 @@ def is_argument_error(error: BaseException) -> bool:
 
 
 def _is_of_graph(value: Any) -> bool:
-    """Whether the tool spoke in LangGraph's words: a tool message, a command, a list of them."""
+    """Whether the tool returned LangGraph objects: a tool message, a command, a list of them."""
     items = value if isinstance(value, list) and value else [value]
     return all(isinstance(item, ToolOutputMixin) for item in items)
 
 
 def _is_message(artifact: Any) -> bool:
-    """Whether LangChain's message says more than the value: MCP's data stand beside it."""
+    """Whether LangChain's message holds more than the value: the data of an MCP tool."""
     return isinstance(artifact, Mapping) and "structured_content" in artifact
 
 
 def _watch_returns(tool: BaseTool, returned: list[Any]) -> BaseTool:
-    """The same tool, state and all, which also tells what its own code returned.
+    """A twin of the tool, with the same state, that records what the tool's code returned.
 
-    LangChain makes a text of a tool's value before it hands it out, of `[]` as of `""`.
+    LangChain turns a return value into text: `[]` and `""` become the same.
     """
     twin = object.__new__(_make_twin(type(tool)))
     for name in ("__dict__", "__pydantic_private__", "__pydantic_fields_set__"):
@@ -188,9 +188,9 @@ def _as_tool(tool: PythonTool) -> BaseTool:
 
 
 def _with_any_runtime(tool: BaseTool) -> BaseTool:
-    """The tool, where a `ToolRuntime` without parameters may hold a context.
+    """The tool, with any context allowed in a bare `ToolRuntime`.
 
-    As LangChain declares it the context is None: pydantic would warn of ours at each call.
+    LangChain declares its context as None, so pydantic would warn at each call.
     """
     module, declared = sys.modules.get(RUNTIME_MODULE), cast("Any", tool.args_schema)
     if module is None or type(tool) is not StructuredTool:  # a copy of another may lack its state
@@ -248,7 +248,7 @@ def _read_timeout(metadata: Mapping[str, Any] | None) -> float | None:
 
 
 def _find_injected(tool: BaseTool) -> frozenset[str]:
-    """Arguments the framework injects; a model that forges one must not be heard."""
+    """Arguments that the framework injects; a model must not set them."""
     of_function: frozenset[str] = getattr(tool, "_injected_args_keys", frozenset())
     if isinstance(tool.args_schema, Mapping) or tool.args_schema is None:
         return of_function
@@ -282,11 +282,10 @@ class ThreadPool:
         self._open = 0
 
     async def run(self, function: Callable[[], T]) -> T | BaseException:
-        """Run the function in a thread.
+        """Run the function in a thread; if the caller is cancelled, the thread goes on.
 
         Returns:
-            Its result, or the exception it raised: `StopIteration` and `SystemExit` would do harm
-            on their way through a future. A cancelled caller leaves the thread to itself.
+            Its result, or the exception it raised: a future cannot carry `StopIteration`.
         """
         done: concurrent.futures.Future[T | BaseException] = concurrent.futures.Future()
         context = contextvars.copy_context()
@@ -322,8 +321,8 @@ POOL: Final = ThreadPool()
 LLM_CALL: Final = "llm_call"
 
 Asker = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-"""Takes a prompt and the schema of the answer, {} for a text; gives the text, or a value of the
-schema; raises what the step that wanted it fails with."""
+"""Takes a prompt and the answer's schema ({} for a text); returns the answer, or raises the error
+of the step."""
 
 _ASKER: ContextVar[Asker | None] = ContextVar("loopwright_llm_asker", default=None)
 _FENCED: Final = re.compile(r"\s*```(?:json)?[^\S\n]*\n([^`]*)```\s*")
@@ -340,7 +339,7 @@ def allow_asking(asker: Asker) -> Iterator[None]:
 
 
 async def llm_call(prompt: str, schema: Mapping[str, Any] | None = None) -> Any:
-    """Ask a language model; what planners are told of it is the sentence `llm_call_tool`."""
+    """Ask a language model; planners read the sentence `llm_call_tool` about it."""
     asker = _ASKER.get()
     if asker is None:
         msg = "llm_call has no model here: it works in the steps of prompt_flow"
@@ -350,7 +349,7 @@ async def llm_call(prompt: str, schema: Mapping[str, Any] | None = None) -> Any:
 
 
 def find_result_schema(tool: CatalogTool, arguments: Mapping[str, Any]) -> Schema | None:
-    """The schema of what a call gives: what its tool declares, of `llm_call` what the call asks."""
+    """The schema of a call's result: the tool's, or for `llm_call` the one in its arguments."""
     if tool.tool is not BUILT_IN:
         return tool.output
     return read_output(arguments.get("schema"))
@@ -363,7 +362,7 @@ def strip_fence(text: str) -> str:
 
 
 def add_llm_call(tools: Sequence[PythonTool]) -> list[PythonTool]:
-    """The program's tools and `llm_call`, unless one of them has this name: then that one is it."""
+    """The program's tools and `llm_call`, unless one of them has this name."""
     names = {getattr(tool, "name", getattr(tool, "__name__", "")) for tool in tools}
     return [*tools] if LLM_CALL in names else [*tools, BUILT_IN]
 

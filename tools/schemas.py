@@ -1,9 +1,8 @@
-"""Tool schemas as every provider takes them: a pure rewrite of what a tool declares.
+"""Rewrite the schema that a tool declares so that every provider accepts it. Pure.
 
-The rules are those of OpenAI's function tools, which most compatible providers check too: the root
-is an object with `properties`; no `$ref`; arrays have `items`; only known types; `required` names
-only what exists. Keywords that providers reject (`format`, `pattern`, …) become words of the
-description, so the model still reads them.
+The rules are OpenAI's: the root is an object with `properties`; no `$ref`; arrays have `items`;
+only known types; `required` names only existing properties. Keywords that providers reject
+(`format`, `pattern`, …) move into the description.
 """
 
 import json
@@ -36,10 +35,7 @@ _HINTS: Final = {"format": "Format", "pattern": "Pattern", "examples": "Examples
 
 
 def sanitize(schema: object) -> Schema:
-    """A tool's input schema with the root `{"type": "object", "properties": …}`.
-
-    The given one is not changed; what is no object schema means "no known arguments".
-    """
+    """A tool's input schema with an object as its root; another schema has no known arguments."""
     root = schema if isinstance(schema, Mapping) else {}
     clean = _Rewriter(root).rewrite(root, 0)
     branches = clean.pop("anyOf", [])
@@ -53,12 +49,12 @@ def sanitize(schema: object) -> Schema:
 
 
 def sanitize_value(schema: Mapping[str, Any]) -> Schema:
-    """The schema of any value, so spelled that it can stand inside another one."""
+    """The schema of any value, for use inside another one."""
     return _Rewriter(schema).rewrite(schema, 0)
 
 
 def one_line(text: object, limit: int = MAX_DESCRIPTION) -> str:
-    """A description as text of at most `limit` characters; the cut is marked."""
+    """A description of at most `limit` characters; a cut is marked."""
     words = text.strip() if isinstance(text, str) else ""
     words = words.encode("utf-8", "replace").decode()
     return words if len(words) <= limit else words[: limit - 1] + "…"
@@ -163,7 +159,7 @@ def _as_sequence(value: object) -> Sequence[Any]:
 
 
 def resolve_reference(root: object, reference: str) -> object:
-    """What a `$ref` names inside the schema; what lies outside it is a free value."""
+    """The target of a `$ref` inside the schema; outside it, any value."""
     if not reference.startswith("#"):
         return {}
     node = root
@@ -179,7 +175,7 @@ def resolve_reference(root: object, reference: str) -> object:
 
 
 def _list_types(schema: Mapping[str, Any]) -> list[str]:
-    """The JSON types a schema allows, by their right names; empty where it names none."""
+    """The JSON types a schema allows; empty if it names none."""
     declared = schema.get("type")
     names = [declared] if isinstance(declared, str) else [*_as_sequence(declared)]
     known = [_TYPES[n.lower()] for n in names if isinstance(n, str) and n.lower() in _TYPES]
@@ -189,7 +185,7 @@ def _list_types(schema: Mapping[str, Any]) -> list[str]:
 
 
 def has_valid_types(schema: Schema) -> bool:
-    """Whether a schema says no type, or one there is."""
+    """Whether a schema names no type, or a known one."""
     return "type" not in schema or bool(_list_types(schema))
 
 
@@ -255,7 +251,7 @@ def _describe_schema(schema: Mapping[str, Any]) -> str:
 
 
 def _loosen_nulls(properties: dict[str, Schema], required: frozenset[str]) -> None:
-    """Drop `null` from optional properties: a model leaves them out instead."""
+    """Drop `null` from optional properties: a model can leave them out."""
     for name, schema in properties.items():
         if name in required:
             continue
@@ -275,7 +271,7 @@ def _loosen_nulls(properties: dict[str, Schema], required: frozenset[str]) -> No
 
 
 def _merge_parts(parts: Sequence[Schema]) -> Schema:
-    """One schema that asks for all parts: properties and `required` unite, later words win."""
+    """One schema for all parts: properties and `required` are united, else later parts win."""
     whole: Schema = {}
     properties: dict[str, Schema] = {}
     required: dict[str, None] = {}
@@ -288,7 +284,7 @@ def _merge_parts(parts: Sequence[Schema]) -> Schema:
 
 
 def _merge_branches(branches: Sequence[Schema]) -> Schema:
-    """One object for a root that is a choice of objects: all properties, the common `required`."""
+    """One object for a choice of objects: all properties, the common `required`."""
     whole: Schema = {"properties": {}}
     required: list[set[str]] = []
     for branch in branches:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 MOST_TOOLS: Final = 30
 MOST_BYTES: Final = 8_000
-"""More tools, or longer definitions, and only their names are listed."""
+"""With more tools, or longer definitions, only the names are listed."""
 
 _LISTED: Final = 3_200
-"""Bytes of the list of names, whatever there is."""
+"""Bytes of the list of names, at most."""
 _WIDTHS: Final = (100, 60, 30, 0)
-"""Characters told of each tool, the most that fits into the list."""
+"""Characters of each description; the longest that fits is used."""
 _NOTE: Final = 12
 """Bytes that say how many are left out."""
 _LIKELY_BYTES: Final = 1_400
@@ -34,7 +34,7 @@ _LIKELY: Final = 5
 _READ: Final = 2_000
 """Characters of a request that are searched for."""
 _FITS: Final = 0.4
-"""How well a tool must fit, beside the one that fits best."""
+"""The share of the best score that a tool needs."""
 
 _KIN: Final = """\
 delete remove erase drop / create make add new open / change edit update modify replace
@@ -42,9 +42,9 @@ rename move / show list which / get read view show fetch / find search look / wr
 download fetch / folder directory / page url website web / picture image photo / mail email
 ticket issue / compare difference diff / undo reset revert / run execute / clock time
 big large size / history log last"""
-"""People and tools say the same in other words."""
+"""Groups of synonyms."""
 
-# The usual constants: how soon a repeated word counts no more, how much long texts are held back.
+# The usual constants of BM25: the weight of repeated words, and of the length of a text.
 _ENOUGH: Final = 1.2
 _LENGTH: Final = 0.75
 _TITLE: Final = 3
@@ -91,10 +91,7 @@ class Search:
             self._places[word][place] = count
 
     def find(self, query: str, most: int = 5) -> list[tuple[str, float]]:
-        """The ids of the texts that say most about the query, best first, and how well they fit.
-
-        Nothing is found by words that stand nowhere. Of equal ones the one added first leads.
-        """
+        """The ids of the best matching texts with their scores; of equal ones the first added."""
         scores: defaultdict[int, float] = defaultdict(float)
         mean = sum(self._lengths) / max(len(self._lengths), 1)
         for word, worth in _weigh_query(query).items():
@@ -148,7 +145,7 @@ class DeferredTools:
         return [name for name, score in hits if score >= _FITS * hits[0][1]]
 
     def find_likely(self, request: str) -> list[str]:
-        """Of many tools those a request is likely to need, as far as they are cheap to show."""
+        """Of many tools the few that a request probably needs and that are short."""
         names: list[str] = []
         room = _LIKELY_BYTES
         for name in self.find(request[:_READ]) if self.is_needed else ():
@@ -158,12 +155,12 @@ class DeferredTools:
         return names
 
     def render_listing(self, sentence: str = "tools_listed") -> str:
-        """What a model is told of many tools that are not defined for it; else ""."""
+        """The list of tools for a model, if they are too many to define; else ""."""
         return say(sentence, names=self.names) if self.is_needed else ""
 
     @cached_property
     def names(self) -> str:
-        """The names by server, each with as much of its description as there is room for."""
+        """The names by server, with as much of the descriptions as fits."""
         for width in _WIDTHS:
             text = "\n".join(self._list_tools(width))
             if len(text.encode()) <= _LISTED:

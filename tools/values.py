@@ -85,14 +85,14 @@ class ReturnedValue:
 
 
 class NoJson(ValueError):
-    """A value that a tool may not return; its text says why, where, and what to do instead."""
+    """A tool returned a value that has no JSON; the text says where, and what to do instead."""
 
 
 def as_json(value: object) -> Any:
-    """A value as plain JSON; what has no JSON form becomes its text.
+    """A value as plain JSON; a part without a JSON form becomes its text.
 
     Raises:
-        NoJson: There are bytes in it, or what is read of it raises.
+        NoJson: It holds bytes, or reading it raises.
     """
     try:
         return make_storable_json(_to_plain(value, "", ()))
@@ -106,7 +106,7 @@ def as_json(value: object) -> Any:
 
 
 def to_text(value: object) -> str:
-    """A value in its own words, where it has any: a `__str__` may raise like all code of others."""
+    """A value as text; its `__str__` may raise."""
     try:
         return str(value)
     except Exception:  # noqa: BLE001 - whatever it raises, there is a value to name
@@ -114,19 +114,19 @@ def to_text(value: object) -> str:
 
 
 def collect_items(value: Any) -> Any:
-    """A generator as the list it gives; every other value as it is. Runs the tool's own code.
+    """A generator as a list, which runs the tool's code; any other value unchanged.
 
     Raises:
-        NoJson: It goes on and on.
+        NoJson: It has too many items.
     """
     return _check_length(list(islice(value, _MOST + 1))) if _is_lazy(value) else value
 
 
 async def collect_async_items(value: Any) -> Any:
-    """An asynchronous generator as the list it gives; every other value as it is.
+    """An asynchronous generator as a list; any other value unchanged.
 
     Raises:
-        NoJson: It goes on and on.
+        NoJson: It has too many items.
     """
     if not isinstance(value, AsyncIterator):
         return value
@@ -148,7 +148,7 @@ def _check_length(items: list[Any]) -> list[Any]:
 
 
 def _to_plain(value: Any, place: str, around: tuple[int, ...]) -> Any:
-    """The value without types of Python's; `around` are the ids of what it stands in."""
+    """The value without Python's own types; `around` holds the ids of its containers."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, _BYTES):
@@ -201,7 +201,7 @@ def _to_key(key: Any) -> str:
 
 
 def _read_table(value: Any) -> Any:
-    """A model, a dataclass, an array or a table as dicts and lists; every other value itself."""
+    """A model, dataclass, array or table as dicts and lists; any other value unchanged."""
     if isinstance(value, type):
         return value
     if isinstance(value, BaseMessage):
@@ -218,7 +218,7 @@ def _read_table(value: Any) -> Any:
 
 
 def _read_frame(value: Any) -> Any:
-    """What numpy, pandas and polars hold; none of them is imported for it."""
+    """Values of numpy, pandas and polars, without importing them."""
     if hasattr(value, "to_dicts") and hasattr(value, "columns"):
         return value.to_dicts()
     if hasattr(value, "to_dict") and hasattr(value, "iloc"):
@@ -260,9 +260,9 @@ def _is_missing(value: Any) -> bool:
 
 
 def read_result_schema(tool: BaseTool) -> Schema | None:
-    """The schema of a tool's result by its return annotation; None where that says nothing.
+    """The schema of a tool's result by its return annotation; None if it tells nothing.
 
-    A text may spell anything; what a tool gives as content is words for a model.
+    A string may hold anything, and content is text for a model.
     """
     if tool.response_format == "content_and_artifact" or (tool.metadata or {}).get("content"):
         return None
@@ -273,7 +273,7 @@ def read_result_schema(tool: BaseTool) -> Schema | None:
 
 
 def _read_hints(function: Callable[..., Any] | type) -> dict[str, Any]:
-    """The annotations of a function or a class; none where they cannot be read."""
+    """The annotations of a function or a class; empty if they cannot be read."""
     while isinstance(function, partial):
         function = function.func
     if not (inspect.isroutine(function) or isinstance(function, type)):
@@ -285,7 +285,7 @@ def _read_hints(function: Callable[..., Any] | type) -> dict[str, Any]:
 
 
 def _make_schema(kind: Any, around: Around) -> Schema:
-    """The schema of a type; {} where its values may be anything."""
+    """The schema of a type; {} if its values may be anything."""
     origin, inside = get_origin(kind), get_args(kind)
     if len(around) > _DEEPEST_CLASS or kind is None:
         return {}
@@ -307,7 +307,7 @@ def _make_schema(kind: Any, around: Around) -> Schema:
 
 
 def _make_container_schema(kind: Any, inside: tuple[Any, ...], around: Around) -> Schema:
-    """The schema of a list or a mapping, of whichever make; {} where it is neither."""
+    """The schema of any kind of list or mapping; {} for other types."""
     name, module = getattr(kind, "__name__", ""), getattr(kind, "__module__", "")
     if module.partition(".")[0] not in ("builtins", "collections", "typing"):
         return {}
@@ -358,7 +358,7 @@ def _make_object_schema(types_of: Mapping[str, Any], around: Around) -> Schema:
 
 
 def _make_model_schema(kind: type[BaseModel], around: Around) -> Schema:
-    """The fields of a model as it is written down; {} where code of its own writes it."""
+    """The fields of a model as it is serialised; {} if its own code does that."""
     own = kind.__pydantic_decorators__
     if own.model_serializers or kind.__pydantic_root_model__:
         return {}
