@@ -137,10 +137,15 @@ def _print_news(output: Output, case: HandOver, state: Any, news: list[AnyMessag
     waiting, outcome = bool(state.interrupts), state.values.get("outcome")
     owner = unpack_fields(state.values).get("owner", "bot")
     if output.json:
-        output.write_result({
-            "thread": case.thread_id, "owner": owner, "waiting": waiting, "said": texts,
-            "outcome": outcome,
-        })  # fmt: skip
+        output.write_result(
+            {
+                "thread": case.thread_id,
+                "owner": owner,
+                "waiting": waiting,
+                "said": texts,
+                "outcome": outcome,
+            }
+        )
         return Code.COMPLETE
     for text in texts:
         output.write_line(f"> {text}")

@@ -57,10 +57,6 @@ def _join_parts(parts: Iterable[Any] | None, between: str = "; ") -> str:
     return between.join(map(str, parts or ()))
 
 
-def _render_flaws(event: Event) -> str:
-    return f"the plan could not run and is mended: {_join_parts(event.get('findings'))}"
-
-
 def _render_recovery(event: Event) -> str:
     named = _join_parts(event.get("steps"), ", ")
     return f"{named} failed, {event.get('strategy')}: {event.get('reason')}"
@@ -155,8 +151,10 @@ _WARNINGS: Final = {
     "fallback": _make_renderer("{model} ({role}) failed: {error}; asking {to} instead"),
     "budget": _make_renderer("{used:,.10g} of {of:,.10g} {limit} are used"),
 }
-_NOTES: Final = {
-    "flaws": _render_flaws,
+_NOTES: Final[Mapping[str, Callable[[Event], str]]] = {
+    "flaws": lambda event: (
+        f"the plan could not run and is mended: {_join_parts(event.get('findings'))}"
+    ),
     "recovery": _render_recovery,
     "route": _make_renderer("{graph} has the request: {why}"),
     "not_enough": _make_renderer("not enough for an answer, more is planned: {missing}"),

@@ -18,7 +18,7 @@ from ..graphs.build import (
     default_instructions,
     default_mcp,
     default_policy,
-)  # fmt: skip
+)
 from ..graphs.registry import find_builder
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
@@ -279,9 +279,13 @@ class Session:
     def _stream(self, run_input: Any, control: RunControl) -> None:
         modes: Any = list(self.view.modes)
         for mode, chunk in self.graph.stream(
-            run_input, self.config, context=self.context, stream_mode=modes, control=control,
+            run_input,
+            self.config,
+            context=self.context,
+            stream_mode=modes,
+            control=control,
             wait=self.wait,
-        ):  # fmt: skip
+        ):
             if mode == "messages":
                 self._show_chunk(chunk)
                 continue

@@ -42,7 +42,8 @@ def show_threads(settings: Settings, output: Output, which: Any, order: Any, lim
         output.write_error(f"{kind} are saved in {durability.url}{'' if which else ' yet'}.")
     else:
         rows = [_build_row(thread, sized, live=output.is_live) for thread in listed]
-        print_table(output, _list_titles(sized), rows)
+        titles = (*_TITLES[:-1], *(("size",) if sized else ()), _TITLES[-1])
+        print_table(output, titles, rows)
     if len(threads) > limit:
         output.write_error(f"only the first {limit} are shown: --limit shows more.")
     return Code.COMPLETE
@@ -121,16 +122,9 @@ def _describe_progress(thread: ThreadSummary) -> str:
     return f"{done} of {total}" if total else ""
 
 
-def _describe_age(thread: ThreadSummary) -> str:
-    return datetime.fromisoformat(thread.updated).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _list_titles(sized: bool) -> tuple[str, ...]:
-    return (*_TITLES[:-1], *(("size",) if sized else ()), _TITLES[-1])
-
-
 def _build_row(thread: ThreadSummary, sized: bool, *, live: bool) -> tuple[str, ...]:
-    when = format_age(thread.age) if live else _describe_age(thread)
+    updated = datetime.fromisoformat(thread.updated).astimezone()
+    when = format_age(thread.age) if live else f"{updated:%Y-%m-%d %H:%M:%S}"
     request = _INCOMPLETE if thread.incomplete else shorten_line(thread.request, 80)
     size = (format_size(thread.bytes or 0),) if sized else ()
     return (

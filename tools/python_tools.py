@@ -66,7 +66,8 @@ async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConf
         value, artifact = value
     if returned and isinstance(result, ToolMessage) and result.status == "error":
         return result
-    if isinstance(result, ToolMessage) and (not returned or _is_message(artifact)):
+    is_mcp = isinstance(artifact, Mapping) and "structured_content" in artifact
+    if isinstance(result, ToolMessage) and (is_mcp or not returned):
         return result
     if _is_of_graph(value):
         return value
@@ -97,11 +98,6 @@ def _is_of_graph(value: Any) -> bool:
     """Whether the tool returned LangGraph objects: a tool message, a command, a list of them."""
     items = value if isinstance(value, list) and value else [value]
     return all(isinstance(item, ToolOutputMixin) for item in items)
-
-
-def _is_message(artifact: Any) -> bool:
-    """Whether LangChain's message holds more than the value: the data of an MCP tool."""
-    return isinstance(artifact, Mapping) and "structured_content" in artifact
 
 
 def _watch_returns(tool: BaseTool, returned: list[Any]) -> BaseTool:
@@ -378,6 +374,9 @@ _TAKES: Final[Schema] = {
     "required": ["prompt"],
 }
 BUILT_IN: Final = StructuredTool(
-    name=LLM_CALL, description="Ask a language model.", args_schema=_TAKES, coroutine=llm_call,
+    name=LLM_CALL,
+    description="Ask a language model.",
+    args_schema=_TAKES,
+    coroutine=llm_call,
     metadata=_ABOUT,
-)  # fmt: skip
+)

@@ -19,7 +19,7 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
-)  # fmt: skip
+)
 
 from ...state.errors import ToolServerError
 from ...text.secrets import Secrets, find_argument_secrets, find_header_secrets, find_secrets
