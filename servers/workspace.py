@@ -1,7 +1,7 @@
 """MCP server for the files of one folder: `python -m loopwright.servers.workspace --root DIR`.
 
-It speaks MCP over stdio and ends when stdin closes. Results are plain text for person and model
-alike; a request that fails is an error result of one sentence.
+It speaks MCP over stdio and ends when stdin closes. Results are plain text; a failed request is an
+error result of one sentence.
 """
 
 import codecs
@@ -56,7 +56,7 @@ _Glob = Annotated[str, Field(description="Only names like this, e.g. *.md or src
 
 
 class Workspace:
-    """The tools; their docstrings and field descriptions are what a model chooses by."""
+    """The tools; a model reads their docstrings and field descriptions."""
 
     def __init__(self, root: Root) -> None:
         """Serve the files below this root."""
@@ -156,7 +156,7 @@ class Workspace:
 
 @dataclass
 class _Sweep:
-    """The texts below a path, and an account of what was left out."""
+    """The texts below a path, and a count of what was left out."""
 
     root: Root
     start: Parts
@@ -254,7 +254,7 @@ def _clip_line(line: str, start: int) -> str:
 
 
 def _cut_excerpt(name: str, text: str, *, first: int, count: int | None, most: int) -> str:
-    """A number of lines (None: all) from the first one asked for, of at most so many bytes."""
+    """So many lines (None: all) from the first one, of at most so many bytes."""
     lines = text.removesuffix("\n").split("\n")
     if first > len(lines):
         message = f"'{name}' has {len(lines)} lines; line {first} is past its end."

@@ -1,8 +1,8 @@
 """AG-UI: a graph behind the protocol that CopilotKit and other front ends speak, version 1.0.
 
-A client hands in new words of the user, or answers to what it was asked; never state, and nothing
-that an assistant or a tool is supposed to have said. What it is shown is the graph's own stream,
-and at the end of each run, as it stands then, the thread: texts, calls, components, questions.
+A client sends new messages of the user, or answers to questions; never state, and no messages of
+an assistant or a tool. It gets the graph's stream, and at the end of each run the whole thread:
+texts, calls, components, questions.
 """
 
 import logging
@@ -31,7 +31,7 @@ Config = Callable[[Request, "ag.RunAgentInput"], RunnableConfig]
 
 _CANCELLED: Final[Any] = ag.RunFinishedCancelledOutcome(type="cancelled")
 _NOTHING: Final = object()
-"""There is nothing to run: the client only wants to see the thread."""
+"""Nothing is run: the client only wants to see the thread."""
 
 
 class Refused(LoopwrightError, ValueError):
@@ -47,8 +47,8 @@ def ag_ui_route(
 ) -> Route:
     """A route that answers POST requests of an AG-UI client with the events of a run.
 
-    Whoever can reach it can run the graph on every thread it can name: put your authentication
-    before it, and let `config` say whose thread it is.
+    Without authentication before it, everyone can run the graph on every thread; `config` must
+    check whose thread it is.
 
     Args:
         graph: The graph; it needs a checkpointer.
@@ -116,7 +116,7 @@ async def _stream_events(
     view: ClientView,
     options: Mapping[str, Any],
 ) -> AsyncIterator["ag.BaseEvent"]:
-    """What the graph tells while it runs."""
+    """The events of the graph while it runs."""
     before = await graph.aget_state(place)
     view.load_state(before)
     wanted = _choose_input(given, before)
@@ -130,7 +130,7 @@ async def _stream_events(
 
 
 def _build_error_event(error: Exception) -> "ag.RunErrorEvent":
-    """Tell of an error; only sentences that are meant for users are told whole."""
+    """An error event; only messages that are meant for users are shown."""
     kind = type(error).__name__
     words = f"The run failed with {kind}; the log of the server says more."
     if isinstance(error, LoopwrightError):
@@ -139,7 +139,7 @@ def _build_error_event(error: Exception) -> "ag.RunErrorEvent":
 
 
 def _choose_input(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
-    """What the graph is run with; `_NOTHING` where the client only wants to see the thread."""
+    """The input of the graph; `_NOTHING` if the client only wants to see the thread."""
     known = {message.id for message in state.values.get("messages", ())}
     new = [m for m in given.messages if isinstance(m, ag.UserMessage) and m.id not in known]
     new_input = {"messages": [_convert_user_message(message) for message in new]}
@@ -188,7 +188,7 @@ def _check_answers(
 
 
 def _convert_answer(question: Question, entry: "ag.ResumeEntry") -> Any:
-    """An answer as the graphs take it; one for a question of somebody's own is passed on."""
+    """An answer as the graphs take it; one to a tool's own question is passed on."""
     ours = isinstance(question.value, Mapping) and "action_requests" in question.value
     if entry.status == "cancelled":
         return {"type": "reject"} if ours else entry.payload

@@ -63,7 +63,7 @@ _WORDS: Final[dict[str, Any]] = {
 
 
 def _convert_message(message: BaseMessage) -> Any:
-    """A message of the thread as the protocol's; None for a kind it has no place for."""
+    """A message of the thread in the protocol's form; None for a kind it does not know."""
     about: dict[str, Any] = {"id": str(message.id)}
     if role := message.additional_kwargs.get("agent_type"):
         about["metadata"] = {"agent_type": role}
@@ -90,7 +90,7 @@ def _dump_arguments(call: Mapping[str, Any]) -> str:
 
 
 def _convert_question(question: Question) -> "ag.Interrupt":
-    """A question as the protocol has it; what the graphs say of it beyond that is metadata."""
+    """A question in the protocol's form; everything else about it is metadata."""
     value = question.value if isinstance(question.value, Mapping) else {}
     kind, call = str(value.get("type", "")), value.get("tool_call_id")
     configs: Sequence[Mapping[str, Any]] = value.get("review_configs") or [{}]
@@ -130,12 +130,12 @@ def build_outcome(state: StateSnapshot) -> Any:
 
 @dataclass
 class ClientView:
-    """What the client has been told in this run, and what of it is not closed yet."""
+    """What the client has received in this run, and what is not closed yet."""
 
     messages: dict[str, Any] = field(default_factory=dict)
     """By id, in their order; components among them as activities."""
     written: dict[str, AIMessageChunk] = field(default_factory=dict)
-    """What has come of the texts that are being written."""
+    """The texts that are being written, as far as they came."""
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     steps: dict[str, str] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class ClientView:
     calls: set[str] = field(default_factory=set)
 
     def load_state(self, state: StateSnapshot) -> None:
-        """Take over the thread as it stands."""
+        """Load the thread."""
         self.messages = dict(_iterate_thread(state.values))
         self.calls = {
             call.id
@@ -152,7 +152,7 @@ class ClientView:
         }
 
     def convert_part(self, mode: str, part: Any) -> Iterator["ag.BaseEvent"]:
-        """What a part of the graph's stream says."""
+        """The events for a part of the graph's stream."""
         if mode == "custom":
             yield from self._convert_event(part if isinstance(part, Mapping) else {"value": part})
             return
@@ -198,7 +198,7 @@ class ClientView:
 
     def _add_chunk(self, id_: str, chunk: AIMessageChunk) -> Iterator["ag.BaseEvent"]:
         if id_ in self.messages and id_ not in self.written:
-            return  # it has been told whole
+            return  # it was sent whole
         self.written[id_] = self.written[id_] + chunk if id_ in self.written else chunk
         if thought := str(chunk.additional_kwargs.get(REASONING) or ""):
             yield from self._add_thought(id_, thought)
@@ -249,7 +249,7 @@ class ClientView:
             yield ag.ToolCallEndEvent(tool_call_id=id_)
 
     def _add_message(self, message: AIMessage) -> Iterator["ag.BaseEvent"]:
-        """A message that comes at once; it replaces what has been told under its id."""
+        """A whole message; it replaces what was sent under its id."""
         id_ = str(message.id)
         if id_ in self.written:
             yield from self._remove_message(id_)
@@ -284,14 +284,14 @@ class ClientView:
         return ag.MessagesSnapshotEvent(messages=[m for m in self.messages.values() if m])
 
     def close_open(self) -> Iterator["ag.BaseEvent"]:
-        """Close whatever is open, as the protocol wants it before the end."""
+        """Close all open texts and steps, as the protocol requires before the end."""
         for id_ in [*self.written]:
             yield from self._end_text(id_)
         for task in [*self.steps]:
             yield from self._change_step(task, "")
 
     def end_run(self, state: StateSnapshot) -> Iterator["ag.BaseEvent"]:
-        """The thread as it stands at the end."""
+        """The thread at the end of the run."""
         yield from self.close_open()
         self.load_state(state)
         fields = unpack_fields(state.values)

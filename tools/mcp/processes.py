@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "LOOPWRIGHT_MCP_PROCESSES"
 _EACH: Final = 80 * 1024**2
-"""Bytes of a server's process; those written in Python or for Node take 50 to 90 MB."""
+"""Bytes of a server's process; in Python or Node it takes 50 to 90 MB."""
 _SHARE: Final = 4
-"""The part of the memory that servers may take: one of so many."""
+"""Servers may take one part in so many of the memory."""
 _FEWEST, _MOST = 4, 128
 
 
 class ProcessLimit:
-    """The server processes of this program; used on the background loop alone.
+    """The server processes of this program; used only on the background loop.
 
     Attributes:
         most: How many there may be.
@@ -46,10 +46,10 @@ class ProcessLimit:
         self._queue: dict[Connection, asyncio.Event] = {}
 
     def read(self, environ: Mapping[str, str]) -> None:
-        """Have as many as the operator says, else as the machine bears.
+        """Set the limit: the operator's, else by the memory of the machine.
 
         Raises:
-            SettingsError: What the operator says is no number above 0.
+            SettingsError: The operator's limit is no number above 0.
         """
         limit = read_variable(environ, "LOOPWRIGHT_MCP_PROCESSES")
         if limit is not None and not (limit.isdecimal() and int(limit)):
@@ -59,7 +59,7 @@ class ProcessLimit:
 
     @asynccontextmanager
     async def room_for(self, session: "Connection") -> AsyncIterator[None]:
-        """Have room for a process for the length of the block; who came first is first."""
+        """Hold a place for a process during the block; first come, first served."""
         turn = self._queue[session] = asyncio.Event()
         try:
             while len(self._running) >= self.most or next(iter(self._queue)) is not session:
@@ -81,7 +81,7 @@ class ProcessLimit:
         return session in self._queue
 
     def look_again(self) -> None:
-        """Let the first in the queue look again: a process may have ended, or rest."""
+        """Let the first in the queue look again: a process may have ended or become idle."""
         for turn in self._queue.values():
             turn.set()
             return
@@ -144,7 +144,7 @@ sleep 1
 for group in $groups; do kill -s KILL -- "-$group"; done
 ) <&3 >/dev/null 2>&1 &
 """
-"""Takes `+ group` and `- group`, line by line. Servers get as long as `stdio` gives them."""
+"""Reads `+ group` and `- group` line by line; servers get the same time as in `stdio`."""
 
 
 class _Watch:
@@ -181,7 +181,7 @@ class _Watch:
 
 
 def _start_shell() -> int:
-    """Start the shell, which is nobody's child from then on; gives the end to write to."""
+    """Start the shell, detached from us; returns the end to write to."""
     ours, theirs = (os.pipe())[::-1]
     try:
         subprocess.run(
@@ -204,12 +204,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def adopt(group: int) -> None:
-    """See that a server's process group ends with this process. May block for a moment."""
+    """Let a server's process group end with this process. May block for a moment."""
     if os.name == "posix":
         _watch.tell(f"+ {group}\n")
 
 
 def release(group: int) -> None:
-    """Its processes are gone: the number may become another's. May block for a moment."""
+    """Forget an ended group: its number may be used again. May block for a moment."""
     if os.name == "posix":
         _watch.tell(f"- {group}\n")
