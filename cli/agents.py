@@ -55,11 +55,7 @@ class NamedAgent:
 
 
 def find_agent(name: str, environ: Mapping[str, str]) -> NamedAgent:
-    """The agent of this name, or of the file with this path.
-
-    Raises:
-        SettingsError: There is none, or its file cannot be used.
-    """
+    """The agent of this name, or of the file with this path."""
     path = Path(name)
     if path.suffix == ".md" or path.name != name:
         return _read_agent_file(path.absolute())
@@ -86,11 +82,7 @@ def select_agent(
     thread: str = "",
     kept: Mapping[str, str] = MappingProxyType({}),
 ) -> NamedAgent | None:
-    """The agent of a run: the named one, or the one its thread saved (`kept`); reports a change.
-
-    Raises:
-        SettingsError: The agent cannot be used, or the graph has none.
-    """
+    """The agent of a run: the named one, or the one its thread saved (`kept`); reports a change."""
     if graph != DEFINED:
         if not settings.agent:
             return None
@@ -138,11 +130,7 @@ def _read_agent_file(path: Path) -> NamedAgent:
 
 
 def load_user_graph(named: str, durability: Durability) -> Graph:
-    """A graph of the user's: one with a database of its own, or a function that builds one.
-
-    Raises:
-        SettingsError: There is none, or nothing of it outlives the process.
-    """
+    """A graph of the user's: one with a database of its own, or a function that builds one."""
     module, _, attribute = named.partition(":")
     if os.getcwd() not in sys.path:  # as `python -m` has it, behind what is installed
         sys.path.append(os.getcwd())

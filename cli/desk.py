@@ -44,11 +44,7 @@ class DeskRequest:
         return bool(self.words) or self.gives_back or self.approves or self.declines
 
     def check(self, case: HandOver) -> None:
-        """Refuse an answer that does not decide about a waiting change.
-
-        Raises:
-            SettingsError: Too much is wanted, or too little.
-        """
+        """Refuse an answer that does not decide about a waiting change."""
         if self.gives_back + self.approves + self.declines > 1:
             msg = "--return, --approve and --decline are three answers: give one of them."
             raise SettingsError(msg)

@@ -78,11 +78,7 @@ def run_goal(
 
 
 def build_context(settings: Settings, *, interactive: bool) -> Context:
-    """The settings of a run as the command line gives them.
-
-    Raises:
-        SettingsError: There cannot be such a limit.
-    """
+    """The settings of a run as the command line gives them."""
     if settings.max_cost == 0:
         msg = "--max-cost is 0: give US dollars above 0, or leave it out."
         raise SettingsError(msg)

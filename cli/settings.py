@@ -175,11 +175,7 @@ def read_goal(goal: str, what: str = "goal") -> str:
 
 
 def read_plan_input(plan: str | None, values: Sequence[str]) -> dict[str, Any]:
-    """A plan from a file, and values for its variables, as keys of a run's input.
-
-    Raises:
-        SettingsError: The file cannot be read, or a value has no name.
-    """
+    """A plan from a file, and values for its variables, as keys of a run's input."""
     more: dict[str, Any] = {}
     if (path := require_nonempty(plan, "--plan")) is not None:
         try:

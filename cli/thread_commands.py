@@ -40,11 +40,7 @@ def stop_thread(settings: Settings, output: Output, thread: str) -> int:
 
 
 def steer_thread(settings: Settings, output: Output, thread: str, message: str) -> int:
-    """Hand a message to the thread's running turn; the exit code.
-
-    Raises:
-        SettingsError: No run holds the thread.
-    """
+    """Hand a message to the thread's running turn; the exit code."""
     words = read_goal(message, "message")
     with _open_thread(settings, thread) as (graph, config, _):
         handed_over = graph.steer(config, words)
@@ -121,11 +117,7 @@ def show_turns(settings: Settings, output: Output, thread: str | None, limit: in
 
 
 def dequeue_turn(settings: Settings, output: Output, thread: str, name: str) -> int:
-    """Take a turn back that nobody is at; the exit code.
-
-    Raises:
-        SettingsError: The thread has none with this id, or it was too late.
-    """
+    """Take a turn back that nobody is at; the exit code."""
     with settings.open() as durability:
         queue = find_queue(durability.journal)
         locks = durability.locks

@@ -289,7 +289,7 @@ class Connection:
         """Call a tool; the answer is a `ToolMessage`.
 
         Raises:
-            Asked: The server asks a human first.
+            ElicitationPending: The server asks a human first.
             ConnectionLost: The connection ended before the answer.
         """
         return await self._calls.make(call, self._session, self._send, self._request)
@@ -333,13 +333,7 @@ class Connection:
     async def _request(
         self, answer: Awaitable[Any], form: asyncio.Future[Any] | None = None
     ) -> Any:
-        """Wait for an answer of the server.
-
-        Raises:
-            Asked: It asks a human first, by `form`; the request goes on.
-            McpError: The server has answered with an error.
-            ConnectionLost: The connection ended before the answer.
-        """
+        """Wait for an answer of the server."""
         request = asyncio.ensure_future(answer)
         try:
             events = {request, self._over, *([form] if form is not None else [])}
