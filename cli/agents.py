@@ -17,9 +17,8 @@ from typing import Any, Final
 
 from ..prompts.agents import SHIPPED, read_agent
 from ..run.graph import LoopGraph
-from ..state.definition import AgentDefinition
-from ..state.environment import read_variable
-from ..state.errors import LoopwrightError, SettingsError
+from ..state.agent import AgentDefinition
+from ..state.errors import LoopwrightError, SettingsError, read_variable
 from ..store.durability import Durability
 from ..store.threads.thread_list import GRAPH_KEY
 from ..store.work.turns import find_queue

@@ -11,13 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..state.environment import require_nonempty
-from ..state.errors import DatabaseError, SettingsError
+from ..state.errors import DatabaseError, SettingsError, require_nonempty
 from ..store.durability import Durability
 from ..store.journal.intents import describe_uncertain_call
 from ..store.threads.pruning import Pruned
 from ..store.threads.thread_list import EXPIRY, ThreadSummary
-from ..text.units import format_seconds, format_size, plural
+from ..text.canonical import format_seconds, format_size, plural
 from .settings import Settings, check_thread_id, parse_age
 from .terminal import Code, Output, clean, render_call, shorten_line
 

@@ -8,8 +8,7 @@ from ....calls.handlers import HandlerScope
 from ....calls.results import ToolResult, make_failure
 from ....models.typed_result import ResultSchema
 from ....prompts.prompt import render_section
-from ....state.agent import DELEGATE
-from ....state.definition import AgentDefinition
+from ....state.agent import DELEGATE, AgentDefinition
 from ....state.errors import SettingsError
 from ....text.sentences import say
 from ....tools.catalog import CatalogTool, make_own_tool
