@@ -6,8 +6,8 @@ from typing import Final
 
 from langgraph.runtime import Runtime
 
+from ....models.ask_value import ResultSchema
 from ....models.choice import window_of
-from ....models.typed_result import ResultSchema
 from ....state.agent import DELEGATE, AgentDefinition, AgentState, turn_name
 from ....state.context import Context
 from ....state.snapshot import TARGET_SHARE, UNKNOWN_WINDOW
