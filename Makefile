@@ -64,7 +64,7 @@ bench: .venv/.installed ## Measure what the graphs cost, beside others, and writ
 	$(BIN)/python benchmarks/costs.py --write
 
 ui: .venv/.installed ## Build the components anew; needs Node
-	$(BIN)/python -m loopwright.ui.schema > ui/props.schema.json
+	$(BIN)/python -c "from loopwright.ui import props_schema; print(props_schema(), end='')" > ui/props.schema.json
 	cd ui && npm install --no-package-lock --no-audit --no-fund && npm run check && npm run build
 
 house: .venv/.installed ## Weigh the house beside its budgets: lines, files entered, channels, rows

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ..prompts.instructions import READ_SKILL, Instructions
 from ..text.sentences import say
 from ..tools.catalog import FIND_TOOLS, CatalogTool, make_own_tool
-from ..tools.deferred_tools import first_line
+from ..tools.search import first_line
 from .results import ToolResult, make_failure
 
 _LINE: Final = 200

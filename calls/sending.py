@@ -212,7 +212,7 @@ def _has_ended(tool: CatalogTool, error: BaseException) -> bool:
         return all(_has_ended(tool, inner) for inner in error.exceptions)
     if isinstance(error, ServerUnavailable):
         return not error.sent
-    return isinstance(error, ToolException) or is_argument_error(tool.tool, error)
+    return isinstance(error, ToolException) or is_argument_error(error)
 
 
 async def contain_exit(work: Coroutine[Any, Any, T]) -> T:

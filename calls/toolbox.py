@@ -31,7 +31,7 @@ from ..tools.catalog import (
 )
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
-from ..tools.mcp.process_limit import PROCESS_LIMIT
+from ..tools.mcp.processes import PROCESS_LIMIT
 from ..tools.mcp.server import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import MissingTools

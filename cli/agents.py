@@ -1,24 +1,33 @@
-"""The agent that `--agent` names: of a file, of a folder of the operator's, or one that ships.
+"""What `--agent` and `--module` name: an agent's definition, and a graph of the user's own.
 
-A thread remembers its agent, and that its file has changed is said.
+A thread remembers its agent; a changed file of it is reported.
 """
 
 import hashlib
+import importlib
+import logging
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from ..prompts.agents import SHIPPED, read_agent
+from ..run.graph import LoopGraph
 from ..state.agent import AgentDefinition
-from ..state.errors import SettingsError, read_variable
+from ..state.errors import LoopwrightError, SettingsError, read_variable
 from ..store.durability import Durability
 from ..store.threads.thread_list import GRAPH_KEY
+from ..store.turns import find_queue
 from .settings import DEFINED, Settings
-from .terminal import Output
+from .terminal import LOG_FILE, Output
+
+log = logging.getLogger(__name__)
+
+Graph = LoopGraph[Any, Any, Any, Any]
 
 AGENT_KEY: Final = "loopwright_agent"
 """Checkpoint metadata that says which agent a thread belongs to."""
@@ -30,8 +39,8 @@ class NamedAgent:
 
     Attributes:
         definition: What it is.
-        named: What names it wherever one stands: the path of its file, or a name of ours.
-        seal: Of what its file says.
+        named: The absolute path of its file, or the name of one that ships.
+        seal: A hash of its file.
     """
 
     definition: AgentDefinition
@@ -40,30 +49,26 @@ class NamedAgent:
 
     @property
     def mark(self) -> str:
-        """What a thread remembers of it."""
+        """What a thread saves of it."""
         return f"{self.seal} {self.named}"
 
 
-def find_agent(given: str, environ: Mapping[str, str]) -> NamedAgent:
-    """The agent of this name, or of the file with this path.
-
-    Raises:
-        SettingsError: There is none, or its file cannot be used.
-    """
-    path = Path(given)
-    if path.suffix == ".md" or path.name != given:
+def find_agent(name: str, environ: Mapping[str, str]) -> NamedAgent:
+    """The agent of this name, or of the file with this path."""
+    path = Path(name)
+    if path.suffix == ".md" or path.name != name:
         return _read_agent_file(path.absolute())
     known = _list_agents(environ)
-    if given in known:
-        return _read_agent_file(known[given])
+    if name in known:
+        return _read_agent_file(known[name])
     if path.is_file():
         return _read_agent_file(path.absolute())
-    msg = f"There is no agent {given!r}: give the path of its file, or one of {', '.join(known)}."
+    msg = f"There is no agent {name!r}: give the path of its file, or one of {', '.join(known)}."
     raise SettingsError(msg)
 
 
 def load_origin(durability: Durability, thread: str) -> dict[str, str]:
-    """What a thread remembers of how this command began it: its graph, its agent."""
+    """The graph and the agent with which this command began a thread."""
     saved = durability.checkpointer.get_tuple({"configurable": {"thread_id": thread}})
     known = dict(saved.metadata) if saved else {}
     return {key: str(known[key]) for key in (GRAPH_KEY, AGENT_KEY) if known.get(key)}
@@ -76,18 +81,7 @@ def select_agent(
     thread: str = "",
     kept: Mapping[str, str] = MappingProxyType({}),
 ) -> NamedAgent | None:
-    """The agent of a run, if one is named now or was when its thread began; says if it is another.
-
-    Args:
-        settings: May name one.
-        output: Where that is said.
-        graph: Its graph.
-        thread: Its thread.
-        kept: What the thread remembers.
-
-    Raises:
-        SettingsError: The agent cannot be used, or the graph has none.
-    """
+    """The agent of a run: the named one, or the one its thread saved (`kept`); reports a change."""
     if graph != DEFINED:
         if not settings.agent:
             return None
@@ -132,3 +126,41 @@ def _read_agent_file(path: Path) -> NamedAgent:
     definition = read_agent(path)
     seal = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     return NamedAgent(definition, path.stem if path.parent == SHIPPED else str(path), seal)
+
+
+def load_user_graph(named: str, durability: Durability) -> Graph:
+    """A graph of the user's: one with a database of its own, or a function that builds one."""
+    module, _, attribute = named.partition(":")
+    if os.getcwd() not in sys.path:  # as `python -m` has it, behind what is installed
+        sys.path.append(os.getcwd())
+    try:
+        value = getattr(importlib.import_module(module), attribute)
+        graph = value if isinstance(value, LoopGraph) else value(durability)
+    except LoopwrightError:
+        raise
+    except Exception as error:  # whatever a module of the user's raises
+        log.exception("--module %s", named)
+        msg = (
+            f"--module {named} gives no graph ({type(error).__name__}: {error}): name"
+            " package.module:graph, or package.module:function, which is given the open database."
+            f" The details are in {LOG_FILE}."
+        )
+        raise SettingsError(msg) from error
+    inbox = graph.own_builder.inbox if isinstance(graph, LoopGraph) else None
+    theirs = None if inbox is None else find_queue(inbox.journal)
+    ours = find_queue(durability.journal)
+    if theirs is None or ours is None:
+        msg = (
+            f"--module {named} gives no graph of this package with durability=open_durability(url):"
+            " nothing else can go on in another process."
+        )
+        raise SettingsError(msg)
+    # PgBouncer and the server behind it are one database under two addresses.
+    if len({Path(queue.database.partition("?")[0]).name for queue in (theirs, ours)}) > 1:
+        msg = (
+            f"--module {named} keeps its threads in {theirs.database!r}, and this worker takes"
+            f" turns from {ours.database!r}: name the same database, or a function that is given"
+            " the worker's."
+        )
+        raise SettingsError(msg)
+    return graph

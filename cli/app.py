@@ -23,11 +23,11 @@ class Commands(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, **options: Any) -> Any:  # type: ignore[override]  # the arguments this package uses
         """Run the command line and leave the process."""
-        given = sys.argv[1:] if args is None else list(args)
-        if "--json" not in given or not options.pop("standalone_mode", True):
+        arguments = sys.argv[1:] if args is None else list(args)
+        if "--json" not in arguments or not options.pop("standalone_mode", True):
             return super().main(args=args, **options)
         try:
-            code = super().main(args=given, standalone_mode=False, **options)
+            code = super().main(args=arguments, standalone_mode=False, **options)
         except _UsageError as error:
             Output(json=True).write_result({"status": "error", "error": error.format_message()})
             code = Code.USAGE
@@ -45,8 +45,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"loopwright {version('loopwright')}")
         raise typer.Exit
 
@@ -69,10 +69,10 @@ def _command(
     """Make a command of a function, which takes its own arguments and these of the settings."""
 
     def register(body: Body) -> Body:
-        def command(**given: Any) -> None:
-            chosen = {name: given.pop(name) for name in options}
+        def command(**own: Any) -> None:
+            chosen = {name: own.pop(name) for name in options}
             output = Output(json=chosen.get("json", False))
-            raise typer.Exit(run_guarded(output, lambda: body(Settings(**chosen), output, **given)))
+            raise typer.Exit(run_guarded(output, lambda: body(Settings(**chosen), output, **own)))
 
         own = list(signature(body).parameters.values())[2:]
         shared = [signature(Settings).parameters[name] for name in options]
@@ -109,8 +109,8 @@ def run(
     ] = False,
 ) -> int:
     """Run a goal to its end, asking before anything is changed."""
-    from .quote import quote_goal  # noqa: PLC0415 - see the module
     from .run import run_goal  # noqa: PLC0415 - see the module
+    from .show import quote_goal  # noqa: PLC0415 - see the module
 
     if quote:
         return quote_goal(settings, output, goal)
@@ -197,7 +197,7 @@ def dequeue(
     turn: Annotated[str, typer.Argument(help="The turn's id; see turns.")],
 ) -> int:
     """Take a turn back that was enqueued and has not begun, or was set aside."""
-    from .turns import dequeue_turn  # noqa: PLC0415 - see the module
+    from .thread_commands import dequeue_turn  # noqa: PLC0415 - see the module
 
     return dequeue_turn(settings, output, thread, turn)
 
@@ -210,7 +210,7 @@ def turns(
     limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 100,
 ) -> int:
     """List the turns that wait for a worker, run, or are set aside, in the order they came."""
-    from .turns import show_turns  # noqa: PLC0415 - see the module
+    from .thread_commands import show_turns  # noqa: PLC0415 - see the module
 
     return show_turns(settings, output, thread, limit)
 
@@ -294,20 +294,20 @@ def threads(
 ) -> None:
     """List the saved threads, newest first, or delete some."""
     flags = {"unfinished": unfinished, "waiting": waiting, "expired": expired}
-    given = [name for name, on in flags.items() if on]
+    chosen = [name for name, on in flags.items() if on]
     if context.invoked_subcommand is not None:
-        first = next((f"--{name}" for name in given), "--json" if json else "")
+        first = next((f"--{name}" for name in chosen), "--json" if json else "")
         if option := "--db" if database is not None else first:
             msg = f"Give it behind the command: threads {context.invoked_subcommand} {option} …"
             raise typer.BadParameter(msg, param_hint=option)
         return
-    if len(given) > 1:
-        msg = f"Choose one of {', '.join(f'--{name}' for name in given)}."
+    if len(chosen) > 1:
+        msg = f"Choose one of {', '.join(f'--{name}' for name in chosen)}."
         raise typer.BadParameter(msg)
     from .threads import show_threads  # noqa: PLC0415 - see the module
 
     output, settings = Output(json=json), Settings(database=database)
-    which = given[0] if given else None
+    which = chosen[0] if chosen else None
     raise typer.Exit(
         run_guarded(output, lambda: show_threads(settings, output, which, order, limit))
     )
@@ -326,7 +326,6 @@ def dismiss(
 
 
 @_command("database", "results", "json")
-@_command("database", "results", "json", within=_threads, hidden=True)  # as it was called at first
 def prune(
     settings: Settings,
     output: Output,
@@ -343,7 +342,7 @@ def prune(
     ] = None,
 ) -> int:
     """Remove older checkpoints of threads that are at rest, also while others run."""
-    from .prune import PruneRequest, prune_threads  # noqa: PLC0415 - see the module
+    from .threads import PruneRequest, prune_threads  # noqa: PLC0415 - see the module
 
     return prune_threads(settings, output, thread, PruneRequest(keep, turns, older_than), every)
 

@@ -1,4 +1,4 @@
-"""What a thread waits for: put to the person at the terminal, or answered by given text."""
+"""The questions of a thread: asked at the terminal, or answered by a given text."""
 
 import json
 import os
@@ -18,7 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..state.questions import AnswerKind
-from .terminal import clean, read_typed_line, render_json, shorten_middle
+from .prompt import read_typed_line
+from .terminal import clean, render_json, shorten_middle
 
 _ONLY_SHOWN: Final = frozenset({"finished", "changes", "problems"})
 _ALL: Final[tuple[AnswerKind, ...]] = get_args(AnswerKind)
@@ -53,7 +54,7 @@ _TYPES: Final = {"uncertain_call": "uncertain", "elicitation": "form", "take_ove
 _ALIASES: Final = {"y": "a", "yes": "a", "n": "r", "no": "r"}
 
 Reply = dict[str, Any] | str | None
-"""An answer; None where there is none. Somebody else's question gets the words as they are."""
+"""An answer, if there is one. A question of a tool's own gets the plain text."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,9 @@ class Question:
         id: The interrupt's id.
         value: The whole payload.
         description: The question in words.
-        kind: `call` may a tool be called; `uncertain` a call may have run already, nobody but a
-            human knows; `review` of a plan; `user` asked by the model; `form` asked by a tool's
-            server; `desk` who has taken a customer over; `other` somebody else's.
+        kind: `call`: may a tool be called; `uncertain`: did a call run; `review` of a plan; `user`:
+            asked by the model; `form`: asked by a tool's server; `desk`: a colleague has the
+            customer; `other`: a tool's own question.
         name: The tool, or what the question is called.
         args: The tool's arguments, or the plan.
         allowed: The kinds of answers it takes.
@@ -84,7 +85,7 @@ class Question:
 
     @classmethod
     def from_interrupt(cls, interrupt: Any) -> "Question":
-        """Read an interrupt; a payload of another shape becomes a question for words."""
+        """Read an interrupt; an unknown payload becomes a question for a text."""
         value = interrupt.value if isinstance(interrupt.value, dict) else {}
         requests = value.get("action_requests")
         if not isinstance(requests, list) or not requests:
@@ -115,7 +116,7 @@ class Question:
 
     @property
     def editable_arguments(self) -> str:
-        """The arguments, without what is only there to be seen, as JSON."""
+        """The arguments that can be changed, as JSON."""
         shown = _ONLY_SHOWN if self.kind == "review" else ()
         return render_json({k: v for k, v in self.args.items() if k not in shown}, indent=2)
 
@@ -137,7 +138,7 @@ class Question:
         return f"May {called} be called?" + (f" ({expiry})" if expiry else "")
 
     def describe_expiry(self, now: datetime) -> str:
-        """Until when an answer counts, in words; "" where it always does."""
+        """Until when an answer counts, in words; empty if there is no limit."""
         if self.expires_at is None:
             return ""
         at = self.expires_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -149,7 +150,7 @@ class Question:
 
 
 def _explain_answer(kind: AnswerKind, uncertain: bool) -> str:
-    """What to type for an answer; a call that may have run is asked about in other words."""
+    """What to type for an answer."""
     match kind:
         case "approve":
             return "approve to run it again" if uncertain else "approve"
@@ -166,11 +167,11 @@ def _explain_answer(kind: AnswerKind, uncertain: bool) -> str:
 def parse_answers(text: str, pending: Sequence[Question]) -> Any:
     """Answers by the ids of their questions, if the text is JSON of them; else one answer."""
     try:
-        given = json.loads(text)
+        answers = json.loads(text)
     except (ValueError, RecursionError):
         return text
     ids = {question.id for question in pending}
-    return given if isinstance(given, dict) and given and set(given) <= ids else text
+    return answers if isinstance(answers, dict) and answers and set(answers) <= ids else text
 
 
 class Asker:
@@ -182,7 +183,7 @@ class Asker:
         self._read = read
 
     def ask(self, question: Question, place: str = "") -> Reply:
-        """Put one question, at its place such as `1 of 3`; None where it is to stay open."""
+        """Ask one question, with its place such as `1 of 3`; None if it stays open."""
         title = _KINDS[question.kind][0] + (f" ({place})" if place else "")
         body = _render_call(question) if question.is_call else _render_question(question)
         self._console.print(Panel(body, title=title, title_align="left", border_style="yellow"))
@@ -196,7 +197,7 @@ class Asker:
             self._say(question.choices)
 
     def _build_reply(self, letter: str, rest: str, question: Question) -> Reply:
-        """The answer that a choice makes; None where it makes none yet."""
+        """The answer for a choice; None if there is none yet."""
         match letter:
             case "a" | "o":
                 return {"type": "approve"}
@@ -208,8 +209,10 @@ class Asker:
             case "g" | "d":
                 return {"type": "reject", "message": rest}
             case "i":
-                told = self._read_line("What was its result? (the model is told; empty: not known)")
-                return {"type": "respond", "message": told or "It ran; its result is not known."}
+                result = self._read_line(
+                    "What was its result? (the model is told; empty: not known)"
+                )
+                return {"type": "respond", "message": result or "It ran; its result is not known."}
             case "e":
                 return self._edit(question)
             case "f":
@@ -257,9 +260,9 @@ def _parse_words(text: str, question: Question) -> Reply:
 
 
 def _parse_choice(typed: str, question: Question) -> tuple[str, str]:
-    """The letter of what is chosen and the words behind it; no letter for words of one's own.
+    """The chosen letter and the words behind it; free words have no letter.
 
-    A question about a call takes no such words: what stands behind the choice is its reason.
+    A question about a call takes no free words: the words behind its choice are the reason.
     """
     word, _, rest = typed.partition(" ") if question.is_call else (typed, "", "")
     if letter := _map_letters(question.choices).get(word.lower()):
@@ -268,7 +271,7 @@ def _parse_choice(typed: str, question: Question) -> tuple[str, str]:
 
 
 def _map_letters(menu: str) -> dict[str, str]:
-    """The letter by everything that chooses it: itself, the word that it begins, other names."""
+    """All spellings of the choices: the letter, the whole word, other names."""
     choices = re.findall(r"\[(\w)\](\w+)", menu)
     named = {letter + word: letter for letter, word in choices} | {key: key for key, _ in choices}
     return named | {alias: letter for alias, letter in _ALIASES.items() if letter in named}
@@ -277,9 +280,9 @@ def _map_letters(menu: str) -> dict[str, str]:
 def _render_call(question: Question) -> Text:
     body = Text(clean(question.name), style="bold")
     # The description repeats the arguments, which are shown below.
-    asked = question.description.partition("\n\nArguments:")[0]
-    if asked:
-        body.append(f"\n{_truncate_text(clean(asked))}", style="not bold dim")
+    description = question.description.partition("\n\nArguments:")[0]
+    if description:
+        body.append(f"\n{_truncate_text(clean(description))}", style="not bold dim")
     arguments = clean(render_json(question.args, indent=2))
     # Whoever must find out whether a call ran is shown its arguments whole.
     shown = arguments if question.kind == "uncertain" else _truncate_text(arguments)
@@ -290,7 +293,7 @@ def _render_call(question: Question) -> Text:
 
 
 def _render_question(question: Question) -> RenderableType:
-    """A question in words; a plan as headings with lists, in which lines stay apart."""
+    """A question as text; a plan as headings with lists."""
     text = clean(question.description)
     if question.kind != "review":
         return Text(text)

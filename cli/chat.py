@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from types import FrameType
 from typing import Final
 
 from langgraph.runtime import RunControl
@@ -19,8 +19,7 @@ from ..store.durability import Durability
 from ..store.threads.thread_list import EXPIRY
 from ..text.canonical import plural
 from .approvals import Asker
-from .ctrl_c import CtrlC, PromptLeft
-from .keyboard import Keyboard
+from .prompt import Keyboard, Prompt, PromptLeft, read_typed_line
 from .run import Session, open_session
 from .settings import NO_MODEL, Settings, check_thread_id, make_thread_id
 from .terminal import (
@@ -28,7 +27,6 @@ from .terminal import (
     Output,
     clean,
     interrupt_run,
-    read_typed_line,
     run_attempt,
     send_signals_to,
 )
@@ -52,9 +50,6 @@ _AGAIN: Final = 0.1
 _ENDS: Final = frozenset({Code.USAGE, Code.FAILED, Code.WAITING})
 """After these a pipe's next message would make no sense."""
 
-if sys.platform != "win32":
-    import readline
-
 
 def run_chat(settings: Settings, output: Output, thread: str | None) -> int:
     """Talk until the user leaves or the input ends; the exit code."""
@@ -67,16 +62,17 @@ def run_chat(settings: Settings, output: Output, thread: str | None) -> int:
 
 
 def _offer_threads(settings: Settings, output: Output) -> tuple[str | None, str]:
-    """The unfinished thread that the user wants to go on with, or else their first message."""
+    """The unfinished thread that the user chose, or else their first message."""
     with settings.open() as durability:
-        while found := list_resumable(durability.unfinished(settings.read_expiry(EXPIRY)))[:_MOST]:
-            output.write_line(f"{plural(len(found), 'unfinished thread')}:")
-            for place, thread in enumerate(found, 1):
+        within = settings.read_expiry(EXPIRY)
+        while threads := list_resumable(durability.unfinished(within))[:_MOST]:
+            output.write_line(f"{plural(len(threads), 'unfinished thread')}:")
+            for place, thread in enumerate(threads, 1):
                 output.write_line(f"  {place}  {describe_thread(thread)}")
             output.write_line(_CHOICES)
             choice = _CHOICE.fullmatch(typed := read_typed_line(at_end="/quit"))
             place = int(choice[2]) if choice else 0
-            chosen = found[place - 1].thread_id if 1 <= place <= len(found) else None
+            chosen = threads[place - 1].thread_id if 1 <= place <= len(threads) else None
             if not (choice and choice[1]):
                 return chosen, "" if chosen else typed
             if chosen:
@@ -94,13 +90,15 @@ def _dismiss(durability: Durability, output: Output, thread: str) -> None:
 
 
 class Conversation:
-    """A session that is given one message after another."""
+    """A session that gets one message after another."""
 
     def __init__(self, settings: Settings, session: Session, first: str = "") -> None:
-        """Take over a session, where `first` is typed: where it shows, whom it asks, and so on."""
+        """Talk in a session; `first` is the first message, if it is typed already."""
         self._settings, self._session, self._output = settings, session, session.output
         self._next = deque(filter(None, [first]))
-        self._ctrl_c = CtrlC()
+        self._prompt = Prompt(self._take_kept_signal)
+        self._control: RunControl | None = None
+        self._has_kept_signal = False
         self._stopper: threading.Thread | None = None
         self._over = threading.Event()
         self._keyboard: Keyboard | None = None
@@ -110,11 +108,11 @@ class Conversation:
             session.asker = Asker(session.console, self._read_answer)
 
     def run_turns(self, *, resumes: bool) -> int:
-        """Turn after turn; the exit code of the last one where nobody sits at a terminal."""
+        """Turn after turn; through a pipe, the exit code of the last one."""
         if not self._output.is_interactive:  # a signal ends it, as it ends a run
             return self._run_turns(resumes=resumes)
         self._session.turning = self._route_signals
-        with send_signals_to(self._ctrl_c):
+        with send_signals_to(self._take_signal):
             return self._run_turns(resumes=resumes)
 
     def _run_turns(self, *, resumes: bool) -> int:
@@ -136,7 +134,7 @@ class Conversation:
         return Code.COMPLETE if self._output.is_interactive else code
 
     def _greet(self, *, resumes: bool) -> bool:
-        """Say where the conversation stands; whether its turn is to go on at once."""
+        """Show the state of the conversation; say whether its turn is resumed at once."""
         session = self._session
         self._output.write_line(f"{session.graph.name} · thread {session.thread} · /help")
         if session.offline:
@@ -169,24 +167,19 @@ class Conversation:
     def _read_message(self) -> str | None:
         """A message typed at the prompt; None where the user leaves."""
         left = False
-        if self._keyboard is not None:
-            readline.set_pre_input_hook(
-                partial(self._ctrl_c.run_for_readline, self._prefill_prompt)
-            )
         while True:
             try:
-                return self._ctrl_c.read_input(lambda: input("> ")).strip()
+                return self._prompt.read_line(self._keyboard.drain_text() if self._keyboard else "")
             except EOFError:
                 return None
             except PromptLeft:
-                self._output.write_line("")
                 if left:
                     return None
                 left = True
                 self._output.write_line("Ctrl-C again, Ctrl-D or /quit leaves.")
 
     def _handle_line(self, line: str) -> int | None:
-        """Do what a line says; the exit code of a turn."""
+        """Run a command or a message; the exit code of a turn."""
         session = self._session
         match line:
             case "":
@@ -214,7 +207,7 @@ class Conversation:
         output.write_line(f"A new conversation: thread {new}.")
 
     def _run_turn(self, act: Callable[[], int]) -> int | None:
-        """One turn, whose errors do not end the conversation; None where the user came back."""
+        """Run one turn; its errors do not end the conversation. None if the user left it."""
         output, session = self._output, self._session
         session.view = PlainView(output, brief=True)
         if output.is_live:
@@ -233,31 +226,39 @@ class Conversation:
 
     @contextmanager
     def _route_signals(self, control: RunControl) -> Iterator[None]:
-        self._stopper, self._over = None, threading.Event()
+        self._stopper, self._over, self._control = None, threading.Event(), control
         try:
-            with self._ctrl_c.forward_signals(partial(self._handle_signal, control)):
-                yield
+            if self._take_kept_signal():
+                raise PromptLeft
+            yield
         finally:
+            self._control = None
             self._over.set()
         if self._stopper is not None:  # it stops no later turn
             self._stopper.join()
 
-    def _handle_signal(self, control: RunControl, number: int) -> None:
-        """End the turn at the first Ctrl-C, and leave at the second; another signal pauses."""
-        if number != signal.SIGINT:
-            self._session.pause(control)
-        elif self._stopper is not None:
+    def _take_signal(self, number: int, _: FrameType | None) -> None:
+        """Ctrl-C ends a turn, a second one leaves; between turns the next prompt hears it."""
+        if self._control is None and number == signal.SIGINT:
+            self._has_kept_signal = True
+        elif self._control is not None and number != signal.SIGINT:
+            self._session.pause(self._control)
+        elif self._control is None or self._stopper is not None:
             interrupt_run()
         else:
             self._stop()
 
+    def _take_kept_signal(self) -> bool:
+        kept, self._has_kept_signal = self._has_kept_signal, False
+        return kept
+
     def _stop(self) -> None:
-        """Have the turn ended: by another thread, as a signal's handler must not wait."""
+        """End the turn from another thread: a signal handler must not wait."""
         self._stopper = threading.Thread(target=self._stop_turn, args=(self._over,), daemon=True)
         self._stopper.start()
 
     def _stop_turn(self, over: threading.Event) -> None:
-        """Until the run has it, and say so: one that just begins may not hold its thread yet."""
+        """Try until the run has taken it: a run that just began may not hold its thread yet."""
         while not over.is_set():
             with suppress(LoopwrightError):
                 if self._session.graph.stop(self._session.config) is None:
@@ -266,7 +267,7 @@ class Conversation:
             over.wait(_AGAIN)
 
     def _handle_typed(self, line: str) -> None:
-        """Hand what was typed during a turn to it, or keep it for the prompt."""
+        """Give words that were typed during a turn to it, or keep them for the next one."""
         steered = False
         if line in {"/stop", "/quit"}:
             self._stop()
@@ -278,16 +279,10 @@ class Conversation:
         self._session.console.print(Text(clean(f"> {line}")))
 
     def _read_answer(self) -> str:
-        return self._ctrl_c.read_input(self._read_typed_answer)
-
-    def _read_typed_answer(self) -> str:
-        """A line typed at a question, not what was being typed when it came."""
+        """A line typed at a question; words that were half typed before are dropped."""
         if self._keyboard is not None:
             self._keyboard.settle()
-        return read_typed_line()
-
-    def _prefill_prompt(self) -> None:
-        """Put what was being typed when the turn ended at the prompt."""
-        if self._keyboard is not None:
-            readline.insert_text(self._keyboard.drain_text())
-            readline.redisplay()
+        try:
+            return self._prompt.read_line()
+        except EOFError:
+            return "q"

@@ -1,4 +1,4 @@
-"""`desk`: the customers whom a human has taken over, for that human: see, answer, give back."""
+"""`desk`: the customers that were handed over to a human: see, answer, give back."""
 
 import time
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from ..store.threads.thread_list import HandOver, find_hand_over
 from .run import Session, open_session
 from .settings import Settings, check_thread_id, parse_age
 from .terminal import Code, Output, clean, render_json, shorten_line
-from .threads import format_age
+from .threads import format_age, print_table
 
 _GRAPH: Final = "customer_service"
 """Of a thread that a program began, which says nothing of its graph."""
@@ -31,7 +31,7 @@ _SHOWN: Final = 400
 
 @dataclass(frozen=True)
 class DeskRequest:
-    """What the human wants of a thread: words alone are a reply to the customer."""
+    """The human's request for a thread; words alone are a reply to the customer."""
 
     words: str = ""
     gives_back: bool = False
@@ -43,48 +43,44 @@ class DeskRequest:
         """Whether anything is wanted but to look."""
         return bool(self.words) or self.gives_back or self.approves or self.declines
 
-    def check(self, one: HandOver) -> None:
-        """Refuse what leaves open what becomes of a change that waits.
-
-        Raises:
-            SettingsError: Too much is wanted, or too little.
-        """
+    def check(self, case: HandOver) -> None:
+        """Refuse an answer that does not decide about a waiting change."""
         if self.gives_back + self.approves + self.declines > 1:
             msg = "--return, --approve and --decline are three answers: give one of them."
             raise SettingsError(msg)
-        decides = bool((one.packet.get("proposal") or {}).get("why"))
+        decides = bool((case.packet.get("proposal") or {}).get("why"))
         if self.gives_back and decides:
-            msg = f"A change waits for your word on {one.thread_id}: give --approve or --decline."
+            msg = f"A change waits for your word on {case.thread_id}: give --approve or --decline."
             raise SettingsError(msg)
         if (self.approves or self.declines) and not decides:
-            msg = f"No change waits for your word on {one.thread_id}: give --return, or words."
+            msg = f"No change waits for your word on {case.thread_id}: give --return, or words."
             raise SettingsError(msg)
 
-    def build_answer(self, one: HandOver) -> Any:
+    def build_answer(self, case: HandOver) -> Any:
         """The answer to the question of the thread."""
         if self.declines:
-            return one.decline(self.words)
+            return case.decline(self.words)
         if self.gives_back or self.approves:
-            return one.give_back(self.words)
-        return one.reply(self.words)
+            return case.give_back(self.words)
+        return case.reply(self.words)
 
 
 def run_desk(settings: Settings, output: Output, thread: str | None, wanted: DeskRequest) -> int:
-    """List who waits, show what is known of one, or answer; the exit code."""
+    """List the customers that wait, show one, or answer; the exit code."""
     if thread is None:
         with settings.open() as durability:
             return _print_waiting(output, durability)
-    one = _find_hand_over(settings, check_thread_id(thread))
+    case = _find_hand_over(settings, check_thread_id(thread))
     if not wanted.is_action:
-        _print_packet(output, one)
+        _print_packet(output, case)
         return Code.COMPLETE
-    wanted.check(one)
-    named = replace(settings, graph=settings.graph or one.graph or _GRAPH)
-    with open_session(named, output, one.thread_id, human=True) as session:
+    wanted.check(case)
+    named = replace(settings, graph=settings.graph or case.graph or _GRAPH)
+    with open_session(named, output, case.thread_id, human=True) as session:
         before = len(session.state().values.get("messages", ()))
-        _send_answer(session, one, wanted)
+        _send_answer(session, case, wanted)
         state = session.state()
-        return _print_news(output, one, state, state.values.get("messages", ())[before:])
+        return _print_news(output, case, state, state.values.get("messages", ())[before:])
 
 
 def set_staffing(settings: Settings, output: Output, away: str | None) -> int:
@@ -95,11 +91,11 @@ def set_staffing(settings: Settings, output: Output, away: str | None) -> int:
             durability.store.delete(*AWAY)
         else:
             durability.store.put(*AWAY, {"until": until.isoformat(timespec="seconds")})
-    told = until.astimezone().strftime("%Y-%m-%d %H:%M") if until else None
+    end = until.astimezone().strftime("%Y-%m-%d %H:%M") if until else None
     if output.json:
         output.write_result({"away_until": until.isoformat(timespec="seconds") if until else None})
-    elif told:
-        output.write_line(f"Nobody is at the desk until {told}: customers get a ticket.")
+    elif end:
+        output.write_line(f"Nobody is at the desk until {end}: customers get a ticket.")
     else:
         output.write_line("The desk is staffed: customers get a colleague.")
     return Code.COMPLETE
@@ -107,22 +103,22 @@ def set_staffing(settings: Settings, output: Output, away: str | None) -> int:
 
 def _find_hand_over(settings: Settings, thread: str) -> HandOver:
     with settings.open() as durability:
-        one = find_hand_over(durability.checkpointer, thread)
-    if one is None:
+        case = find_hand_over(durability.checkpointer, thread)
+    if case is None:
         msg = f"No human has the thread {thread!r}: `loopwright desk` lists those that wait."
         raise ThreadNotFound(msg)
-    return one
+    return case
 
 
-def _send_answer(session: Session, one: HandOver, wanted: DeskRequest) -> None:
-    """Give the answer as soon as the thread is free: the customer may be writing just now."""
-    given: Any = wanted.build_answer(one)
+def _send_answer(session: Session, case: HandOver, wanted: DeskRequest) -> None:
+    """Send the answer as soon as the thread is free: the customer may be writing."""
+    answer: Any = wanted.build_answer(case)
     until = time.monotonic() + _PATIENCE
     while True:
         try:
             if not session.state().interrupts:  # cut off, or stopped: it asks anew
                 session.graph.invoke(None, session.config, context=session.context)
-            session.graph.invoke(given, session.config, context=session.context)
+            session.graph.invoke(answer, session.config, context=session.context)
         except ThreadBusy:
             if time.monotonic() > until:
                 raise
@@ -131,88 +127,90 @@ def _send_answer(session: Session, one: HandOver, wanted: DeskRequest) -> None:
             return
 
 
-def _print_news(output: Output, one: HandOver, state: Any, news: list[AnyMessage]) -> int:
-    """Tell what has been said since, and who has the thread now."""
-    said = [m.text for m in news if m.type != "tool" and m.text.strip() and not calls_in(m)]
+def _print_news(output: Output, case: HandOver, state: Any, news: list[AnyMessage]) -> int:
+    """Show the new messages, and who has the conversation now."""
+    texts = [m.text for m in news if m.type != "tool" and m.text.strip() and not calls_in(m)]
     waiting, outcome = bool(state.interrupts), state.values.get("outcome")
     owner = unpack_fields(state.values).get("owner", "bot")
     if output.json:
-        output.write_result({
-            "thread": one.thread_id, "owner": owner, "waiting": waiting, "said": said,
-            "outcome": outcome,
-        })  # fmt: skip
+        output.write_result(
+            {
+                "thread": case.thread_id,
+                "owner": owner,
+                "waiting": waiting,
+                "said": texts,
+                "outcome": outcome,
+            }
+        )
         return Code.COMPLETE
-    for text in said:
+    for text in texts:
         output.write_line(f"> {text}")
     if owner == "human":
         output.write_line("The conversation is yours.")
     elif waiting:
-        output.write_line(f"The assistant asks: loopwright resume {one.thread_id}")
+        output.write_line(f"The assistant asks: loopwright resume {case.thread_id}")
     else:
         output.write_line("The assistant has the conversation again.")
     return Code.COMPLETE
 
 
 def _print_waiting(output: Output, durability: Durability) -> int:
-    found = durability.handed_over()
+    cases = durability.handed_over()
     if output.json:
-        output.write_result({"waiting": [_hand_over_to_json(one) for one in found]})
+        output.write_result({"waiting": [_hand_over_to_json(case) for case in cases]})
         return Code.COMPLETE
-    if not found:
+    if not cases:
         output.write_error(f"nobody waits for a human in {durability.url}.")
         return Code.COMPLETE
-    if not output.is_live:
-        for row in (("thread", "since", "mood", "why"), *map(_build_row, found)):
-            output.write_line("\t".join(row))
-        return Code.COMPLETE
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for title in ("thread", "since", "mood"):
-        table.add_column(title, no_wrap=True)
-    table.add_column("why", ratio=1, no_wrap=True, overflow="ellipsis")
-    for one in found:
-        table.add_row(*map(Text, _build_row(one)))
-    Console(highlight=False).print(table)
-    output.write_line("See one: loopwright desk THREAD")
+    print_table(output, ("thread", "since", "mood", "why"), [*map(_build_row, cases)])
+    if output.is_live:
+        output.write_line("See one: loopwright desk THREAD")
     return Code.COMPLETE
 
 
-def _build_row(one: HandOver) -> tuple[str, str, str, str]:
-    return clean(one.thread_id), format_age(one.age), clean(one.mood), shorten_line(one.why, 100)
+def _build_row(case: HandOver) -> tuple[str, str, str, str]:
+    return (
+        clean(case.thread_id),
+        format_age(case.age),
+        clean(case.mood),
+        shorten_line(case.why, 100),
+    )
 
 
-def _hand_over_to_json(one: HandOver) -> dict[str, Any]:
+def _hand_over_to_json(case: HandOver) -> dict[str, Any]:
     return {
-        "thread": one.thread_id, "hand_over": one.id, "graph": one.graph, "updated": one.updated,
-        "seconds": round(one.age.total_seconds()), "mood": one.mood, "why": one.why,
-        "next_step": one.packet.get("next_step", ""), "proposal": one.packet.get("proposal"),
+        "thread": case.thread_id, "hand_over": case.id, "graph": case.graph,
+        "updated": case.updated, "seconds": round(case.age.total_seconds()),
+        "mood": case.mood, "why": case.why,
+        "next_step": case.packet.get("next_step", ""), "proposal": case.packet.get("proposal"),
     }  # fmt: skip
 
 
-def _print_packet(output: Output, one: HandOver) -> None:
-    """The packet, a line or a list for each thing that is known."""
+def _print_packet(output: Output, case: HandOver) -> None:
+    """Print the packet: a line or a list for each part."""
     if output.json:
-        output.write_result({"thread": one.thread_id, "waiting": one.waiting, **one.packet})
+        output.write_result({"thread": case.thread_id, "waiting": case.waiting, **case.packet})
         return
     console = Console(highlight=False, width=None if output.is_live else _WIDTH)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, lines in _list_packet_parts(one.packet, one).items():
+    for name, lines in _list_packet_parts(case.packet, case).items():
         for place, line in enumerate(filter(None, lines)):
             grid.add_row(Text("" if place else name, style="bold"), Text(clean(line)))
     console.print(grid)
-    decides = bool((one.packet.get("proposal") or {}).get("why"))
+    decides = bool((case.packet.get("proposal") or {}).get("why"))
     ways = "--approve or --decline" if decides else "--return"
-    output.write_line(f"Answer: loopwright desk {one.thread_id} WORDS, or {ways}")
+    output.write_line(f"Answer: loopwright desk {case.thread_id} WORDS, or {ways}")
 
 
-def _list_packet_parts(packet: Mapping[str, Any], one: HandOver) -> dict[str, list[str]]:
+def _list_packet_parts(packet: Mapping[str, Any], case: HandOver) -> dict[str, list[str]]:
     known = {**packet.get("known", {}), **packet.get("identity", {})}
     put = packet.get("proposal")
     moods = [f"{felt['mood']} (turn {felt['turn']})" for felt in packet.get("mood", [])]
     return {
-        "thread": [f"{one.thread_id}, handed over {format_age(one.age)}"],
-        "why": [one.why],
+        "thread": [f"{case.thread_id}, handed over {format_age(case.age)}"],
+        "why": [case.why],
         "next step": [packet.get("next_step", "")],
         "intent": [packet.get("intent", "")],
         "mood": [" → ".join(moods)],
@@ -226,5 +224,5 @@ def _list_packet_parts(packet: Mapping[str, Any], one: HandOver) -> dict[str, li
         ],
         "promised": packet.get("promises", []),
         "tickets": [*packet.get("tickets", {}).values()],
-        "said": [f"{said['who']}: {said['text']}" for said in packet.get("talk", [])],
+        "said": [f"{message['who']}: {message['text']}" for message in packet.get("talk", [])],
     }

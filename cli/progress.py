@@ -1,4 +1,4 @@
-"""What the events of a run say: a line each, and the board that a live view draws. No terminal."""
+"""The events of a run as lines, and the board that a live view draws. No terminal here."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ from .terminal import render_call, shorten_line
 UNFINISHED: Final = frozenset({"pending", "in_progress"})
 _CALL_ENDED: Final = frozenset(status for status, after in TRANSITIONS.items() if not after)
 _CALL_SHOWN: Final = _CALL_ENDED | {"executing", "awaiting_approval"}
-"""The states of a call that a reader is told; the others pass at once."""
+"""The states of a call that are shown; the others pass at once."""
 _SPENT: Final = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "usd")
 _WIDTH: Final = 160
 _WARNING_WIDTH: Final = 500
@@ -24,7 +24,7 @@ Event = Mapping[str, Any]
 
 
 def render_event(event: Event) -> str | None:
-    """The line for an event; None for those that say nothing to a reader."""
+    """The line for an event; None if it has none."""
     kind = str(event.get("type"))
     if kind in _WARNINGS:
         return shorten_line(f"warning: {_WARNINGS[kind](event)}", _WARNING_WIDTH)
@@ -44,21 +44,17 @@ def render_spend(spend: Mapping[str, Any]) -> str:
 
 
 def render_dollars(usd: float | None) -> str:
-    """An amount of money; nothing where none is spent, or nobody knows."""
+    """An amount of money; empty if it is zero or unknown."""
     return f"${usd:,.4f}" if usd else ""
 
 
 def _make_renderer(template: str) -> Callable[[Event], str]:
-    """A sentence about an event; a field that is missing is 0, which fits a word and a number."""
+    """A sentence about an event; a missing field is 0."""
     return lambda event: template.format_map(defaultdict(int, event))
 
 
 def _join_parts(parts: Iterable[Any] | None, between: str = "; ") -> str:
     return between.join(map(str, parts or ()))
-
-
-def _render_flaws(event: Event) -> str:
-    return f"the plan could not run and is mended: {_join_parts(event.get('findings'))}"
 
 
 def _render_recovery(event: Event) -> str:
@@ -81,12 +77,12 @@ def _render_plan(event: Event) -> str:
 
 def _render_todos(event: Event) -> str:
     now = [todo for todo in event.get("todos") or [] if todo.get("status") == "in_progress"]
-    told = f": {now[0].get('description')}" if now else ""
-    return f"to-dos: {event.get('done')} of {event.get('total')} done{told}"
+    current = f": {now[0].get('description')}" if now else ""
+    return f"to-dos: {event.get('done')} of {event.get('total')} done{current}"
 
 
 def _render_task(todo: Mapping[str, Any]) -> str:
-    """A task by its words; a step also by what it waits for, which is what makes the plan."""
+    """A task with its description; a step also with the steps it waits for."""
     named = f"{todo.get('id')} {todo.get('description') or todo.get('tool')}"
     after = _join_parts(todo.get("depends_on"), ", ") if "tool" in todo else ""
     return f"{named} (after {after})" if after else named
@@ -106,10 +102,7 @@ def _render_step_item(event: Event) -> str:
 
 
 def render_item_count(task: Mapping[str, Any]) -> str:
-    """How many of a step's items are done, as "3/20"; '' where it has none.
-
-    An event counts them; a saved step has them themselves.
-    """
+    """How many of a step's items are done, as "3/20"; an event counts them, a step lists them."""
     items = task.get("items")
     if not isinstance(items, list):
         return f"{task.get('done', 0)}/{items}" if items else ""
@@ -118,7 +111,7 @@ def render_item_count(task: Mapping[str, Any]) -> str:
 
 
 def _render_step_result(event: Event) -> str:
-    """How a step ended; what it gave stands in the line of its call."""
+    """How a step ended; its result is in the line of its call."""
     spent = f"{plural(int(event.get('attempts') or 0), 'attempt')}, {_render_seconds(event)}"
     why = "" if event.get("success") else f": {event.get('output', '')}"
     return f"step {event.get('step_id')} {event.get('status')} ({spent}){why}"
@@ -146,8 +139,10 @@ def _render_call_text(event: Event, limit: int = 100) -> str:
 
 
 def _render_verdict(event: Event) -> str:
-    told = "passed" if event.get("passed") else f"not yet: {_join_parts(event.get('improvements'))}"
-    return f"verdict: {told}"
+    result = (
+        "passed" if event.get("passed") else f"not yet: {_join_parts(event.get('improvements'))}"
+    )
+    return f"verdict: {result}"
 
 
 _WARNINGS: Final = {
@@ -156,13 +151,15 @@ _WARNINGS: Final = {
     "fallback": _make_renderer("{model} ({role}) failed: {error}; asking {to} instead"),
     "budget": _make_renderer("{used:,.10g} of {of:,.10g} {limit} are used"),
 }
-_NOTES: Final = {
-    "flaws": _render_flaws,
+_NOTES: Final[Mapping[str, Callable[[Event], str]]] = {
+    "flaws": lambda event: (
+        f"the plan could not run and is mended: {_join_parts(event.get('findings'))}"
+    ),
     "recovery": _render_recovery,
     "route": _make_renderer("{graph} has the request: {why}"),
     "not_enough": _make_renderer("not enough for an answer, more is planned: {missing}"),
 }
-"""What a plain view has under the name of the event, and a live one among the warnings."""
+"""A plain view shows these under the event's name, a live one among the warnings."""
 _LINES: Final = {
     "task": _make_renderer("task {id} {status}: {description}"),
     "observation": _make_renderer("observation: {text}"),
@@ -209,7 +206,7 @@ class Board:
     stopping: bool = False
 
     def load_saved(self, values: Mapping[str, Any]) -> None:
-        """Take over what a saved thread has already done; what was cut off is open again."""
+        """Load what a saved thread has done; interrupted tasks are open again."""
         if values.get("outcome"):
             return
         self._update_todos(values.get("todos") or ())
@@ -219,15 +216,15 @@ class Board:
             self.spend[key] += (values.get("spend") or {}).get(key) or 0
 
     def apply(self, event: Event) -> None:
-        """Take in one event; unknown ones change nothing."""
+        """Apply one event; unknown ones change nothing."""
         kind = str(event.get("type"))
         part = read_part_fields(event)
         self._update_todos([part | {"feedback": part["result"]} if "result" in part else part])
         act = getattr(self, f"_on_{kind}", None)
         if act is not None:
             act(event)
-        elif told := _WARNINGS.get(kind) or _NOTES.get(kind):
-            sentence = shorten_line(told(event), 300)
+        elif render := _WARNINGS.get(kind) or _NOTES.get(kind):
+            sentence = shorten_line(render(event), 300)
             if sentence not in self.warnings:
                 self.warnings.append(sentence)
 

@@ -18,11 +18,10 @@ from ..graphs.build import (
     default_instructions,
     default_mcp,
     default_policy,
-)  # fmt: skip
+)
 from ..graphs.registry import find_builder
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
-from ..run.graph import LoopGraph
 from ..state.channels import unpack_fields
 from ..state.context import Context
 from ..state.desk import collect_handoff_texts
@@ -39,9 +38,10 @@ from ..store.durability import Durability
 from ..store.locks.thread_locks import parse_wait
 from ..store.threads.thread_list import GRAPH_KEY
 from ..stream.replay import stream_event
-from .agents import AGENT_KEY, NamedAgent, load_origin, select_agent
+from .agents import AGENT_KEY, Graph, NamedAgent, load_origin, select_agent
 from .approvals import Asker, Question, parse_answers
 from .progress import Event
+from .prompt import Keyboard
 from .settings import (
     DESK,
     PLANNED,
@@ -53,8 +53,6 @@ from .settings import (
 from .terminal import Code, Output, choose_exit_code, ignore_signals, interrupt_run, send_signals_to
 from .threads import list_doubtful_writes, print_resume_hint
 from .view import LiveView, PlainView
-
-Graph = LoopGraph[Any, Any, Any, Any]
 
 
 def run_goal(
@@ -71,25 +69,21 @@ def run_goal(
             msg = f"--plan and --set are for {PLANNED}, not {settings.graph}: leave --graph out."
             raise SettingsError(msg)
     find_builder(settings.new_thread_graph)
-    given = check_thread_id(thread) if thread is not None else make_thread_id()
+    thread_id = check_thread_id(thread) if thread is not None else make_thread_id()
     words = read_goal(goal)
     if thread is None:
         print_resume_hint(settings, output)
-    with open_session(settings, output, given) as session:
+    with open_session(settings, output, thread_id) as session:
         return session.run(words, more)
 
 
 def build_context(settings: Settings, *, interactive: bool) -> Context:
-    """The settings of a run as the command line gives them.
-
-    Raises:
-        SettingsError: There cannot be such a limit.
-    """
+    """The settings of a run as the command line gives them."""
     if settings.max_cost == 0:
         msg = "--max-cost is 0: give US dollars above 0, or leave it out."
         raise SettingsError(msg)
-    given = {"max_parallel_tasks": settings.max_parallel, "max_cost": settings.max_cost}
-    more: dict[str, Any] = {name: value for name, value in given.items() if value}
+    limits = {"max_parallel_tasks": settings.max_parallel, "max_cost": settings.max_cost}
+    more: dict[str, Any] = {name: value for name, value in limits.items() if value}
     return Context(interactive=interactive, review_plan=settings.review, **more)
 
 
@@ -106,10 +100,10 @@ def resume_thread(settings: Settings, output: Output, thread: str, answer: str |
 def open_session(
     settings: Settings, output: Output, thread: str, *, human: bool = False
 ) -> Iterator["Session"]:
-    """Everything a run needs, on a database that is closed once nothing uses it any more.
+    """Everything a run needs, with an open database.
 
-    A run that was cut off may leave a write under way in a thread, and SQLite crashes if its
-    connection is closed meanwhile: the end of the process does it, which waits for threads first.
+    A run that was cut off may still write in another thread, and SQLite crashes if its connection
+    is closed meanwhile. Then the database is closed at exit, after the threads.
     """
     durability = settings.open()
     try:
@@ -121,6 +115,7 @@ def open_session(
         # Questions go to standard error where standard output is a pipe.
         console = Console(highlight=False, stderr=not output.is_live)
         graph, offline = build_named_graph(settings, name, context, durability, agent)
+        keyboard = Keyboard() if output.is_interactive else None
         yield Session(
             graph=graph,
             offline=offline,
@@ -128,7 +123,7 @@ def open_session(
             context=context,
             resume_command=settings.build_resume_command(thread, durability.url),
             output=output,
-            view=LiveView(output, console) if output.is_live else PlainView(output),
+            view=LiveView(output, console, keyboard) if output.is_live else PlainView(output),
             console=console,
             database=durability.url,
             asker=Asker(console) if output.is_interactive and not output.json else None,
@@ -151,7 +146,7 @@ def build_named_graph(
     durability: Durability | None,
     agent: NamedAgent | None,
 ) -> tuple[Graph, bool]:
-    """A graph, and whether the built-in model stands in for one of its roles."""
+    """A graph, and whether one of its roles has only the built-in model."""
     build = find_builder(name)
     if settings.model and settings.script:
         msg = "--model and --script both say which model answers: give one of them."
@@ -176,7 +171,7 @@ def build_named_graph(
 
 @dataclass(kw_only=True)
 class Session:
-    """A graph on a thread, and the people around it.
+    """A graph on a thread, and the user at the terminal.
 
     Attributes:
         asker: Who puts questions to the user; None where nobody can answer.
@@ -241,11 +236,11 @@ class Session:
         return self._answer_until_end()
 
     def _set_resume_hint(self) -> None:
-        """From here on whatever ends the command says how to go on."""
+        """From here on, every end of the command says how to resume."""
         self.output.thread, self.output.resume = self.thread, self.resume_command
 
-    def _run_until_rest(self, given: Any) -> None:
-        """Run until the graph rests; KeyboardInterrupt if the user pauses it, all is saved then."""
+    def _run_until_rest(self, run_input: Any) -> None:
+        """Run until the graph rests; KeyboardInterrupt if the user pauses it (all is saved)."""
         control = RunControl()
         with (
             (self.turning or self._pause_on_signal)(control),
@@ -253,7 +248,7 @@ class Session:
         ):
             self._show_event({"type": "tasks", "todos": self._load_ended_tasks()})
             try:
-                self._stream(given, control)
+                self._stream(run_input, control)
             except GraphDrained:
                 # The one way to say "paused by the user", whichever signal it was.
                 ignore_signals()
@@ -265,7 +260,7 @@ class Session:
         return send_signals_to(lambda *_: self.pause(control))
 
     def pause(self, control: RunControl) -> None:
-        """Pause at the first signal, which may only set flags; leave at once at the second."""
+        """Pause at the first signal; leave at once at the second."""
         if control.drain_requested:
             interrupt_run()
         control.request_drain("signal")
@@ -277,12 +272,16 @@ class Session:
         saved = saver.get_tuple(self.config)
         return ThreadHead(saved).list_ended_parts() if saved else []
 
-    def _stream(self, given: Any, control: RunControl) -> None:
+    def _stream(self, run_input: Any, control: RunControl) -> None:
         modes: Any = list(self.view.modes)
         for mode, chunk in self.graph.stream(
-            given, self.config, context=self.context, stream_mode=modes, control=control,
+            run_input,
+            self.config,
+            context=self.context,
+            stream_mode=modes,
+            control=control,
             wait=self.wait,
-        ):  # fmt: skip
+        ):
             if mode == "messages":
                 self._show_chunk(chunk)
                 continue
@@ -290,12 +289,12 @@ class Session:
                 self._show_event(event)
 
     def _show_chunk(self, chunk: Any) -> None:
-        for name, told in stream_event("messages", chunk):
+        for name, piece in stream_event("messages", chunk):
             if name == "content":
-                self.view.show_text(told["id"], told["text"], again=told.get("again", False))
+                self.view.show_text(piece["id"], piece["text"], again=piece.get("again", False))
 
     def _show_event(self, event: Any) -> None:
-        """Tell each warning once: nodes keep in state what they may have told before."""
+        """Show an event; a warning that was shown before is skipped."""
         if not isinstance(event, Mapping):
             return
         warning = str(event.get("text")) if event.get("type") == "warning" else ""
@@ -304,7 +303,7 @@ class Session:
         self._warned.update([warning] if warning else [])
 
     def _answer_until_end(self) -> int:
-        """Answer what is asked until nothing is; then tell the end."""
+        """Collect answers until no question is open; then show the end."""
         while pending := self._list_questions():
             answers, quits = self._collect_answers(pending)
             if not answers:
@@ -315,7 +314,7 @@ class Session:
         return self.tell_end()
 
     def _collect_answers(self, pending: Sequence[Question]) -> tuple[dict[str, Any], bool]:
-        """Answers by question id, and whether the user left the rest open."""
+        """Answers by question id, and whether the user left the others open."""
         answers: dict[str, Any] = {}
         for place, question in enumerate(pending, 1):
             if question.kind == "desk":
@@ -332,9 +331,11 @@ class Session:
 
     def _print_waiting(self, pending: Sequence[Question]) -> int:
         if self.output.json:
-            asked = [{"id": question.id, "value": question.value} for question in pending]
+            questions = [{"id": question.id, "value": question.value} for question in pending]
             thread = self.output.thread
-            self.output.write_result({"status": "waiting", "thread": thread, "interrupts": asked})
+            self.output.write_result(
+                {"status": "waiting", "thread": thread, "interrupts": questions}
+            )
             return Code.WAITING
         if all(question.kind == "desk" for question in pending):
             self._print_hand_over(self.state().values)
@@ -348,14 +349,14 @@ class Session:
         return Code.WAITING
 
     def _print_hand_over(self, values: Mapping[str, Any]) -> None:
-        """Tell what was said around a hand-over since it was told last."""
-        said = collect_handoff_texts(values.get("messages") or ())
-        for text in said[self._heard :]:
+        """Show the messages around a hand-over that were not shown yet."""
+        texts = collect_handoff_texts(values.get("messages") or ())
+        for text in texts[self._heard :]:
             self.output.write_line(text)
-        self._heard = len(said)
+        self._heard = len(texts)
 
     def tell_end(self) -> int:
-        """Tell how the thread's last turn ended; the exit code."""
+        """Show how the thread's last turn ended; the exit code."""
         values = self.state().values
         if not (outcome := values.get("outcome")):
             msg = (
@@ -369,7 +370,7 @@ class Session:
 
 
 def _list_events(updates: Mapping[str, Any]) -> Iterator[Event]:
-    """What nodes have put into the state, as far as no event of theirs tells it."""
+    """Events for state updates that the nodes announce by no event."""
     for update in updates.values():
         if not isinstance(update, Mapping):
             continue

@@ -1,9 +1,10 @@
-"""What the user set: arguments before environment variables before defaults."""
+"""The settings of a command: arguments win over environment variables over defaults."""
 
 import json
 import os
 import re
 import secrets
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,7 +16,6 @@ from typer import Option
 
 from ..state.errors import SettingsError, read_variable, require_nonempty
 from ..state.roles import GRAPHS
-from .terminal import quote_words
 
 if TYPE_CHECKING:
     from ..store.durability import Durability
@@ -106,10 +106,10 @@ class Settings:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse options that were given and say nothing, as a script's unset variable does."""
-        for one in fields(self):
-            if isinstance(given := getattr(self, one.name), str):
-                require_nonempty(given, "--db" if one.name == "database" else f"--{one.name}")
+        """Refuse empty options: they come from unset variables of scripts."""
+        for option in fields(self):
+            if isinstance(value := getattr(self, option.name), str):
+                require_nonempty(value, "--db" if option.name == "database" else f"--{option.name}")
         for folder in self.instructions or ():
             require_nonempty(folder, "--instructions")
 
@@ -130,15 +130,15 @@ class Settings:
         return open_durability(self.database_url(DEFAULT_URL), results=results, **more)
 
     def read_expiry(self, default: timedelta) -> timedelta:
-        """How old an unfinished thread may be that is offered."""
-        given = read_variable(self.environ, "LOOPWRIGHT_EXPIRY")
-        return default if given is None else parse_age(given, "LOOPWRIGHT_EXPIRY")
+        """The age up to which an unfinished thread is offered."""
+        text = read_variable(self.environ, "LOOPWRIGHT_EXPIRY")
+        return default if text is None else parse_age(text, "LOOPWRIGHT_EXPIRY")
 
     def build_resume_command(self, thread: str, database: str, *command: str) -> str:
-        """The command that goes on with a thread, with the options that were given.
+        """The command that resumes a thread, with the options of this one.
 
-        Consent is not carried over: `--yes` must be given anew. `database` is without a password;
-        `command` is `resume`, or what else goes before the thread.
+        `--yes` is left out: it must be given again. `database` has no password; `command` is what
+        stands before the thread, else `resume`.
         """
         given = {
             "--mcp": self.mcp,
@@ -153,13 +153,15 @@ class Settings:
             "--wait": self.wait,
         }
         options = [part for name, value in given.items() if value for part in (name, str(value))]
-        options += [part for one in self.instructions or () for part in ("--instructions", one)]
+        options += [
+            part for folder in self.instructions or () for part in ("--instructions", folder)
+        ]
         options += ["--review"] if self.review else []
-        return quote_words(["loopwright", *(command or ("resume",)), thread, *options])
+        return shlex.join(["loopwright", *(command or ("resume",)), thread, *options])
 
 
 def read_goal(goal: str, what: str = "goal") -> str:
-    """What was given, or standard input for `-`; white space alone is refused."""
+    """The text, or standard input for `-`; white space alone is refused."""
     if goal == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     else:
@@ -172,11 +174,7 @@ def read_goal(goal: str, what: str = "goal") -> str:
 
 
 def read_plan_input(plan: str | None, values: Sequence[str]) -> dict[str, Any]:
-    """A plan from a file, and values for its variables, as keys of a run's input.
-
-    Raises:
-        SettingsError: The file cannot be read, or a value has no name.
-    """
+    """A plan from a file, and values for its variables, as keys of a run's input."""
     more: dict[str, Any] = {}
     if (path := require_nonempty(plan, "--plan")) is not None:
         try:
@@ -184,10 +182,10 @@ def read_plan_input(plan: str | None, values: Sequence[str]) -> dict[str, Any]:
         except (OSError, UnicodeDecodeError) as error:
             msg = f"The plan {path} of --plan cannot be read ({error}); check the path."
             raise SettingsError(msg) from error
-    for given in values:
-        name, sign, value = given.partition("=")
+    for assignment in values:
+        name, sign, value = assignment.partition("=")
         if not (sign and name.strip()):
-            msg = f"--set {given!r} names no variable: write --set name=value."
+            msg = f"--set {assignment!r} names no variable: write --set name=value."
             raise SettingsError(msg)
         more.setdefault("variables", {})[name.strip()] = _parse_value(value)
     return more
@@ -203,11 +201,11 @@ def _parse_value(text: str) -> Any:
 
 def parse_age(text: str, name: str) -> timedelta:
     """An age such as 30m, 12h, 30d, 8w, given under this name."""
-    found = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
+    if match is None:
         msg = f"{name} {text!r} is no age: give minutes, hours, days or weeks: 30m, 12h, 30d, 8w."
         raise SettingsError(msg)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def make_thread_id() -> str:

@@ -1,4 +1,4 @@
-"""What there is to look at: a graph's drawing, and what would work here."""
+"""What there is to look at: a graph's drawing, what a run may cost, and what would work here."""
 
 import asyncio
 import importlib.util
@@ -24,8 +24,10 @@ from ..store.health import inspect_database
 from ..text.canonical import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
-from .agents import find_agent
-from .settings import NO_MODEL, Settings
+from .agents import find_agent, select_agent
+from .progress import render_dollars
+from .run import build_context, build_named_graph
+from .settings import NO_MODEL, Settings, read_goal
 from .terminal import Code, Output, shorten_line
 
 _MODEL_DEADLINE: Final = 30.0
@@ -40,16 +42,6 @@ _NOBODY_TO_ASK: Final = (
 Finding = tuple[str, str]
 """A mark and a line."""
 
-_WAYS: Final[dict[bool, Finding]] = {
-    True: (_WORKS, "Requests are sent without the openai package's walk over all messages."),
-    False: (
-        _WARNING,
-        "The installed openai package would send other bytes without its walk over all messages: "
-        "requests take its way and more CPU time.",
-    ),
-}
-"""By whether the bypass of `LeanChatOpenAI` is used."""
-
 
 def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
     """Print a graph's drawing, as plain text or as Mermaid."""
@@ -59,7 +51,7 @@ def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
 
 
 def _render_graph(graph: Any) -> str:
-    """One block a node: its name, then an arrow to each that may follow; dotted: one of several."""
+    """One block per node: its name, then an arrow to each next node (dotted: conditional)."""
     names = {"__start__": "START", "__end__": "END"}
     blocks: dict[str, list[str]] = {}
     for edge in graph.edges:
@@ -70,20 +62,20 @@ def _render_graph(graph: Any) -> str:
 
 
 def examine(settings: Settings, output: Output, url: str | None = None) -> int:
-    """Examine everything a run needs, or the database at a URL; 0 if it works, 2 otherwise."""
+    """Check everything a run needs, or the database at a URL; 0 if it works, else 2."""
     parts = _list_parts(settings, output) if url is None else [("Database", _check_health(url))]
     what = "A run" if url is None else "This database"
-    told: list[dict[str, str]] = []
+    findings: list[dict[str, str]] = []
     for title, rows in parts:
         if not output.json:
             output.write_line(title)
         for mark, text in _catch_settings_error(rows):
-            told.append({"part": title, "level": _LEVELS[mark], "text": text.strip()})
+            findings.append({"part": title, "level": _LEVELS[mark], "text": text.strip()})
             if not output.json:
                 output.write_line(f"  {mark} {text}")
-    broken = any(one["level"] == "broken" for one in told)
+    broken = any(finding["level"] == "broken" for finding in findings)
     if output.json:
-        output.write_result({"status": "broken" if broken else "ok", "findings": told})
+        output.write_result({"status": "broken" if broken else "ok", "findings": findings})
     else:
         output.write_line(f"{what} would not work here." if broken else f"{what} would work here.")
     return Code.USAGE if broken else Code.COMPLETE
@@ -111,7 +103,7 @@ def _check_health(url: str) -> Iterator[Finding]:
 
 
 def _catch_settings_error(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Findings; a setting that cannot be used is the last of its part."""
+    """The findings; a wrong setting is the last one of its part."""
     try:
         yield from findings
     except SettingsError as error:
@@ -127,34 +119,32 @@ _NO_WINDOW: Final = (
 
 def _check_models(settings: Settings) -> Iterator[Finding]:
     models = Models(settings.model, environ=settings.environ)
-    found: dict[str, tuple[Chosen, dict[str, list[str]]]] = {}
+    choices: dict[str, tuple[Chosen, dict[str, list[str]]]] = {}
     for graph in GRAPHS:
         for role in roles_of(graph):
             chosen = models.choose(role, Context())
-            _, asks = found.setdefault(chosen.name, (chosen, {}))
+            _, asks = choices.setdefault(chosen.name, (chosen, {}))
             asks.setdefault(graph, []).append(role)
-    for chosen, asks in found.values():
+    for chosen, asks in choices.values():
         yield _check_model_answer(
             chosen, "; ".join(f"{graph}: {', '.join(asks[graph])}" for graph in asks)
         )
-    for chosen, asks in found.values():
+    for chosen, asks in choices.values():
         if chosen.name != OFFLINE and _AGENT in asks and not window_of(chosen.model):
             yield _WARNING, _NO_WINDOW.format(chosen.name, UNKNOWN_WINDOW)
-    yield from (_check_price(chosen) for chosen, _ in found.values() if chosen.name != OFFLINE)
-    ways = {getattr(chosen.model, "is_fast", None) for chosen, _ in found.values()}
-    yield from (_WAYS[way] for way in (True, False) if way in ways)
-    if OFFLINE in found:
+    yield from (_check_price(chosen) for chosen, _ in choices.values() if chosen.name != OFFLINE)
+    if OFFLINE in choices:
         yield _WARNING, NO_MODEL
 
 
 def _check_price(chosen: Chosen) -> Finding:
-    """What the model costs at most, as a limit in dollars and a quote will count it."""
+    """What the model costs at most, as `max_cost` and `--quote` count it."""
     price = run_blocking(price_of(chosen, Context()))
     if price is None:
         return _WARNING, describe_unpriced([chosen.name])
     read, wrote = (price.dearest.dearest_input * 1e6, price.dearest.output * 1e6)
-    told = f"${read:g} of input and ${wrote:g} of output per million tokens"
-    return _WORKS, f"{chosen.name} costs at most {told}."
+    rates = f"${read:g} of input and ${wrote:g} of output per million tokens"
+    return _WORKS, f"{chosen.name} costs at most {rates}."
 
 
 def _check_model_answer(chosen: Chosen, roles: str) -> Finding:
@@ -200,7 +190,7 @@ def _choose_mcp(settings: Settings) -> Any:
 
 
 def _load_catalog(settings: Settings, else_: str = "") -> tuple[Catalog, Policy]:
-    """The tools of the servers, which run for that, and the policy for them."""
+    """The tools of the servers, which are started for that, and the policy."""
     policy = settings.policy or default_policy(settings.environ) or else_ or None
     toolbox = Toolbox(mcp=_choose_mcp(settings), policy=policy)
     try:
@@ -210,22 +200,22 @@ def _load_catalog(settings: Settings, else_: str = "") -> tuple[Catalog, Policy]
 
 
 def _check_agent(settings: Settings, named: str) -> Iterator[Finding]:
-    """What an agent is, as far as it was understood, and which tools it has here."""
-    found = find_agent(named, settings.environ)
-    one, (catalog, _) = found.definition, _load_catalog(settings)
-    limits = one.limits.model_dump(exclude_none=True)
-    told = ", ".join(f"{name} {value:g}" for name, value in limits.items())
-    yield _WORKS, f"{one.title}, of {found.named}; tier {one.tier or 'balanced'}"
-    yield _WORKS, f"limits: {told or 'those of the run'}"
-    offered = catalog.restrict(one.tools, read_only=one.read_only)
+    """What an agent is, and which tools it has here."""
+    agent = find_agent(named, settings.environ)
+    definition, (catalog, _) = agent.definition, _load_catalog(settings)
+    limits = definition.limits.model_dump(exclude_none=True)
+    shown = ", ".join(f"{name} {value:g}" for name, value in limits.items())
+    yield _WORKS, f"{definition.title}, of {agent.named}; tier {definition.tier or 'balanced'}"
+    yield _WORKS, f"limits: {shown or 'those of the run'}"
+    offered = catalog.restrict(definition.tools, read_only=definition.read_only)
     names = sorted(offered.tools.keys() - offered.own)
     yield (_WORKS if names else _WARNING), f"tools: {', '.join(names) or 'none'}"
-    for warning in (*one.warnings, *offered.warnings[len(catalog.warnings) :]):
+    for warning in (*definition.warnings, *offered.warnings[len(catalog.warnings) :]):
         yield _WARNING, warning
 
 
 def _check_company(settings: Settings) -> Iterator[Finding]:
-    """Whose desk customer_service is, by which policy, and what it needs that is not here."""
+    """The company of customer_service, its policy, and the tools that are missing."""
     whose = read_company(default_company(settings.environ) or "")
     catalog, policy = _load_catalog(settings, whose.policy)
     rules = "its policy.yaml" if policy.table is not None else "the policy of all graphs"
@@ -236,7 +226,7 @@ def _check_company(settings: Settings) -> Iterator[Finding]:
 
 
 def describe_policy(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str]:
-    """What happens to calls of a tool: a line for each case that policy tells apart."""
+    """What the policy does with calls of a tool: a line per case."""
     cases = policy.list_cases(tool, context)
     for case in cases:
         whose = [f"agent {case.agent}"] if case.agent is not None else []
@@ -249,7 +239,7 @@ def describe_policy(tool: CatalogTool, policy: Policy, context: Context) -> Iter
 
 
 def _check_instructions(settings: Settings) -> Iterator[Finding]:
-    """What is followed, and what of this folder is not because nobody named it."""
+    """The instructions that are followed, and those of this folder that are not."""
     named = settings.instructions or default_instructions(settings.environ)
     known = read_instructions(named)
     for path, text in known.texts.items():
@@ -270,14 +260,42 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
         yield _WORKS, f"{durability.url}: {plural(count, 'thread')}"
         if durability.results is not None:
             yield _WORKS, f"long results: {durability.results}"
-    yield from (found for found in _check_health(url) if found[0] != _WORKS)
+    yield from (finding for finding in _check_health(url) if finding[0] != _WORKS)
 
 
 def _check_dev_server() -> Iterator[Finding]:
-    """The dev server is for LangGraph Studio; runs here do without it."""
+    """The dev server, which only LangGraph Studio needs."""
     if importlib.util.find_spec("langgraph_api") is None:
         yield _WARNING, 'It is not installed: pip install "langgraph-cli[inmem]".'
     elif not Path("langgraph.json").is_file():
         yield _WARNING, "It is installed; start it in a folder with a langgraph.json."
     else:
         yield _WORKS, "Start it with: langgraph dev"
+
+
+def quote_goal(settings: Settings, output: Output, goal: str) -> int:
+    """Print what a run of the goal may use at most; nothing is run."""
+    context = build_context(settings, interactive=True)
+    graph_name = settings.new_thread_graph
+    agent = select_agent(settings, output, graph_name)
+    graph, _ = build_named_graph(settings, graph_name, context, None, agent)
+    bounds = graph.quote(read_goal(goal), context=context)
+    if output.json:
+        output.write_result({"status": "quote", **bounds})
+        return Code.COMPLETE
+    for name in ("model_calls", "tool_calls", "tokens"):
+        output.write_line(f"{name.replace('_', ' ')}: at most {bounds[name]:,}")
+    known = (
+        f"at most {render_dollars(bounds['usd']) or '$0'}"
+        if bounds["usd"] is not None
+        else "not known"
+    )
+    output.write_line(f"cost: {known}")
+    for model, price in bounds["models"].items():
+        rates = " · ".join(f"{kind} ${usd:g}" for kind, usd in (price or {}).items())
+        output.write_line(
+            f"  {model}: {rates or 'price not known'}{' per million tokens' * bool(rates)}"
+        )
+    for note in bounds["notes"]:
+        output.write_line(note)
+    return Code.COMPLETE

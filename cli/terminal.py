@@ -1,23 +1,21 @@
-"""Between the command and its process: safe words, signals, typed lines, exit codes, the log."""
+"""The command and its process: safe output, signals, exit codes, the log."""
 
 import atexit
 import json
 import logging
 import os
-import select
-import shlex
 import signal
 import sys
 import threading
 import traceback
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 from ..state.errors import (
     AnswerRejected,
@@ -30,9 +28,6 @@ from ..state.errors import (
 )
 from ..store.sqlite.file import OWN_FOLDER, make_folder, restrict_access
 from ..text.secrets import read_own_secrets
-
-if sys.platform != "win32":
-    import termios
 
 LOG_FILE: Final = Path(".loopwright") / "loopwright.log"
 _SPARE: Final = 20
@@ -67,13 +62,13 @@ def choose_exit_code(status: str) -> Code:
 
 @dataclass
 class Output:
-    """The command's voice: a terminal, a pipe, or one JSON object on standard output.
+    """Where the command writes: a terminal, a pipe, or one JSON object on standard output.
 
     Attributes:
-        json: Standard output carries exactly one JSON object; progress goes to standard error.
-        thread: The id of the thread, once there is one to go on with.
-        resume: The command that goes on with it.
-        doubts: Calls under way when the run was stopped: nobody knows whether they took effect.
+        json: Standard output gets exactly one JSON object; progress goes to standard error.
+        thread: The id of the thread, once it can be resumed.
+        resume: The command that resumes it.
+        doubts: Calls that ran when the run was stopped; whether they took effect is unknown.
     """
 
     json: bool = False
@@ -82,7 +77,7 @@ class Output:
     doubts: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        """Make sure that no character of an answer can end the command."""
+        """Let no character of an answer end the command."""
         for stream in (sys.stdout, sys.stderr):
             if reconfigure := getattr(stream, "reconfigure", None):
                 reconfigure(errors="replace")
@@ -115,10 +110,7 @@ class Output:
 
 
 def _write(stream: TextIO | None, text: str) -> None:
-    """Write a line; a reader that has gone away (`| head`) or a full disk does not end the run.
-
-    Every text goes through here, so none can steer the terminal, wherever it comes from.
-    """
+    """Write a cleaned line; a closed pipe (`| head`) or a full disk does not end the run."""
     if stream is None:  # closed before the process began
         return
     try:
@@ -133,9 +125,9 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def clean(text: object) -> str:
-    """Replace what could steer a terminal (escape codes, text direction) by a visible mark."""
-    told = str(text).replace("\r\n", "\n")
-    return "".join(c if _is_harmless(c) else "\ufffd" for c in read_own_secrets().mask_text(told))
+    """Replace characters that could steer a terminal (escape codes, text direction) by a mark."""
+    lines = str(text).replace("\r\n", "\n")
+    return "".join(c if _is_harmless(c) else "\ufffd" for c in read_own_secrets().mask_text(lines))
 
 
 def _is_harmless(c: str) -> bool:
@@ -143,24 +135,8 @@ def _is_harmless(c: str) -> bool:
 
 
 def _escape_char(c: str) -> str:
-    """A character as JSON has it; none that could steer a terminal stands there as it is."""
+    """A character for JSON; one that could steer a terminal is escaped."""
     return c if _is_harmless(c) else json.dumps(c)[1:-1]
-
-
-def quote_words(parts: Sequence[str]) -> str:
-    """Words as a shell takes them; in one with control characters those are spelled out."""
-    return " ".join(map(_quote_word, parts))
-
-
-def _quote_word(part: str) -> str:
-    if part.isprintable():
-        return shlex.quote(part)
-    spelled = (c if c.isprintable() and c not in "\\'" else _render_bytes(c) for c in part)
-    return f"$'{''.join(spelled)}'"
-
-
-def _render_bytes(c: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in c.encode("utf-8", "surrogateescape"))
 
 
 def shorten_line(text: object, limit: int = 100) -> str:
@@ -178,7 +154,7 @@ def shorten_line(text: object, limit: int = 100) -> str:
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """A text whose middle is left out where it is long, and how much of it: nothing hides there."""
+    """Cut the middle out of a long text, and say how much was left out."""
     if len(text) <= limit:
         return text
     tail = limit // 4
@@ -187,7 +163,7 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def render_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON in which foreign scripts stay readable."""
+    """JSON that keeps foreign scripts readable."""
     return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
@@ -199,7 +175,7 @@ def render_call(tool: object, arguments: object, limit: int = 100) -> str:
 
 @contextmanager
 def send_signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Send Ctrl-C and SIGTERM to a handler. Only the main thread can; elsewhere nothing changes."""
+    """Send Ctrl-C and SIGTERM to a handler; outside the main thread nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -213,55 +189,17 @@ def send_signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator
                 signal.signal(number, was)
 
 
-def interrupt_run(*_: object) -> None:
-    """End what runs, and ignore what comes while the command leaves: it saves and cleans up."""
+def interrupt_run(*_: object) -> NoReturn:
+    """End the run; later signals are ignored while the command saves and cleans up."""
     ignore_signals()
     raise KeyboardInterrupt
 
 
 def ignore_signals() -> None:
-    """Leave undisturbed. Only the main thread can; elsewhere nothing changes."""
+    """Ignore signals from now on; outside the main thread nothing changes."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-
-
-@contextmanager
-def disable_echo(*, by_key: bool = False) -> Iterator[None]:
-    """Echo nothing, as a `^C` would shift the view, and drop it: it must not answer a question.
-
-    Args:
-        by_key: What is typed can be read key by key.
-    """
-    if sys.platform == "win32" or not sys.stdin.isatty():
-        yield
-        return
-    before = termios.tcgetattr(sys.stdin)
-    off = termios.ECHO | (termios.ICANON if by_key else 0)
-    quiet = [*before[:3], before[3] & ~off, *before[4:]]
-    try:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
-        yield
-    finally:
-        with suppress(termios.error, OSError):  # the terminal may be gone
-            termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
-
-
-def read_typed_line(at_end: str = "q") -> str:
-    """A line typed by the user; the end of the input counts as wanting to quit, in this word."""
-    shown = sys.stdout if sys.stdout.isatty() else sys.stderr
-    shown.write("> ")
-    shown.flush()
-    # A Ctrl-C between the prompt and the read is only noted, and the read waits for a line all
-    # the same: look up now and then, so that it ends the wait whenever it comes.
-    while os.name == "posix" and sys.stdin.isatty() and not _has_input():
-        pass
-    line = sys.stdin.readline()
-    return line.strip() if line else at_end
-
-
-def _has_input() -> bool:
-    return bool(select.select([sys.stdin], [], [], 0.2)[0])
 
 
 def run_guarded(output: Output, action: Callable[[], int]) -> int:
@@ -279,7 +217,7 @@ def run_guarded(output: Output, action: Callable[[], int]) -> int:
 
 
 def run_attempt(output: Output, action: Callable[[], int]) -> int:
-    """Do it; an error becomes a sentence and an exit code."""
+    """Run an action; an error becomes a sentence and an exit code."""
     try:
         return action()
     except (SettingsError, ThreadError, AnswerRejected) as error:
@@ -295,13 +233,13 @@ def run_attempt(output: Output, action: Callable[[], int]) -> int:
         return _report_error(output, Code.FAILED, str(error))
     except Exception as error:  # noqa: BLE001 - the last line of defence of a process
         _log_error(error)
-        told = f"{type(error).__name__}: {error}".rstrip(": .")
-        told += f". The details are in {LOG_FILE}; LOOPWRIGHT_DEBUG=1 shows them here."
-        return _report_error(output, Code.FAILED, told)
+        sentence = f"{type(error).__name__}: {error}".rstrip(": .")
+        sentence += f". The details are in {LOG_FILE}; LOOPWRIGHT_DEBUG=1 shows them here."
+        return _report_error(output, Code.FAILED, sentence)
 
 
 def _report_error(output: Output, code: Code, error: str = "") -> Code:
-    """Say why the command ends before its end, and how the thread goes on if there is one."""
+    """Say why the command stops, and how to resume the thread if there is one."""
     error = shorten_line(error, _LONGEST_ERROR)
     if output.json:
         status = {Code.PAUSED: "paused", Code.USAGE: "error"}.get(code, "failed")
@@ -337,13 +275,13 @@ def _log_error(error: Exception) -> None:
 
 
 def _open_without_link(path: str, flags: int) -> int:
-    """Open a file; in the package's folder, which others may have written, through no link."""
+    """Open a file; in the package's own folder follow no link, as others may write there."""
     own = Path(path).parent.name == OWN_FOLDER
     return os.open(path, flags | (getattr(os, "O_NOFOLLOW", 0) if own else 0), 0o600)
 
 
 class _LogFile(logging.FileHandler):
-    """A log file that comes into being with its first line, and never costs the run."""
+    """A log file that is created with its first line; its errors never end the run."""
 
     def _open(self) -> Any:
         make_folder(Path(self.baseFilename).parent)
@@ -359,7 +297,7 @@ class _LogFile(logging.FileHandler):
 
 
 def _log_to_file() -> None:
-    """Send what libraries log and warn about to the file instead of the terminal."""
+    """Write the logs and warnings of libraries to the file instead of the terminal."""
     root = logging.getLogger()
     if any(isinstance(handler, _LogFile) for handler in root.handlers):
         return

@@ -1,19 +1,26 @@
-"""`stop`, `steer`, `enqueue`: what somebody wishes of a thread that another process may run."""
+"""Commands for a thread that another process may run, and for the turns that wait for it."""
 
+import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
 
+from langchain_core.messages import messages_from_dict
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
 from ..graphs.registry import find_builder
 from ..state.errors import SettingsError
 from ..store.threads.thread_list import GRAPH_KEY
-from .agents import load_origin
-from .run import Graph
+from ..store.turns import Turn, find_queue
+from .agents import Graph, load_origin, load_user_graph
 from .settings import DEFAULT_GRAPH, Settings, check_thread_id, read_goal
-from .terminal import Code, Output, quote_words
-from .user_graphs import load_user_graph
+from .terminal import Code, Output, clean, shorten_line
+from .threads import format_age, print_table
+
+_TITLES: Final = ("thread", "turn", "state", "since", "message")
 
 
 def stop_thread(settings: Settings, output: Output, thread: str) -> int:
@@ -33,18 +40,14 @@ def stop_thread(settings: Settings, output: Output, thread: str) -> int:
 
 
 def steer_thread(settings: Settings, output: Output, thread: str, message: str) -> int:
-    """Hand a message to the thread's running turn; the exit code.
-
-    Raises:
-        SettingsError: No run holds the thread.
-    """
+    """Hand a message to the thread's running turn; the exit code."""
     words = read_goal(message, "message")
     with _open_thread(settings, thread) as (graph, config, _):
         handed_over = graph.steer(config, words)
     if not handed_over:
         msg = (
             f"No run holds the thread {thread!r}, so nothing was handed over: give it the message"
-            f" with `{quote_words(['loopwright', 'run', '--thread', thread, words])}`."
+            f" with `{shlex.join(['loopwright', 'run', '--thread', thread, words])}`."
         )
         raise SettingsError(msg)
     if output.json:
@@ -68,8 +71,8 @@ def enqueue_message(
     with _open_thread(settings, thread) as (graph, config, _):
         turn = graph.enqueue(config, Command(resume=words) if answers else words, id=name)
     if output.json:
-        told = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}
-        output.write_result({**told, "outcome": turn.outcome})
+        shown = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}
+        output.write_result({**shown, "outcome": turn.outcome})
     else:
         output.write_line(f"{turn.thread} {turn.id}: {turn.state}; `loopwright worker` runs it.")
     return Code.COMPLETE
@@ -78,9 +81,9 @@ def enqueue_message(
 @contextmanager
 def _open_thread(settings: Settings, thread: str) -> Iterator[tuple[Graph, RunnableConfig, str]]:
     """The graph of a thread, its config, and the command that goes on with it, if one does."""
-    given = check_thread_id(thread)
+    thread_id = check_thread_id(thread)
     with settings.open() as durability:
-        kept = load_origin(durability, given)
+        kept = load_origin(durability, thread_id)
         name = settings.graph or kept.get(GRAPH_KEY) or DEFAULT_GRAPH
         # To end a turn no model is asked and no tool is called.
         graph: Graph
@@ -90,7 +93,71 @@ def _open_thread(settings: Settings, thread: str) -> Iterator[tuple[Graph, Runna
         else:
             graph = find_builder(name)(model="offline", durability=durability)
         config = RunnableConfig(
-            configurable={"thread_id": given}, metadata={**kept, GRAPH_KEY: name}
+            configurable={"thread_id": thread_id}, metadata={**kept, GRAPH_KEY: name}
         )
-        how = "" if settings.module else settings.build_resume_command(given, durability.url)
+        how = "" if settings.module else settings.build_resume_command(thread_id, durability.url)
         yield graph, config, how
+
+
+def show_turns(settings: Settings, output: Output, thread: str | None, limit: int) -> int:
+    """Print one line a turn, those that came first before the others."""
+    name = None if thread is None else check_thread_id(thread)
+    with settings.open() as durability:
+        turns = durability.turns(name, limit=limit + 1)
+    listed = turns[:limit]
+    if output.json:
+        output.write_result({"turns": [_turn_to_json(turn) for turn in listed]})
+    elif not listed:
+        output.write_error(f"no turns wait in {durability.url}.")
+    else:
+        print_table(output, _TITLES, [_build_row(turn, live=output.is_live) for turn in listed])
+    if len(turns) > limit:
+        output.write_error(f"only the first {limit} are shown: --limit shows more.")
+    return Code.COMPLETE
+
+
+def dequeue_turn(settings: Settings, output: Output, thread: str, name: str) -> int:
+    """Take a turn back that nobody is at; the exit code."""
+    with settings.open() as durability:
+        queue = find_queue(durability.journal)
+        locks = durability.locks
+        turn = queue.dequeue(check_thread_id(thread), name, lambda: locks) if queue else None
+    if turn is None or turn.state != "dequeued":
+        how = f"is {turn.state} already" if turn else "is not known: see `loopwright turns`"
+        stop = f": `loopwright stop {thread}` ends it" if turn and not turn.over else ""
+        msg = f"The turn {name!r} of the thread {thread!r} {how}{stop}."
+        raise SettingsError(msg)
+    if output.json:
+        output.write_result(_turn_to_json(turn))
+    else:
+        output.write_line(
+            f"{clean(turn.thread)} {clean(turn.id)}: taken back, no worker will run it."
+        )
+    return Code.COMPLETE
+
+
+def _build_row(turn: Turn, *, live: bool) -> tuple[str, ...]:
+    since = (
+        format_age(datetime.now(UTC) - turn.since) if live else f"{turn.since:%Y-%m-%d %H:%M:%S}"
+    )
+    text = f"({turn.why})" if turn.why else _describe_message(turn)
+    return clean(turn.thread), clean(turn.id), turn.state, since, shorten_line(text, 80)
+
+
+def _describe_message(turn: Turn) -> str:
+    if turn.kind == "message":
+        return messages_from_dict([turn.body["messages"][-1]])[0].text
+    return json.dumps([*turn.body.get("answer", {}).values()], ensure_ascii=False)[1:-1]
+
+
+def _turn_to_json(turn: Turn) -> dict[str, Any]:
+    return {
+        "thread": turn.thread,
+        "turn": turn.id,
+        "graph": turn.graph,
+        "state": turn.state,
+        "since": turn.since.isoformat(timespec="seconds"),
+        "tries": turn.tries,
+        "why": turn.why,
+        "message": _describe_message(turn),
+    }

@@ -1,4 +1,4 @@
-"""What a run shows: a live task list on a terminal, plain lines anywhere else, then its end."""
+"""A run on the screen: a live task list on a terminal, plain lines elsewhere, then the end."""
 
 import os
 import threading
@@ -18,10 +18,10 @@ from rich.text import Text
 from ..state.contracts import FINISHED
 from ..state.plan import count_progress
 from ..text.canonical import plural
-from .keyboard import Keyboard
 from .progress import UNFINISHED, Board, Event, Step, render_event, render_item_count, render_spend
+from .prompt import Keyboard
 from .settings import NO_MODEL
-from .terminal import Output, clean, disable_echo, render_call, shorten_line
+from .terminal import Output, clean, render_call, shorten_line
 
 STOPPING: Final = (
     "Stopping after what is running now; the thread stays saved. Ctrl-C again stops at once."
@@ -60,11 +60,11 @@ class PlainView:
     modes: tuple[str, ...] = ("custom", "updates")
 
     def __init__(self, output: Output, *, brief: bool = False) -> None:
-        """Write where `output` has it; `brief`: of the end only what the next message needs."""
+        """Write to `output`; `brief` shortens the end to what the next message needs."""
         self._output, self._brief = output, brief
 
     def show_run(self, values: Mapping[str, Any]) -> AbstractContextManager[None]:  # noqa: ARG002 - the live view's
-        """Show a leg of the run; `values` is the thread's saved state before it."""
+        """Show a part of the run; `values` is the thread's saved state before it."""
         return nullcontext()
 
     def show_event(self, event: Event) -> None:
@@ -74,15 +74,15 @@ class PlainView:
             self._output.write_line(line)
 
     def show_text(self, name: str, text: str, *, again: bool = False) -> None:
-        """Show a piece of the message with this id; `again`: it begins anew."""
+        """Show a piece of the message with this id; `again`: the message starts over."""
 
     def show_stopping(self) -> None:
-        """Show that a stop was asked for, past the buffers: a signal's handler may say so."""
+        """Say that a stop was requested; unbuffered, so that a signal handler may call it."""
         with suppress(OSError):
             os.write(2, f"{STOPPING}\n".encode())
 
     def show_end(self, outcome: Outcome, evidence: Records) -> None:
-        """Tell the end: the answer, what proves it, what is missing and how to go on."""
+        """Show the end: the answer, its evidence, what is missing and how to resume."""
         if self._output.json:
             self._output.write_result({**outcome, "thread": self._output.thread})
             return
@@ -100,10 +100,7 @@ class PlainView:
 
 
 class LiveView(PlainView):
-    """The task list with icons, the running calls, the spend and the warnings, redrawn in place.
-
-    Below them the latest message while it is written, and what is typed meanwhile.
-    """
+    """Tasks, running calls, spend, warnings, the message being written and typed words."""
 
     modes = ("custom", "updates", "messages")
 
@@ -127,7 +124,7 @@ class LiveView(PlainView):
 
     @contextmanager
     def show_run(self, values: Mapping[str, Any]) -> Iterator[None]:
-        """Redraw during a leg of the run; its tasks and warnings stay on the screen."""
+        """Redraw during a part of the run; its tasks and warnings stay on the screen."""
         if not self._known:
             self._known = True
             self._board.load_saved(values)
@@ -137,7 +134,7 @@ class LiveView(PlainView):
             refresh_per_second=8,
             transient=True,
         )
-        quiet = self._keyboard.listen() if self._keyboard else disable_echo()
+        quiet = self._keyboard.listen() if self._keyboard else nullcontext()
         try:
             with quiet, live:
                 yield
@@ -146,7 +143,7 @@ class LiveView(PlainView):
             self._console.print(Group(*warnings, *_build_work_rows(self._board)))
 
     def show_event(self, event: Event) -> None:
-        """Take the event in; the next redraw shows it."""
+        """Apply the event; the next redraw shows it."""
         with self._lock:
             self._board.apply(event)
 
@@ -177,7 +174,7 @@ class LiveView(PlainView):
         return [Text("  ").append_text(row) for row in rows] if tail else []
 
     def _render_typed(self) -> list[Text]:
-        if self._keyboard is None:
+        if self._keyboard is None or not self._keyboard.takes_messages:
             return []
         text = clean(self._keyboard.text[-3 * self._console.width :])
         return [Text(f"> {text}▏") if text else _build_row(f"> {_STEERS}", "dim")]
@@ -204,10 +201,7 @@ def _build_row(text: str, style: str) -> Text:
 
 
 def _build_work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
-    """The tasks or steps under their percentage; a long list is cut to where the work is.
-
-    In a graph without any, the latest calls and what was seen in them.
-    """
+    """The tasks or steps, cut to those around the current one; without any, the latest calls."""
     if not board.tasks:
         ended = [step for step in board.steps.values() if not step.is_running]
         return [
@@ -264,7 +258,7 @@ def _build_task_cells(board: Board, name: str, task: Mapping[str, Any]) -> list[
 
 
 def _describe_progress(board: Board, task: Mapping[str, Any]) -> str:
-    """What a step waits for, or what it has taken."""
+    """What a step waits for, or how long it took."""
     if task.get("asks"):
         return "waits for your approval"
     if not task.get("tool"):
@@ -282,7 +276,7 @@ def _describe_progress(board: Board, task: Mapping[str, Any]) -> str:
 
 
 def list_brief_lines(outcome: Outcome) -> list[str]:
-    """What a conversation tells after an answer: the outcome in a line, and what is left open."""
+    """The lines after an answer in a conversation: the outcome, and what is left open."""
     how = f"{outcome['status']} ({outcome['reason']}) · {render_spend(outcome['spend'])}"
     return [how, *_list_open_work(outcome)]
 
@@ -329,10 +323,7 @@ def _render_uncertain(call: Mapping[str, Any]) -> str:
 
 
 def _list_evidence(outcome: Outcome, evidence: Records) -> list[str]:
-    """Per task the calls that prove it, or its report where it made none.
-
-    Of a graph without tasks: every call.
-    """
+    """Per task the calls that prove it, or its report; without tasks, every call."""
     records = {record["id"]: record for record in evidence}
     if not outcome["tasks"]:
         return [_render_evidence(name, record) for name, record in records.items()]
@@ -348,5 +339,5 @@ def _list_evidence(outcome: Outcome, evidence: Records) -> list[str]:
 def _render_evidence(name: str, record: Mapping[str, Any]) -> str:
     mark, _ = _ICONS.get(str(record.get("status")), ("·", ""))
     tool = record.get("tool")
-    told = render_call(tool, record.get("arguments"), 80) if tool else "the task's own report"
-    return f"{mark} [{name}] {told}"
+    text = render_call(tool, record.get("arguments"), 80) if tool else "the task's own report"
+    return f"{mark} [{name}] {text}"

@@ -1,4 +1,4 @@
-"""`loopwright worker`: runs the turns that wait in a database, until it is told to leave."""
+"""`loopwright worker`: runs the turns that wait in a database, until a signal."""
 
 import asyncio
 import os
@@ -17,11 +17,10 @@ from ..store.durability import Durability
 from ..store.postgres.leases import LEASE
 from ..store.postgres.pool import CONNECTIONS
 from ..store.turns import Turn, find_queue
-from .agents import select_agent
-from .run import Graph, build_named_graph
+from .agents import Graph, load_user_graph, select_agent
+from .run import build_named_graph
 from .settings import DEFINED, NO_MODEL, Settings
 from .terminal import Code, Output, clean
-from .user_graphs import load_user_graph
 
 _SAID = {
     "taken over": "goes on after its worker has gone",
@@ -71,7 +70,7 @@ def run_worker(settings: Settings, output: Output, wanted: WorkerOptions) -> int
 
 
 async def _run_until_signal(worker: Worker) -> None:
-    """Let it work; the first signal has it leave, the second one ends the process at once."""
+    """Work; the first signal ends it after what runs, the second one at once."""
 
     def handle_signal() -> None:
         if worker.is_leaving:
@@ -89,7 +88,7 @@ async def _run_until_signal(worker: Worker) -> None:
 
 
 def _make_reporter(output: Output) -> Callable[[str, Turn | None, str], None]:
-    """Tell what happens: a sentence a line, or with `--json` an object a line."""
+    """Report events: a sentence per line, or with `--json` an object per line."""
 
     def report(what: str, turn: Turn | None, why: str) -> None:
         about = {} if turn is None else _turn_to_json(turn)
@@ -100,9 +99,9 @@ def _make_reporter(output: Output) -> Callable[[str, Turn | None, str], None]:
             output.write_error(why)
         else:
             where = f"{clean(turn.thread)} {clean(turn.id)}: " if turn else ""
-            said = f"{what}, {_SAID[what]}" if what in _SAID else what
-            told = f" ({why})" if why else ""
-            output.write_line(f"{datetime.now().astimezone():%H:%M:%S} {where}{said}{told}")
+            event = f"{what}, {_SAID[what]}" if what in _SAID else what
+            reason = f" ({why})" if why else ""
+            output.write_line(f"{datetime.now().astimezone():%H:%M:%S} {where}{event}{reason}")
 
     return report
 
@@ -114,7 +113,7 @@ def _turn_to_json(turn: Turn) -> dict[str, Any]:
 def _build_graphs(
     settings: Settings, output: Output, wanted: WorkerOptions, durability: Durability
 ) -> dict[str, Graph]:
-    """The graphs it runs, by name; of ours all that can be built, where none is named."""
+    """The graphs it runs, by name; if none is named, all of ours that can be built."""
     graphs: dict[str, Graph] = {}
     for named in wanted.modules:
         graph = load_user_graph(named, durability)

@@ -1,4 +1,4 @@
-"""An MCP server that answers a request that fails by one sentence; examples/shop uses it, too."""
+"""An MCP server that answers a failed request with one sentence; examples/shop uses it too."""
 
 import argparse
 import functools
@@ -25,11 +25,11 @@ _Result = Sequence[ContentBlock] | dict[str, Any]
 
 
 class Refused(Exception):
-    """A request that is not carried out; the text is one sentence for whoever asked."""
+    """A request is refused; the text is one sentence for the client."""
 
 
 def to_line(text: str) -> str:
-    """Give a text as one short printable line, whatever bytes it has."""
+    """Any text as one short printable line."""
     line = text if text.isprintable() else ascii(text)[1:-1]
     return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "…"
 
@@ -38,7 +38,7 @@ class PlainServer(FastMCP[None]):
     """FastMCP that answers a failed call with one sentence and refuses unknown arguments."""
 
     async def list_tools(self) -> list[Tool]:
-        """The tools, their schemas without what only repeats names."""
+        """The tools; titles that repeat names are left out of the schemas."""
         tools = await super().list_tools()
         for tool in tools:
             # Generated titles repeat the names; schemas are paid for with every model call.
@@ -48,7 +48,7 @@ class PlainServer(FastMCP[None]):
         return tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> _Result:
-        """Call a tool; what goes wrong is one sentence."""
+        """Call a tool; an error is one sentence."""
         await self._check_names(name, arguments)
         try:
             return await super().call_tool(name, arguments)
@@ -56,11 +56,11 @@ class PlainServer(FastMCP[None]):
             raise ToolError(_describe_error(error)) from error
 
     async def _check_names(self, name: str, arguments: dict[str, Any]) -> None:
-        # Unknown ones would be dropped silently, and the call would do something else than asked.
+        # Unknown arguments would be dropped silently, and the call would do something else.
         known = {tool.name: tool.inputSchema["properties"] for tool in await self.list_tools()}
         if unknown := sorted(arguments.keys() - known.get(name, arguments).keys()):
-            given = to_line(", ".join(unknown))
-            message = f"{name} has no argument {given}; it takes {', '.join(known[name])}."
+            names = to_line(", ".join(unknown))
+            message = f"{name} has no argument {names}; it takes {', '.join(known[name])}."
             raise ToolError(message)
 
 
@@ -69,13 +69,15 @@ def _describe_error(error: ToolError) -> str:
     if isinstance(cause, Refused):
         return str(cause)
     if isinstance(cause, ValidationError):
-        problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in cause.errors()]
+        problems = [
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in cause.errors()
+        ]
         return f"The arguments do not fit: {'; '.join(problems)}."
     return str(error)
 
 
 def run_in_thread(tool: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
-    """A tool that blocks, as one that leaves the server free meanwhile."""
+    """Run a blocking tool in a thread, so that the server stays responsive."""
 
     @functools.wraps(tool)
     async def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -85,7 +87,7 @@ def run_in_thread(tool: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
 
 
 class Arguments(argparse.ArgumentParser):
-    """A command line; what is wrong with it is one sentence and exit code 2."""
+    """A command line; an error is one sentence and exit code 2."""
 
     def error(self, message: str) -> NoReturn:
         """End the program."""

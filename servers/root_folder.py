@@ -25,13 +25,13 @@ UNSEARCHED = frozenset({".git", ".venv", "node_modules"})
 """Folders that a recursive walk names but does not enter."""
 
 _OWN = ".loopwright"
-"""Where runs keep their state: out of reach, under whatever name."""
+"""The state of runs, which no path may reach."""
 
 DELICATE = r"(?i)(^|/)\.(git|env[^/]*)(/|$)"
-"""Paths that often hold credentials: whoever names one asks a human, and no walk reads one."""
+"""Paths that often hold credentials: a human is asked about them, and no walk reads them."""
 
 DEEPEST = 64
-"""How many names a path has at most; each walk from the root opens them all."""
+"""The longest path, in names; each walk from the root opens them all."""
 
 _REASONS = {
     errno.EEXIST: "was just made by another program; read it before writing",
@@ -39,7 +39,7 @@ _REASONS = {
     errno.ENOENT: "does not exist; list_files shows what there is",
     errno.ENOTDIR: "does not exist, because a part of it is not a folder",
 }
-"""What the system says no with, where its own words would not help."""
+"""Better words for some errors of the system."""
 
 
 class Entry(NamedTuple):
@@ -63,7 +63,7 @@ def is_sensitive_name(name: str) -> bool:
 
 
 def _normalize_name(name: str) -> str:
-    """A name as file systems may read it that ignore case, width and invisible characters."""
+    """A name without case, width and invisible characters, which some file systems ignore."""
     seen = (c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
     return "".join(seen).strip().casefold()
 
@@ -111,7 +111,7 @@ class Root:
         return parts
 
     def inspect_entry(self, parts: Parts) -> Entry:
-        """Look at one path without opening it."""
+        """The entry of a path, without opening it."""
         if not parts:
             return Entry((), "folder", 0)
         with self._open_folder(parts[:-1]) as parent, _explain_errors(parts):
@@ -139,7 +139,7 @@ class Root:
             return Content(file.read(limit), status.st_size)
 
     def write(self, parts: Parts, data: bytes, *, overwrite: bool) -> Written:
-        """Give a file this content in one step: a reader sees the old or the new, never a part."""
+        """Write a file in one step: a reader sees the old or the new content, never a part."""
         with (
             self.writing,
             self._open_folder(parts[:-1], create=True) as parent,
@@ -162,9 +162,9 @@ class Root:
             return "created" if before is None else "replaced"
 
     def append(self, parts: Parts, data: bytes) -> int:
-        """Add to the end of a file, made if missing; gives the new size in bytes.
+        """Append to a file, created if missing; returns the new size in bytes.
 
-        One with several names is left alone: some of them may lie outside of the root.
+        A file with several names is refused: some of them may be outside the root.
         """
         folder = self._open_folder(parts[:-1], create=True)
         with self.writing, folder as parent, _open_file(parent, parts, "ab") as file:
@@ -227,9 +227,9 @@ class Root:
         with (
             self._open_folder(parts) as folder,
             _explain_errors(parts),
-            os.scandir(folder) as found,
+            os.scandir(folder) as items,
         ):
-            for item in found:
+            for item in items:
                 if _normalize_name(item.name) == _OWN:
                     continue
                 with suppress(FileNotFoundError):  # it may vanish while the folder is read

@@ -1,25 +1,25 @@
 """MCP server for the files of one folder: `python -m loopwright.servers.workspace --root DIR`.
 
-It speaks MCP over stdio and ends when stdin closes. Results are plain text for person and model
-alike; a request that fails is an error result of one sentence.
+It speaks MCP over stdio and ends when stdin closes. Results are plain text; a failed request is an
+error result of one sentence.
 """
 
 import codecs
 import os
 import signal
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice
 from types import FrameType
 from typing import Annotated, NoReturn
 
+import regex as re  # type: ignore[import-untyped]  # its stubs are a package of their own
 from mcp.server.fastmcp import FastMCP
 from pydantic import Field
-from regex import escape  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from .matching import find
 from .plain_server import (
     ADDS,
     READS,
@@ -44,6 +44,10 @@ SEARCHED_FILE_BYTES = 4_194_304
 SEARCHED_BYTES = 16_777_216
 MOST_MATCHES = 500
 _QUERY_CHARACTERS = 1_000
+SECONDS = 5.0
+"""How long one search may take."""
+_LINE_CHARACTERS = 240
+_BEFORE_MATCH = 60
 
 _REPLACES = ADDS.model_copy(update={"destructiveHint": True, "idempotentHint": True})
 
@@ -52,7 +56,7 @@ _Glob = Annotated[str, Field(description="Only names like this, e.g. *.md or src
 
 
 class Workspace:
-    """The tools; their docstrings and field descriptions are what a model chooses by."""
+    """The tools; a model reads their docstrings and field descriptions."""
 
     def __init__(self, root: Root) -> None:
         """Serve the files below this root."""
@@ -118,12 +122,12 @@ class Workspace:
             message = f"A query has 1 to {_QUERY_CHARACTERS} characters, not {len(query)}."
             raise Refused(message)
         sweep = _Sweep(self._root, self._root.split_path(path), glob)
-        pattern = query if regex else escape(query)
-        found = find(sweep.texts(), pattern, match_case=match_case, limit=max_matches + 1)
-        lines = found[:max_matches]
-        if not found:
+        pattern = query if regex else re.escape(query)
+        matches = find_lines(sweep.texts(), pattern, match_case=match_case, limit=max_matches + 1)
+        lines = matches[:max_matches]
+        if not matches:
             lines.append(f"[no match in {sweep.files} text files]")
-        if len(found) > max_matches:
+        if len(matches) > max_matches:
             lines.append(
                 f"[first {max_matches} matches; for more raise max_matches"
                 f" (to {MOST_MATCHES}) or narrow it by path or glob]"
@@ -152,7 +156,7 @@ class Workspace:
 
 @dataclass
 class _Sweep:
-    """The texts below a path, and an account of what was left out."""
+    """The texts below a path, and a count of what was left out."""
 
     root: Root
     start: Parts
@@ -205,8 +209,52 @@ class _Sweep:
         return data
 
 
+def find_lines(
+    texts: Iterable[tuple[str, str]], pattern: str, *, match_case: bool, limit: int
+) -> list[str]:
+    """Give the first `limit` lines with a match, as `path:number: line`; long lines are cut.
+
+    Args:
+        texts: Paths as shown, and what is in the files.
+        pattern: A regular expression; refused if it does not compile or takes over `SECONDS`.
+        match_case: Whether upper and lower case are different.
+        limit: The most lines.
+    """
+    try:
+        wanted = re.compile(pattern, 0 if match_case else re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError) as error:
+        message = f"The regular expression is not valid: {error}."
+        raise Refused(message) from error
+    try:
+        return list(islice(_search_lines(wanted, list(texts)), limit))
+    except TimeoutError as error:
+        message = (
+            f"The search took longer than {SECONDS:g} s; simplify the regular expression"
+            " (a repeat inside a repeat is slow) or narrow it by path or glob."
+        )
+        raise Refused(message) from error
+
+
+def _search_lines(wanted: re.Pattern[str], texts: list[tuple[str, str]]) -> Iterable[str]:
+    deadline = time.monotonic() + SECONDS
+    for path, text in texts:
+        for number, line in enumerate(text.split("\n"), start=1):
+            left = max(deadline - time.monotonic(), 0.001)
+            if match := wanted.search(line, timeout=left):
+                yield f"{path}:{number}: {_clip_line(line, match.start())}"
+
+
+def _clip_line(line: str, start: int) -> str:
+    line = line.rstrip("\r")
+    if len(line) <= _LINE_CHARACTERS:
+        return line
+    first = max(0, start - _BEFORE_MATCH)
+    last = first + _LINE_CHARACTERS
+    return ("…" if first else "") + line[first:last] + ("…" if last < len(line) else "")
+
+
 def _cut_excerpt(name: str, text: str, *, first: int, count: int | None, most: int) -> str:
-    """A number of lines (None: all) from the first one asked for, of at most so many bytes."""
+    """So many lines (None: all) from the first one, of at most so many bytes."""
     lines = text.removesuffix("\n").split("\n")
     if first > len(lines):
         message = f"'{name}' has {len(lines)} lines; line {first} is past its end."

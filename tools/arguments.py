@@ -19,14 +19,13 @@ _Validator: Final = jsonschema.Draft202012Validator
 
 
 def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
-    """Bring a model's arguments into the shape of the sanitised schema it was shown. Pure.
+    """Bring a model's arguments into the shape of the schema it was shown. Pure.
 
-    Nulls for optional arguments are dropped, and JSON written as a string where no string is
-    wanted (`"5"`, `"[1, 2]"`) is read: both lose nothing and are common. A number where only a
-    string is wanted is its text; a string is no number unless its JSON is one.
+    Nulls for optional arguments are dropped. A string is read as JSON where no string is allowed
+    (`"5"`, `"[1, 2]"`), a number becomes a string where only a string is allowed.
 
     Returns:
-        The arguments to run with, and what is wrong with them in words for the model, or "".
+        The arguments to run with, and a sentence for the model about what is wrong, or "".
     """
     if not isinstance(args, dict):
         kind = type(args).__name__
@@ -35,15 +34,15 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     if unsafe:
         return {}, unsafe
     fitted = fit(args, schema)
-    found = problems_of(_Validator(schema).iter_errors(fitted))
-    if not found:
+    problems = problems_of(_Validator(schema).iter_errors(fitted))
+    if not problems:
         return fitted, ""
-    problems = "; ".join(found[:_MAX_PROBLEMS])
-    return fitted, say("arguments_do_not_fit", problems=problems, wanted=_describe_wanted(schema))
+    shown = "; ".join(problems[:_MAX_PROBLEMS])
+    return fitted, say("arguments_do_not_fit", problems=shown, wanted=_describe_wanted(schema))
 
 
 def find_unsafe_part(args: object) -> str:
-    """What no server can be sent: it would arrive as something else, or break the connection."""
+    """A sentence about values that JSON cannot carry, or ""."""
     try:
         json.dumps(args, allow_nan=False, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -57,10 +56,10 @@ def find_unsafe_part(args: object) -> str:
     return ""
 
 
-def fit(value: Any, schema: object, *, told: bool = False) -> Any:
-    """The value with JSON read where it is spelled in a string, and without optional nulls.
+def fit(value: Any, schema: object, *, normalize: bool = False) -> Any:
+    """The value with strings read as JSON where needed, and without optional nulls.
 
-    With `told` in the one spelling that all ways to write it come to: 3 for 3.0, defaults told.
+    `normalize` gives equal values one spelling: 3 for 3.0, and defaults filled in.
     """
     rules = schema if isinstance(schema, dict) else {}
     kinds = list_allowed_types(rules)
@@ -69,28 +68,30 @@ def fit(value: Any, schema: object, *, told: bool = False) -> Any:
     if isinstance(value, int | float) and kinds - {"null"} == {"string"}:
         return value if isinstance(value, bool) else json.dumps(value)
     if isinstance(value, dict):
-        return _fit_object(value, rules, told=told)
+        return _fit_object(value, rules, normalize=normalize)
     if isinstance(value, list):
-        return [fit(item, rules.get("items"), told=told) for item in value]
-    return int(value) if told and isinstance(value, float) and value.is_integer() else value
+        return [fit(item, rules.get("items"), normalize=normalize) for item in value]
+    return int(value) if normalize and isinstance(value, float) and value.is_integer() else value
 
 
-def _fit_object(value: dict[str, Any], schema: Schema, *, told: bool) -> dict[str, Any]:
+def _fit_object(value: dict[str, Any], schema: Schema, *, normalize: bool) -> dict[str, Any]:
     properties, required = schema.get("properties", {}), frozenset(schema.get("required", ()))
-    given = {
+    fields = {
         name: item
         for name, item in value.items()
         if item is not None
         or name in required
         or _Validator(properties.get(name, {})).is_valid(None)
     }
-    if told:
-        given = {n: f["default"] for n, f in properties.items() if "default" in f} | given
-    return {name: fit(item, properties.get(name), told=told) for name, item in given.items()}
+    if normalize:
+        fields = {n: f["default"] for n, f in properties.items() if "default" in f} | fields
+    return {
+        name: fit(item, properties.get(name), normalize=normalize) for name, item in fields.items()
+    }
 
 
 def list_allowed_types(schema: Schema) -> set[str]:
-    """The types a sanitised schema allows; empty where it does not say."""
+    """The types a sanitised schema allows; empty if it allows all."""
     if "anyOf" not in schema:
         return {schema["type"]} if "type" in schema else set()
     branches = [list_allowed_types(branch) for branch in schema["anyOf"]]
@@ -98,7 +99,7 @@ def list_allowed_types(schema: Schema) -> set[str]:
 
 
 def _parse_string(text: str, kinds: set[str]) -> Any:
-    """The JSON value a string spells, if it is of a wanted type; else the string itself."""
+    """The JSON value in a string, if its type is allowed; else the string."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -108,7 +109,7 @@ def _parse_string(text: str, kinds: set[str]) -> Any:
 
 
 def problems_of(errors: Iterable[jsonschema.ValidationError]) -> list[str]:
-    """Where each problem is, and what it is; what is wrong further out comes first."""
+    """Each problem with its place; outer places come first."""
     return [
         _describe_error(error)
         for error in sorted(errors, key=lambda e: (len(e.absolute_path), str(e.message)))

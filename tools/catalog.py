@@ -19,10 +19,10 @@ from ..text.canonical import canonical
 from ..text.sentences import say
 from ..text.words import find_pattern_error
 from .arguments import fit, list_allowed_types
-from .deferred_tools import DeferredTools
 from .mcp.config import ServerConfig
 from .mcp.server import Listing
 from .schemas import Schema, has_valid_types, json_of, one_line, sanitize
+from .search import DeferredTools
 
 READ_RESULT: Final = "read_result"
 FIND_TOOLS: Final = "find_tools"
@@ -40,13 +40,12 @@ _NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogTool:
-    """One tool as the model sees it, and where it really lives.
+    """One tool as the model sees it, and where it really is.
 
-    `read_only`, `destructive` and `idempotent` are what the tool declares of itself; one that
-    declares nothing counts as a write that must not be repeated. One that is not `cacheable`, or
-    `polls`, gives something new at any time: its results are never reused, and calling one that
-    `polls` again and again is its use, no loop. `output` is the schema of the result as references
-    read it, as declared; None where the tool declares none of use.
+    `read_only`, `destructive` and `idempotent` are the tool's own declarations; without any it is a
+    write that must not be repeated. The results of a tool that is not `cacheable`, or `polls`, are
+    never reused; calling one that `polls` again and again is no loop. `output` is the declared
+    schema of its result, if references can use it.
     """
 
     name: str
@@ -66,11 +65,11 @@ class CatalogTool:
     hidden: frozenset[str] = frozenset()
     output: Schema | None = None
     asks: Mapping[str, str] = field(default_factory=dict)
-    """Argument paths and patterns: what its server wants a human to be asked about."""
+    """Argument paths and patterns for which its server wants a human to be asked."""
     own: Callable[[Mapping[str, Any], Any], Awaitable[Any]] | None = None
-    """Of a tool of the package: what answers a call, given the arguments and an `Own`. Nothing asks
-    about it, counts it or records it; what it wants changed in the state is its result's `update`.
-    One that is not `read_only` runs behind all that stands before it, and is no evidence."""
+    """Answers a call of a tool of the package, from its arguments and an `Own`. Such a call is not
+    asked about, counted or recorded; its result's `update` changes the state. If it is not
+    `read_only`, it runs after the calls before it, and is no evidence."""
 
     @property
     def resendable(self) -> bool:
@@ -78,11 +77,8 @@ class CatalogTool:
         return self.read_only or self.idempotent
 
     def content(self, arguments: object) -> str:
-        """What makes two calls the same, however they are spelled: the one definition of it.
-
-        Tool, server and arguments as the tool receives them, with its defaults filled in.
-        """
-        spelled = fit(arguments, self.schema, told=True)
+        """The identity of a call: tool, server, and its arguments with the defaults filled in."""
+        spelled = fit(arguments, self.schema, normalize=True)
         return canonical([self.original, self.server, spelled])
 
     def spec(self) -> dict[str, Any]:
@@ -123,15 +119,17 @@ OwnTools = Callable[[], Sequence[CatalogTool]]
 
 def make_reader() -> CatalogTool:
     """The built-in tool that pages through capped results; offered with any other tool."""
-    place, told = {"type": "integer", "minimum": 0, "default": 0}, say("read_result_tool")
+    place, description = {"type": "integer", "minimum": 0, "default": 0}, say("read_result_tool")
     about: dict[str, Any] = {"id": {"type": "string", "description": say("read_result_id")}}
     about["offset"] = {**place, "description": say("read_result_offset")}
-    return make_own_tool(READ_RESULT, told, about, _read_page, required=["id"], read_only=True)
+    return make_own_tool(
+        READ_RESULT, description, about, _read_page, required=["id"], read_only=True
+    )
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """All tools by the name the model knows, and what the user should know about missing ones."""
+    """All tools by the name the model knows, and warnings about missing ones."""
 
     tools: Mapping[str, CatalogTool]
     warnings: tuple[str, ...] = ()
@@ -150,9 +148,8 @@ class Catalog:
     def specs(self, found: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The tools in OpenAI's format, always in the same order.
 
-        The package's own are there from the first request on: one tool more before others, and
-        providers would read the whole conversation anew. Of many tools only those are shown that
-        were `found`, behind the own ones, so that the list grows only at its end.
+        The package's own tools come from the first request on: a tool inserted later would cost the
+        provider's cache. Of many tools only those that were `found` are shown, at the end.
         """
         own = [*self.own.values()]
         if self.deferred_tools.is_needed:
@@ -162,9 +159,9 @@ class Catalog:
         return [tool.spec() for tool in offered] if self.tools or len(own) > 1 else []
 
     def restrict(self, globs: Sequence[str] | None, *, read_only: bool = False) -> "Catalog":
-        """The catalog with the tools that fit these names or globs alone; None means all.
+        """The catalog with only the tools that match these names or globs (None: all).
 
-        With `read_only` only those of them that declare to be so.
+        With `read_only`, only those that declare to be so.
         """
         if globs is None and not read_only:
             return self
@@ -178,12 +175,12 @@ class Catalog:
         }
         known = set().union(*named.values(), self.own)
         vain = [g for g in globs or () if not any(fnmatchcase(n, g) for n in known)]
-        told = [f"The agent may call {glob!r}, but there is no such tool." for glob in vain]
+        problems = [f"The agent may call {glob!r}, but there is no such tool." for glob in vain]
         barred = frozenset(self.tools.keys() - fits.keys())
-        return replace(self, tools=fits, barred=barred, warnings=(*self.warnings, *told))
+        return replace(self, tools=fits, barred=barred, warnings=(*self.warnings, *problems))
 
     def summaries(self, request: str) -> list[dict[str, Any]]:
-        """Name and description, for roles that plan but do not call: of many, what is likely."""
+        """Names and descriptions for roles that only plan; of many tools the likely ones."""
         names = (
             self.deferred_tools.find_likely(request)
             if self.deferred_tools.is_needed
@@ -196,8 +193,8 @@ class Catalog:
 
         Args:
             name: The name the model used.
-            server: Where the call was planned to go. Names get or lose their prefix when another
-                server comes or goes between planning and running; the server stays.
+            server: The server of the planned call. A tool's name may get or lose its prefix when
+                another server comes or goes meanwhile; its server stays.
         """
         if name in self.own:
             return self.own[name]
@@ -217,14 +214,14 @@ class Catalog:
         return None
 
     def find_nearest(self, name: str) -> list[str]:
-        """Names a model may have meant, best first; all names where none is close."""
+        """Names a model may have meant, best first; without a close one, all names."""
         offered = [*self.tools, *(self.own if len(self.own) > 1 else ())]
         lowered = {known.lower(): known for known in offered}
         close = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)
         words = set(re.split(r"[^a-z0-9]+", name.lower())) - {""}
         shared = [known for low, known in lowered.items() if words & set(re.split("[_-]", low))]
-        found = list(dict.fromkeys([*(lowered[low] for low in close), *shared]))
-        return found[:5] or offered[:20]
+        names = list(dict.fromkeys([*(lowered[low] for low in close), *shared]))
+        return names[:5] or offered[:20]
 
 
 _NOTHING: Final = "MCP server {!r} is there, but offers no tool; look at its entry and its version."
@@ -236,15 +233,15 @@ def build_catalog(
     own: OwnTools = lambda: [make_reader()],
     reserved: frozenset[str] = RESERVED,
 ) -> Catalog:
-    """Name all tools: those of the program keep theirs, servers with equal names get a prefix.
+    """Name all tools: the program's tools keep their names, equal names of servers get a prefix.
 
-    A prefixed name depends on the server's and the tool's name alone, so it is the same in every
-    process and after every resume.
+    A prefixed name depends only on the names of server and tool: it is the same after a resume.
     """
-    said = (
-        one.warning or ("" if one.tools else _NOTHING.format(one.config.name)) for one in listings
+    texts = (
+        listing.warning or ("" if listing.tools else _NOTHING.format(listing.config.name))
+        for listing in listings
     )
-    warnings = [text for text in said if text]
+    warnings = [text for text in texts if text]
     offered: list[CatalogTool] = []
     for listing in listings:
         offered += _describe_tools(listing, warnings)
@@ -290,11 +287,11 @@ def _make_server_tool(config: ServerConfig, original: str, raw: Mapping[str, Any
 
 
 def _read_asks(meta: object) -> dict[str, str]:
-    """Which arguments a server wants to be asked about; a pattern that is none asks about all."""
-    said = meta.get("loopwright/asks") if isinstance(meta, Mapping) else None
-    if not isinstance(said, Mapping):
+    """The arguments a server wants to be asked about; an invalid pattern asks about all."""
+    asks = meta.get("loopwright/asks") if isinstance(meta, Mapping) else None
+    if not isinstance(asks, Mapping):
         return {}
-    patterns = {str(path): str(pattern) for path, pattern in said.items()}
+    patterns = {str(path): str(pattern) for path, pattern in asks.items()}
     return {
         path: "" if find_pattern_error(pattern) else pattern for path, pattern in patterns.items()
     }
@@ -308,9 +305,9 @@ _HINTS: Final = {
 
 
 def read_flags(declared: object) -> dict[str, Any]:
-    """What a tool's MCP hints, `cacheable` and `repeatable` mean for a `CatalogTool`.
+    """The fields of a `CatalogTool` that a tool's MCP hints, `cacheable` and `repeatable` set.
 
-    Nothing declared is a write. Where hints contradict each other, the stricter one counts.
+    A tool that declares nothing is a write. Of contradicting hints the stricter one counts.
     """
     places = _find_declarations(declared)
     hints = _merge_hints(places)
@@ -326,23 +323,20 @@ def read_flags(declared: object) -> dict[str, Any]:
 
 
 def _merge_hints(places: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
-    """Each hint that is given somewhere; of several words on one, and of two hints, the stricter.
-
-    A tool that says that it destroys is no read, whatever else it says.
-    """
+    """Each hint that is declared anywhere; the stricter value wins, and destroying is no read."""
     hints: dict[str, bool] = {}
     for key, spelled in _HINTS.items():
         values = [place[name] for place in places for name in (key, spelled) if name in place]
-        said = [value for value in values if isinstance(value, bool)]
-        if said:
-            hints[key] = any(said) if key == "destructiveHint" else all(said)
+        flags = [value for value in values if isinstance(value, bool)]
+        if flags:
+            hints[key] = any(flags) if key == "destructiveHint" else all(flags)
     if hints.get("destructiveHint") and hints.get("readOnlyHint"):
         hints["readOnlyHint"] = False
     return hints
 
 
 def _find_declarations(declared: object) -> list[Mapping[str, Any]]:
-    """What a tool declares, flat and wherever the two MCP adapters of LangChain nest it."""
+    """The declarations of a tool, also where LangChain's two MCP adapters nest them."""
     if not isinstance(declared, Mapping):
         return []
     nested = (_find_declarations(declared.get(key)) for key in ("annotations", "mcp", "tool"))
@@ -350,7 +344,7 @@ def _find_declarations(declared: object) -> list[Mapping[str, Any]]:
 
 
 def read_output(declared: object) -> Schema | None:
-    """The schema a tool declares for its result; None for one that nobody could read."""
+    """The schema a tool declares for its result; None if it cannot be used."""
     if not isinstance(declared, Mapping) or not json_of(declared):
         return None
     schema: Schema = json.loads(json.dumps(declared))
@@ -359,9 +353,9 @@ def read_output(declared: object) -> Schema | None:
 
 
 def _unwrap_schema(schema: Schema | None) -> Schema | None:
-    """The schema of an MCP result without the wrapper that `results.normalize_result` takes off.
+    """The schema of an MCP result without the wrapper that `normalize_result` removes.
 
-    None where a result may come with it or without.
+    None if a result may come with or without it.
     """
     if schema is None or set(schema.get("properties", ())) != {"result"}:
         return schema
@@ -385,7 +379,7 @@ def is_name(name: str) -> bool:
 
 
 def normalize_name(name: str) -> str:
-    """A name as every provider takes it: as it is, or with other characters, or shortened."""
+    """A name as every provider takes it; other characters are replaced, a long one is cut."""
     return name if is_name(name) else _shorten_name(_clean_name(name))
 
 
@@ -395,7 +389,7 @@ def _clean_name(name: str) -> str:
 
 
 def _shorten_name(name: str, *, salt: str = "") -> str:
-    """At most 64 characters; what is cut or salted ends in a hash of the whole."""
+    """At most 64 characters; a name that is cut or salted ends in a hash."""
     if len(name) <= MAX_NAME and not salt:
         return name
     return f"{name[: MAX_NAME - 9]}_{_hash(salt or name)}"

@@ -9,7 +9,6 @@ import queue
 import re
 import sys
 import threading
-import traceback
 import types
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -26,10 +25,9 @@ from pydantic import BaseModel, create_model
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
-from .annotations import read_result_schema
 from .catalog import MAX_NAME, RESERVED, CatalogTool, is_name, read_flags, read_output
 from .schemas import Schema, one_line, sanitize
-from .values import ReturnedValue, collect_async_items, collect_items
+from .values import ReturnedValue, collect_async_items, collect_items, read_result_schema
 
 RUNTIME_MODULE: Final = "langgraph.prebuilt.tool_node"
 """Of the classes that mark hidden parameters; whoever uses them has imported it."""
@@ -52,23 +50,24 @@ def read_tools(tools: Sequence[PythonTool]) -> tuple[CatalogTool, ...]:
 
 
 async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConfig) -> Any:
-    """Run a tool on a tool call: an async one here, a sync one in a thread of our own pool.
+    """Run a tool call: an async tool on this loop, a sync one in a thread of our pool.
 
     Returns:
-        The value as the tool returned it; its message or its graph command, where it made one.
+        The tool's return value, or the message or graph command that it made.
     """
-    given: list[Any] = []
-    watched = _watch_returns(tool, given)
+    returned: list[Any] = []
+    watched = _watch_returns(tool, returned)
     if _is_async(tool):
         result = await watched.ainvoke(dict(call), config)
     else:
         result = await _run_in_thread(watched, call, config)
-    value, artifact = given[-1] if given else result, None
-    if tool.response_format == "content_and_artifact" and given:
+    value, artifact = returned[-1] if returned else result, None
+    if tool.response_format == "content_and_artifact" and returned:
         value, artifact = value
-    if given and isinstance(result, ToolMessage) and result.status == "error":
+    if returned and isinstance(result, ToolMessage) and result.status == "error":
         return result
-    if isinstance(result, ToolMessage) and (not given or _is_message(artifact)):
+    is_mcp = isinstance(artifact, Mapping) and "structured_content" in artifact
+    if isinstance(result, ToolMessage) and (is_mcp or not returned):
         return result
     if _is_of_graph(value):
         return value
@@ -87,53 +86,50 @@ async def _run_in_thread(tool: BaseTool, call: Mapping[str, Any], config: Runnab
     return result
 
 
-def is_argument_error(tool: BaseTool | None, error: BaseException) -> bool:
-    """Whether a tool's own reading of its arguments raised an error, before its code was reached.
+def is_argument_error(error: BaseException) -> bool:
+    """Whether a tool's arguments could not be read, so that its code was not reached.
 
-    The kind of the error does not tell: its code may validate what it got back.
+    The kind of the error does not tell: the tool's code may validate what it got back.
     """
-    own = getattr(tool, "__dict__", tool)  # which the tool and its watched twin share
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if tool is not None and getattr(frame.f_locals.get("self"), "__dict__", None) is own:
-            if frame.f_code.co_name in ("_run", "_arun"):
-                return False
-            if frame.f_code.co_name == "_parse_input":
-                return True
-    return False
+    return _UNREAD in getattr(error, "__notes__", ())
 
 
 def _is_of_graph(value: Any) -> bool:
-    """Whether the tool spoke in LangGraph's words: a tool message, a command, a list of them."""
+    """Whether the tool returned LangGraph objects: a tool message, a command, a list of them."""
     items = value if isinstance(value, list) and value else [value]
     return all(isinstance(item, ToolOutputMixin) for item in items)
 
 
-def _is_message(artifact: Any) -> bool:
-    """Whether LangChain's message says more than the value: MCP's data stand beside it."""
-    return isinstance(artifact, Mapping) and "structured_content" in artifact
+def _watch_returns(tool: BaseTool, returned: list[Any]) -> BaseTool:
+    """A twin of the tool, with the same state, that records what the tool's code returned.
 
-
-def _watch_returns(tool: BaseTool, given: list[Any]) -> BaseTool:
-    """The same tool, state and all, which also tells what its own code returned.
-
-    LangChain makes a text of a tool's value before it hands it out, of `[]` as of `""`.
+    LangChain turns a return value into text: `[]` and `""` become the same.
     """
     twin = object.__new__(_make_twin(type(tool)))
     for name in ("__dict__", "__pydantic_private__", "__pydantic_fields_set__"):
         object.__setattr__(twin, name, getattr(tool, name))
     object.__setattr__(twin, "__pydantic_extra__", getattr(tool, "__pydantic_extra__", None))
-    _GIVEN.set(given)
+    _GIVEN.set(returned)
     return twin
 
 
+_UNREAD: Final = "loopwright: the arguments could not be read"
 _GIVEN: ContextVar[list[Any] | None] = ContextVar("loopwright_given", default=None)
 
 
 @lru_cache(maxsize=512)
 def _make_twin(kind: type[BaseTool]) -> type[BaseTool]:
-    """A tool class whose `_run` and `_arun` put what they return aside."""
+    """A tool class that puts aside what `_run` returns, and marks errors of `_parse_input`."""
     own: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
-    run, arun = kind._run, kind._arun
+    run, arun, parse = kind._run, kind._arun, kind._parse_input
+
+    @functools.wraps(parse)
+    def _parse_input(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return parse(self, *args, **kwargs)
+        except Exception as error:
+            error.add_note(_UNREAD)
+            raise
 
     @functools.wraps(run)
     def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -145,7 +141,7 @@ def _make_twin(kind: type[BaseTool]) -> type[BaseTool]:
             await collect_async_items(collect_items(await arun(self, *args, **kwargs)))
         )
 
-    own["_run"] = _run
+    own |= {"_parse_input": _parse_input, "_run": _run}
     if arun is not BaseTool._arun:
         own["_arun"] = _arun
     return cast(
@@ -154,9 +150,9 @@ def _make_twin(kind: type[BaseTool]) -> type[BaseTool]:
 
 
 def _note_return(value: Any) -> Any:
-    given = _GIVEN.get()
-    if given is not None:
-        given.append(value)
+    returned = _GIVEN.get()
+    if returned is not None:
+        returned.append(value)
     return value
 
 
@@ -188,9 +184,9 @@ def _as_tool(tool: PythonTool) -> BaseTool:
 
 
 def _with_any_runtime(tool: BaseTool) -> BaseTool:
-    """The tool, where a `ToolRuntime` without parameters may hold a context.
+    """The tool, with any context allowed in a bare `ToolRuntime`.
 
-    As LangChain declares it the context is None: pydantic would warn of ours at each call.
+    LangChain declares its context as None, so pydantic would warn at each call.
     """
     module, declared = sys.modules.get(RUNTIME_MODULE), cast("Any", tool.args_schema)
     if module is None or type(tool) is not StructuredTool:  # a copy of another may lack its state
@@ -248,7 +244,7 @@ def _read_timeout(metadata: Mapping[str, Any] | None) -> float | None:
 
 
 def _find_injected(tool: BaseTool) -> frozenset[str]:
-    """Arguments the framework injects; a model that forges one must not be heard."""
+    """Arguments that the framework injects; a model must not set them."""
     of_function: frozenset[str] = getattr(tool, "_injected_args_keys", frozenset())
     if isinstance(tool.args_schema, Mapping) or tool.args_schema is None:
         return of_function
@@ -282,11 +278,10 @@ class ThreadPool:
         self._open = 0
 
     async def run(self, function: Callable[[], T]) -> T | BaseException:
-        """Run the function in a thread.
+        """Run the function in a thread; if the caller is cancelled, the thread goes on.
 
         Returns:
-            Its result, or the exception it raised: `StopIteration` and `SystemExit` would do harm
-            on their way through a future. A cancelled caller leaves the thread to itself.
+            Its result, or the exception it raised: a future cannot carry `StopIteration`.
         """
         done: concurrent.futures.Future[T | BaseException] = concurrent.futures.Future()
         context = contextvars.copy_context()
@@ -322,8 +317,8 @@ POOL: Final = ThreadPool()
 LLM_CALL: Final = "llm_call"
 
 Asker = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-"""Takes a prompt and the schema of the answer, {} for a text; gives the text, or a value of the
-schema; raises what the step that wanted it fails with."""
+"""Takes a prompt and the answer's schema ({} for a text); returns the answer, or raises the error
+of the step."""
 
 _ASKER: ContextVar[Asker | None] = ContextVar("loopwright_llm_asker", default=None)
 _FENCED: Final = re.compile(r"\s*```(?:json)?[^\S\n]*\n([^`]*)```\s*")
@@ -340,7 +335,7 @@ def allow_asking(asker: Asker) -> Iterator[None]:
 
 
 async def llm_call(prompt: str, schema: Mapping[str, Any] | None = None) -> Any:
-    """Ask a language model; what planners are told of it is the sentence `llm_call_tool`."""
+    """Ask a language model; planners read the sentence `llm_call_tool` about it."""
     asker = _ASKER.get()
     if asker is None:
         msg = "llm_call has no model here: it works in the steps of prompt_flow"
@@ -350,7 +345,7 @@ async def llm_call(prompt: str, schema: Mapping[str, Any] | None = None) -> Any:
 
 
 def find_result_schema(tool: CatalogTool, arguments: Mapping[str, Any]) -> Schema | None:
-    """The schema of what a call gives: what its tool declares, of `llm_call` what the call asks."""
+    """The schema of a call's result: the tool's, or for `llm_call` the one in its arguments."""
     if tool.tool is not BUILT_IN:
         return tool.output
     return read_output(arguments.get("schema"))
@@ -358,12 +353,12 @@ def find_result_schema(tool: CatalogTool, arguments: Mapping[str, Any]) -> Schem
 
 def strip_fence(text: str) -> str:
     """JSON without the Markdown fence around it, so that references can read its fields."""
-    found = _FENCED.fullmatch(text)
-    return found[1].strip() if found and found[1].lstrip().startswith(("{", "[")) else text
+    fence = _FENCED.fullmatch(text)
+    return fence[1].strip() if fence and fence[1].lstrip().startswith(("{", "[")) else text
 
 
 def add_llm_call(tools: Sequence[PythonTool]) -> list[PythonTool]:
-    """The program's tools and `llm_call`, unless one of them has this name: then that one is it."""
+    """The program's tools and `llm_call`, unless one of them has this name."""
     names = {getattr(tool, "name", getattr(tool, "__name__", "")) for tool in tools}
     return [*tools] if LLM_CALL in names else [*tools, BUILT_IN]
 
@@ -379,6 +374,9 @@ _TAKES: Final[Schema] = {
     "required": ["prompt"],
 }
 BUILT_IN: Final = StructuredTool(
-    name=LLM_CALL, description="Ask a language model.", args_schema=_TAKES, coroutine=llm_call,
+    name=LLM_CALL,
+    description="Ask a language model.",
+    args_schema=_TAKES,
+    coroutine=llm_call,
     metadata=_ABOUT,
-)  # fmt: skip
+)

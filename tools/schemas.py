@@ -1,9 +1,8 @@
-"""Tool schemas as every provider takes them: a pure rewrite of what a tool declares.
+"""Rewrite the schema that a tool declares so that every provider accepts it. Pure.
 
-The rules are those of OpenAI's function tools, which most compatible providers check too: the root
-is an object with `properties`; no `$ref`; arrays have `items`; only known types; `required` names
-only what exists. Keywords that providers reject (`format`, `pattern`, …) become words of the
-description, so the model still reads them.
+The rules are OpenAI's: the root is an object with `properties`; no `$ref`; arrays have `items`;
+only known types; `required` names only existing properties. Keywords that providers reject
+(`format`, `pattern`, …) move into the description.
 """
 
 import json
@@ -36,10 +35,7 @@ _HINTS: Final = {"format": "Format", "pattern": "Pattern", "examples": "Examples
 
 
 def sanitize(schema: object) -> Schema:
-    """A tool's input schema with the root `{"type": "object", "properties": …}`.
-
-    The given one is not changed; what is no object schema means "no known arguments".
-    """
+    """A tool's input schema with an object as its root; another schema has no known arguments."""
     root = schema if isinstance(schema, Mapping) else {}
     clean = _Rewriter(root).rewrite(root, 0)
     branches = clean.pop("anyOf", [])
@@ -53,12 +49,12 @@ def sanitize(schema: object) -> Schema:
 
 
 def sanitize_value(schema: Mapping[str, Any]) -> Schema:
-    """The schema of any value, so spelled that it can stand inside another one."""
+    """The schema of any value, for use inside another one."""
     return _Rewriter(schema).rewrite(schema, 0)
 
 
 def one_line(text: object, limit: int = MAX_DESCRIPTION) -> str:
-    """A description as text of at most `limit` characters; the cut is marked."""
+    """A description of at most `limit` characters; a cut is marked."""
     words = text.strip() if isinstance(text, str) else ""
     words = words.encode("utf-8", "replace").decode()
     return words if len(words) <= limit else words[: limit - 1] + "…"
@@ -112,8 +108,8 @@ class _Rewriter:
         return clean
 
     def _add_branches(self, clean: Schema, schema: Mapping[str, Any], depth: int) -> None:
-        given = [*_as_sequence(schema.get("anyOf")), *_as_sequence(schema.get("oneOf"))]
-        branches = [self.rewrite(branch, depth + 1) for branch in given if branch is not False]
+        choices = [*_as_sequence(schema.get("anyOf")), *_as_sequence(schema.get("oneOf"))]
+        branches = [self.rewrite(branch, depth + 1) for branch in choices if branch is not False]
         branches += clean.pop("anyOf", [])
         if not branches or {} in branches:  # a branch that takes anything: no limit at all
             return
@@ -125,11 +121,11 @@ class _Rewriter:
             clean["anyOf"] = unique
 
     def _add_object(self, clean: Schema, schema: Mapping[str, Any], depth: int) -> None:
-        given = schema.get("properties")
-        kind = clean.get("type", "object" if given is not None else "")
-        if kind != "object" or ("anyOf" in clean and given is None):
+        declared = schema.get("properties")
+        kind = clean.get("type", "object" if declared is not None else "")
+        if kind != "object" or ("anyOf" in clean and declared is None):
             return
-        named = given if isinstance(given, Mapping) else {}
+        named = declared if isinstance(declared, Mapping) else {}
         kept = {str(k): v for k, v in named.items() if v is not False}
         clean["type"] = "object"
         clean["properties"] = {k: self.rewrite(v, depth + 1) for k, v in kept.items()}
@@ -163,7 +159,7 @@ def _as_sequence(value: object) -> Sequence[Any]:
 
 
 def resolve_reference(root: object, reference: str) -> object:
-    """What a `$ref` names inside the schema; what lies outside it is a free value."""
+    """The target of a `$ref` inside the schema; outside it, any value."""
     if not reference.startswith("#"):
         return {}
     node = root
@@ -179,7 +175,7 @@ def resolve_reference(root: object, reference: str) -> object:
 
 
 def _list_types(schema: Mapping[str, Any]) -> list[str]:
-    """The JSON types a schema allows, by their right names; empty where it names none."""
+    """The JSON types a schema allows; empty if it names none."""
     declared = schema.get("type")
     names = [declared] if isinstance(declared, str) else [*_as_sequence(declared)]
     known = [_TYPES[n.lower()] for n in names if isinstance(n, str) and n.lower() in _TYPES]
@@ -189,7 +185,7 @@ def _list_types(schema: Mapping[str, Any]) -> list[str]:
 
 
 def has_valid_types(schema: Schema) -> bool:
-    """Whether a schema says no type, or one there is."""
+    """Whether a schema names no type, or a known one."""
     return "type" not in schema or bool(_list_types(schema))
 
 
@@ -233,12 +229,12 @@ _JSON: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False, sort_keys=T
 
 
 def _add_limits(clean: Schema, schema: Mapping[str, Any]) -> None:
-    given = {key: v for key, v in schema.items() if not isinstance(v, bool)}
+    limits = {key: v for key, v in schema.items() if not isinstance(v, bool)}
     for key in _COUNTS:
-        if isinstance(value := given.get(key), int) and value >= 0:
+        if isinstance(value := limits.get(key), int) and value >= 0:
             clean[key] = value
     for key in _BOUNDS:
-        if isinstance(value := given.get(key), int | float) and math.isfinite(value):
+        if isinstance(value := limits.get(key), int | float) and math.isfinite(value):
             clean[key] = value
     if clean.get("multipleOf", 1) <= 0:
         del clean["multipleOf"]
@@ -255,27 +251,27 @@ def _describe_schema(schema: Mapping[str, Any]) -> str:
 
 
 def _loosen_nulls(properties: dict[str, Schema], required: frozenset[str]) -> None:
-    """Drop `null` from optional properties: a model leaves them out instead."""
-    for name, given in properties.items():
+    """Drop `null` from optional properties: a model can leave them out."""
+    for name, schema in properties.items():
         if name in required:
             continue
-        branches = [b for b in given.get("anyOf", ()) if b.get("type") != "null"]
-        if branches and len(branches) < len(given["anyOf"]):
-            rest = {key: value for key, value in given.items() if key != "anyOf"}
+        branches = [b for b in schema.get("anyOf", ()) if b.get("type") != "null"]
+        if branches and len(branches) < len(schema["anyOf"]):
+            rest = {key: value for key, value in schema.items() if key != "anyOf"}
             properties[name] = (
                 _merge_parts([branches[0], rest])
                 if len(branches) == 1
                 else {**rest, "anyOf": branches}
             )
-        choices = [choice for choice in given.get("enum", ()) if choice is not None]
-        if choices and len(choices) < len(given["enum"]):
-            properties[name] = {k: v for k, v in given.items() if k != "type"} | {"enum": choices}
+        choices = [choice for choice in schema.get("enum", ()) if choice is not None]
+        if choices and len(choices) < len(schema["enum"]):
+            properties[name] = {k: v for k, v in schema.items() if k != "type"} | {"enum": choices}
             if len(kinds := {_find_type(choice) for choice in choices}) == 1:
                 properties[name]["type"] = kinds.pop()
 
 
 def _merge_parts(parts: Sequence[Schema]) -> Schema:
-    """One schema that asks for all parts: properties and `required` unite, later words win."""
+    """One schema for all parts: properties and `required` are united, else later parts win."""
     whole: Schema = {}
     properties: dict[str, Schema] = {}
     required: dict[str, None] = {}
@@ -288,7 +284,7 @@ def _merge_parts(parts: Sequence[Schema]) -> Schema:
 
 
 def _merge_branches(branches: Sequence[Schema]) -> Schema:
-    """One object for a root that is a choice of objects: all properties, the common `required`."""
+    """One object for a choice of objects: all properties, the common `required`."""
     whole: Schema = {"properties": {}}
     required: list[set[str]] = []
     for branch in branches:

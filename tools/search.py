@@ -1,16 +1,40 @@
-"""A ranked keyword search over named texts: BM25, for tools and for what was said before. Pure.
+"""A keyword search (BM25) over named texts, and how a model finds one tool among many. Pure.
 
-Words are read the same way in what is searched and in what is asked: see `text/words.py`.
+The definitions of 300 tools would be sent anew with each request. So a model is told only the
+names, with a short line on each, and searches for the tools that it needs.
 """
 
+import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from functools import cache
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
 
+from ..text.sentences import say
 from ..text.words import stem, words_in
+
+if TYPE_CHECKING:
+    from .catalog import CatalogTool
+
+MOST_TOOLS: Final = 30
+MOST_BYTES: Final = 8_000
+"""With more tools, or longer definitions, only the names are listed."""
+
+_LISTED: Final = 3_200
+"""Bytes of the list of names, at most."""
+_WIDTHS: Final = (100, 60, 30, 0)
+"""Characters of each description; the longest that fits is used."""
+_NOTE: Final = 12
+"""Bytes that say how many are left out."""
+_LIKELY_BYTES: Final = 1_400
+_LIKELY: Final = 5
+_READ: Final = 2_000
+"""Characters of a request that are searched for."""
+_FITS: Final = 0.4
+"""The share of the best score that a tool needs."""
 
 _KIN: Final = """\
 delete remove erase drop / create make add new open / change edit update modify replace
@@ -18,9 +42,9 @@ rename move / show list which / get read view show fetch / find search look / wr
 download fetch / folder directory / page url website web / picture image photo / mail email
 ticket issue / compare difference diff / undo reset revert / run execute / clock time
 big large size / history log last"""
-"""People and tools say the same in other words."""
+"""Groups of synonyms."""
 
-# The usual constants: how soon a repeated word counts no more, how much long texts are held back.
+# The usual constants of BM25: the weight of repeated words, and of the length of a text.
 _ENOUGH: Final = 1.2
 _LENGTH: Final = 0.75
 _TITLE: Final = 3
@@ -67,10 +91,7 @@ class Search:
             self._places[word][place] = count
 
     def find(self, query: str, most: int = 5) -> list[tuple[str, float]]:
-        """The ids of the texts that say most about the query, best first, and how well they fit.
-
-        Nothing is found by words that stand nowhere. Of equal ones the one added first leads.
-        """
+        """The ids of the best matching texts with their scores; of equal ones the first added."""
         scores: defaultdict[int, float] = defaultdict(float)
         mean = sum(self._lengths) / max(len(self._lengths), 1)
         for word, worth in _weigh_query(query).items():
@@ -91,3 +112,107 @@ def build_search(texts: Iterable[tuple[str, str, str]]) -> Search:
     for id_, title, text in texts:
         search.add(id_, text, title)
     return search
+
+
+class DeferredTools:
+    """The tools of one catalog that are too many to be shown whole."""
+
+    def __init__(self, tools: "Mapping[str, CatalogTool]") -> None:
+        """Keep the tools by the names a model knows."""
+        self._tools = tools
+
+    @cached_property
+    def is_needed(self) -> bool:
+        """Whether the tools are so many, or their definitions so long."""
+        if len(self._tools) > MOST_TOOLS:
+            return True
+        return sum(map(_weigh_tool, self._tools.values())) > MOST_BYTES
+
+    @cached_property
+    def _search(self) -> Search:
+        return build_search(
+            (
+                name,
+                f"{name} {tool.server or ''}",
+                " ".join([tool.description, *tool.schema.get("properties", {})]),
+            )
+            for name, tool in self._tools.items()
+        )
+
+    def find(self, query: str, most: int = _LIKELY) -> list[str]:
+        """The names of the tools that fit what is needed, best first."""
+        hits = self._search.find(query, most)
+        return [name for name, score in hits if score >= _FITS * hits[0][1]]
+
+    def find_likely(self, request: str) -> list[str]:
+        """Of many tools the few that a request probably needs and that are short."""
+        names: list[str] = []
+        room = _LIKELY_BYTES
+        for name in self.find(request[:_READ]) if self.is_needed else ():
+            if (weight := _weigh_tool(self._tools[name])) <= room:
+                names.append(name)
+                room -= weight
+        return names
+
+    def render_listing(self, sentence: str = "tools_listed") -> str:
+        """The list of tools for a model, if they are too many to define; else ""."""
+        return say(sentence, names=self.names) if self.is_needed else ""
+
+    @cached_property
+    def names(self) -> str:
+        """The names by server, with as much of the descriptions as fits."""
+        for width in _WIDTHS:
+            text = "\n".join(self._list_tools(width))
+            if len(text.encode()) <= _LISTED:
+                return text
+        return "\n".join(_fit_lines(_LISTED, [*self._list_short()]))
+
+    @cached_property
+    def _by_server(self) -> "dict[str, list[CatalogTool]]":
+        groups: dict[str, list[CatalogTool]] = {}
+        for tool in self._tools.values():
+            groups.setdefault(tool.server or "", []).append(tool)
+        return groups
+
+    def _list_tools(self, width: int) -> Iterable[str]:
+        for server, tools in self._by_server.items():
+            if not width:
+                yield _prefix_server(server, ", ".join(tool.name for tool in tools))
+                continue
+            yield from [f"{server}:"] if server else []
+            yield from (f"- {tool.name}: {first_line(tool.description, width)}" for tool in tools)
+
+    def _list_short(self) -> Iterable[str]:
+        """Of each server as many names as its share of the room holds."""
+        for server, tools in self._by_server.items():
+            share = (_LISTED - 2 * _NOTE) * len(tools) // len(self._tools)
+            shown: list[str] = []
+            for name in (tool.name for tool in tools):
+                share -= len(name.encode()) + 2
+                if shown and share < len(server.encode()) + _NOTE:
+                    break
+                shown.append(name)
+            rest = len(tools) - len(shown)
+            yield _prefix_server(server, ", ".join([*shown, *([f"… +{rest}"] if rest else [])]))
+
+
+def _fit_lines(room: int, lines: Sequence[str]) -> list[str]:
+    """As many lines as there is room for, and how many there are besides."""
+    ends = accumulate(len(line.encode()) + 1 for line in lines)
+    fits = sum(end <= room - _NOTE for end in ends)
+    rest = len(lines) - fits
+    return [*lines[:fits], *([f"… +{rest}"] if rest else [])]
+
+
+def _prefix_server(server: str, text: str) -> str:
+    return f"{server}: {text}" if server else text
+
+
+def first_line(text: str, width: int) -> str:
+    """The beginning of a description in one line; the cut is marked."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def _weigh_tool(tool: "CatalogTool") -> int:
+    return len(json.dumps(tool.spec(), ensure_ascii=False).encode())

@@ -1,8 +1,8 @@
 """AG-UI: a graph behind the protocol that CopilotKit and other front ends speak, version 1.0.
 
-A client hands in new words of the user, or answers to what it was asked; never state, and nothing
-that an assistant or a tool is supposed to have said. What it is shown is the graph's own stream,
-and at the end of each run, as it stands then, the thread: texts, calls, components, questions.
+A client sends new messages of the user, or answers to questions; never state, and no messages of
+an assistant or a tool. It gets the graph's stream, and at the end of each run the whole thread:
+texts, calls, components, questions.
 """
 
 import logging
@@ -31,7 +31,7 @@ Config = Callable[[Request, "ag.RunAgentInput"], RunnableConfig]
 
 _CANCELLED: Final[Any] = ag.RunFinishedCancelledOutcome(type="cancelled")
 _NOTHING: Final = object()
-"""There is nothing to run: the client only wants to see the thread."""
+"""Nothing is run: the client only wants to see the thread."""
 
 
 class Refused(LoopwrightError, ValueError):
@@ -47,8 +47,8 @@ def ag_ui_route(
 ) -> Route:
     """A route that answers POST requests of an AG-UI client with the events of a run.
 
-    Whoever can reach it can run the graph on every thread it can name: put your authentication
-    before it, and let `config` say whose thread it is.
+    Without authentication before it, everyone can run the graph on every thread; `config` must
+    check whose thread it is.
 
     Args:
         graph: The graph; it needs a checkpointer.
@@ -88,18 +88,18 @@ async def ag_ui_events(
     """
     configurable = {"thread_id": given.thread_id, **(config or {}).get("configurable", {})}
     place: RunnableConfig = {**(config or {}), "configurable": configurable}
-    told, result, outcome = ClientView(), None, _CANCELLED
+    view, result, outcome = ClientView(), None, _CANCELLED
     thread, run = given.thread_id, given.run_id
     yield ag.RunStartedEvent(thread_id=thread, run_id=run, protocol_version=ag.PROTOCOL_VERSION)
     try:
-        async for event in _stream_events(graph, given, place, told, options):
+        async for event in _stream_events(graph, given, place, view, options):
             yield event
         after = await graph.aget_state(place)
-        for event in told.end_run(after):
+        for event in view.end_run(after):
             yield event
         result, outcome = after.values.get("outcome"), build_outcome(after)
     except GraphDrained:
-        for event in told.close_open():
+        for event in view.close_open():
             yield event
     except Exception as error:
         if not isinstance(error, LoopwrightError):
@@ -113,24 +113,24 @@ async def _stream_events(
     graph: LoopGraph[Any, Any, Any, Any],
     given: "ag.RunAgentInput",
     place: RunnableConfig,
-    told: ClientView,
+    view: ClientView,
     options: Mapping[str, Any],
 ) -> AsyncIterator["ag.BaseEvent"]:
-    """What the graph tells while it runs."""
+    """The events of the graph while it runs."""
     before = await graph.aget_state(place)
-    told.load_state(before)
+    view.load_state(before)
     wanted = _choose_input(given, before)
     if wanted is _NOTHING:
         return
     modes = {"stream_mode": ["messages", "custom"], ANSWERED_BY: "customer", **options}
     async with aclosing(cast("Any", graph.astream(wanted, place, **modes))) as parts:
         async for mode, part in parts:
-            for event in told.convert_part(mode, part):
+            for event in view.convert_part(mode, part):
                 yield event
 
 
 def _build_error_event(error: Exception) -> "ag.RunErrorEvent":
-    """Tell of an error; only sentences that are meant for users are told whole."""
+    """An error event; only messages that are meant for users are shown."""
     kind = type(error).__name__
     words = f"The run failed with {kind}; the log of the server says more."
     if isinstance(error, LoopwrightError):
@@ -139,16 +139,21 @@ def _build_error_event(error: Exception) -> "ag.RunErrorEvent":
 
 
 def _choose_input(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
-    """What the graph is run with; `_NOTHING` where the client only wants to see the thread."""
+    """The input of the graph; `_NOTHING` if the client only wants to see the thread."""
     known = {message.id for message in state.values.get("messages", ())}
     new = [m for m in given.messages if isinstance(m, ag.UserMessage) and m.id not in known]
-    said = {"messages": [_convert_user_message(message) for message in new]}
-    asked, answers = {one.id: one for one in state.interrupts}, given.resume or []
-    open_ = [one.id for one in state.interrupts if not is_for_operator(one.value)]
+    new_input = {"messages": [_convert_user_message(message) for message in new]}
+    questions, answers = (
+        {question.id: question for question in state.interrupts},
+        given.resume or [],
+    )
+    open_ = [question.id for question in state.interrupts if not is_for_operator(question.value)]
     if answers:
-        _check_answers([entry.interrupt_id for entry in answers], asked, open_)
+        _check_answers([entry.interrupt_id for entry in answers], questions, open_)
         if not new:
-            resume = {a.interrupt_id: _convert_answer(asked[a.interrupt_id], a) for a in answers}
+            resume = {
+                a.interrupt_id: _convert_answer(questions[a.interrupt_id], a) for a in answers
+            }
             return Command(resume=resume)
         if any(entry.status == "resolved" for entry in answers):
             words = (
@@ -163,15 +168,17 @@ def _choose_input(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
         )
         raise Refused(words)
     if new:
-        return said
-    return None if state.next and not asked else _NOTHING
+        return new_input
+    return None if state.next and not questions else _NOTHING
 
 
-def _check_answers(given: Sequence[str], asked: Collection[str], open_: Sequence[str]) -> None:
-    if len(given) != len({*given}):
+def _check_answers(
+    answered: Sequence[str], questions: Collection[str], open_: Sequence[str]
+) -> None:
+    if len(answered) != len({*answered}):
         words = "`resume` answers a question more than once."
         raise Refused(words)
-    unknown, left = sorted({*given} - {*asked}), sorted({*open_} - {*given})
+    unknown, left = sorted({*answered} - {*questions}), sorted({*open_} - {*answered})
     if unknown:
         words = f"`resume` answers {unknown}, which this thread does not ask (any more)."
         raise Refused(words)
@@ -181,7 +188,7 @@ def _check_answers(given: Sequence[str], asked: Collection[str], open_: Sequence
 
 
 def _convert_answer(question: Question, entry: "ag.ResumeEntry") -> Any:
-    """An answer as the graphs take it; one for a question of somebody's own is passed on."""
+    """An answer as the graphs take it; one to a tool's own question is passed on."""
     ours = isinstance(question.value, Mapping) and "action_requests" in question.value
     if entry.status == "cancelled":
         return {"type": "reject"} if ours else entry.payload

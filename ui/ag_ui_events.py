@@ -63,7 +63,7 @@ _WORDS: Final[dict[str, Any]] = {
 
 
 def _convert_message(message: BaseMessage) -> Any:
-    """A message of the thread as the protocol's; None for a kind it has no place for."""
+    """A message of the thread in the protocol's form; None for a kind it does not know."""
     about: dict[str, Any] = {"id": str(message.id)}
     if role := message.additional_kwargs.get("agent_type"):
         about["metadata"] = {"agent_type": role}
@@ -90,7 +90,7 @@ def _dump_arguments(call: Mapping[str, Any]) -> str:
 
 
 def _convert_question(question: Question) -> "ag.Interrupt":
-    """A question as the protocol has it; what the graphs say of it beyond that is metadata."""
+    """A question in the protocol's form; everything else about it is metadata."""
     value = question.value if isinstance(question.value, Mapping) else {}
     kind, call = str(value.get("type", "")), value.get("tool_call_id")
     configs: Sequence[Mapping[str, Any]] = value.get("review_configs") or [{}]
@@ -120,8 +120,8 @@ def _convert_question(question: Question) -> "ag.Interrupt":
 def build_outcome(state: StateSnapshot) -> Any:
     """How a run ended: with questions, stopped, or well."""
     if state.interrupts:
-        asked = [_convert_question(question) for question in state.interrupts]
-        return ag.RunFinishedInterruptOutcome(type="interrupt", interrupts=asked)
+        questions = [_convert_question(question) for question in state.interrupts]
+        return ag.RunFinishedInterruptOutcome(type="interrupt", interrupts=questions)
     outcome = state.values.get("outcome") or {}
     if outcome.get("status") == "cancelled":
         return ag.RunFinishedCancelledOutcome(type="cancelled")
@@ -130,12 +130,12 @@ def build_outcome(state: StateSnapshot) -> Any:
 
 @dataclass
 class ClientView:
-    """What the client has been told in this run, and what of it is not closed yet."""
+    """What the client has received in this run, and what is not closed yet."""
 
     messages: dict[str, Any] = field(default_factory=dict)
     """By id, in their order; components among them as activities."""
     written: dict[str, AIMessageChunk] = field(default_factory=dict)
-    """What has come of the texts that are being written."""
+    """The texts that are being written, as far as they came."""
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     steps: dict[str, str] = field(default_factory=dict)
@@ -143,16 +143,16 @@ class ClientView:
     calls: set[str] = field(default_factory=set)
 
     def load_state(self, state: StateSnapshot) -> None:
-        """Take over the thread as it stands."""
+        """Load the thread."""
         self.messages = dict(_iterate_thread(state.values))
         self.calls = {
             call.id
-            for one in self.messages.values()
-            for call in getattr(one, "tool_calls", None) or ()
+            for message in self.messages.values()
+            for call in getattr(message, "tool_calls", None) or ()
         }
 
     def convert_part(self, mode: str, part: Any) -> Iterator["ag.BaseEvent"]:
-        """What a part of the graph's stream says."""
+        """The events for a part of the graph's stream."""
         if mode == "custom":
             yield from self._convert_event(part if isinstance(part, Mapping) else {"value": part})
             return
@@ -198,7 +198,7 @@ class ClientView:
 
     def _add_chunk(self, id_: str, chunk: AIMessageChunk) -> Iterator["ag.BaseEvent"]:
         if id_ in self.messages and id_ not in self.written:
-            return  # it has been told whole
+            return  # it was sent whole
         self.written[id_] = self.written[id_] + chunk if id_ in self.written else chunk
         if thought := str(chunk.additional_kwargs.get(REASONING) or ""):
             yield from self._add_thought(id_, thought)
@@ -249,7 +249,7 @@ class ClientView:
             yield ag.ToolCallEndEvent(tool_call_id=id_)
 
     def _add_message(self, message: AIMessage) -> Iterator["ag.BaseEvent"]:
-        """A message that comes at once; it replaces what has been told under its id."""
+        """A whole message; it replaces what was sent under its id."""
         id_ = str(message.id)
         if id_ in self.written:
             yield from self._remove_message(id_)
@@ -270,28 +270,28 @@ class ClientView:
 
     def _remove_message(self, id_: str) -> Iterator["ag.BaseEvent"]:
         gone = [*self.written] if id_ == REMOVE_ALL_MESSAGES else [id_]
-        told = id_ in self.texts or id_ in self.messages or id_ == REMOVE_ALL_MESSAGES
-        for one in gone:
-            if one in self.written:
-                yield from self._end_text(one)
+        is_shown = id_ in self.texts or id_ in self.messages or id_ == REMOVE_ALL_MESSAGES
+        for message_id in gone:
+            if message_id in self.written:
+                yield from self._end_text(message_id)
         if id_ == REMOVE_ALL_MESSAGES:
             self.messages.clear()
         self.messages.pop(id_, None)
-        if told:
+        if is_shown:
             yield self._make_snapshot()
 
     def _make_snapshot(self) -> "ag.MessagesSnapshotEvent":
         return ag.MessagesSnapshotEvent(messages=[m for m in self.messages.values() if m])
 
     def close_open(self) -> Iterator["ag.BaseEvent"]:
-        """Close whatever is open, as the protocol wants it before the end."""
+        """Close all open texts and steps, as the protocol requires before the end."""
         for id_ in [*self.written]:
             yield from self._end_text(id_)
         for task in [*self.steps]:
             yield from self._change_step(task, "")
 
     def end_run(self, state: StateSnapshot) -> Iterator["ag.BaseEvent"]:
-        """The thread as it stands at the end."""
+        """The thread at the end of the run."""
         yield from self.close_open()
         self.load_state(state)
         fields = unpack_fields(state.values)

@@ -124,7 +124,7 @@ def provider(tmp_path, monkeypatch):
 
 def asks(talk, provider, words):
     """Begin a turn, which waits at its first thought."""
-    talk.wait_for("> ")
+    talk.wait_for_prompt()
     talk.type(words)
     assert provider.begun.acquire(timeout=PATIENCE), talk.seen
 
@@ -163,7 +163,7 @@ def test_ctrl_c_stops_the_turn_and_its_thread_is_offered_until_it_is_dismissed(p
     talk.wait_for("Stopping after what is running")
     provider.go_on.release()
     talk.wait_for("cancelled (ABORTED)")
-    talk.wait_for("> ")
+    talk.wait_for_prompt()
     talk.type("/quit")
     assert talk.end() == 0
     again = Terminal("chat", "--graph", "react")
@@ -174,11 +174,6 @@ def test_ctrl_c_stops_the_turn_and_its_thread_is_offered_until_it_is_dismissed(p
     again.wait_for("/help")
     again.type("/quit")
     assert again.end() == 0
-
-
-def until_prompted(talk):
-    while not talk.seen.endswith("> "):
-        assert talk.read(0.2), talk.seen
 
 
 @pytest.mark.req("S3-21")
@@ -198,10 +193,10 @@ def test_a_question_of_a_conversation_stays_open_and_is_answered_later():
     talk.wait_for("[q]uit")
     talk.press(CTRL_C)
     talk.wait_for("/resume comes back to it")
-    until_prompted(talk)  # until then it is the turn's, which is over in a moment
+    talk.wait_for_prompt()  # until then it is the turn's, which is over in a moment
     talk.press(CTRL_C)
     talk.wait_for("Ctrl-C again")
-    until_prompted(talk)
+    talk.wait_for_prompt()
     talk.press(CTRL_C)
     assert talk.end() == 0
     assert "Go on with: loopwright chat --thread" in talk.seen
@@ -233,6 +228,7 @@ def test_what_is_no_choice_of_an_unfinished_thread_is_the_first_message(tmp_path
     assert messages("t") == ("Write 'hello' to out.txt", 2)
     left = Terminal("chat")
     left.wait_for("1 unfinished thread")
+    left.wait_for_prompt()
     left.press("\x04")  # the end of the input is no message
     assert left.end() == 0
     assert messages("t") == ("Write 'hello' to out.txt", 2)

@@ -50,6 +50,11 @@ class Terminal:
             assert time.monotonic() < deadline, self.seen
             assert self.read(0.2) or text in self.seen, self.seen
 
+    def wait_for_prompt(self):
+        """Wait until a prompt reads keys: it turns bracketed paste on, and off when it ends."""
+        while self.seen.rfind("\x1b[?2004h") <= self.seen.rfind("\x1b[?2004l"):
+            assert self.read(0.2), self.seen
+
     def type(self, line):
         self.press(f"{line}\n")
 

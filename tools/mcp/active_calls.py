@@ -1,4 +1,4 @@
-"""The calls under way on a session, and what their server tells and asks meanwhile."""
+"""The running calls of a session, with the messages and questions of their server."""
 
 import asyncio
 import contextlib
@@ -40,10 +40,10 @@ _BETWEEN_LOOKS: Final = 0.2
 
 
 class ActiveCall:
-    """A call under way.
+    """A running call.
 
     Attributes:
-        call: The call, as whoever waits for it now has made it.
+        call: The call, as the caller that waits now has made it.
         request: Ends with the server's answer.
         form: Set once the server asks.
     """
@@ -59,27 +59,27 @@ class ActiveCall:
         params = types.CallToolRequestParams(
             name=call.name, arguments=call.args, _meta=types.RequestParams.Meta(**call.meta)
         )
-        asked = send(types.CallToolRequest(params=params), self._progress)
+        answer = send(types.CallToolRequest(params=params), self._progress)
         # In an empty context: a call that waits for a human must not keep the run that made it.
         free = contextvars.Context()
-        self.request = free.run(asyncio.ensure_future, asked)
+        self.request = free.run(asyncio.ensure_future, answer)
         self.request.add_done_callback(
             lambda ended: ended.cancelled() or ended.exception(), context=free
         )
 
     def go_on(self, call: ServerCall) -> None:
-        """Begin, or go on with the human's answer."""
+        """Start, or continue with the human's answer."""
         self.call, before = call, self._reply
         self.form, self._reply = asyncio.Future(), asyncio.Future()
         if before is not None and not before.done():
             before.set_result(dict(call.reply or _DECLINED))
 
     def let_go(self) -> None:
-        """Forget the run: the client keeps the last call that told of progress."""
+        """Forget the run: the client keeps the last call that reported progress."""
         self.call = replace(self.call, emit=None, within=contextvars.Context())
 
     async def ask(self, params: types.ElicitRequestParams) -> dict[str, Any]:
-        """Say what the server asks, and wait until a human has answered."""
+        """Pass on the server's question, and wait for a human's answer."""
         if isinstance(params, types.ElicitRequestURLParams):
             about: dict[str, Any] = {"url": params.url}
         else:
@@ -99,10 +99,10 @@ class ActiveCall:
 
 
 class ActiveCalls:
-    """The calls under way on one session, and those that wait for a human.
+    """The running calls of one session, and those that wait for a human.
 
     Attributes:
-        now: Those under way, also where another session of the server waits for the answer.
+        now: The running calls, also those whose answer another session of the server waits for.
     """
 
     def __init__(self, config: ServerConfig, parked: "Parked") -> None:
@@ -119,12 +119,11 @@ class ActiveCalls:
     async def make(
         self, call: ServerCall, session: ClientSession | None, send: Send, wait: Wait
     ) -> ToolMessage:
-        """Make a call as a LangChain tool, so that whoever traces the run sees it as one.
+        """Make a call as a LangChain tool, so that traces show it as one.
 
-        The answer is passed on as the server gave it. The adapter's own conversion would drop the
-        names of links and resources, and raise on audio and on kinds it does not know, although
-        the tool has run. So would `session.call_tool`, where the structured part of an answer does
-        not fit the declared output schema.
+        The answer is passed on unchanged. The adapter's conversion drops the names of links and
+        resources, and raises on audio and unknown kinds although the tool has run; so does
+        `session.call_tool` if the structured part does not fit the output schema.
         """
 
         async def intercept(request: MCPToolCallRequest, handler: object) -> ToolMessage:  # noqa: ARG001 - the adapter's signature
@@ -142,13 +141,13 @@ class ActiveCalls:
             server_name=self._config.name,
         )
         shown = {name: value for name, value in call.args.items() if name not in _RESERVED}
-        asked = {"type": "tool_call", "id": "", "name": call.name, "args": shown}
-        message: ToolMessage = await tool.ainvoke(asked, {"metadata": dict(call.traced)})
+        tool_call = {"type": "tool_call", "id": "", "name": call.name, "args": shown}
+        message: ToolMessage = await tool.ainvoke(tool_call, {"metadata": dict(call.traced)})
         return message
 
     @contextlib.contextmanager
     def _begin(self, call: ServerCall, send: Send) -> Iterator[ActiveCall]:
-        """Send a call, or take up the parked one of its key; it is parked if its server asks."""
+        """Send a call, or continue the parked one with its key; park it if its server asks."""
         self._withdraw_old(call)
         home, active = self._parked.pop(call.key, (self, None))
         if active is None:
@@ -166,7 +165,7 @@ class ActiveCalls:
             active.let_go()
 
     def _withdraw_old(self, call: ServerCall) -> None:
-        """Withdraw what earlier turns of a thread have left parked, and the oldest of too many."""
+        """Cancel calls that earlier turns of a thread left parked, and the oldest of too many."""
         oldest = list(self._parked)[:-_MOST_PARKED]
         for key, (_, active) in list(self._parked.items()):
             is_old = active.call.thread == call.thread and active.call.turn != call.turn
@@ -175,12 +174,12 @@ class ActiveCalls:
                 active.request.cancel()
 
     def close(self) -> None:
-        """Forget those that wait: the session has ended."""
+        """Forget the parked calls: the session has ended."""
         for key in self.waiting_keys:
             del self._parked[key]
 
     async def log(self, params: types.LoggingMessageNotificationParams) -> None:
-        """Tell a log message to the run it belongs to, as far as that can be known."""
+        """Pass a log message to its run, if that is known."""
         data = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
         text, server = self._config.mask(data), self._config.name
         log.debug("MCP server %s: %s", server, text)
@@ -188,7 +187,7 @@ class ActiveCalls:
             active.call.tell("server_log", server=server, level=params.level, text=text)
 
     async def elicit(self, params: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask the human of the call in which the server asks; where there is none, decline.
+        """Ask the human of the call in which the server asks; without one, decline.
 
         Args:
             params: What the server asks.
@@ -211,9 +210,9 @@ class ActiveCalls:
         return {**_DECLINED, "_meta": {"loopwright/reason": _NOBODY}}
 
     def _find_speaker(self, key: str | None) -> ActiveCall | None:
-        """The call in which the server speaks, if that is clear; none that waits for a human.
+        """The call in which the server speaks, if that is clear.
 
-        Over HTTP its key may be known; else all calls under way must be of one thread.
+        Over HTTP its key may be known; otherwise all running calls must be of one thread.
         """
         calls = [c for c in self.now if not c.form.done() and key in (None, c.call.key)]
         return calls[0] if len({active.call.thread for active in calls}) == 1 else None

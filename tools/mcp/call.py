@@ -1,4 +1,4 @@
-"""One call of a server's tool, and what may come of it. Imports no MCP client."""
+"""One call of a server's tool, and its possible outcomes. Imports no MCP client."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context, copy_context
@@ -14,8 +14,8 @@ THREAD: Final = "loopwright/thread"
 CALL: Final = "loopwright/call"
 
 Why = Callable[[], str]
-"""Says why a server gives no answer, in the language of the run that asks: it is often found out
-by a task of the connection, which belongs to no run."""
+"""Says why a server gives no answer, in the language of the run that asks. The task that found the
+reason belongs to no run."""
 
 
 Reply = Callable[[dict[str, Any]], Awaitable[None]]
@@ -41,7 +41,7 @@ class Loss:
 
 
 class Unanswered(Exception):
-    """A request gets no answer; in place of words, which depend on the language of the run."""
+    """A request gets no answer."""
 
     def __init__(self, loss: Loss) -> None:
         """Take the reason."""
@@ -50,19 +50,19 @@ class Unanswered(Exception):
 
 
 class Listener(Protocol):
-    """The session, as its transport reports to it what is no message of the protocol."""
+    """The session, to which its transport reports what is no protocol message."""
 
     def lose(self, number: object, loss: Loss) -> None:
-        """Take note why the next answer to the request of this id is an error of our own."""
+        """Note why the next answer to this request is an error of our own."""
 
     def ask(self, params: Any, request: Mapping[str, Any], reply: Reply) -> None:
-        """Take a question of the server to a human; `request`, if known, is what it belongs to."""
+        """Pass a question of the server to a human; `request` is its request, if known."""
 
     def doubt(self) -> None:
-        """Take note that the server's own messages may have been missed."""
+        """Note that messages of the server may have been missed."""
 
     def cut_off(self, why: Why | None = None) -> None:
-        """Take note that nothing comes any more, and why, if the transport knows."""
+        """Note that the connection has ended, and why, if the transport knows."""
 
 
 def make_error(number: object, why: Why) -> dict[str, Any]:

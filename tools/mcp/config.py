@@ -19,7 +19,7 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
-)  # fmt: skip
+)
 
 from ...state.errors import ToolServerError
 from ...text.secrets import Secrets, find_argument_secrets, find_header_secrets, find_secrets
@@ -45,11 +45,11 @@ _KINDS: Final = {
     "idle": 'a number of seconds above 0, or "never"',
     "autoApprove": "true or a list of tool names",
 }
-"""What an entry may hold where a plain text will not do."""
+"""The fields of an entry that take more than a plain text."""
 
 
 def _fill_in(value: object, info: ValidationInfo) -> object:
-    """Fill in `${NAME}`; a missing variable is said, never sent as it stands."""
+    """Fill in `${NAME}`; a missing variable is an error."""
     environ: Mapping[str, str] = info.context or {}
 
     def variable(match: re.Match[str]) -> str:
@@ -85,7 +85,7 @@ _Seconds = Annotated[float, Field(gt=0, le=3_600, strict=True)]
 
 
 class ServerConfig(BaseModel):
-    """How one MCP server is reached. `problem` says why it cannot be, in words for the user."""
+    """How one MCP server is reached; `problem` says why it cannot be, for the user."""
 
     model_config = ConfigDict(
         frozen=True, populate_by_name=True, coerce_numbers_to_str=True, arbitrary_types_allowed=True
@@ -202,7 +202,7 @@ def _read_one(
 
 
 def _resolve_command(config: ServerConfig) -> str:
-    """The command; `python` of a server of ours is this interpreter, which has the package."""
+    """The command; for a server of ours, `python` is this interpreter."""
     module = next((after for flag, after in pairwise(config.args) if flag == "-m"), "")
     ours = module.startswith("loopwright.servers.")
     return sys.executable if ours and config.command in ("python", "python3") else config.command

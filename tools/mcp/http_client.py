@@ -1,8 +1,8 @@
-"""The HTTP client of a session: what gets no answer from the server is answered here.
+"""The HTTP client of a session: a failed request gets an error as its answer.
 
-The MCP package ends the whole session where one request meets a dead server or a status such as
-502, and waits for ever for an answer that breaks off. Its sessions send through this client, which
-makes each of these the error of that one request, and notes whether the server may have seen it.
+The MCP package ends the whole session if one request meets a dead server or a status such as 502,
+and waits for ever for an answer that breaks off. Through this client only that request fails, and
+it is noted whether the server may have seen it.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ T = TypeVar("T")
 
 _TIMEOUT: Final = 30.0
 _FAREWELL: Final = 2.0
-"""Seconds a server gets to take a notification or the end of the session."""
+"""Seconds a server has to accept a notification or the end of the session."""
 
 _GRACE: Final = 1.0
-"""Seconds a server gets to answer a withdrawn request before its connection is freed."""
+"""Seconds a server has to answer a cancelled request before its connection is freed."""
 
 _BROKE_OFF: Final = partial(say, "answer_broke_off")
 _NOT_DONE: Final = (httpx.codes.TEMPORARY_REDIRECT, httpx.codes.PERMANENT_REDIRECT)
@@ -41,19 +41,19 @@ _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 for _name in ("mcp.client.streamable_http", "mcp.client.sse"):
     _theirs = logging.getLogger(_name)
-    if _theirs.level == logging.NOTSET:  # what goes wrong there is said by the call it befalls
+    if _theirs.level == logging.NOTSET:  # the call that fails says it
         _theirs.setLevel(logging.CRITICAL)
 
 
 class ServerClient(httpx.AsyncClient):
     """Sends the messages of one session.
 
-    It is a client and no transport, because a client with a transport of its own ignores the
-    proxies of the environment.
+    It is a client, not a transport: a client with its own transport ignores the proxies of the
+    environment.
     """
 
     def __init__(self, config: ServerConfig, user_id: str | None, listener: Listener) -> None:
-        """Send nothing yet; `listener` hears what the session cannot."""
+        """Send nothing yet; `listener` is told what is no protocol message."""
         own = {n: v for n, v in config.headers.items() if n.lower() not in ACCEPTED}
         super().__init__(
             headers={**own, **ACCEPTED},
@@ -68,7 +68,7 @@ class ServerClient(httpx.AsyncClient):
         self._post: httpx.Request | None = None
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send as the kind of message wants it; a body is given to the session within limits."""
+        """Send a message by its kind; the session gets only a body within the limits."""
         if request.method == "POST":
             self._post = request
             message = json.loads(await request.aread())  # one that was redirected is not read yet
@@ -85,7 +85,7 @@ class ServerClient(httpx.AsyncClient):
         return await _drop_body(response)
 
     async def _send(self, request: httpx.Request, options: dict[str, Any]) -> httpx.Response:
-        """Send with fresh headers of the user; on 401 ask the program for them once more."""
+        """Send with fresh headers of the user; after a 401 ask for them once more."""
         if self._config.user_headers is None:
             return await super().send(request, **options)
         request.headers.update(await self._user_headers(self._config.user_headers))
@@ -107,7 +107,7 @@ class ServerClient(httpx.AsyncClient):
     async def _ask(
         self, message: dict[str, Any], request: httpx.Request, options: dict[str, Any]
     ) -> httpx.Response:
-        """Send a request, or resume the stream of its answer; what fails is its answer."""
+        """Send a request, or resume the stream of its answer; a failure becomes its answer."""
         try:
             response = await self._wait(message["id"], self._send(request, options))
             if _may_be_followed(response):
@@ -125,7 +125,7 @@ class ServerClient(httpx.AsyncClient):
     async def _answer(
         self, message: dict[str, Any], response: httpx.Response
     ) -> AsyncGenerator[bytes, None]:
-        """The answer to a request; if it breaks off and cannot be resumed, an error is its end."""
+        """The answer to a request; if it breaks off and cannot be resumed, it ends in an error."""
         last_event, loss = "", Loss(why=_BROKE_OFF, sent=True)
         events = read_events(response)
         try:
@@ -143,7 +143,7 @@ class ServerClient(httpx.AsyncClient):
             yield self._fail(message, loss)
 
     async def _listen(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
-        """The server's own messages; over SSE also its answers. Behind their end all is open."""
+        """The server's own messages; over SSE also its answers."""
         try:
             async for event in read_events(response):
                 if not self._hand_over(event, {}):
@@ -158,7 +158,7 @@ class ServerClient(httpx.AsyncClient):
     async def _send_notification(
         self, message: dict[str, Any], request: httpx.Request, options: dict[str, Any]
     ) -> httpx.Response:
-        """Send what needs no answer. A frozen server must not hold up what comes behind it."""
+        """Send a message without an answer; a frozen server must not block the next ones."""
         with contextlib.suppress(Exception), anyio.move_on_after(_FAREWELL):
             response = await _drop_body(await self._send(request, options))
             if _may_be_followed(response):
@@ -169,7 +169,7 @@ class ServerClient(httpx.AsyncClient):
         return httpx.Response(202, request=request)
 
     async def _wait(self, number: object, part: Awaitable[T]) -> T:
-        """Wait for a part of an answer, unless its request is withdrawn meanwhile."""
+        """Wait for a part of an answer, unless its request is cancelled meanwhile."""
         try:
             with anyio.CancelScope() as self._waits[number]:
                 return await part
@@ -183,7 +183,7 @@ class ServerClient(httpx.AsyncClient):
             wait.cancel()
 
     def _hand_over(self, event: bytes, message: dict[str, Any]) -> bool:
-        """Hand a question of the server over: the session would read nothing until its answer."""
+        """Pass on a question of the server: the session would read nothing until the answer."""
         if b"elicitation" not in event:
             return False
         try:
@@ -210,10 +210,10 @@ class ServerClient(httpx.AsyncClient):
         return b"data: " + json.dumps(make_error(message["id"], loss.why)).encode() + b"\n\n"
 
     def _classify_error(self, error: Exception, request: httpx.Request) -> Loss:
-        """What an error says of a request.
+        """Whether the server may have carried out a failed request.
 
-        A 4xx, 307 or 308 says that it was not carried out. Behind a 5xx it may have been, and
-        behind a 302 or 303, which may show where its result is.
+        It has not after a 4xx, 307 or 308. It may have after a 5xx, and after a 302 or 303, which
+        may name the place of the result.
         """
         why, forgotten = explain(error, self._config), False
         sent = isinstance(error, httpx.HTTPError) and not isinstance(error, _UNSENT)
@@ -226,7 +226,7 @@ class ServerClient(httpx.AsyncClient):
 
 
 class _Events(httpx.AsyncByteStream):
-    """Events that are read from a response, as the body of another one."""
+    """The events of a response as the body of another one."""
 
     def __init__(self, events: AsyncGenerator[bytes, None], response: httpx.Response) -> None:
         self._events = events
@@ -285,7 +285,7 @@ async def http_session(
 
 @cache
 def _load_ssl_context() -> ssl.SSLContext:
-    """Whose certificates are believed: one for all sessions, each would take 0.8 MB and 20 ms."""
+    """The trusted certificates; shared, as each session would need 0.8 MB and 20 ms."""
     return httpx.create_ssl_context()
 
 

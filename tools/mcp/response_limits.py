@@ -1,7 +1,7 @@
-"""How much of an answer is read: so many bytes after unpacking, so many JSON values.
+"""How much of an answer is read: a limit on bytes after unpacking, and on JSON values.
 
-The HTTP client would unpack a body whole, and 0.4 MB of gzip may be gigabytes. So a body is
-unpacked here, piece by piece, before the client looks at it.
+0.4 MB of gzip may be gigabytes, and the HTTP client would unpack it whole. So a body is unpacked
+here in pieces.
 """
 
 import re
@@ -18,11 +18,11 @@ from .call import Why
 MOST: Final = 32 * 1024 * 1024
 """Bytes of one answer, one event of a stream, one line of a process."""
 MOST_VALUES: Final = 500_000
-"""JSON values of one answer: each takes hundreds of bytes, however few its text has."""
+"""JSON values of one answer; each takes hundreds of bytes of memory."""
 MOST_TOOLS: Final = 10_000
 
 ACCEPTED: Final = {"accept-encoding": "gzip, deflate"}
-"""What can be unpacked in pieces; a server that sends something else is not understood."""
+"""Only these can be unpacked in pieces; a server that sends something else is refused."""
 
 EVENTS: Final = "text/event-stream"
 
@@ -35,7 +35,7 @@ _BETWEEN: Final = (b",", b"[", b"{")
 
 
 class Refused(Exception):
-    """A body is longer than it may be, or packed in a way that nobody asked for."""
+    """A body is too long, or packed in a way that was not accepted."""
 
     def __init__(self, why: Why) -> None:
         """Take the reason."""
@@ -59,7 +59,7 @@ async def read_events(response: httpx.Response) -> AsyncIterator[bytes]:
     """Read a body as server-sent events, each whole; a body of another kind is one event.
 
     Raises:
-        Refused: The body is too long, or packed in a way that nobody asked for.
+        Refused: The body is too long, or packed in a way that was not accepted.
         httpx.HTTPError: It broke off, or cannot be unpacked.
     """
     is_stream = response.headers.get("content-type", "").startswith(EVENTS)

@@ -1,4 +1,4 @@
-"""The MCP servers of a toolbox as their callers see them: opened lazily, reopened once when dead.
+"""The MCP servers of a toolbox: opened lazily, reopened once when dead.
 
 Everything here runs on the background loop, but for `Servers.find_known_listings`.
 """
@@ -18,7 +18,7 @@ from ...state.context import STARTUP
 from ...text.sentences import say
 from .call import ConnectionLost, ServerCall, ServerUnavailable, ToolGone
 from .config import ServerConfig
-from .process_limit import PROCESS_LIMIT, VARIABLE
+from .processes import PROCESS_LIMIT, VARIABLE
 
 if TYPE_CHECKING:
     from .active_calls import Parked
@@ -52,7 +52,7 @@ class _StartTimeout(ServerUnavailable):
 
 
 class _NoProcessSlot(ServerUnavailable):
-    """It could not be started, because calls of others were under way on all there may be."""
+    """It could not be started: all processes that are allowed were running calls."""
 
 
 _WARNINGS: Final[dict[type[Exception], str]] = {_StartTimeout: _SLOW, _NoProcessSlot: _CROWDED}
@@ -61,7 +61,7 @@ _QUEUED: Final = "there was no room for its process yet"
 
 @dataclass(frozen=True)
 class Listing:
-    """What one server offers: its tools as it describes them, or why there are none."""
+    """The tools of one server as it describes them, or why there are none."""
 
     config: ServerConfig
     tools: tuple[dict[str, Any], ...] = ()
@@ -69,7 +69,7 @@ class Listing:
 
 
 class Server:
-    """One server, for everybody or, where headers are callable, for one user.
+    """One server, for all users or, if its headers are callable, for one.
 
     Attributes:
         failed: When it failed last, by the monotonic clock; None if the last listing is good.
@@ -83,9 +83,9 @@ class Server:
         others: dict[str, Listing],
         forget: Callable[[], object],
     ) -> None:
-        """Start nothing yet; `forget` is called when nobody has used it for long.
+        """Start nothing yet; `forget` is called after a long time without use.
 
-        `others` has what servers offered last to whatever user: most are offered the same.
+        `others` has the last listings of any user, as most users get the same.
         """
         self._forget, self._others = forget, others
         self.config = config
@@ -101,20 +101,17 @@ class Server:
 
     @property
     def listing(self) -> Listing:
-        """What it offered last; an equal one is the same object, and so the catalog."""
+        """The last listing; an equal one is the same object, so the catalog can be kept."""
         return self._offered[1]
 
     @property
     def fresh_listing(self) -> Listing | None:
-        """What it offers; None if it was never asked, or may offer something else by now.
-
-        Other threads read it at any moment: what was listed and when is one value.
-        """
+        """The listing, if it cannot have changed; other threads read it, so it is one value."""
         seen, listing = self._offered
         return listing if seen == self._changes else None
 
     def _expire_listing(self) -> None:
-        """Have the tools listed again at the next request for them."""
+        """List the tools again at the next request."""
         self._changes += 1
 
     async def load(
@@ -165,7 +162,7 @@ class Server:
         return Listing(self.config, self.listing.tools, warning)
 
     def is_retry_due(self, wait: float) -> bool:
-        """Whether a failed server is worth another try; never where its entry is wrong."""
+        """Whether a failed server is tried again; never if its entry is wrong."""
         failed = self.failed
         is_due = failed is not None and time.monotonic() >= failed + wait
         return is_due and not self.config.problem
@@ -182,7 +179,7 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def _limit_start_time(self, seconds: float | None = None) -> AsyncIterator[None]:
-        """Leave a server that is silent for longer than it may take to start."""
+        """Give up a server that is silent for longer than its start may take."""
         patience = seconds or self._find_start_timeout()
         try:
             async with asyncio.timeout(None) as limit:
@@ -238,9 +235,9 @@ class Server:
             connection.let_go()
 
     async def _open_connection(self) -> "Connection":
-        """The session if the next call has a chance on it, else a new one; the caller holds it.
+        """The session, or a new one if the next call could not work; the caller holds it.
 
-        Whoever comes while one is opened holds it, too: it serves them all before it makes room.
+        Callers that come while it opens hold it too, so it serves all before it makes room.
         """
         while True:
             connection = self._connection
@@ -250,7 +247,7 @@ class Server:
                 return connection
 
     async def _hold(self, connection: "Connection") -> bool:
-        """Hold a session, once it is open; False where another one is needed."""
+        """Hold a session once it is open; False if another one is needed."""
         connection.hold()
         try:
             await connection.wait_open()
@@ -284,23 +281,20 @@ class Server:
         return connection
 
     def _let_go(self, connection: "Connection") -> None:
-        """Let go of a session that came to nothing; one that nobody waits for is not opened."""
+        """Let go of a session that failed; end it if nobody else waits for it."""
         connection.let_go()
         if connection is self._connection and not (connection.is_open or connection.is_busy):
             self.discard()
 
     def _release_idle(self) -> None:
-        """What nobody uses costs nothing: of a user nothing is known, of a process its tools are.
-
-        A server reached over HTTP may offer others by the time it is needed again.
-        """
+        """Forget a user's server; list one over HTTP again at its next use."""
         if self._user_id is not None:
             self._forget()
         elif self.config.transport != "stdio":
             self._expire_listing()
 
     def discard(self) -> None:
-        """End the session without waiting; one that is leaving ends after the calls under way."""
+        """End the session without waiting; one that is leaving first ends its calls."""
         connection, self._connection = self._connection, None
         if connection is not None:
             if not connection.is_leaving:
@@ -325,7 +319,7 @@ class Server:
 
 
 class Servers:
-    """All configured servers, each loaded on its own: a dead one costs a warning, not the rest.
+    """All configured servers; a dead one costs a warning, not the others.
 
     Attributes:
         parked: The keys of the calls that wait for a human's answer to their server.
@@ -340,7 +334,7 @@ class Servers:
         self._servers: dict[tuple[str, str | None], Server] = {}
 
     def find_known_listings(self, user_id: str | None) -> tuple[Listing, ...] | None:
-        """What `listings` would answer at once, from any thread; None where it has work to do."""
+        """The listings, if all are known and fresh; safe in any thread."""
         keys = (self._key(config, user_id) for config in self._configs.values())
         servers = [self._servers.get(key) for key in keys]
         due = self._retry_after
@@ -348,10 +342,9 @@ class Servers:
         return tuple(known) if len(known) == len(servers) else None
 
     async def load_listings(self, user_id: str | None) -> tuple[Listing, ...]:
-        """What every server offers this user; none may take longer than its time to start.
+        """The listing of each server for this user; none may take longer than its time to start.
 
-        A server that failed is tried again behind the scenes, so that a later request finds it;
-        one that has restarted or changed its tools is asked again at once.
+        A failed server is tried again in the background, a changed one is asked at once.
         """
         servers = [self._server(name, user_id) for name in self._configs]
         await asyncio.gather(*(server.load() for server in servers if server.fresh_listing is None))

@@ -35,7 +35,7 @@ from .call import (
 )
 from .config import ServerConfig
 from .http_client import explain, http_session
-from .process_limit import PROCESS_LIMIT
+from .processes import PROCESS_LIMIT
 from .response_limits import MOST_TOOLS
 from .stdio import explain_start, last_line, stdio_session
 
@@ -57,14 +57,14 @@ class _Answer(BaseModel):
 class Connection:
     """One live session and the task that owns it.
 
-    Whoever uses it holds it meanwhile: one that nobody holds ends when it has rested for as long
-    as its entry allows, or when another server needs its place among the processes.
+    Its users hold it. Without a holder it ends after the idle time of its entry, or when another
+    server needs its place among the processes.
 
     Attributes:
         owner: The task that opens and closes it.
-        last_use: When it was used last, by the monotonic clock.
+        last_use: The time of its last use, by the monotonic clock.
         is_leaving: It takes no new calls.
-        is_permanent: It never ends for others' sake.
+        is_permanent: It never ends to make room for another one.
         is_silent: It was given up because it did not answer.
     """
 
@@ -79,9 +79,8 @@ class Connection:
     ) -> None:
         """Start the owner task; `wait_open` waits for the handshake.
 
-        `on_change` is called when the server's tools are perhaps no longer those it has listed: it
-        has said so, or it has gone away; `on_rest` when it has rested for too long. Calls that wait
-        for a human are kept in `parked`.
+        `on_change` is called when the server's tools may have changed, `on_rest` after the idle
+        time. Calls that wait for a human are kept in `parked`.
         """
         self._config = config
         self._on_change, self._on_rest, self._holders = on_change, on_rest, 0
@@ -109,7 +108,7 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody holds it, or a question of its server is open."""
+        """Whether it has a holder, or an open question of its server."""
         return bool(self._holders or self._calls.now or self.has_question)
 
     @property
@@ -123,11 +122,11 @@ class Connection:
         return not (self.is_leaving or self._over.done())
 
     def hold(self) -> None:
-        """Keep it from ending for rest; whoever holds it lets it go."""
+        """Keep it from ending while it is used."""
         self._holders += 1
 
     def let_go(self) -> None:
-        """Have no more use for it."""
+        """Stop using it."""
         self._holders -= 1
         self.last_use = time.monotonic()
         if self.is_leaving and self.has_question and self._config.transport == "stdio":
@@ -139,13 +138,13 @@ class Connection:
         PROCESS_LIMIT.look_again()
 
     def retire(self) -> None:
-        """Take no new calls, and end after those under way."""
+        """Take no new calls, and end after the running ones."""
         self.is_leaving = True
         if not self.is_busy:
             self.stop()
 
     def stop(self) -> None:
-        """End it, whoever holds it."""
+        """End it at once, even if it is held."""
         self.is_leaving = True
         self._end()
         if self._session is None:
@@ -182,7 +181,7 @@ class Connection:
             self._is_settled.set()
 
     async def _wait_until_idle(self) -> None:
-        """Stay until the end, or until nobody has used it for as long as it may rest."""
+        """Wait until the end, or until the idle time has passed."""
         while not self._over.done():
             left = self._config.idle
             if not self.is_busy:
@@ -242,7 +241,7 @@ class Connection:
             self._over.set_result(None)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside, until the session ends."""
+        """Run a task in the background, until the session ends."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -290,13 +289,13 @@ class Connection:
         """Call a tool; the answer is a `ToolMessage`.
 
         Raises:
-            Asked: The server asks a human first.
+            ElicitationPending: The server asks a human first.
             ConnectionLost: The connection ended before the answer.
         """
         return await self._calls.make(call, self._session, self._send, self._request)
 
     async def is_usable(self) -> bool:
-        """Whether the next call has a chance. After an unanswered one the server is asked first."""
+        """Whether the next call may work. After an unanswered call, a ping is sent first."""
         others = len(self._losses) > len(self._calls.waiting_keys)  # a server may do one at a time
         if self._over.done() or not self._doubted or others:
             return not self._over.done()
@@ -331,15 +330,11 @@ class Connection:
             del self._losses[str(number)]
         return answer.model_dump()
 
-    async def _request(self, asked: Awaitable[Any], form: asyncio.Future[Any] | None = None) -> Any:
-        """Wait for an answer of the server.
-
-        Raises:
-            Asked: It asks a human first, by `form`; the request goes on.
-            McpError: The server has answered with an error.
-            ConnectionLost: The connection ended before the answer.
-        """
-        request = asyncio.ensure_future(asked)
+    async def _request(
+        self, answer: Awaitable[Any], form: asyncio.Future[Any] | None = None
+    ) -> Any:
+        """Wait for an answer of the server."""
+        request = asyncio.ensure_future(answer)
         try:
             events = {request, self._over, *([form] if form is not None else [])}
             await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
@@ -361,7 +356,7 @@ class Connection:
         return request.result()
 
     def _classify_error(self, error: BaseException) -> ConnectionLost | None:
-        """What an error says of the connection; None where the server has answered."""
+        """The loss of the connection that an error means; None if the server has answered."""
         if isinstance(error, Unanswered):
             self._doubted = True
             if error.loss.forgotten:  # each call under way is about to hear so for itself
@@ -375,7 +370,7 @@ class Connection:
 
 
 async def _decline(*_: object) -> types.ElicitResult:
-    """Tells servers that a human can be asked; the transports hand their questions over."""
+    """Tells servers that questions are possible; the transports pass them on."""
     return types.ElicitResult(action="decline")
 
 
@@ -388,7 +383,7 @@ async def _withdraw(session: ClientSession, request: int) -> None:
 
 
 def _is_closed(error: BaseException) -> bool:
-    """Whether an error is the one that the client makes up where a connection ends."""
+    """Whether an error is the client's own, for the end of a connection."""
     if not isinstance(error, McpError):
         return False
     return (error.error.code, error.error.message) == (types.CONNECTION_CLOSED, "Connection closed")

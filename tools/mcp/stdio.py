@@ -1,7 +1,7 @@
-"""A session over stdio: the server is a child process of ours.
+"""A session over stdio: the server is our child process.
 
-It stands where the MCP package has a client of its own, which does not notice a server that dies
-while a process it has started keeps the pipe open, and leaves such processes behind.
+The MCP package's own client does not notice the death of a server whose child keeps the pipe open,
+and leaves such children behind.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from ...stream.meters import PROCESSES, SERVER, measure
 from ...text.sentences import say
 from .call import ELICIT, Listener, Loss, Why, make_error
 from .config import ServerConfig
-from .orphans import adopt, release
+from .processes import adopt, release
 from .response_limits import MOST, TOO_LONG, is_too_much
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def last_line(stderr: bytearray) -> str:
 
 
 class _Process(asyncio.SubprocessProtocol):
-    """Takes what the process writes, line by line, and notices its end."""
+    """Reads the output of the process line by line, and notices its end."""
 
     stdin: "_Stdin"
 
@@ -78,7 +78,7 @@ class _Process(asyncio.SubprocessProtocol):
         self._listener = listener
         self._line = bytearray()
         self._head = b""
-        """The beginning of a line that is too long, of which no more is kept than its ends."""
+        """The beginning of a line that is too long; only its two ends are kept."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         process = cast("asyncio.SubprocessTransport", transport)
@@ -104,7 +104,7 @@ class _Process(asyncio.SubprocessProtocol):
         self.closed.set()
 
     def end(self) -> None:
-        """Tell the session that nothing comes any more."""
+        """Tell the session that the connection has ended."""
         self._into.close()
         self._listener.cut_off()
 
@@ -123,11 +123,11 @@ class _Process(asyncio.SubprocessProtocol):
             del self._line[:-_ENDS]
 
     def _answer_too_long(self, head: bytes, tail: bytes) -> None:
-        """Answer the request that is answered by a line of which nobody reads the middle."""
+        """Answer a request whose answer is a line that is too long."""
         first, last = (end.decode(errors="replace") for end in (head, tail))
-        found = _AT_HEAD.match(first) or _AT_TAIL.search(last)
-        if found is not None:
-            self._fail(json.loads(found[1]), TOO_LONG)
+        match = _AT_HEAD.match(first) or _AT_TAIL.search(last)
+        if match is not None:
+            self._fail(json.loads(match[1]), TOO_LONG)
         elif '"method"' not in first:
             self._stderr += b"\na line of its output was too long\n"
             self.end()
@@ -152,7 +152,7 @@ class _Process(asyncio.SubprocessProtocol):
             self._into.send_nowait(SessionMessage(message))
 
     def _fail(self, number: int | str, why: Why) -> None:
-        """Answer a request whose answer cannot be read, as it would be waited for."""
+        """Answer a request whose answer cannot be read."""
         self._listener.lose(number, Loss(why=why, sent=True))
         self._deliver(types.JSONRPCMessage.model_validate(make_error(number, why)))
 
@@ -174,7 +174,7 @@ def _find_id(line: bytes) -> int | str | None:
 
 
 class _Stdin(ObjectSendStream[SessionMessage]):
-    """Where the session puts its messages; it looks like the stream that a session expects."""
+    """The stream into which the session writes its messages."""
 
     def __init__(self, pipe: asyncio.WriteTransport) -> None:
         self.pipe = pipe
@@ -198,10 +198,9 @@ class _Stdin(ObjectSendStream[SessionMessage]):
 async def stdio_session(
     config: ServerConfig, stderr: bytearray, listener: Listener, callbacks: dict[str, Any]
 ) -> AsyncIterator[ClientSession]:
-    """Run the server's process; nothing it has started is left when the context ends.
+    """Run the server's process; at the end, all its children are ended too.
 
-    `stderr` takes the last words of the process, kept for messages and never on the terminal;
-    `listener` hears when it is gone or has closed its output.
+    `stderr` takes the last output of the process for error messages; `listener` is told of its end.
 
     Yields:
         A session that has not been initialised yet.
@@ -239,10 +238,9 @@ async def stdio_session(
 
 
 def _safe_path(config: ServerConfig) -> dict[str, str]:
-    """Keeps `python -m` and `python -c` from importing what lies in the folder we were started in.
+    """Keeps `python -m` and `python -c` from importing modules of the current folder.
 
-    That folder may be anybody's. Where the entry names a `cwd`, or a script (which would then miss
-    the modules beside it), its author has said where modules are.
+    An entry with a `cwd`, or with a script, says itself where its modules are.
     """
     first = next((word for word in config.args if word in {"-m", "-c"} or word.endswith(".py")), "")
     return {"PYTHONSAFEPATH": "1"} if first.startswith("-") and config.cwd is None else {}

@@ -97,7 +97,7 @@ def test_it_is_done_again_and_again_until_it_is_stopped(database, monkeypatch):
         if len(pauses) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("loopwright.cli.prune.time.sleep", sleep)
+    monkeypatch.setattr("loopwright.cli.threads.time.sleep", sleep)
     code, text = told("prune", "--older-than", "0m", "--every", "12h", "--db", url)
     assert (code, pauses) == (130, [43_200.0] * 3)
     assert text.count("asks was left as it is: a question waits for an answer") == 2
@@ -106,7 +106,7 @@ def test_it_is_done_again_and_again_until_it_is_stopped(database, monkeypatch):
 
 
 def test_the_database_is_named_behind_the_command(database):
-    code, text = told("threads", "--db", database, "prune", "--turns", "1")
+    code, text = told("threads", "--db", database, "dismiss", "t")
     assert code == 2
     assert "behind the command" in text
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from loopwright.cli.quote import quote_goal
 from loopwright.cli.settings import Settings
+from loopwright.cli.show import quote_goal
 from loopwright.cli.terminal import Output
 from loopwright.state.errors import SettingsError
 

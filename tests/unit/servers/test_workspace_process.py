@@ -32,7 +32,7 @@ def test_a_runaway_regex_is_ended_and_does_not_hold_up_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The server is in memory because one in a process of its own could not be given another limit.
-    monkeypatch.setattr("loopwright.servers.matching.SECONDS", 3.0)  # the server allows 5
+    monkeypatch.setattr("loopwright.servers.workspace.SECONDS", 3.0)  # the server allows 5
     (tmp_path / "a.txt").write_text("x" * 5_000)
     finished: list[str] = []
 

@@ -11,7 +11,7 @@ import pytest
 
 import loopwright
 from loopwright.stream.components import COMPONENTS
-from loopwright.ui.schema import props_schema
+from loopwright.ui import props_schema
 
 UI = Path(loopwright.__file__).parent / "ui"
 OTHER_SOURCES = {"build.mjs", "package.json", "props.schema.json"}

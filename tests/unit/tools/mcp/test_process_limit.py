@@ -16,7 +16,7 @@ from langgraph.types import Command
 from loopwright import ScriptedModel, SettingsError, build_react
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import STARTUP
-from loopwright.tools.mcp.process_limit import PROCESS_LIMIT, VARIABLE, _count_fitting
+from loopwright.tools.mcp.processes import PROCESS_LIMIT, VARIABLE, _count_fitting
 from support.mcp_servers import children, gone, process, serving, soon
 from support.mcp_servers.calling import failure, run, text
 from support.patience import PATIENCE
