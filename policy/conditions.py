@@ -219,15 +219,6 @@ class Dimension:
             if between.contains(sample) and self.covers(sample):
                 yield Piece(sample, (between,))
 
-    def list_boundaries(self, conditions: Iterable["Condition"]) -> list[Value]:
-        """Every word, every number at which a condition turns, and its neighbours."""
-        found = self.cut_pieces(conditions)
-        step = Decimal(1) if self.whole else Decimal("0.01")
-        numbers = [one.sample for one in found if isinstance(one.sample, Decimal)]
-        near = {number + change for number in numbers for change in (-step, Decimal(0), step)}
-        words = [one.sample for one in found if isinstance(one.sample, str)]
-        return [*words, *sorted(number for number in near if self.covers(number))]
-
 
 @dataclass(frozen=True)
 class Condition:

@@ -1,11 +1,13 @@
-"""final_warning: one more turn in which an agent can call nothing but complete_task."""
+"""A limit is reached: check_limits says which, final_warning asks for the report."""
 
+from langgraph.runtime import Runtime
+from ...state.agent import AgentState, AgentUpdate, find_reached_limit
+from ...state.context import Context
+from .agent import Agent
 from functools import partial
 from typing import Any
-
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.runtime import Runtime
-
 from ...calls.message_calls import assign_call_ids, read_calls
 from ...models.ask import Answer, ask
 from ...models.hidden_tags import read_words
@@ -15,10 +17,18 @@ from ...state.messages import ENDS
 from ...stream.turn_messages import make_error_answer
 from ...text.sentences import say
 from ..conversation import sign_message
-from .shared.agent import Agent
-from .shared.drafts import make_turn_listeners
-from .shared.requests import build_request, name_message
-from .tools.complete_task import salvage_report
+from .agent import Agent
+from .requests import make_turn_listeners
+from .requests import build_request, name_message
+from .complete_task import salvage_report
+
+
+async def check_limits(
+    state: AgentState, runtime: Runtime[Context], *, agent: Agent
+) -> AgentUpdate:
+    """Say which limit ends the work."""
+    await agent.scope(state, runtime)
+    return AgentUpdate(halt=state.halt or find_reached_limit(state))
 
 
 async def final_warning(

@@ -1,11 +1,15 @@
 """act: one model turn of the desk; it calls tools, or writes what the customer is told."""
 
+from collections.abc import Awaitable, Callable
+from langgraph.runtime import Runtime
+from ...state.context import Context
+from ...state.desk.conversation import DeskState, DeskUpdate
+from ...state.errors import ModelCallFailed, ModelUnavailable
+from .desk import Desk
 from functools import partial
 from typing import Any
-
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
-
 from ...calls.call_records import PendingCall
 from ...calls.gate import open_calls
 from ...calls.message_calls import set_call_ids
@@ -26,9 +30,23 @@ from ...turn.repetition import LOOP_DETECTED
 from ...turn.scope import RunScope, make_scope
 from .call_results import read_call_results
 from .proposals import build_agreed_call, hold_for_consent
-from .shared.desk import Desk
-from .shared.speakers import intercept_hand_over, mark_colleagues
-from .team.consult import select_tools
+from .desk import Desk
+from .desk import intercept_hand_over, mark_colleagues
+from .consult import select_tools
+
+
+Phase = Callable[..., Awaitable[DeskUpdate]]
+
+
+async def run_or_hand_off(
+    state: DeskState, runtime: Runtime[Context], *, desk: Desk, phase: Phase
+) -> DeskUpdate:
+    """The phase, or an end of the turn that is handed over."""
+    try:
+        return await phase(state, runtime, desk=desk)
+    except (ModelCallFailed, ModelUnavailable) as error:
+        return DeskUpdate(halt="ERROR", unmet=[str(error)], warnings=[str(error)], calls=[])
+
 
 _MOST_ASKS = 2
 

@@ -1,10 +1,13 @@
-"""Review plan: shows a plan before it runs, as one question, and nothing before it."""
+"""The planner's questions to the user: ask_user, and the review of a plan before it runs."""
 
 from typing import assert_never
-
+from langgraph.types import interrupt
+from ...state.loop import PlanState, PlanUpdate
+from ...state.questions import Words, make_question
+from ...turn.event_emitter import emit_answered
+from typing import assert_never
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, interrupt
-
 from ...models.reading import read_object
 from ...state.calls import collect_rounds
 from ...state.context import Context, context_of
@@ -17,6 +20,24 @@ from ...text.sentences import say
 from ...turn.event_emitter import emit_answered
 from ...turn.scope import set_language
 from ..parts import Parts
+
+
+async def ask_user(state: PlanState) -> PlanUpdate:
+    """Wait for an answer; a refusal to answer ends the run as blocked."""
+    asked = " ".join(state.missing)
+    answer = interrupt(
+        make_question("ask_user", {"questions": state.missing}, asked, answers="respond"),
+        response_schema=Words,
+    )
+    emit_answered(answer.type)
+    match answer.type:
+        case "reject":
+            return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)
+        case "approve" | "edit" | "respond":
+            given = {"question": asked, "answer": answer.words}
+            return PlanUpdate(planning="again", missing=[], answers=[*state.answers, given])
+        case _:
+            assert_never(answer.type)
 
 
 async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:

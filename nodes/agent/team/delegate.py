@@ -1,10 +1,18 @@
-"""delegate: sub-agents work on what a message gave them, each in a namespace of its own."""
+"""delegate: sub-agents work on the calls of a message, each in a namespace of its own."""
 
+from dataclasses import replace
+from typing import cast
+from langgraph.runtime import Runtime
+from ....calls.approval import Decisions, apply_decision, decision_key
+from ....calls.call_records import Call, update_call
+from ....calls.gate import Gate
+from ....state.agent import DELEGATE, AgentState, AgentUpdate
+from ....state.context import Context
+from ...approve import approve
+from ..agent import Agent
 import json
 from collections.abc import Mapping
-
 from langgraph.runtime import Runtime
-
 from ....calls.call_records import PendingCall, update_call
 from ....state.agent import AgentState, AgentUpdate, TaskAgentState, make_agent_path
 from ....state.context import Context
@@ -12,9 +20,30 @@ from ....text.sentences import say
 from ....turn.begin import How, describe_rows
 from ....turn.schedule import run_ready, sum_spend
 from ....turn.scope import RunScope
-from ..shared.agent import Agent
+from ..agent import Agent
 from .background import RUNNING, keep_background_running
 from .sub_agents import RunAgent, SubAgents, is_within, read_call_status
+
+
+async def approve_delegation(
+    state: AgentState, runtime: Runtime[Context], *, agent: Agent
+) -> AgentUpdate:
+    """Put the first undecided call to the human; what they let be delegated is no call any more."""
+    update = cast("AgentUpdate", await approve(state, runtime, parts=agent.parts))
+    made = cast("Decisions", update.get("decisions") or {})
+    planned = update.get("calls", state.calls)
+    asked = next((c for c in planned if c["name"] == DELEGATE and decision_key(c) in made), None)
+    if asked is None:
+        return update
+    scope = replace(await agent.scope(state, runtime), can_ask=True)
+    gate = await Gate.for_run(agent.parts.toolbox, scope)
+    call = Call.from_pending(asked, scope.emit, gate.find_tool(asked))
+    await apply_decision(gate, call, made[decision_key(asked)])
+    if call.result is not None:  # it goes with the answers to the other calls
+        return update
+    update["calls"] = [one for one in planned if one["id"] != call.id]
+    given = update_call(asked, args=call.args, action="allow")
+    return update | AgentUpdate(delegations=[*state.delegations, given])
 
 
 async def delegate(

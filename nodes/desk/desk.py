@@ -1,19 +1,55 @@
-"""Who said what where a human had the thread: no model may take a colleague's words for its own.
+"""What the nodes of a desk share: its company, and who said what.
 
-What was done to hand over is no part of what it sees: a tool that says "stay silent now" would
-be obeyed for ever.
+No model may take a colleague's words for its own. What was done to hand over is no part of what it
+sees: it would obey a tool that says "stay silent now" for ever.
 """
 
+from dataclasses import dataclass, field, replace
+from ...policy.desk.company import Company
+from ...state.agent import DELEGATE
+from ...state.definition import AgentDefinition
+from ..agent.agent import Agent
+from ..agent.agent import Team, delegate_to_agent
+from ..parts import Parts
 from collections.abc import Sequence
 from typing import Final
-
 from langchain_core.messages import AIMessage, AnyMessage
+from ...calls.call_records import PendingCall, update_call
+from ...policy.desk.company import Company
+from ...state.desk.conversation import OPERATOR, DeskState, DeskUpdate
+from ...state.messages import ROLE, calls_in
+from ...text.sentences import say
 
-from ....calls.call_records import PendingCall, update_call
-from ....policy.desk.company import Company
-from ....state.desk.conversation import OPERATOR, DeskState, DeskUpdate
-from ....state.messages import ROLE, calls_in
-from ....text.sentences import say
+
+@dataclass(frozen=True)
+class Desk:
+    """A desk.
+
+    Attributes:
+        parts: The graph's live objects.
+        company: Whose desk it is.
+        team: Whom its model may ask; see `pays` in team/consult.py.
+    """
+
+    parts: Parts
+    company: Company = field(default_factory=Company)
+    team: Team = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parts: Parts, company: Company, team: Team) -> "Desk":
+        """A desk, whose model may ask this team."""
+        if not team:
+            return cls(parts, company)
+        toolbox = parts.toolbox.narrow(
+            None, lambda: [delegate_to_agent(team, beside=False)], reserved=frozenset({DELEGATE})
+        )
+        return cls(replace(parts, toolbox=toolbox), company, team)
+
+    @property
+    def agent(self) -> Agent:
+        """The desk as its sub-agents know it."""
+        return Agent(AgentDefinition(name="desk"), self.parts, None, self.team)
+
 
 HAND_OVER: Final = "hand_over"
 """Signs the calls by which a thread is handed over."""

@@ -1,24 +1,23 @@
-"""What an agent does about its own memory: recall, summarize_and_continue, note."""
+"""The tools of an agent for its own memory: recall, summarize_and_continue, note."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
-
 from langchain_core.messages import AnyMessage
+from ...calls.handlers import HandlerScope
+from ...calls.result_store import ResultStore
+from ...calls.results import ToolResult, make_failure
+from ...state.agent import AgentState, list_request_messages
+from ...state.messages import EVIDENCE, calls_in
+from ...state.snapshot import make_short_name
+from ...state.window import estimate_message_tokens
+from ...text.canonical import shorten_text
+from ...text.sentences import say
+from ...tools.catalog import CatalogTool, make_own_tool
+from ...tools.search import build_search
+from .memory import get_full_text, name_speaker
+from .memory import build_section, extend_snapshot
 
-from ....calls.handlers import HandlerScope
-from ....calls.result_store import ResultStore
-from ....calls.results import ToolResult, make_failure
-from ....state.agent import AgentState, list_request_messages
-from ....state.messages import EVIDENCE, calls_in
-from ....state.snapshot import make_short_name
-from ....state.window import estimate_message_tokens
-from ....text.canonical import shorten_text
-from ....text.sentences import say
-from ....tools.catalog import CatalogTool, make_own_tool
-from ....tools.search import build_search
-from ..memory.facts import get_full_text, name_speaker
-from ..memory.snapshot import build_section, extend_snapshot
 
 _FOUND: Final = 8
 _EXCERPT: Final = 300

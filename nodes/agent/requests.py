@@ -1,20 +1,23 @@
 """The conversation of an agent, whose requests only ever grow."""
 
 from collections.abc import Sequence
-
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
-
-from ....models.drafts import wrap_reasoning
-from ....state.agent import AgentState, TaskAgentState, list_request_messages
-from ....state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
-from ....stream.turn_messages import make_message_id
-from ....text.canonical import make_storable
-from ....text.sentences import say
-from ....turn.scope import RunScope
-from ...conversation import render_open_resource, system_message, to_model_message
-from ..memory.masking import mask_older_results
-from ..memory.snapshot import render_snapshot
+from ...models.drafts import wrap_reasoning
+from ...state.agent import AgentState, TaskAgentState, list_request_messages
+from ...state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
+from ...stream.turn_messages import make_message_id
+from ...text.canonical import make_storable
+from ...text.sentences import say
+from ...turn.scope import RunScope
+from ..conversation import render_open_resource, system_message, to_model_message
+from .memory import mask_older_results
+from .memory import render_snapshot
 from .agent import Agent
+from ...models.drafts import make_draft_listeners
+from ...models.request import Listener
+from ...state.agent import COMPLETE_TASK, AgentState, TaskAgentState
+from ...turn.end import build_answer_id
+from ...turn.scope import RunScope
 
 
 def build_request(
@@ -77,3 +80,14 @@ def build_final_answer(state: AgentState, text: str, name: str) -> AIMessage:
     thoughts = wrap_reasoning(str(said.additional_kwargs.get(REASONING, "")) if said else "")
     about = {**thoughts, **make_signature("agent"), ENDS: True}
     return AIMessage(make_storable(text), id=name, additional_kwargs=about)
+
+
+def make_turn_listeners(scope: RunScope, state: AgentState, name: str) -> list[Listener]:
+    """What hears a model turn whose message will have this id; the graph's own agent answers."""
+    words = make_draft_listeners(scope, name, "agent")
+    if not words or not isinstance(state, TaskAgentState):
+        return words
+    answer = make_draft_listeners(
+        scope, build_answer_id(state), "agent", field="summary", call=COMPLETE_TASK
+    )
+    return [*words, *answer]

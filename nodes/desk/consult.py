@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
-
 from langgraph.runtime import Runtime
-
-from ....state.agent import DELEGATE, AgentState
-from ....state.context import Context
-from ....state.desk.conversation import DeskState, DeskUpdate, Source
-from ....turn.schedule import run_ready, sum_spend
-from ....turn.scope import make_scope
-from ...agent.team.sub_agents import RunAgent, SubAgents
-from ..shared.desk import Desk
+from ...state.agent import DELEGATE, AgentState
+from ...state.context import Context
+from ...state.desk.conversation import DeskState, DeskUpdate, Source
+from ...turn.schedule import run_ready, sum_spend
+from ...turn.scope import make_scope
+from ..agent.team.sub_agents import RunAgent, SubAgents
+from .desk import Desk
 
 
 def select_tools(

@@ -1,12 +1,16 @@
-"""Finish: ends a turn with its honest outcome, or thinks again for a hook."""
+"""How a turn of react begins and ends."""
 
+from langgraph.runtime import Runtime
+from ...state.context import Context
+from ...state.react import Observe, ReactState, ReactUpdate
+from ...turn.begin import answer_open_calls, begin_turn
+from ...turn.scope import RunScope, make_scope
+from ..parts import Parts
 from collections.abc import Sequence
 from functools import partial
 from typing import cast
-
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
-
 from ...hooks.contract import Verdict
 from ...state.calls import UNCERTAIN, Evidence
 from ...state.context import Context
@@ -14,17 +18,24 @@ from ...state.messages import ENDS
 from ...state.react import ReactState, ReactUpdate
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say
-from ...turn.end import (
-    Facts,
-    describe_not_run,
-    describe_results,
-    end_turn,
-    format_call,
-    get_refusal_reason,
-    replace_rejected,
-)
+from ...turn.end import Facts, describe_not_run, describe_results, end_turn, format_call, get_refusal_reason, replace_rejected
 from ...turn.scope import make_scope
 from ..parts import Parts
+
+
+async def react_intake(
+    state: ReactState, runtime: Runtime[Context], *, parts: Parts, observe: Observe = "model"
+) -> ReactUpdate:
+    """Begin the turn; `observe` is what the graph was built with, a run's own setting wins."""
+    scope = await make_scope(state, runtime, parts)
+
+    async def adopt_state(scope: RunScope, state: ReactState) -> ReactUpdate:
+        messages = await answer_open_calls(scope, state, state.calls)
+        return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
+
+    update: ReactUpdate = await begin_turn(scope, state, adopt_state, parts.find_missing)
+    update["found"] = await parts.find_likely_tools(scope, state, update)
+    return update
 
 
 async def react_finish(

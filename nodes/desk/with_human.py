@@ -1,16 +1,14 @@
 """with_human: the thread is a human's, who answers and gives it back; no model is asked."""
 
 from typing import Any, assert_never
-
 from langchain_core.messages import AIMessage
 from langgraph.types import interrupt
-
-from ....state.desk.conversation import OPERATOR, DeskState, DeskUpdate
-from ....state.messages import PACKAGE, make_signature
-from ....state.questions import ANSWERED_BY, TextAnswer, make_question
-from ....text.sentences import say, say_to
-from ....turn.event_emitter import emit_answered
-from ..shared.speakers import has_open_message
+from ...state.desk.conversation import OPERATOR, DeskState, DeskUpdate
+from ...state.messages import PACKAGE, make_signature
+from ...state.questions import ANSWERED_BY, TextAnswer, make_question
+from ...text.sentences import say, say_to
+from ...turn.event_emitter import emit_answered
+from .desk import has_open_message
 
 
 async def with_human(state: DeskState) -> DeskUpdate:

@@ -1,11 +1,15 @@
-"""Finish: ends a turn of the desk with its honest outcome."""
+"""How a turn of the desk begins and ends."""
 
+from langgraph.runtime import Runtime
+from ...state.context import Context
+from ...state.desk.conversation import DeskState, DeskUpdate
+from ...turn.begin import answer_open_calls, begin_turn
+from ...turn.scope import RunScope, make_scope
+from .desk import Desk
 from functools import partial
 from typing import Final, cast
-
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
-
 from ...calls.policy import NOT_INTERACTIVE
 from ...hooks.contract import Verdict
 from ...state.context import Context
@@ -14,7 +18,22 @@ from ...state.desk.conversation import DeskState, DeskUpdate
 from ...state.messages import ENDS, make_signature
 from ...turn.end import Facts, build_answer_id, describe_not_run, end_turn, replace_rejected
 from ...turn.scope import make_scope
-from .shared.desk import Desk
+from .desk import Desk
+
+
+async def desk_intake(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
+    """Begin the turn; what is known of the customer stays."""
+    scope = await make_scope(state, runtime, desk.parts)
+
+    async def adopt_state(scope: RunScope, state: DeskState) -> DeskUpdate:
+        return DeskUpdate(
+            messages=await answer_open_calls(scope, state, [*state.calls, *state.delegations])
+        )
+
+    update: DeskUpdate = await begin_turn(scope, state, adopt_state, desk.parts.find_missing)
+    update["found"] = await desk.parts.find_likely_tools(scope, state, update)
+    return update
+
 
 SOURCES: Final = "sources"
 """Key in an answer's `additional_kwargs`: id, title and url of each article it cites, in order."""

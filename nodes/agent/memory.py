@@ -1,31 +1,186 @@
-"""The snapshot of an agent's history: what code adds to a model's summary, and how it is told."""
+"""What an agent sees of a long history: proven facts, shortened results, and the snapshot."""
 
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+from langchain_core.messages import AnyMessage
+from ...state.messages import TOLD, calls_in
+from ...state.snapshot import OF_USER, SECTIONS, Fact, KeptFact, Snapshot, is_of_user
+from collections.abc import Sequence
+from typing import Final
+from langchain_core.messages import AnyMessage, ToolMessage
+from ...state.snapshot import make_short_name
+from ...state.window import estimate_message_tokens
+from ...text.sentences import say
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, cast
-
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from ...prompts.prompt import render_section
+from ...state.agent import AgentState
+from ...state.attachments import blocks_in
+from ...state.calls import UNCERTAIN
+from ...state.messages import slice_since
+from ...state.snapshot import LASTING, SECTIONS, KeptFact, KeptSnapshot, Section, is_of_user, make_short_name
+from ...state.todo_list import open_todos
+from ...state.window import estimate_message_tokens
+from ...store.journal.port import Row
+from ...text.canonical import canonical, estimate_tokens, shorten_text
+from ...text.sentences import say
 
-from ....prompts.prompt import render_section
-from ....state.agent import AgentState
-from ....state.attachments import blocks_in
-from ....state.calls import UNCERTAIN
-from ....state.messages import slice_since
-from ....state.snapshot import (
-    LASTING,
-    SECTIONS,
-    KeptFact,
-    KeptSnapshot,
-    Section,
-    is_of_user,
-    make_short_name,
-)
-from ....state.todo_list import open_todos
-from ....state.window import estimate_message_tokens
-from ....store.journal.port import Row
-from ....text.canonical import canonical, estimate_tokens, shorten_text
-from ....text.sentences import say
+
+_MOST_SOURCES: Final = 12
+"""A fact that names more messages than this is looked for in the first ones only."""
+_AROUND: Final = 200
+"""Characters on each side of a quotation within which its sentence begins and ends."""
+
+_BORDER: Final = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f\uff1b\n]")
+"""The end of a sentence or a line, in the punctuation of any script."""
+_HANDLE: Final = re.compile(r"(?<!\s)\s*[(\[]?\bm-[0-9a-f]{8}\b[)\]]?")
+
+
+def prove_facts(
+    answer: Snapshot, sources: Mapping[str, AnyMessage]
+) -> tuple[dict[str, list[KeptFact]], int]:
+    """The facts of an answer that stand in its sources, by section, and how many others there were.
+
+    Args:
+        answer: What a model has summed up.
+        sources: The messages it could see, by their handles.
+    """
+    facts: dict[str, list[KeptFact]] = {section: [] for section in SECTIONS}
+    dropped, known = 0, set[str]()
+    for section in SECTIONS:
+        for fact in getattr(answer, section):
+            named = [sources[name] for name in _names(fact) if name in sources]
+            users = [message for message in named if is_of_user(message)]
+            where = section if section not in OF_USER or users else "key_knowledge"
+            by_user = where in OF_USER
+            texts = map(get_message_text, users) if by_user else map(get_full_text, named)
+            passage = find_passage(fact.text, texts)
+            if not passage or passage in known:
+                dropped += 1
+                continue
+            known.add(passage)
+            ids = [str(message.id) for message in named]
+            facts[where].append(KeptFact(text=passage, sources=ids))
+    return {section: kept for section, kept in facts.items() if kept}, dropped
+
+
+def _names(fact: Fact) -> list[str]:
+    names = [name.strip(" []()#`") for name in fact.sources]
+    return list(dict.fromkeys(names))[:_MOST_SOURCES]
+
+
+def find_passage(quote: str, texts: Iterable[str]) -> str:
+    """The sentences around a quotation as they stand in the first text that has it, in one line.
+
+    White space and case may differ. "" if no text has it.
+    """
+    words = _HANDLE.sub("", quote).split()
+    if not words:
+        return ""
+    pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+    for text in texts:
+        if match := pattern.search(text):
+            return " ".join(
+                text[_find_start(text, match.start()) : _find_end(text, match.end())].split()
+            )
+    return ""
+
+
+def _find_start(text: str, at: int) -> int:
+    """Where the sentence begins in which a position stands."""
+    first = max(at - _AROUND, 0)
+    return max((border.end() for border in _BORDER.finditer(text, first, at)), default=first)
+
+
+def _find_end(text: str, at: int) -> int:
+    """Where the sentence ends in which the character before a position stands."""
+    last = min(at + _AROUND, len(text))
+    border = _BORDER.search(text, max(at - 1, 0), last + 1)
+    return border.end() if border else last
+
+
+def get_message_text(message: AnyMessage) -> str:
+    """What a message says, its calls included; not what its writer thought."""
+    calls = [
+        f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
+        for call in calls_in(message)
+    ]
+    return "\n".join(filter(None, [message.text, *calls]))
+
+
+def get_full_text(message: AnyMessage) -> str:
+    """What a message says, and what the agent was told behind it, such as a sub-agent's result."""
+    told = message.additional_kwargs.get(TOLD)
+    return f"{get_message_text(message)}\n\n{told}" if told else get_message_text(message)
+
+
+def name_speaker(message: AnyMessage) -> str:
+    """Who says a message, for a model that reads what was said."""
+    if message.type == "tool":
+        return f"result of {message.name or 'a tool'}"
+    return "user" if is_of_user(message) else "agent" if message.type == "ai" else "a tool"
+
+
+PROTECTED: Final = 50_000
+"""Tokens of the newest results that stay whole, where there is room; what is worth shortening:"""
+PRUNABLE: Final = 30_000
+_PROTECTED_SHARE: Final = 0.4
+_PRUNABLE_SHARE: Final = 0.2
+_EDGE: Final = 250
+"""Characters of head and tail each that stay."""
+
+
+def mask_message(message: AnyMessage) -> AnyMessage:
+    """A result as it is shown from then on: whole, if that is hardly longer."""
+    if not isinstance(message, ToolMessage) or len(text := message.text) <= 3 * _EDGE:
+        return message
+    told = say("result_masked", left=len(text) - 2 * _EDGE, id=make_short_name(message.id))
+    content = f"{text[:_EDGE]}\n{told}\n{text[-_EDGE:]}"
+    return message.model_copy(update={"content": content})
+
+
+def choose_mask(messages: Sequence[AnyMessage], room: int, known: str = "") -> str:
+    """The id of the message before which results are to be shortened; `known` where nothing is won.
+
+    Args:
+        messages: What requests hold.
+        room: Tokens they may have.
+        known: What it is so far.
+    """
+    protected = min(PROTECTED, int(room * _PROTECTED_SHARE))
+    place = len(messages)
+    while place:
+        protected -= (
+            estimate_message_tokens([messages[place - 1]])
+            if messages[place - 1].type == "tool"
+            else 0
+        )
+        if protected < 0:
+            break
+        place -= 1
+    place = min(place, len(messages) - 1)  # the newest was never shown
+    if place <= 0:
+        return known
+    old = mask_older_results(messages, known)[:place]
+    won = estimate_message_tokens(old) - estimate_message_tokens(map(mask_message, old))
+    if won < min(PRUNABLE, int(room * _PRUNABLE_SHARE)):
+        return known
+    return str(messages[place].id)
+
+
+def mask_older_results(messages: Sequence[AnyMessage], mask: str) -> list[AnyMessage]:
+    """The messages with the results before a message shortened."""
+    if not mask:
+        return [*messages]
+    places = (place for place, message in enumerate(messages) if message.id == mask)
+    border = next(places, 0)
+    return [*map(mask_message, messages[:border]), *messages[border:]]
+
 
 _WORDS_SHARE: Final = 0.15
 """How much of a request's room the user's words may take, the newest first; one message at most:"""

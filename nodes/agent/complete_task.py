@@ -4,25 +4,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast, get_args
+from ...calls.handlers import HandlerScope
+from ...calls.results import ToolResult, make_failure
+from ...models.typed_result import ResultSchema
+from ...state.agent import COMPLETE_TASK, AgentState, Report, Status, has_succeeded, make_agent_path
+from ...state.plan import Task
+from ...state.todo_list import WRITE_TODOS, apply_items, describe_open
+from ...text.empty_phrases import says_nothing
+from ...text.sentences import say
+from ...tools.arguments import check_arguments
+from ...tools.catalog import CatalogTool, make_own_tool
+from ...tools.schemas import sanitize_value
 
-from ....calls.handlers import HandlerScope
-from ....calls.results import ToolResult, make_failure
-from ....models.typed_result import ResultSchema
-from ....state.agent import (
-    COMPLETE_TASK,
-    AgentState,
-    Report,
-    Status,
-    has_succeeded,
-    make_agent_path,
-)
-from ....state.plan import Task
-from ....state.todo_list import WRITE_TODOS, apply_items, describe_open
-from ....text.empty_phrases import says_nothing
-from ....text.sentences import say
-from ....tools.arguments import check_arguments
-from ....tools.catalog import CatalogTool, make_own_tool
-from ....tools.schemas import sanitize_value
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 
