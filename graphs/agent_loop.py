@@ -12,20 +12,15 @@ from typing import Any, Literal, get_args, get_type_hints
 from langgraph.graph import END, START
 
 from ..calls.approval import route_calls
+from ..nodes.agent.agent import Agent, Team, select_team
 from ..nodes.agent.agent_turn import agent_turn, end_after_calls
-from ..nodes.agent.check_limits import check_limits
-from ..nodes.agent.check_loop import check_loop
+from ..nodes.agent.check_loop import check_loop, find_sign
 from ..nodes.agent.compress import compress
-from ..nodes.agent.final_warning import final_warning
-from ..nodes.agent.review_plan import review_todos
-from ..nodes.agent.shared.agent import Agent
-from ..nodes.agent.shared.loop_watch import find_sign
-from ..nodes.agent.team.approval import approve_delegation
-from ..nodes.agent.team.background import run_with_background
-from ..nodes.agent.team.delegate import delegate
-from ..nodes.agent.team.gather import gather
+from ..nodes.agent.final_warning import check_limits, final_warning
+from ..nodes.agent.team.background import gather, run_with_background
+from ..nodes.agent.team.delegate import approve_delegation, delegate
 from ..nodes.agent.team.sub_agents import RunAgent
-from ..nodes.agent.tools.delegate_to_agent import Team, select_team
+from ..nodes.agent.todos import review_todos
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
 from ..run.graph import LoopBuilder

@@ -11,15 +11,17 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from textwrap import indent
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_type_hints
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
+from langgraph.graph import START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 from langgraph.typing import InputT, StateT
 from typing_extensions import TypedDict, Unpack
 
+from ..calls.approval import route_calls
 from ..calls.package_tools import build_skill_reader
 from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
@@ -33,6 +35,7 @@ from ..prompts.instructions import read_instructions
 from ..prompts.prompt import PromptManager, resolve_language
 from ..run.ceiling import apply_ceiling, read_ceiling
 from ..run.graph import LoopBuilder, LoopGraph
+from ..state.calls import CallState
 from ..state.context import Context
 from ..state.environment import read_variable, require_nonempty
 from ..state.errors import SettingsError
@@ -48,6 +51,7 @@ from ..tools.python_tools import PythonTool
 from ..turn.event_emitter import with_events
 
 F = TypeVar("F", bound=Callable[..., Any])
+B = TypeVar("B", bound=LoopBuilder[Any, Any, Any, Any])
 
 _STARTED_IN: Final = current_folder()
 _INDENT: Final = " " * 4
@@ -214,6 +218,23 @@ def _choose_lock(options: BuildOptions, opened: Callable[[], Durability] | None)
     if opened is not None:
         return lambda: opened().locks
     return None if kept is None else lambda: kept.locks
+
+
+def route_after_approve(state: CallState) -> Literal["approve", "call_tools"]:
+    """Run what may run by now, else ask about the next call, one question at a time."""
+    return "approve" if route_calls(state.calls, state.decisions) == "approve" else "call_tools"
+
+
+def draw_graph(builder: B, **nodes: tuple[Callable[..., Any], str | Callable[..., str]]) -> B:
+    """Add the nodes, of which the first one starts; behind each the next node, or a router."""
+    for name, (node, way) in nodes.items():
+        builder.add_node(name, node)
+        if isinstance(way, str):
+            builder.add_edge(name, way)
+        else:
+            builder.add_conditional_edges(name, way)
+    builder.add_edge(START, next(iter(nodes)))
+    return builder
 
 
 def make_outer_builder(

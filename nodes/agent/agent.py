@@ -1,29 +1,25 @@
 """One agent as its nodes have it: its tools, and the team that it may delegate to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
-from ...calls.handlers import HandlerScope
-from ...calls.results import ToolResult, make_failure
-from ...models.typed_result import ResultSchema
-from ...prompts.prompt import render_section
-from ...state.agent import DELEGATE
-from ...state.definition import AgentDefinition
-from ...state.errors import SettingsError
-from ...text.sentences import say
-from ...tools.catalog import CatalogTool, make_own_tool
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, Self
+
 from langgraph.runtime import Runtime
+
+from ...calls.handlers import HandlerScope
+from ...calls.results import ToolResult, make_failure
 from ...models.choice import window_of
 from ...models.typed_result import ResultSchema
+from ...prompts.prompt import render_section
 from ...state.agent import DELEGATE, AgentState, turn_name
 from ...state.context import Context
 from ...state.definition import AgentDefinition
+from ...state.errors import SettingsError
 from ...state.snapshot import TARGET_SHARE, UNKNOWN_WINDOW
 from ...state.todo_list import WRITE_TODOS
-from ...tools.catalog import CatalogTool, OwnTools
+from ...text.sentences import say
+from ...tools.catalog import CatalogTool, OwnTools, make_own_tool
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
 from .complete_task import complete_task

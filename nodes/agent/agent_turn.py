@@ -34,11 +34,10 @@ from ...turn.budget import get_limit_reason
 from ...turn.scope import RunScope
 from ..call_tools import end_turn_after_calls
 from ..conversation import sign_message
-from .shared.agent import Agent
-from .shared.drafts import make_turn_listeners
-from .shared.loop_watch import start_watch
-from .shared.requests import build_request, name_message
-from .tools.write_todos import hold_for_review
+from .agent import Agent
+from .check_loop import start_watch
+from .requests import build_request, make_turn_listeners, name_message
+from .todos import hold_for_review
 
 _MOST_ASKS = 2
 

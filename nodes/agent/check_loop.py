@@ -6,30 +6,26 @@ again and again, and turns in which nothing new comes although the arguments cha
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
-from ...state.agent import MODEL_TURN, AgentState
-from ...state.calls import Evidence
-from ...state.context import Context
-from ...turn.repetition import find_repeated_text
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
+
 from ...models.ask import ask
 from ...state.agent import MODEL_TURN, AgentState, AgentUpdate, find_objective
+from ...state.calls import Evidence
 from ...state.context import Context
 from ...state.contracts import LoopVerdict
 from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...state.outcome import Spend, add_spend
 from ...text.canonical import shorten_text
 from ...text.sentences import say
-from ...turn.repetition import LAST_STRIKE
+from ...turn.repetition import LAST_STRIKE, find_repeated_text
 from ...turn.scope import RunScope
 from .agent import Agent
 from .requests import append_to_newest
-
 
 SOONEST: Final = 5
 LATEST: Final = 15

@@ -21,11 +21,18 @@ from ...state.snapshot import KeptFact, KeptSnapshot, Snapshot, make_short_name
 from ...state.window import estimate_message_tokens
 from ...text.canonical import beginning_of, estimate_tokens
 from ...turn.scope import RunScope
-from .memory.facts import get_full_text, name_speaker, prove_facts
-from .memory.masking import choose_mask, mask_older_results
-from .memory.snapshot import extend_snapshot, read_snapshot, render_snapshot
-from .shared.agent import Agent
-from .tools.memory import read_notes
+from .agent import Agent
+from .memory import (
+    choose_mask,
+    extend_snapshot,
+    get_full_text,
+    mask_older_results,
+    name_speaker,
+    prove_facts,
+    read_snapshot,
+    render_snapshot,
+)
+from .memory_tools import read_notes
 
 _KEPT_SHARE: Final = 0.3
 """How much of a request's room the newest messages take that stay as they are."""

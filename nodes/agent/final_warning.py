@@ -1,26 +1,30 @@
 """A limit is reached: check_limits says which, final_warning asks for the report."""
 
-from langgraph.runtime import Runtime
-from ...state.agent import AgentState, AgentUpdate, find_reached_limit
-from ...state.context import Context
-from .agent import Agent
 from functools import partial
 from typing import Any
+
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.runtime import Runtime
+
 from ...calls.message_calls import assign_call_ids, read_calls
 from ...models.ask import Answer, ask
 from ...models.hidden_tags import read_words
-from ...state.agent import COMPLETE_TASK, MODEL_TURN, AgentState, AgentUpdate, Report
+from ...state.agent import (
+    COMPLETE_TASK,
+    MODEL_TURN,
+    AgentState,
+    AgentUpdate,
+    Report,
+    find_reached_limit,
+)
 from ...state.context import Context
 from ...state.messages import ENDS
 from ...stream.turn_messages import make_error_answer
 from ...text.sentences import say
 from ..conversation import sign_message
 from .agent import Agent
-from .requests import make_turn_listeners
-from .requests import build_request, name_message
 from .complete_task import salvage_report
+from .requests import build_request, make_turn_listeners, name_message
 
 
 async def check_limits(

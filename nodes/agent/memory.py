@@ -2,34 +2,34 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
-from langchain_core.messages import AnyMessage
-from ...state.messages import TOLD, calls_in
-from ...state.snapshot import OF_USER, SECTIONS, Fact, KeptFact, Snapshot, is_of_user
-from collections.abc import Sequence
-from typing import Final
-from langchain_core.messages import AnyMessage, ToolMessage
-from ...state.snapshot import make_short_name
-from ...state.window import estimate_message_tokens
-from ...text.sentences import say
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, cast
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
 from ...prompts.prompt import render_section
 from ...state.agent import AgentState
 from ...state.attachments import blocks_in
 from ...state.calls import UNCERTAIN
-from ...state.messages import slice_since
-from ...state.snapshot import LASTING, SECTIONS, KeptFact, KeptSnapshot, Section, is_of_user, make_short_name
+from ...state.messages import TOLD, calls_in, slice_since
+from ...state.snapshot import (
+    LASTING,
+    OF_USER,
+    SECTIONS,
+    Fact,
+    KeptFact,
+    KeptSnapshot,
+    Section,
+    Snapshot,
+    is_of_user,
+    make_short_name,
+)
 from ...state.todo_list import open_todos
 from ...state.window import estimate_message_tokens
 from ...store.journal.port import Row
 from ...text.canonical import canonical, estimate_tokens, shorten_text
 from ...text.sentences import say
-
 
 _MOST_SOURCES: Final = 12
 """A fact that names more messages than this is looked for in the first ones only."""

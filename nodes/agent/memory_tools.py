@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
+
 from langchain_core.messages import AnyMessage
+
 from ...calls.handlers import HandlerScope
 from ...calls.result_store import ResultStore
 from ...calls.results import ToolResult, make_failure
@@ -15,9 +17,7 @@ from ...text.canonical import shorten_text
 from ...text.sentences import say
 from ...tools.catalog import CatalogTool, make_own_tool
 from ...tools.search import build_search
-from .memory import get_full_text, name_speaker
-from .memory import build_section, extend_snapshot
-
+from .memory import build_section, extend_snapshot, get_full_text, name_speaker
 
 _FOUND: Final = 8
 _EXCERPT: Final = 300

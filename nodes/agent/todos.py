@@ -1,32 +1,26 @@
 """An agent's list of what is to be done: the tool write_todos, and the review of a large list."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
-from langgraph.types import Overwrite
+from typing import Any, Final, assert_never, cast
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite, interrupt
+
 from ...calls.call_records import PendingCall, update_call
 from ...calls.handlers import HandlerScope
 from ...calls.results import ToolResult, make_failure
-from ...state.agent import COMPLETE_TASK, MAIN, AgentState
-from ...state.plan import Task, count_progress, describe_plan
+from ...state.agent import COMPLETE_TASK, MAIN, AgentState, AgentUpdate
+from ...state.context import Context
+from ...state.plan import Task, count_progress, describe_plan, make_plan_question
+from ...state.questions import Answer
 from ...state.todo_list import LARGE, WRITE_TODOS, apply_items, open_todos, problems_of
 from ...stream.events import make_question_event
 from ...text.sentences import say
 from ...tools.catalog import CatalogTool, make_own_tool
-from ...turn.scope import RunScope
-from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
-from langgraph.runtime import Runtime
-from langgraph.types import Overwrite, interrupt
-from ...state.agent import AgentState, AgentUpdate
-from ...state.context import Context
-from ...state.plan import Task, describe_plan, make_plan_question
-from ...state.questions import Answer
-from ...state.todo_list import apply_items, open_todos, problems_of
-from ...text.sentences import say
 from ...turn.event_emitter import emit_answered
+from ...turn.scope import RunScope
 from .agent import Agent
 from .requests import append_to_newest
-
 
 _LONGEST: Final = 500
 

@@ -1,15 +1,12 @@
 """act: one model turn of the desk; it calls tools, or writes what the customer is told."""
 
 from collections.abc import Awaitable, Callable
-from langgraph.runtime import Runtime
-from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate
-from ...state.errors import ModelCallFailed, ModelUnavailable
-from .desk import Desk
 from functools import partial
 from typing import Any
+
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
+
 from ...calls.call_records import PendingCall
 from ...calls.gate import open_calls
 from ...calls.message_calls import set_call_ids
@@ -21,6 +18,7 @@ from ...state.agent import DELEGATE
 from ...state.calls import STOPPED, UNCERTAIN, find_stop_in_calls
 from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate
+from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...state.messages import make_signature
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say
@@ -29,11 +27,9 @@ from ...turn.end import build_answer_id
 from ...turn.repetition import LOOP_DETECTED
 from ...turn.scope import RunScope, make_scope
 from .call_results import read_call_results
-from .proposals import build_agreed_call, hold_for_consent
-from .desk import Desk
-from .desk import intercept_hand_over, mark_colleagues
 from .consult import select_tools
-
+from .desk import Desk, intercept_hand_over, mark_colleagues
+from .proposals import build_agreed_call, hold_for_consent
 
 Phase = Callable[..., Awaitable[DeskUpdate]]
 

@@ -13,7 +13,7 @@ from ...state.agent import DELEGATE
 from ...state.desk.conversation import DeskState, DeskUpdate, Source
 from ...state.messages import slice_since
 from ..agent.team.sub_agents import is_within
-from .shared.speakers import find_speaker
+from .desk import find_speaker
 
 SURE: Final = 0.5
 """The least confidence of a sub-agent whose findings count."""

@@ -1,6 +1,7 @@
 """check: an answer holds, or is written again, or is replaced; confirm asks if it settled it."""
 
 from langgraph.runtime import Runtime
+
 from ...policy.desk.mandates import find_problems, is_unsourced
 from ...policy.desk.phrases import is_alike
 from ...state.context import Context
@@ -8,11 +9,6 @@ from ...state.desk.conversation import MOST_CLARIFICATIONS, DeskState, DeskUpdat
 from ...text.sentences import say, say_to
 from ...turn.scope import make_scope
 from .call_results import collect_grounds, read_call_results
-from .desk import Desk
-from langgraph.runtime import Runtime
-from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate
-from ...text.sentences import say_to
 from .desk import Desk
 
 

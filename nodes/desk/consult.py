@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
+
 from langgraph.runtime import Runtime
+
 from ...state.agent import DELEGATE, AgentState
 from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate, Source

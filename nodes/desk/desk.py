@@ -4,21 +4,21 @@ No model may take a colleague's words for its own. What was done to hand over is
 sees: it would obey a tool that says "stay silent now" for ever.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
+
+from langchain_core.messages import AIMessage, AnyMessage
+
+from ...calls.call_records import PendingCall, update_call
 from ...policy.desk.company import Company
 from ...state.agent import DELEGATE
 from ...state.definition import AgentDefinition
-from ..agent.agent import Agent
-from ..agent.agent import Team, delegate_to_agent
-from ..parts import Parts
-from collections.abc import Sequence
-from typing import Final
-from langchain_core.messages import AIMessage, AnyMessage
-from ...calls.call_records import PendingCall, update_call
-from ...policy.desk.company import Company
 from ...state.desk.conversation import OPERATOR, DeskState, DeskUpdate
 from ...state.messages import ROLE, calls_in
 from ...text.sentences import say
+from ..agent.agent import Agent, Team, delegate_to_agent
+from ..parts import Parts
 
 
 @dataclass(frozen=True)

@@ -3,42 +3,30 @@
 The customer is told. Where a tool hands over it is entered twice: to plan the call, and behind it.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from math import ceil
-from typing import Any
-from zoneinfo import ZoneInfo
-from ...policy.desk.company import Company
-from ...policy.desk.company import find_next_opening, is_open
-from ...state.desk.conversation import AWAY
-from ...turn.scope import RunScope
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import Any, Final
-from langchain_core.messages import ToolMessage
-from ...state.desk.conversation import DeskState
-from ...state.messages import calls_in
-from ...text.canonical import beginning_of
-from ...text.sentences import say
-from .desk import find_speaker
-from dataclasses import replace
-from typing import Any, Final
+from zoneinfo import ZoneInfo
+
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.runtime import Runtime
+
 from ...calls.approval import decision_key
 from ...calls.gate import open_calls
 from ...calls.message_calls import set_call_ids
+from ...policy.desk.company import Company, find_next_opening, is_open
 from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate
-from ...state.messages import PACKAGE, make_signature
+from ...state.desk.conversation import AWAY, DeskState, DeskUpdate
+from ...state.messages import PACKAGE, calls_in, make_signature
 from ...state.questions import Decision
 from ...stream.turn_messages import make_message_id, repair_turn
-from ...text.canonical import hash_of
+from ...text.canonical import beginning_of, hash_of
 from ...text.sentences import say, say_to
 from ...turn.scope import RunScope, make_scope
-from .desk import Desk
-from .desk import HAND_OVER
+from .desk import HAND_OVER, Desk, find_speaker
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,11 @@
 """strategy: how a turn is dealt with, by what is known; close ends a conversation."""
 
 from langgraph.runtime import Runtime
+
 from ...state.context import Context
 from ...state.desk.conversation import Asked, DeskState, DeskUpdate, Strategy, compute_patience
 from ...text.sentences import say, say_to
 from ...turn.scope import make_scope
-from .desk import Desk
-from langgraph.runtime import Runtime
-from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate
-from ...text.sentences import say_to
 from .desk import Desk
 
 

@@ -1,57 +1,38 @@
 """How a turn of the desk begins and ends."""
 
-from langgraph.runtime import Runtime
-from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate
-from ...turn.begin import answer_open_calls, begin_turn
-from ...turn.scope import RunScope, make_scope
-from .desk import Desk
-from functools import partial
-from typing import Final, cast
+from typing import Any, Final
+
 from langchain_core.messages import AIMessage
-from langgraph.runtime import Runtime
+
 from ...calls.policy import NOT_INTERACTIVE
 from ...hooks.contract import Verdict
-from ...state.context import Context
 from ...state.desk.claims import find_cited_ids
 from ...state.desk.conversation import DeskState, DeskUpdate
 from ...state.messages import ENDS, make_signature
-from ...turn.end import Facts, build_answer_id, describe_not_run, end_turn, replace_rejected
-from ...turn.scope import make_scope
-from .desk import Desk
+from ...turn.begin import answer_open_calls
+from ...turn.end import Facts, build_answer_id, describe_not_run, replace_rejected
+from ...turn.scope import RunScope
+from ..turns import TurnEnd
 
 
-async def desk_intake(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
-    """Begin the turn; what is known of the customer stays."""
-    scope = await make_scope(state, runtime, desk.parts)
-
-    async def adopt_state(scope: RunScope, state: DeskState) -> DeskUpdate:
-        return DeskUpdate(
-            messages=await answer_open_calls(scope, state, [*state.calls, *state.delegations])
-        )
-
-    update: DeskUpdate = await begin_turn(scope, state, adopt_state, desk.parts.find_missing)
-    update["found"] = await desk.parts.find_likely_tools(scope, state, update)
-    return update
+async def adopt_state(scope: RunScope, state: DeskState) -> DeskUpdate:
+    """Answer the calls that were cut off; what is known of the customer stays."""
+    calls = [*state.calls, *state.delegations]
+    return DeskUpdate(messages=await answer_open_calls(scope, state, calls))
 
 
 SOURCES: Final = "sources"
 """Key in an answer's `additional_kwargs`: id, title and url of each article it cites, in order."""
 
 
-async def desk_finish(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
-    """End the turn, or go on where a hook rejects the answer."""
-    scope = await make_scope(state, runtime, desk.parts)
-    typed = desk.parts.bind_typed_result(scope, "support", state.request)
-    update: DeskUpdate = await end_turn(
-        scope, state, facts_of(state), partial(_try_again, state), typed
-    )
-    outcome = update.get("outcome")
+def add_answer(state: DeskState, _: Facts, update: dict[str, Any]) -> dict[str, Any]:
+    """The answer as a message; a thread that a human gave back is the desk's again."""
+    outcome, added = update.get("outcome"), dict[str, Any]()
     if outcome is not None and state.owner == "returning":
-        update["owner"] = "bot"
+        added["owner"] = "bot"
     if outcome is not None and state.answer and outcome["answer"] == state.answer:
-        update["messages"] = [*update["messages"], _build_answer(state)]
-    return update
+        added["messages"] = [*update["messages"], _build_answer(state)]
+    return added
 
 
 def _build_answer(state: DeskState) -> AIMessage:
@@ -61,14 +42,11 @@ def _build_answer(state: DeskState) -> AIMessage:
     return AIMessage(state.answer, id=build_answer_id(state), additional_kwargs=about)
 
 
-def _try_again(state: DeskState, verdict: Verdict) -> DeskUpdate:
+def retry(state: DeskState, verdict: Verdict) -> dict[str, Any]:
+    """Answer again: the rejected answer of this issue is forgotten."""
     answered = {k: v for k, v in state.answered.items() if k != state.issue}
-    anew = {
-        "unmet": [],
-        "answered": answered,
-        **replace_rejected(state, verdict, _build_answer(state)),
-    }
-    return cast("DeskUpdate", anew)
+    rejected = replace_rejected(state, verdict, _build_answer(state))
+    return {"unmet": [], "answered": answered, **rejected}
 
 
 def facts_of(state: DeskState) -> Facts:
@@ -83,3 +61,6 @@ def facts_of(state: DeskState) -> Facts:
         unmet=[*state.unmet, *map(describe_not_run, unasked)], answer=state.answer,
         evidence=state.evidence, message=build_answer_id(state), kept="the messages are kept",
     )  # fmt: skip
+
+
+END: Final = TurnEnd("support", facts_of, retry, add_answer)

@@ -24,7 +24,7 @@ from ...state.desk.conversation import DeskState, DeskUpdate, Feeling, Understan
 from ...state.messages import ROLE, find_request
 from ...text.canonical import canonical
 from ...turn.scope import RunScope, make_scope
-from .shared.desk import Desk
+from .desk import Desk
 
 _NO_ISSUE: Final = frozenset({"chat", "off_topic", "closing", "human"})
 

@@ -1,8 +1,10 @@
 """with_human: the thread is a human's, who answers and gives it back; no model is asked."""
 
 from typing import Any, assert_never
+
 from langchain_core.messages import AIMessage
 from langgraph.types import interrupt
+
 from ...state.desk.conversation import OPERATOR, DeskState, DeskUpdate
 from ...state.messages import PACKAGE, make_signature
 from ...state.questions import ANSWERED_BY, TextAnswer, make_question

@@ -26,7 +26,7 @@ from ...turn.budget import get_limit_reason
 from ...turn.end import Facts, build_answer_id, build_fallback_answer, collect_unmet
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .finish import facts_of, find_last_steps
+from .turn import facts_of, find_last_steps
 
 MOST_ASKS: Final = 2
 LEAST_SHOWN: Final = 300

@@ -39,7 +39,7 @@ from ...tools.arguments import check_arguments
 from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .finish import describe_undone
+from .turn import describe_undone
 
 MOST_DRAFTS: Final = 3
 """The first plan and two repairs of it."""

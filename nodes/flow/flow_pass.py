@@ -5,7 +5,9 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NotRequired, cast
+
 from typing_extensions import TypedDict
+
 from ...calls.call_records import CallRecord, PendingCall
 from ...calls.commands import build_messages, merge_values
 from ...calls.result_store import MISSING, ResultStore
@@ -13,14 +15,22 @@ from ...calls.results import parse_container
 from ...flow.expectations import find_unmet
 from ...flow.references import MissingValue
 from ...state.calls import Evidence, index_of, step_of
-from ...state.flow import Failure, FlowState, FlowStep, FlowUpdate, Shape, is_done, read_value, select_failed
+from ...state.flow import (
+    Failure,
+    FlowState,
+    FlowStep,
+    FlowUpdate,
+    Shape,
+    is_done,
+    read_value,
+    select_failed,
+)
 from ...state.outcome import Spend
 from ...text.canonical import shorten_text
 from ...text.sentences import say
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope
 from ..parts import Parts
-
 
 _SHOWN: Final = 2_000
 _LEAST_SHOWN: Final = 300

@@ -22,8 +22,8 @@ from ...state.outcome import Spend, add_spend
 from ...text.canonical import shorten_text
 from ...text.sentences import say
 from ...turn.schedule import run_parts
+from .flow_pass import FlowPass, StepEnd, counts_of_items, fail_with, hold_back, item_after
 from .one_step import StepRun, fill_arguments
-from .shared.flow_pass import FlowPass, StepEnd, counts_of_items, fail_with, hold_back, item_after
 
 # Of several failures the one that says most about what may be done now.
 _GRAVEST: Final = ("refused", "uncertain", "timeout", "execution_error")

@@ -27,7 +27,7 @@ from ...text.secrets import is_masked
 from ...text.sentences import say
 from ...tools.catalog import CatalogTool
 from ...tools.python_tools import BUILT_IN, LLM_CALL, allow_asking
-from .shared.flow_pass import FlowPass, StepEnd, fail_with
+from .flow_pass import FlowPass, StepEnd, fail_with
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0

@@ -26,8 +26,8 @@ from ...state.outcome import Spend
 from ...tools.catalog import Catalog, CatalogTool
 from ...turn.scope import RunScope
 from ..parts import Parts
+from .flow_pass import StepResults, apply_tool_wishes
 from .one_step import fill_arguments
-from .shared.flow_pass import StepResults, apply_tool_wishes
 
 EARLY: Final = "early"
 """Begins the ids of these calls, as a task's id would."""

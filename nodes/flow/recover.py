@@ -27,8 +27,8 @@ from ...turn.budget import get_limit_reason
 from ...turn.end import get_denial_reason
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .finish import describe_undone
 from .plan_flow import steps_view
+from .turn import describe_undone
 
 SAME_FAILURE: Final = "The same call failed in the same way before, so no other try is made."
 _MOST_CAUSES: Final = 20

@@ -41,9 +41,7 @@ from ...turn.event_emitter import show_questions
 from ...turn.schedule import run_ready, sum_spend
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .for_each import ForEachRun
-from .one_step import StepRun
-from .shared.flow_pass import (
+from .flow_pass import (
     FlowPass,
     StepEnd,
     StepResults,
@@ -53,6 +51,8 @@ from .shared.flow_pass import (
     hold_back,
     wishes_of,
 )
+from .for_each import ForEachRun
+from .one_step import StepRun
 
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:

@@ -1,47 +1,35 @@
 """How a turn of prompt_flow begins and ends."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, cast
-from langgraph.runtime import Runtime
-from langgraph.types import Overwrite
-from ...flow.execution_plan import ExecutionPlan
-from ...models.reading import read_object, read_text
-from ...state.context import Context
-from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, Given, reopen_items
-from ...text.canonical import make_storable_json
-from ...turn.begin import TurnWork, answer_asked_calls, begin_turn, is_same_request, resume_work
-from ...turn.scope import RunScope, make_scope
-from ..parts import Parts
-from .flow_pass import apply_tool_wishes, fold_ends, wishes_of
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
 from langchain_core.messages import RemoveMessage
-from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from ...flow.execution_plan import ExecutionPlan
 from ...flow.order import sort_steps
-from ...state.context import Context
+from ...hooks.contract import Verdict
+from ...models.reading import read_object, read_text
 from ...state.contracts import FINISHED
-from ...state.flow import FlowState, FlowStep, FlowUpdate, is_spared
-from ...text.canonical import beginning_of
+from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, Given, is_spared, reopen_items
+from ...text.canonical import beginning_of, make_storable_json
 from ...text.sentences import say
-from ...turn.end import Facts, build_answer_id, end_turn, find_answer, get_denial_reason
-from ...turn.scope import make_scope
-from ..parts import Parts
+from ...turn.begin import TurnWork, answer_asked_calls, is_same_request, resume_work
+from ...turn.end import Facts, build_answer_id, find_answer, get_denial_reason
+from ...turn.scope import RunScope
+from ..turns import TurnEnd
+from .flow_pass import apply_tool_wishes, fold_ends, wishes_of
 
 
-async def flow_intake(
-    state: FlowState, runtime: Runtime[Context], *, parts: Parts, plan: dict[str, Any] | None = None
+def extend_intake(
+    state: FlowState, update: dict[str, Any], *, plan: dict[str, Any] | None = None
 ) -> FlowUpdate:
-    """Begin the turn; `plan` is followed where none came with the input."""
-    scope = await make_scope(state, runtime, parts)
-    update: FlowUpdate = await begin_turn(scope, state, _adopt_steps, parts.find_missing)
-    if not update.get("halt"):
-        update |= _take_handed_in(state, plan)
-        update["found"] = await parts.find_likely_tools(scope, state, update)
-    return update
+    """The plan to begin with; `plan` is the graph's own, used where the input brings none."""
+    return FlowUpdate() if update.get("halt") else _take_handed_in(state, plan)
 
 
-async def _adopt_steps(scope: RunScope, state: FlowState) -> FlowUpdate:
+async def adopt_steps(scope: RunScope, state: FlowState) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
     done, again = TurnWork(state.todos, state.evidence), is_same_request(state)
     before = await resume_work(scope, state, done, fold_ends(state.cut_off, state.todos))
@@ -127,13 +115,9 @@ def _as_json(given: Mapping[str, Any]) -> dict[str, Any]:
     return cast("dict[str, Any]", json.loads(json.dumps(dict(given), allow_nan=False)))
 
 
-async def flow_finish(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
-    """End the turn, or go back for another answer from the same results."""
-    scope = await make_scope(state, runtime, parts)
-    another = FlowUpdate(messages=[RemoveMessage(id=build_answer_id(state))])
-    typed = parts.bind_typed_result(scope, "answerer", state.request)
-    update: FlowUpdate = await end_turn(scope, state, facts_of(state), lambda _: another, typed)
-    return update
+def retry(state: FlowState, _: Verdict) -> FlowUpdate:
+    """Write another answer from the same results."""
+    return FlowUpdate(messages=[RemoveMessage(id=build_answer_id(state))])
 
 
 _MOST_TOLD: Final = 32_000
@@ -214,3 +198,6 @@ def find_last_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
     """Those of the steps that none of them waited for."""
     used = {name for step in steps for name in step.get("depends_on") or []}
     return [step for step in steps if step["id"] not in used]
+
+
+END: Final = TurnEnd("answerer", facts_of, retry)

@@ -1,20 +1,17 @@
 """The planner's questions to the user: ask_user, and the review of a plan before it runs."""
 
 from typing import assert_never
-from langgraph.types import interrupt
-from ...state.loop import PlanState, PlanUpdate
-from ...state.questions import Words, make_question
-from ...turn.event_emitter import emit_answered
-from typing import assert_never
+
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, interrupt
+
 from ...models.reading import read_object
 from ...state.calls import collect_rounds
 from ...state.context import Context, context_of
 from ...state.contracts import PlannerResponse
 from ...state.loop import PlanState, PlanUpdate
 from ...state.plan import adopt_plan, describe_plan, find_problems, make_plan_question, name_todos
-from ...state.questions import Answer, describe_review
+from ...state.questions import Answer, Words, describe_review, make_question
 from ...stream.turn_messages import make_phase_message
 from ...text.sentences import say
 from ...turn.event_emitter import emit_answered

@@ -1,40 +1,31 @@
 """How a turn of plan_execute_verify begins and ends."""
 
-from langgraph.runtime import Runtime
+from typing import Any, Final
+
 from langgraph.types import Overwrite
-from ...state.context import Context
+
+from ...hooks.contract import Verdict
 from ...state.history import make_earlier_records
 from ...state.loop import PlanState, PlanUpdate
-from ...state.plan import Task
-from ...turn.begin import TurnWork, answer_asked_calls, begin_turn, is_same_request, resume_work
-from ...turn.scope import RunScope, make_scope
-from ..parts import Parts
+from ...state.plan import Task, list_required
+from ...turn.begin import TurnWork, answer_asked_calls, is_same_request, resume_work
+from ...turn.end import Facts, build_answer_id, find_answer, get_denial_reason
+from ...turn.scope import RunScope
+from ..turns import TurnEnd
 from .work import fold_ends
-from langgraph.runtime import Runtime
-from langgraph.types import Overwrite
-from ...hooks.contract import Verdict
-from ...state.context import Context
-from ...state.loop import PlanState, PlanUpdate
-from ...state.plan import list_required
-from ...turn.end import Facts, build_answer_id, end_turn, find_answer, get_denial_reason
-from ...turn.scope import make_scope
-from ..parts import Parts
 
 
-async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
-    """Begin the turn; the calls of the one before are remembered, where they do not go on."""
-    scope = await make_scope(state, runtime, parts)
-    update: PlanUpdate = await begin_turn(scope, state, _adopt_state, parts.find_missing)
+def remember_calls(state: PlanState, update: dict[str, Any]) -> dict[str, Any]:
+    """The calls of the turn before, where they do not go on."""
     kept = update.get("evidence")
     going_on = kept.value if isinstance(kept, Overwrite) else state.evidence
     ids = {record["id"] for record in going_on}
     ended = [record for record in state.evidence if record["id"] not in ids]
     answers = [] if update.get("answers", state.answers) else state.answers
-    update["earlier"] = make_earlier_records(state.turn, ended, answers)
-    return update
+    return {"earlier": make_earlier_records(state.turn, ended, answers)}
 
 
-async def _adopt_state(scope: RunScope, state: PlanState) -> PlanUpdate:
+async def adopt_state(scope: RunScope, state: PlanState) -> PlanUpdate:
     """Plan and evidence, where the same request goes on or the last one was cut off at work."""
     done, ended = TurnWork(state.todos, state.evidence), fold_ends(state.todos, state.cut_off)
     before = await resume_work(scope, state, done, ended)
@@ -59,22 +50,15 @@ def _reopen(task: Task) -> Task:
     return {**afresh, "status": "pending", "denied": ""}
 
 
-async def finish(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
-    """End the turn, or plan again with what a hook wants mended."""
-    scope = await make_scope(state, runtime, parts)
-    typed = parts.bind_typed_result(scope, "verifier", state.request)
-    update: PlanUpdate = await end_turn(scope, state, _facts(state), _try_again, typed)
-    return update
-
-
-def _try_again(verdict: Verdict) -> PlanUpdate:
+def retry(_: PlanState, verdict: Verdict) -> PlanUpdate:
+    """Plan again, with what the hook wants mended."""
     update = PlanUpdate(blockers=[])
     if verdict.clear_context:
         update |= PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]), answers=[])
     return update
 
 
-def _facts(state: PlanState) -> Facts:
+def facts_of(state: PlanState) -> Facts:
     """The facts; the verdict's words are the answer only where it passed."""
     asked, done = list_required(state.todos), [t for t in state.todos if t["status"] == "completed"]
     # Unfinished tasks with the reason, then questions and what the verifier asked for.
@@ -96,3 +80,6 @@ def _facts(state: PlanState) -> Facts:
         message=build_answer_id(state),
         kept="finished tasks are kept",
     )
+
+
+END: Final = TurnEnd("verifier", facts_of, retry)

@@ -2,7 +2,9 @@
 
 from functools import partial
 from typing import Any, Final
+
 from langgraph.runtime import Runtime
+
 from ...calls.gate import open_calls
 from ...calls.message_calls import set_call_ids
 from ...models.ask import Answer, ask
@@ -19,19 +21,6 @@ from ...turn.scope import make_scope
 from ..conversation import sign_message
 from ..parts import Parts
 from .phases import MOST_ASKS, build_request
-from typing import Any
-from langgraph.runtime import Runtime
-from ...models.ask import Answer, ask
-from ...models.drafts import make_draft_listeners
-from ...models.hidden_tags import read_words
-from ...state.context import Context
-from ...state.react import ReactState, ReactUpdate
-from ...stream.turn_messages import make_message_id
-from ...turn.scope import make_scope
-from ..conversation import sign_message
-from ..parts import Parts
-from .phases import MOST_ASKS, build_request
-
 
 _SHOWN: Final = 300
 

@@ -1,60 +1,38 @@
 """How a turn of react begins and ends."""
 
-from langgraph.runtime import Runtime
-from ...state.context import Context
-from ...state.react import Observe, ReactState, ReactUpdate
-from ...turn.begin import answer_open_calls, begin_turn
-from ...turn.scope import RunScope, make_scope
-from ..parts import Parts
 from collections.abc import Sequence
-from functools import partial
-from typing import cast
+from typing import Any, Final
+
 from langchain_core.messages import AIMessage
-from langgraph.runtime import Runtime
+
 from ...hooks.contract import Verdict
 from ...state.calls import UNCERTAIN, Evidence
-from ...state.context import Context
 from ...state.messages import ENDS
-from ...state.react import ReactState, ReactUpdate
+from ...state.react import Observe, ReactState, ReactUpdate
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say
-from ...turn.end import Facts, describe_not_run, describe_results, end_turn, format_call, get_refusal_reason, replace_rejected
-from ...turn.scope import make_scope
-from ..parts import Parts
+from ...turn.begin import answer_open_calls
+from ...turn.end import (
+    Facts,
+    describe_not_run,
+    describe_results,
+    format_call,
+    get_refusal_reason,
+    replace_rejected,
+)
+from ...turn.scope import RunScope
+from ..turns import TurnEnd
 
 
-async def react_intake(
-    state: ReactState, runtime: Runtime[Context], *, parts: Parts, observe: Observe = "model"
-) -> ReactUpdate:
-    """Begin the turn; `observe` is what the graph was built with, a run's own setting wins."""
-    scope = await make_scope(state, runtime, parts)
-
-    async def adopt_state(scope: RunScope, state: ReactState) -> ReactUpdate:
-        messages = await answer_open_calls(scope, state, state.calls)
-        return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
-
-    update: ReactUpdate = await begin_turn(scope, state, adopt_state, parts.find_missing)
-    update["found"] = await parts.find_likely_tools(scope, state, update)
-    return update
+async def adopt_state(scope: RunScope, state: ReactState, *, observe: Observe) -> ReactUpdate:
+    """Answer the calls that were cut off; a run's own `observe` wins over the graph's."""
+    messages = await answer_open_calls(scope, state, state.calls)
+    return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
 
 
-async def react_finish(
-    state: ReactState, runtime: Runtime[Context], *, parts: Parts
-) -> ReactUpdate:
-    """End the turn, or go back to the thought, which is shown why its answer was rejected."""
-    scope = await make_scope(state, runtime, parts)
-    another, typed = (
-        partial(_try_again, state),
-        parts.bind_typed_result(scope, "thought", state.request),
-    )
-    update: ReactUpdate = await end_turn(scope, state, facts_of(state), another, typed)
-    return update | ReactUpdate(phase="idle")
-
-
-def _try_again(state: ReactState, verdict: Verdict) -> ReactUpdate:
-    return cast(
-        "ReactUpdate", {"unmet": [], **replace_rejected(state, verdict, state.messages[-1])}
-    )
+def retry(state: ReactState, verdict: Verdict) -> dict[str, Any]:
+    """Go back to the thought, which is shown why its answer was rejected."""
+    return {"unmet": [], **replace_rejected(state, verdict, state.messages[-1])}
 
 
 def facts_of(state: ReactState) -> Facts:
@@ -105,3 +83,6 @@ def _list_refused(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 def _iteration(record: Evidence) -> str:
     return record["id"].rpartition(".")[0]
+
+
+END: Final = TurnEnd("thought", facts_of, retry, lambda *_: {"phase": "idle"})

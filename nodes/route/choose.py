@@ -1,25 +1,27 @@
 """choose: which graph takes the request; judge: it is done, or a stronger graph takes over."""
 
+from langchain_core.messages import RemoveMessage
 from langgraph.runtime import Runtime
+
 from ...models.ask import ask
 from ...state.context import Context
-from ...state.route import Features, RouteChoice, RouterState, RouterUpdate, choose_by_rule, strip_generic_words
+from ...state.messages import is_words
+from ...state.outcome import Outcome, Tried
+from ...state.route import (
+    Features,
+    RouteChoice,
+    RouterState,
+    RouterUpdate,
+    choose_by_rule,
+    choose_stronger,
+    strip_generic_words,
+)
 from ...text.canonical import shorten_text
 from ...text.sentences import say
 from ...tools.catalog import Catalog
 from ...turn.budget import get_limit_reason
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from langchain_core.messages import RemoveMessage
-from langgraph.runtime import Runtime
-from ...state.context import Context
-from ...state.messages import is_words
-from ...state.outcome import Outcome, Tried
-from ...state.route import RouterState, RouterUpdate, choose_stronger
-from ...text.sentences import say
-from ...turn.scope import make_scope
-from ..parts import Parts
-
 
 _MOST_ASKS = 2
 _READ = 6_000

@@ -1,38 +1,29 @@
 """How a turn of the router begins and ends."""
 
-from langgraph.runtime import Runtime
-from ...state.context import Context
-from ...state.messages import merge_messages
-from ...state.outcome import Way
-from ...state.route import RouterState, RouterUpdate, collect_earlier, make_rewrite, select_kept
-from ...store.checkpoints.thread_head import CUT_OFF
-from ...turn.begin import begin_turn, is_same_request, repair_conversation
-from ...turn.scope import RunScope, make_scope
-from ..parts import Parts
-from functools import partial
-from typing import cast
+from typing import Any, Final
+
 from langchain_core.messages import AIMessage
-from langgraph.runtime import Runtime
+
 from ...hooks.contract import Verdict
-from ...state.context import Context
-from ...state.messages import PACKAGE, make_signature
+from ...state.messages import PACKAGE, make_signature, merge_messages
+from ...state.outcome import Way
 from ...state.plan import Task
-from ...state.route import RouterState, RouterUpdate, evidence_of
-from ...turn.end import Facts, build_answer_id, describe_results, end_turn, replace_rejected
-from ...turn.scope import make_scope
-from ..parts import Parts
+from ...state.route import (
+    RouterState,
+    RouterUpdate,
+    collect_earlier,
+    evidence_of,
+    make_rewrite,
+    select_kept,
+)
+from ...store.checkpoints.thread_head import CUT_OFF
+from ...turn.begin import is_same_request, repair_conversation
+from ...turn.end import Facts, build_answer_id, describe_results, replace_rejected
+from ...turn.scope import RunScope
+from ..turns import TurnEnd
 
 
-async def route_intake(
-    state: RouterState, runtime: Runtime[Context], *, parts: Parts
-) -> RouterUpdate:
-    """Begin the turn; what the graph had done that the last one was cut off in, is taken in."""
-    scope = await make_scope(state, runtime, parts)
-    update: RouterUpdate = await begin_turn(scope, state, _adopt_state, parts.find_missing)
-    return update
-
-
-async def _adopt_state(scope: RunScope, state: RouterState) -> RouterUpdate:
+async def adopt_state(scope: RunScope, state: RouterState) -> RouterUpdate:
     """The calls of the turn before: a request that goes on finds them, any other begins anew.
 
     Of a graph that was cut off all is taken in: its conversation, where the journal answers the
@@ -57,32 +48,23 @@ async def _adopt_state(scope: RunScope, state: RouterState) -> RouterUpdate:
     )
 
 
-async def route_finish(
-    state: RouterState, runtime: Runtime[Context], *, parts: Parts
-) -> RouterUpdate:
-    """End the turn, or have the same graph make another answer where a hook rejects this one."""
-    scope = await make_scope(state, runtime, parts)
-    another, typed = (
-        partial(_try_again, state),
-        parts.bind_typed_result(scope, "responder", state.request),
-    )
-    facts = facts_of(state)
-    update: RouterUpdate = await end_turn(scope, state, facts, another, typed)
+def complete_outcome(state: RouterState, facts: Facts, update: dict[str, Any]) -> dict[str, Any]:
+    """The outcome with the tasks of the graph that ended, and its answer as a message."""
     outcome, ended = update.get("outcome"), state.inner
-    if outcome is not None:
-        if all(one.id != facts.message for one in [*state.messages, *update["messages"]]):
-            about = {"id": facts.message, "additional_kwargs": make_signature(PACKAGE)}
-            update["messages"] = [*update["messages"], AIMessage(outcome["answer"], **about)]
-        tasks = ended["tasks"] if ended else outcome["tasks"]
-        update["outcome"] = {**outcome, "tasks": tasks, "tried": state.tried}
-    return update
+    if outcome is None:
+        return {}
+    messages = [*update["messages"]]
+    if all(one.id != facts.message for one in [*state.messages, *messages]):
+        about = {"id": facts.message, "additional_kwargs": make_signature(PACKAGE)}
+        messages.append(AIMessage(outcome["answer"], **about))
+    tasks = ended["tasks"] if ended else outcome["tasks"]
+    return {"messages": messages, "outcome": {**outcome, "tasks": tasks, "tried": state.tried}}
 
 
-def _try_again(state: RouterState, verdict: Verdict) -> RouterUpdate:
+def retry(state: RouterState, verdict: Verdict) -> dict[str, Any]:
+    """The same graph makes another answer."""
     said = next((m for m in reversed(state.messages) if m.type == "ai"), AIMessage(""))
-    return cast(
-        "RouterUpdate", {"unmet": [], "inner": None, **replace_rejected(state, verdict, said)}
-    )
+    return {"unmet": [], "inner": None, **replace_rejected(state, verdict, said)}
 
 
 def _tasks(state: RouterState) -> list[Task]:
@@ -116,3 +98,6 @@ def facts_of(state: RouterState) -> Facts:
         message=str(newest.id) if newest is not None and said else build_answer_id(state),
         kept="the work is kept",
     )
+
+
+END: Final = TurnEnd("responder", facts_of, retry, complete_outcome)

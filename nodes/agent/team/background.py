@@ -7,34 +7,27 @@ loses nothing: the next node lets each of them go on where it was.
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Final
+
 from langgraph.config import get_config
+from langgraph.errors import GraphInterrupt
 from langgraph.runtime import RunControl, Runtime, get_runtime
+
 from ....calls.call_records import PendingCall
 from ....run.side_work import BESIDE_KEY, SideWork
-from ....state.agent import AgentState, make_agent_path
+from ....state.agent import AgentState, AgentUpdate, make_agent_path
 from ....state.calls import Evidence
 from ....state.context import Context
+from ....state.outcome import Spend, add_spend
 from ....store.locks.control import InnerControl
 from ....text.sentences import say
 from ....turn.begin import describe_rows, make_evidence
+from ....turn.schedule import collect_questions, raise_first
 from ....turn.scope import RunScope, share_scope
 from ..agent import Agent
-from .sub_agents import AgentEnd, RunAgent, SubAgents, is_within
-from collections.abc import Sequence
-from functools import reduce
-from langgraph.errors import GraphInterrupt
-from langgraph.runtime import Runtime
-from ....state.agent import AgentState, AgentUpdate
-from ....state.context import Context
-from ....state.outcome import Spend, add_spend
-from ....text.sentences import say
-from ....turn.schedule import collect_questions, raise_first
-from ....turn.scope import RunScope
-from ..agent import Agent
 from ..requests import append_to_newest
-from .sub_agents import AgentEnd, SubAgents
-
+from .sub_agents import AgentEnd, RunAgent, SubAgents, is_within
 
 RUNNING: Final = "running"
 """What the call of one is answered as its status."""

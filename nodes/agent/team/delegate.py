@@ -1,25 +1,22 @@
 """delegate: sub-agents work on the calls of a message, each in a namespace of its own."""
 
-from dataclasses import replace
-from typing import cast
-from langgraph.runtime import Runtime
-from ....calls.approval import Decisions, apply_decision, decision_key
-from ....calls.call_records import Call, update_call
-from ....calls.gate import Gate
-from ....state.agent import DELEGATE, AgentState, AgentUpdate
-from ....state.context import Context
-from ...approve import approve
-from ..agent import Agent
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
 from langgraph.runtime import Runtime
-from ....calls.call_records import PendingCall, update_call
-from ....state.agent import AgentState, AgentUpdate, TaskAgentState, make_agent_path
+
+from ....calls.approval import Decisions, apply_decision, decision_key
+from ....calls.call_records import Call, PendingCall, update_call
+from ....calls.gate import Gate
+from ....state.agent import DELEGATE, AgentState, AgentUpdate, TaskAgentState, make_agent_path
 from ....state.context import Context
 from ....text.sentences import say
 from ....turn.begin import How, describe_rows
 from ....turn.schedule import run_ready, sum_spend
 from ....turn.scope import RunScope
+from ...approve import approve
 from ..agent import Agent
 from .background import RUNNING, keep_background_running
 from .sub_agents import RunAgent, SubAgents, is_within, read_call_status

@@ -32,8 +32,8 @@ from ....turn.begin import make_evidence
 from ....turn.end import LIMITS
 from ....turn.event_emitter import show_questions
 from ....turn.scope import RunScope
-from ..shared.agent import Agent
-from ..shared.unfinished import list_undone
+from ..agent import Agent
+from ..complete_task import list_undone
 
 RunAgent = Callable[..., Awaitable[Any]]
 """Runs a sub-agent: its input, the config, and LangGraph's options."""

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from loopwright import Hook
-from loopwright.nodes.flow.finish import flow_finish
+from loopwright.nodes.flow.turn import flow_finish
 from support.flow_nodes import run_node
 from support.flow_steps import broken, flow_step
 from support.flows import GOAL, ended

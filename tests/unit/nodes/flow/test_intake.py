@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from loopwright import Hook
-from loopwright.nodes.flow.intake import flow_intake
+from loopwright.nodes.flow.turn import flow_intake
 from loopwright.store.journal.port import End, Intent
 from loopwright.turn.begin import build_request_id
 from support.flow_nodes import Turn, parts_with
