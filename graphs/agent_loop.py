@@ -79,9 +79,7 @@ def route_after_calls(state: AgentState) -> AnyPhase:
     return route_after_turn(state)
 
 
-def route_after_check(
-    state: AgentState,
-) -> Literal["gather", "compress", "agent_turn", "finish"]:
+def route_after_check(state: AgentState) -> Literal["gather", "compress", "agent_turn", "finish"]:
     """On, unless it was the second strike."""
     if state.halt:
         return "gather" if state.background else "finish"

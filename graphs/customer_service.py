@@ -130,9 +130,7 @@ def route_after_hand_off(
     return "with_human" if state.owner == "human" else "finish"
 
 
-def route_after_human(
-    state: DeskState,
-) -> Literal["with_human", "understand", "act", "finish"]:
+def route_after_human(state: DeskState) -> Literal["with_human", "understand", "act", "finish"]:
     """Until the human gives the thread back it is theirs; then what is open is answered."""
     if state.owner == "human":
         return "with_human"

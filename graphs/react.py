@@ -43,9 +43,7 @@ def route_after_thought(state: ReactState) -> Literal["action", "finish"]:
     return "action" if state.should_continue and not state.halt else "finish"
 
 
-def route_after_action(
-    state: ReactState,
-) -> Literal["approve", "call_tools", "thought", "finish"]:
+def route_after_action(state: ReactState) -> Literal["approve", "call_tools", "thought", "finish"]:
     """To the calls; without one to the end, or to a last thought where the budget is spent."""
     if not state.should_continue or state.halt:
         return "finish"

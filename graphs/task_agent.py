@@ -44,9 +44,7 @@ def route_after_finish(state: TaskAgentState) -> Literal["agent_turn", "__end__"
 
 
 def task_agent_builder(
-    parts: Parts,
-    definition: AgentDefinition | None = None,
-    agents: Sequence[AgentDefinition] = (),
+    parts: Parts, definition: AgentDefinition | None = None, agents: Sequence[AgentDefinition] = ()
 ) -> LoopBuilder[TaskAgentState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
     definition, team = definition or AgentDefinition(), team_of(agents)

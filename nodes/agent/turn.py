@@ -5,11 +5,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 
 from ...hooks.contract import Verdict
-from ...state.agent import (
-    TaskAgentState,
-    TaskAgentUpdate,
-    merge_limits,
-)
+from ...state.agent import TaskAgentState, TaskAgentUpdate, merge_limits
 from ...state.messages import is_words, make_signature
 from ...stream.turn_messages import make_message_id
 from ...turn.begin import answer_open_calls

@@ -44,11 +44,7 @@ async def approve_delegation(
 
 
 async def delegate(
-    state: AgentState,
-    runtime: Runtime[Context],
-    *,
-    agent: Agent,
-    runs: Mapping[str, RunAgent],
+    state: AgentState, runtime: Runtime[Context], *, agent: Agent, runs: Mapping[str, RunAgent]
 ) -> AgentUpdate:
     """Run them side by side; whatever becomes of one is data for who delegated, and harms none.
 
