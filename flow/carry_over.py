@@ -109,10 +109,10 @@ def _carry_items(
     old: Sequence[FlowStep],
     revision: str,
 ) -> dict[str, list[FlowStep]]:
-    """By id of a new step with items: those of the old one that need not be called again.
+    """By id of a new step with items: the old items that need not be called again.
 
-    Reads also take over from a step with another list, as far as the calls are the same. Reads are
-    made again if something before them is, or if their results together were not as expected.
+    Reads also take over from another list, call by call. They are made again if a step before them
+    is, or if the results together were not as expected.
     """
     ids = {step["id"] for step in steps}
     elder_ids = {elder["id"] for elder in elders.values()}
@@ -135,10 +135,7 @@ def _carry_items(
 def _select_reusable(
     found: Mapping[str, FlowStep], steps: Sequence[FlowStep], reads: Collection[str]
 ) -> dict[str, FlowStep]:
-    """The finished steps without those reads that had better be made again.
-
-    Those are the ones that now come behind something still to be done, or have another check.
-    """
+    """The finished steps, without reads that now follow an open step or have another check."""
     ids = {step["id"] for step in steps}
     good = dict(found)
     for step in sort_steps(steps):
@@ -154,9 +151,9 @@ def _has_other_check(step: FlowStep, done: FlowStep) -> bool:
 
 
 def _keep_step(step: FlowStep, homes: Mapping[str, str], made_of: str, revision: str) -> FlowStep:
-    """A step that the new plan leaves out; what it was made from goes by its new ids.
+    """A step that the new plan leaves out, with references by new ids.
 
-    One whose result failed its check did change the world: it is told, and found if planned again.
+    If its result failed a check it did change the world: it is told, and found if planned again.
     """
     return {
         **step,
@@ -202,11 +199,7 @@ def _match_calls(
     *,
     found: Mapping[str, FlowStep] | None = None,
 ) -> dict[str, FlowStep]:
-    """The old step that makes the same call, by the new one's id: one to one, by like ids first.
-
-    Of two steps that make the same call, each must be made from the very results that the new
-    step refers to. Pairs that were found already stand.
-    """
+    """By new id, the old step that makes the same call from the same results; like ids first."""
     roots = {step["id"]: list_sources(step) for step in new}
     known = {step["id"] for step in old}
     pairs = dict(found or {})
@@ -234,8 +227,7 @@ def _match_calls(
 def describe_changes(old: Sequence[FlowStep], new: Sequence[FlowStep]) -> list[str]:
     """What a new plan adds, changes and leaves out, one line each, for a human.
 
-    Steps are the same that make the same call, else that bear the same id. The order in which
-    steps are listed is no difference.
+    Steps match by their call, else by their id. The order of the list does not matter.
     """
     # Where results come from makes no difference here.
     old, new = ([{**step, "made_of": ""} for step in steps] for steps in (old, new))

@@ -142,11 +142,7 @@ def add_loop(
 
 
 def build_runs(team: Team, parts: Parts) -> Runs:
-    """What runs each agent, by its name: a graph of its own. They may delegate to each other.
-
-    Raises:
-        SettingsError: A definition is wrong.
-    """
+    """What runs each agent, by its name: a graph of its own. They may delegate to each other."""
     runs: dict[str, RunAgent] = {}
     for name, member in team.items():
         agent = Agent.of(member.definition, parts, team=select_team(member.definition, team))

@@ -124,18 +124,7 @@ def build_graph(
     draw: Callable[[Parts], LoopBuilder[StateT, Context, InputT, LoopOutput]],
     options: BuildOptions,
 ) -> LoopGraph[StateT, Context, InputT, LoopOutput]:
-    """Build a graph.
-
-    Args:
-        name: Its own name.
-        draw: Draws it with its parts.
-        options: What it was asked to be built with; where it keeps threads, long results and
-            calls, what is given on its own wins over `durability`.
-
-    Raises:
-        TypeError: There is no such option.
-        SettingsError: A setting is wrong.
-    """
+    """Build a graph by the function that draws it; a single option wins over `durability`."""
     _check_names(name, options)
     kept, named = options.get("durability"), options.get("name") or name
     checkpointer, store = options.get("checkpointer"), options.get("store")
@@ -157,11 +146,7 @@ def _check_names(name: str, options: BuildOptions) -> None:
 
 
 def assemble(**options: Unpack[BuildOptions]) -> Parts:
-    """Make the live objects that nodes share.
-
-    Raises:
-        SettingsError: An option is wrong.
-    """
+    """Make the live objects that nodes share; a SettingsError if an option is wrong."""
     journal, kept = options.get("journal"), options.get("durability")
     wanted = options.get("result_schema")
     if journal is None and kept is not None:
@@ -272,14 +257,11 @@ def _bound_context(parts: Parts, given: object) -> Context:
 def assemble_served_parts(
     name: str = "", tools: Sequence[PythonTool] = (), policy: str = ""
 ) -> Parts:
-    """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace.
+    """The parts of a graph that a server loads, by the environment: MCP, policy, database.
 
-    What may run is by LOOPWRIGHT_POLICY, else by `policy`; `tools` are those the graph itself
-    brings. Whoever runs it is a client, who may tighten what the operator has set and loosen
-    nothing.
-
-    The server saves the threads; journal and locks are where LOOPWRIGHT_DATABASE_URL says, else
-    in memory. A wrong variable fails each run with its sentence, not the import of the module.
+    `policy` holds if LOOPWRIGHT_POLICY is not set; `tools` are the graph's own. Callers are
+    clients, who may only tighten settings. A wrong variable fails each run, not the import of the
+    module.
     """
     try:
         parts = assemble(
@@ -354,7 +336,7 @@ def default_company(environ: Mapping[str, str]) -> str | None:
 def workspace_mcp(root: str) -> dict[str, Any]:
     """An MCP configuration with the bundled workspace server on one folder.
 
-    With `-P`: the folder may be anybody's, and must not be where modules are imported from.
+    `-P`: no module may be imported from that folder.
     """
     arguments = ["-P", "-m", "loopwright.servers.workspace", "--root", root]
     return {"mcpServers": {"workspace": {"command": sys.executable, "args": arguments}}}

@@ -52,10 +52,7 @@ def route_after_plan(state: FlowState) -> Literal["check_flow", "finish"]:
 def route_after_check(
     state: FlowState,
 ) -> Literal["plan_flow", "review_flow", "run_flow", "finish"]:
-    """Run a sound plan, perhaps after a review; have an unsound one repaired while that may be.
-
-    After a review follow the user, who may want another plan, or look at an edited one again.
-    """
+    """Run a sound plan, perhaps after a review; have an unsound one repaired."""
     routes: dict[str, Literal["plan_flow", "review_flow", "run_flow", "finish"]] = {
         "again": "plan_flow",
         "review": "review_flow",
@@ -69,8 +66,7 @@ def route_after_run(
 ) -> Literal["recover", "approve", "run_flow", "answer_flow", "finish"]:
     """Repair what failed, ask what must be asked; with nothing left to do, answer.
 
-    Where a limit ended the run an answer is still written; where a hook did, or where no step
-    brought anything to answer from, no model is asked.
+    After a limit an answer is still written; after a hook's stop, or without results, it is not.
     """
     if state.halt:
         return "answer_flow" if state.halt != "DENIED" and _has_results(state) else "finish"

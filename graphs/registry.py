@@ -24,14 +24,7 @@ from . import (
 
 @dataclass(frozen=True)
 class GraphEntry:
-    """One graph.
-
-    Attributes:
-        name: Its own name.
-        build: Its `build_<name>` function.
-        graph: As a server loads it.
-        description: One sentence for whoever chooses.
-    """
+    """One graph: its name, its `build_<name>`, the graph as a server loads it, and one sentence."""
 
     name: str
     build: Callable[..., Any]
@@ -91,22 +84,14 @@ PARTS: Final[dict[str, LoopGraph[Any, Any, Any, Any]]] = {
 
 
 def find_builder(name: str) -> Callable[..., Any]:
-    """The `build_<name>` function of a graph.
-
-    Raises:
-        SettingsError: There is no graph of this name that can be run.
-    """
+    """The `build_<name>` function of a graph; a SettingsError if there is none of this name."""
     if name not in REGISTRY:
         raise SettingsError(_explain_no_graph(name, REGISTRY))
     return REGISTRY[name].build
 
 
 def find_drawable_graph(name: str) -> LoopGraph[Any, Any, Any, Any]:
-    """A graph to look at; one that is part of another can be drawn, too.
-
-    Raises:
-        SettingsError: There is no graph of this name.
-    """
+    """A graph to look at, also a part of another one; a SettingsError if there is none."""
     graphs = {entry.name: entry.graph for entry in REGISTRY.values()} | PARTS
     if name not in graphs:
         raise SettingsError(_explain_no_graph(name, graphs))

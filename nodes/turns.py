@@ -39,11 +39,8 @@ async def intake(
 class TurnEnd:
     """How a graph ends its turns.
 
-    Attributes:
-        role: Which role makes the typed result of an answer.
-        facts_of: What the graph knows of a turn that ends.
-        retry: What it changes to make another answer, where a hook rejects one.
-        extend: What it adds to the update; the last argument is the update so far.
+    `role` makes the typed result. `retry` is the update to make another answer if a hook rejects
+    one. `extend` adds to the update, its last argument.
     """
 
     role: str

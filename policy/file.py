@@ -45,11 +45,7 @@ def read_rules(path: Path) -> PolicyTable:
 
 
 def parse_rules(text: str, where: str = "text") -> PolicyTable:
-    """The policy that a YAML text spells; `where` begins each error.
-
-    Raises:
-        SettingsError: See `PolicyTable.read`.
-    """
+    """The policy that a YAML text spells; `where` begins each error, a SettingsError."""
     return _Reader(parse_part(text, where)).read_all()
 
 

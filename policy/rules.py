@@ -158,10 +158,7 @@ class GovernedTool:
 
 @dataclass(frozen=True)
 class Ruling:
-    """What a table says of one call, by which row, and in which words; "" where no row did.
-
-    `consent`: the customer must agree to exactly this first.
-    """
+    """What a table says of one call, by which row, in which words; `consent`: by agreement."""
 
     verdict: Verdict
     row: str = ""

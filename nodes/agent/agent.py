@@ -35,11 +35,7 @@ class Member:
 
     @classmethod
     def of(cls, definition: AgentDefinition) -> Self:
-        """The agent.
-
-        Raises:
-            SettingsError: Its input is no schema.
-        """
+        """The agent; a SettingsError if its input is no schema."""
         wanted = definition.input
         return cls(definition, None if wanted is None else ResultSchema.of(wanted, "input"))
 
@@ -69,11 +65,7 @@ Team = Mapping[str, Member]
 
 
 def team_of(agents: Sequence[AgentDefinition]) -> Team:
-    """All agents that there are besides the graph's own.
-
-    Raises:
-        SettingsError: Two have one name, one delegates to nobody known, or an input is no schema.
-    """
+    """The agents by name; a SettingsError if two have the same name or an input is no schema."""
     team = {agent.name: Member.of(agent) for agent in agents}
     if len(team) < len(agents):
         names = [agent.name for agent in agents]
@@ -84,11 +76,7 @@ def team_of(agents: Sequence[AgentDefinition]) -> Team:
 
 
 def select_team(agent: AgentDefinition, team: Team, *, all_of: bool = False) -> Team:
-    """Those an agent may delegate to; with `all_of` everybody, where it names nobody.
-
-    Raises:
-        SettingsError: It names one that is not there.
-    """
+    """Whom an agent may delegate to; with `all_of` everybody, if it names nobody."""
     if unknown := [name for name in agent.agents if name not in team]:
         msg = (
             f"The agent {agent.name!r} may delegate to {unknown[0]!r}, but there is no such agent:"
@@ -99,10 +87,7 @@ def select_team(agent: AgentDefinition, team: Team, *, all_of: bool = False) -> 
 
 
 def delegate_to_agent(team: Team, *, beside: bool = True) -> CatalogTool:
-    """The tool of an agent with this team; its calls are run by the node `delegate`.
-
-    With `beside` one may work in the background.
-    """
+    """The tool by which an agent delegates; `beside` allows work in the background."""
     agents = "\n".join(member.line for member in team.values())
     about: dict[str, Any] = {
         "agent_name": {"type": "string", "enum": [*team]},
@@ -131,14 +116,7 @@ _USED: Final = 0.9
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent.
-
-    Attributes:
-        definition: What it is.
-        parts: The graph's live objects, with the tools this agent may call.
-        output: What its output must be; None where it has none.
-        team: Whom it may delegate to.
-    """
+    """An agent: its definition, the live objects with its tools, its output's schema, its team."""
 
     definition: AgentDefinition
     parts: Parts
@@ -153,11 +131,7 @@ class Agent:
         own: OwnTools = tuple,
         team: Team = MappingProxyType({}),
     ) -> "Agent":
-        """An agent with the tools of the package that it has beside those for its team and end.
-
-        Raises:
-            SettingsError: Its output is no schema, or a tool has the name of one of ours.
-        """
+        """An agent with the tools of the package for its memory, its team and its end."""
         wanted = definition.output
         output = None if wanted is None else ResultSchema.of(wanted, "output")
 

@@ -92,10 +92,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
 
 
 def _request_compression(state: AgentState, size: int, error: RequestTooLong) -> AgentUpdate:
-    """The history is to be compressed and the model asked again, once; the next time it ends here.
-
-    Of what the model takes nothing is known but that it is less than this.
-    """
+    """Compress the history and ask again, once: the request was too long for the model."""
     round_, room = state.round + 1, size // 2
     if state.squeezed == round_:
         return AgentUpdate(halt="ERROR", unmet=[str(error)])

@@ -1,7 +1,7 @@
-"""check_loop: warns an agent that goes round in circles once; the second time it ends.
+"""check_loop: warns an agent that goes round in circles; the second time its work ends.
 
-The loop guard sees cycles of equal calls (`repetition`). This sees what it cannot: words that come
-again and again, and turns in which nothing new comes although the arguments change.
+`turn/repetition` sees cycles of equal calls. This sees repeated words, and turns that bring nothing
+new although the arguments change.
 """
 
 import re
@@ -43,13 +43,7 @@ _TIMES: Final = re.compile(
 
 @dataclass(frozen=True)
 class Sign:
-    """Why a loop is looked at.
-
-    Attributes:
-        kind: `words` that come again, turns that stay `idle`, or that a look is `due`.
-        words: Those words.
-        turns: How many turns in a row brought nothing new.
-    """
+    """Why a loop is looked at: repeated `words`, `turns` that were idle, or a look is due."""
 
     kind: Literal["words", "idle", "due"]
     words: str = ""
@@ -103,10 +97,7 @@ def _find_progress(state: AgentState, since: int) -> int:
 
 
 def _is_new(evidence: Sequence[Evidence], place: int) -> bool:
-    """Whether a call brought something: a write took effect, or a read gave what was not known.
-
-    One that gives the same as just before, and may, is waiting for something.
-    """
+    """Whether a call brought something new; a poll that repeats the call before it does."""
     record = evidence[place]
     if record["status"] != "success" or record.get("same_as") or record.get("reused_from"):
         return False
@@ -153,9 +144,9 @@ _MOST_ASKS: Final = 2
 
 
 async def check_loop(state: AgentState, runtime: Runtime[Context], *, agent: Agent) -> AgentUpdate:
-    """Take note of what goes round in circles; a model says whether it does, but of plain words.
+    """Look for a loop; a model judges all signs but repeated words.
 
-    Where none can be asked, turns that brought nothing new count, and what was only due does not.
+    Without a judge model only turns without new results are strikes.
     """
     scope, sign = await agent.scope(state, runtime), find_sign(state)
     spend, verdict, what = Spend(), None, ""

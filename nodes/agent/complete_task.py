@@ -105,10 +105,7 @@ def _is_nothing(summary: str, state: AgentState, own: HandlerScope) -> bool:
 
 
 def report_of(args: Mapping[str, Any], output: ResultSchema | None) -> tuple[Report, str]:
-    """The report that arguments make, and what is wrong with its output.
-
-    Only success must bring an output; what is there must fit.
-    """
+    """The report that arguments make, and what is wrong with its output."""
     report = Report(
         status=args.get("status", "success"), summary=args["summary"],
         unmet=[why for why in args.get("unmet", []) if why.strip()],

@@ -1,8 +1,4 @@
-"""compress: a request would be too long, so what is old is left out of it, and summed up.
-
-Nothing leaves the conversation. `cut` moves on to a later turn, and `snapshot` says what stands
-before it. A model sums up; code decides what of that counts, and goes on without it.
-"""
+"""compress: old messages are left out of requests and summed up; the conversation keeps them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -168,9 +164,9 @@ def _data(work: _Work) -> dict[str, Any]:
 
 
 def _find_border(shown: Sequence[AnyMessage], most: int) -> int:
-    """Where the newest messages begin that stay, in `most` tokens; the newest turn always stays.
+    """Where the kept newest messages begin, within `most` tokens; 0 if nothing can be cut.
 
-    No call is parted from its answer. 0: nothing can be cut.
+    The newest turn always stays, and no call is separated from its answer.
     """
     border, tokens, open_ = 0, 0, set[str]()
     for place in range(len(shown) - 1, 0, -1):

@@ -44,12 +44,7 @@ _HANDLE: Final = re.compile(r"(?<!\s)\s*[(\[]?\bm-[0-9a-f]{8}\b[)\]]?")
 def prove_facts(
     answer: Snapshot, sources: Mapping[str, AnyMessage]
 ) -> tuple[dict[str, list[KeptFact]], int]:
-    """The facts of an answer that stand in its sources, by section, and how many others there were.
-
-    Args:
-        answer: What a model has summed up.
-        sources: The messages it could see, by their handles.
-    """
+    """The facts of a summary that stand in its `sources`, by section, and how many do not."""
     facts: dict[str, list[KeptFact]] = {section: [] for section in SECTIONS}
     dropped, known = 0, set[str]()
     for section in SECTIONS:
@@ -75,10 +70,7 @@ def _names(fact: Fact) -> list[str]:
 
 
 def find_passage(quote: str, texts: Iterable[str]) -> str:
-    """The sentences around a quotation as they stand in the first text that has it, in one line.
-
-    White space and case may differ. "" if no text has it.
-    """
+    """The sentences around a quotation, from the first text that has it; "" if none has it."""
     words = _HANDLE.sub("", quote).split()
     if not words:
         return ""
@@ -145,13 +137,7 @@ def mask_message(message: AnyMessage) -> AnyMessage:
 
 
 def choose_mask(messages: Sequence[AnyMessage], room: int, known: str = "") -> str:
-    """The id of the message before which results are to be shortened; `known` where nothing is won.
-
-    Args:
-        messages: What requests hold.
-        room: Tokens they may have.
-        known: What it is so far.
-    """
+    """The id of the message before which results are shortened; `known` if that gains little."""
     protected = min(PROTECTED, int(room * _PROTECTED_SHARE))
     place = len(messages)
     while place:
@@ -203,9 +189,8 @@ def read_snapshot(state: AgentState) -> KeptSnapshot:
 def extend_snapshot(
     state: AgentState, cut: Sequence[AnyMessage], facts: Facts, room: int, doubted: Iterable[Row]
 ) -> KeptSnapshot:
-    """The snapshot with more messages cut: with the new facts, and all that code knows.
+    """The snapshot after more messages are cut: new facts, lasting old facts, and what code knows.
 
-    Facts that last stay though a summary forgets them, as far as they have room behind the new.
     `doubted` are the writes of which the journal does not know whether they took effect.
     """
     kept = read_snapshot(state)

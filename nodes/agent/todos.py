@@ -105,10 +105,7 @@ def hold_for_review(
 async def review_todos(
     state: AgentState, runtime: Runtime[Context], *, agent: Agent
 ) -> AgentUpdate:
-    """Approve lets the agent work, an edit replaces the list, words have it written anew.
-
-    The agent reads the answer in its next request. Until a list is approved nothing is changed.
-    """
+    """Approve lets the agent work, an edit replaces the list, words have it written again."""
     answer = interrupt(make_plan_question(open_todos(state.todos)), response_schema=Answer)
     scope = await agent.scope(state, runtime)
     emit_answered(answer.type)

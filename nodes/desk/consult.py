@@ -24,10 +24,7 @@ def select_tools(
 
 
 def is_worth_asking(state: DeskState, sources: Mapping[str, Source]) -> bool:
-    """Whether to ask a sub-agent may pay: in a case, or where searching or an answer was in vain.
-
-    For all else one model call with a search is enough, and costs less.
-    """
+    """Whether a sub-agent may help: in a case, or if searching or an answer was in vain."""
     searched = any(r["status"] == "success" for r in state.evidence)
     found = any(source["turn"] == state.turn for source in sources.values())
     case = state.intent in ("refund", "technical", "complaint")

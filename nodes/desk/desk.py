@@ -23,13 +23,7 @@ from ..parts import Parts
 
 @dataclass(frozen=True)
 class Desk:
-    """A desk.
-
-    Attributes:
-        parts: The graph's live objects.
-        company: Whose desk it is.
-        team: Whom its model may ask; see `pays` in team/consult.py.
-    """
+    """A desk: the graph's live objects, its company, and the team that its model may ask."""
 
     parts: Parts
     company: Company = field(default_factory=Company)

@@ -1,6 +1,6 @@
 """hand_off: gives the thread to a human with all they need, or makes a ticket of it.
 
-The customer is told. Where a tool hands over it is entered twice: to plan the call, and behind it.
+If a tool hands over, the node is entered twice: to plan the call, and after it.
 """
 
 import json

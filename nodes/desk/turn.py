@@ -50,11 +50,7 @@ def retry(state: DeskState, verdict: Verdict) -> dict[str, Any]:
 
 
 def facts_of(state: DeskState) -> Facts:
-    """The facts; a turn ends well with words that were checked.
-
-    What the policy forbids is explained to the customer. Where nobody could be asked, the desk is
-    not set up to do what it offers.
-    """
+    """The facts; a turn ends well with checked words. If nobody could be asked it is blocked."""
     unasked = [record for record in state.evidence if record.get("reason") == NOT_INTERACTIVE]
     return Facts(
         halt=state.halt, done=state.task_completed, refused="NOT_INTERACTIVE" if unasked else None,

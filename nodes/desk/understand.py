@@ -66,10 +66,7 @@ def classify_by_words(state: DeskState, desk: Desk) -> DeskUpdate | None:
 
 
 def _join_new_messages(state: DeskState) -> str:
-    """What the customer wrote since they were answered: a yes is none behind other words.
-
-    What they wrote to a colleague is answered.
-    """
+    """What the customer wrote since they were answered: a yes after other words is no yes."""
     if state.owner == "returning":
         return state.request
     before = state.messages[: find_request(state.messages, state.request_message)]
@@ -124,11 +121,7 @@ def _normalize_name(name: str) -> str:
 def _fingerprint_issue(
     state: DeskState, told: Understanding, slots: Mapping[str, str], opened: int
 ) -> str:
-    """The fingerprint of what is talked about: the same as before, or that of something new.
-
-    What is asked again, or answers a question of ours, is the same; another intent, or another
-    order, is not. After the end of a conversation everything is new.
-    """
+    """The fingerprint of the issue: new for another intent, another order, or after an end."""
     if told.intent in _NO_ISSUE:
         return state.issue
     follows = told.same_question or state.asked == "detail" or state.open_proposal is not None

@@ -16,9 +16,8 @@ from .desk import has_open_message
 async def with_human(state: DeskState) -> DeskUpdate:
     """Wait for the human: words are for the customer, an approval gives the thread back.
 
-    Where a change waits for their decision, an approval runs exactly it and a rejection drops it.
-    A message of the customer in between is kept for them. What is no answer to this hand-over is
-    asked about again, with what is wrong.
+    If a change waits for them, an approval runs exactly it and a rejection drops it. An answer to
+    another question is asked about again.
     """
     name = str(state.packet.get("id", ""))
     answer = interrupt(_question(state, name), response_schema=TextAnswer)

@@ -69,8 +69,7 @@ _NOBODY: Final = (
 async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Take a sound plan, send an unsound one back with its findings, end after three of them.
 
-    Nothing of an unsound plan is run. The round in its events numbers the drafts of one plan
-    where they are unsound, and the plans of this turn where one is taken, from 1.
+    The round of an event counts the drafts of one plan, or the plans taken in this turn, from 1.
     """
     scope = await make_scope(state, runtime, parts)
     catalog = await parts.toolbox.catalog(scope.user)
@@ -101,10 +100,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
 async def _look_up(
     state: FlowState, plan: ExecutionPlan | None, catalog: Catalog, known: Instructions
 ) -> FlowUpdate | None:
-    """What comes of a plan that looks for tools or reads skills first; None where it does not.
-
-    It may do so a few times.
-    """
+    """The update for a plan that looks for tools or reads skills first; None for other plans."""
     steps = plan.steps if plan else []
     looks = [s for s in steps if s.tool in (FIND_TOOLS, READ_SKILL) and s.tool in catalog.own]
     if any(check_arguments(catalog.own[s.tool].schema, s.arguments)[1] for s in looks):
@@ -242,10 +238,7 @@ _LONGEST_FINDING: Final = 600
 def flaws_of(
     plan: ExecutionPlan, state: FlowState, catalog: Catalog, context: Context
 ) -> list[str]:
-    """What keeps a plan from running on what this turn has done, a sentence each.
-
-    That is everything, within the bounds of what a model or a human can read.
-    """
+    """What keeps a plan from running after what this turn has done, a sentence each."""
     found = find_plan_flaws(
         plan, catalog, kept=select_finished(state.todos), limit=context.max_steps,
         given=state.given.get("variables", {}),
@@ -280,11 +273,7 @@ def adopt_plan(
 
 
 def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:
-    """What makes two plans of a turn the same: their calls, and how these may fail.
-
-    A plan that only gives a step more time, or calls it optional, is another one: that may be
-    what was missing.
-    """
+    """A hash of a plan's calls and of how they may fail: more time makes it another plan."""
     keys = ("tool", "optional", "expect", "retries", "timeout")
     given = ([step.get(k) for k in (*keys, *_list_extra_fields(step))] for step in steps)
     ways = sorted(map(canonical, given))

@@ -62,13 +62,7 @@ class StepResults:
         return FlowStep(result=record["result"], shape=shape, value=None, stored=stored)
 
     async def keep_result(self, text: str, data: Any, stored: str) -> tuple[Any, FlowStep]:
-        """A result as data, and as a step keeps it; see `FlowStep.shape`.
-
-        Args:
-            text: As a model is shown it.
-            data: Its structured part, or None.
-            stored: Id of the whole text in the store; "" where `text` is all of it.
-        """
+        """A result as data, and as a step keeps it; `stored` is the id of the whole text."""
         whole = await self.store.load_data(stored) if stored else MISSING
         if whole is not MISSING:
             data = whole
@@ -80,11 +74,7 @@ class StepResults:
         return data, FlowStep(result=text, shape=shape, value=value, stored=where)
 
     async def data(self, step: FlowStep) -> Any:
-        """The result of a finished step.
-
-        Raises:
-            MissingValue: It was stored, and is no longer there.
-        """
+        """The result of a finished step; a MissingValue if it was stored and is gone."""
         if step.get("shape") != "stored":
             return read_value(step)
         key = step["stored"]
@@ -124,11 +114,9 @@ Values = dict[str, Any]
 class StepEnd(TypedDict):
     """What one pass did for a step.
 
-    `step` holds its id, its status and what changed; it stays `pending` where a question waits for
-    a human (`waiting`), or where it, or one of its items, could not begin. `stopped` says why a
-    hook wants the run to end here, where one does; `took_all` names the spare writes whose results
-    it has (one that an older release saved says `took`, a name). `wishes` is what its tool wants
-    changed in the graph's state.
+    `step` holds its id, status and changes; it stays `pending` if a question is `waiting`, or if it
+    could not begin. `stopped`: why a hook ends the run. `took_all`: spare writes it has the results
+    of. `wishes`: what its tool wants changed in the state.
     """
 
     step: FlowStep
@@ -137,17 +125,13 @@ class StepEnd(TypedDict):
     spend: Spend
     warnings: list[str]
     stopped: NotRequired[str]
-    took: NotRequired[str]
     took_all: NotRequired[list[str]]
     wishes: NotRequired[list[dict[str, Any]]]
 
 
 @dataclass(kw_only=True)
 class FlowPass:
-    """What the calls of one pass over a plan work with, and what they tell each other.
-
-    A task is a step, or an item of one.
-    """
+    """What the calls of one pass share; a task is a step, or an item of one."""
 
     state: FlowState
     parts: Parts
@@ -258,11 +242,8 @@ def counts_of_items(step: FlowStep) -> dict[str, int]:
 
 
 def fold_ends(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> FlowUpdate:
-    """What the ends of a pass change in the run: steps, evidence and warnings.
-
-    Ends of items count where a crash came before that of their step.
-    """
-    took = {one for end in ends for one in (end.get("took", ""), *end.get("took_all", []))}
+    """The steps, evidence and warnings of a pass; items count if a crash hid their step's end."""
+    took = {one for end in ends for one in end.get("took_all", [])}
     evidence = [record for end in ends for record in end["evidence"]]
     # Every call is told by the step that has its result now: two would make it two writes.
     used = (s["id"] for s in steps if s["spare"] and s.get("items") and _all_used(s, evidence))
@@ -270,7 +251,7 @@ def fold_ends(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> FlowUpdate:
         todos=[
             *(end["step"] for end in ends if index_of(end["step"]["id"]) is None),
             *_with_items(ends, steps),
-            *(FlowStep(id=name, gone=True) for name in dict.fromkeys([*took, *used]) if name),
+            *(FlowStep(id=name, gone=True) for name in dict.fromkeys([*took, *used])),
         ],
         evidence=evidence,
         warnings=[text for end in ends for text in end["warnings"]],

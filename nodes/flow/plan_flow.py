@@ -29,10 +29,7 @@ _LONGEST_QUOTE: Final = 40_000
 
 
 async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
-    """Ask once and keep the answer as a draft, whatever it is: `check_flow` judges it.
-
-    The round in its event numbers the asks for one plan, from 1.
-    """
+    """Ask once and keep the answer as a draft, which `check_flow` judges."""
     scope, round_ = await make_scope(state, runtime, parts), len(state.drafts) + 1
     scope.emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
@@ -142,11 +139,9 @@ _PLANNED: Final = (
 
 
 def steps_view(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
-    """Steps as a model is shown them: the call as planned, and what came of it.
+    """Steps as a model is shown them: the call as planned, and its result or failure.
 
-    A finished step has its result, any other the reason why it is not done; empty fields are left
-    out. The more steps, the less is shown of each result; of a long plan's finished steps no
-    arguments, and where nothing unfinished waits for them only id, tool and status.
+    The more steps, the shorter each result; in a long plan finished steps lose their arguments.
     """
     share = max(_LEAST_SHOWN, min(_RESULT_SHOWN, _ALL_SHOWN // max(1, len(steps))))
     needed = {name for step in select_unfinished(steps) for name in step.get("depends_on") or []}

@@ -225,10 +225,9 @@ async def open_pass(
 
 
 async def _find_sent_arguments(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]:
-    """By the ids of open steps of which the journal has a row: the arguments that were sent.
+    """By the ids of open steps with a row in the journal: the arguments that were sent.
 
-    What a step is made from may say something else by now, or fail; what was sent stays as it is.
-    Rows behind which no step of the plan stands are spare from here on.
+    Rows without a step in the plan become spare.
     """
     writes = [step for step in state.todos if step["changes"] and not step["spare"]]
     if not writes:

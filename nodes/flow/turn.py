@@ -61,9 +61,9 @@ def _reopen(step: FlowStep) -> FlowStep:
 
 
 def _take_handed_in(state: FlowState, built_in: dict[str, Any] | None) -> FlowUpdate:
-    """The plan to begin with, as a draft that is checked; nothing where a model is to plan.
+    """The plan to begin with, as a draft that is checked; nothing if a model is to plan.
 
-    What came with a request holds as long as that goes on, also where it is resumed.
+    What came with a request holds as long as the request goes on, also when it is resumed.
     """
     before = state.given if is_same_request(state) else Given()
     plan, problems = before.get("plan") or built_in, list[str]()
@@ -82,11 +82,7 @@ def _take_handed_in(state: FlowState, built_in: dict[str, Any] | None) -> FlowUp
 
 
 def read_given(given: object) -> tuple[dict[str, Any] | None, list[str]]:
-    """A plan that a program hands in, by field name, or None with what is wrong with it.
-
-    Args:
-        given: An ExecutionPlan, an object of the same fields, or either spelling of it as text.
-    """
+    """A plan that a program gives, as object or text, by field name; or None and the problems."""
     if isinstance(given, ExecutionPlan):
         given = given.model_dump()
     if not isinstance(given, str | Mapping):

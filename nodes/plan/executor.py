@@ -107,9 +107,9 @@ def _build_messages(
 
 
 def _add_cues(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:
-    """The messages with a cue behind words of the assistant that no other side answers.
+    """The messages, with a cue after words of the assistant that nobody answers.
 
-    A tool may have added them; some providers take them for the beginning of the next answer.
+    Some providers take such words for the beginning of the next answer.
     """
     for message, follows in zip_longest(messages, messages[1:]):
         yield message

@@ -136,10 +136,7 @@ def _more_planning(scope: RunScope, state: PlanState, plan: PlannerResponse) -> 
 
 
 def _take_plan(scope: RunScope, state: PlanState, todos: list[Todo]) -> PlanUpdate:
-    """Take the plan; one that must be reviewed where nobody can review it does not run.
-
-    Of a plan that is done already there is nothing to review.
-    """
+    """Take the plan; if it must be reviewed and nobody can review it, it does not run."""
     tasks = adopt_plan(todos, state.todos, collect_rounds(state.evidence))
     reviewed = scope.context.review_plan and any(t["status"] != "completed" for t in tasks)
     planning: Planning = "review" if reviewed else "ready"

@@ -38,10 +38,7 @@ async def ask_user(state: PlanState) -> PlanUpdate:
 
 
 async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
-    """Approve runs it, an edit replaces it, words send it back to the planner.
-
-    So does an edit that cannot run: the planner mends it by the user's words.
-    """
+    """Approve runs it, an edit replaces it; words or an unsound edit mean another plan."""
     answer = interrupt(make_plan_question(state.todos), response_schema=Answer)
     set_language(runtime, parts)
     emit_answered(answer.type)

@@ -77,10 +77,9 @@ async def _choose_by_model(
 
 
 async def judge(state: RouterState, runtime: Runtime[Context], *, parts: Parts) -> RouterUpdate:
-    """Note how the graph ended; what could not do it gives way to what may.
+    """Note how the graph ended; if a stronger one may help, it takes over.
 
-    What it has written is then there for whoever makes the same call again, and its last words,
-    which were to be the answer, are taken back.
+    Its writes are then known to whoever makes the same call, and its last words are removed.
     """
     scope, ended, way = await make_scope(state, runtime, parts), state.inner, state.way
     if ended is None or way == "":

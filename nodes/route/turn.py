@@ -24,11 +24,7 @@ from ..turns import TurnEnd
 
 
 async def adopt_state(scope: RunScope, state: RouterState) -> RouterUpdate:
-    """The calls of the turn before: a request that goes on finds them, any other begins anew.
-
-    Of a graph that was cut off all is taken in: its conversation, where the journal answers the
-    calls that have no answer, what its calls brought, and what it needs to go on.
-    """
+    """Keep the calls if the request goes on; take in the graph that was cut off."""
     if state.turn:
         over = state.outcome is not None and not is_same_request(state)
         await scope.release(lambda _: False, ended=over, told=over, anywhere=not over)

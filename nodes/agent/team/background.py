@@ -1,7 +1,6 @@
 """Sub-agents in the background work beside the steps of the agent that delegated to them.
 
-The state knows whom it waits for, and each is saved at a place of its own. Whatever ends the run
-loses nothing: the next node lets each of them go on where it was.
+Each is saved at its own place, so the next node resumes it whatever ended the run.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -100,9 +99,9 @@ async def recover_background(scope: RunScope, state: AgentState) -> tuple[str, l
 async def gather(
     state: AgentState, runtime: Runtime[Context], *, agent: Agent, runs: Runs
 ) -> AgentUpdate:
-    """Take in those that have ended, and wait for all where the agent has nothing else to do.
+    """Take in those that have ended; wait for all if the agent has nothing else to do.
 
-    Only then is asked what one of them asks: until then the work goes on without it.
+    Only then are their questions asked.
     """
     scope = await agent.scope(state, runtime)
     waits = is_waiting(state)

@@ -46,10 +46,7 @@ async def approve_delegation(
 async def delegate(
     state: AgentState, runtime: Runtime[Context], *, agent: Agent, runs: Mapping[str, RunAgent]
 ) -> AgentUpdate:
-    """Run them side by side; whatever becomes of one is data for who delegated, and harms none.
-
-    Those for the background are only begun, and their calls answered with a handle.
-    """
+    """Run sub-agents side by side; those for the background only begin, with a handle as answer."""
     scope = await agent.scope(state, runtime)
     crew = SubAgents(scope, state, agent, runs, state.delegations)
     later = [
@@ -86,10 +83,7 @@ def _answer_background_call(crew: SubAgents, call: PendingCall) -> None:
 
 
 async def recover_delegations(scope: RunScope, state: TaskAgentState) -> dict[str, How]:
-    """What became of the sub-agents of a turn that ends before its time, by the ids of the calls.
-
-    Those that ended have their result; of the others the journal tells what they have changed.
-    """
+    """By call id, what became of the sub-agents of a turn that was cut off."""
     known: dict[str, How] = {
         end["call"]: (end["text"], {"status": read_call_status(end["told"])})
         for end in state.cut_off
