@@ -230,7 +230,7 @@ def describe_changes(old: Sequence[FlowStep], new: Sequence[FlowStep]) -> list[s
     Steps match by their call, else by their id. The order of the list does not matter.
     """
     # Where results come from makes no difference here.
-    old, new = ([{**step, "made_of": ""} for step in steps] for steps in (old, new))
+    old, new = ([s | FlowStep(made_of="") for s in steps] for steps in (old, new))
     # By names, not values: this plan's variables need not be those of the other.
     pairs = _match_calls(new, old, hash_steps(new, None), hash_steps(old, None))
     paired = {step["id"] for step in pairs.values()}

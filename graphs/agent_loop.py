@@ -13,7 +13,7 @@ from langgraph.graph import END, START
 
 from ..calls.approval import route_calls
 from ..nodes.agent.agent import Agent, Team, select_team
-from ..nodes.agent.agent_turn import agent_turn, end_after_calls
+from ..nodes.agent.agent_turn import agent_turn
 from ..nodes.agent.check_loop import check_loop, find_sign
 from ..nodes.agent.compress import compress
 from ..nodes.agent.final_warning import check_limits, final_warning
@@ -21,7 +21,7 @@ from ..nodes.agent.team.background import gather, run_with_background
 from ..nodes.agent.team.delegate import approve_delegation, delegate
 from ..nodes.agent.team.sub_agents import RunAgent
 from ..nodes.agent.todos import review_todos
-from ..nodes.call_tools import call_tools
+from ..nodes.call_tools import abort_turn_after_calls, call_tools
 from ..nodes.parts import Parts
 from ..run.graph import LoopBuilder
 from ..state.agent import WARNED, AgentInput, AgentState, find_reached_limit, is_long
@@ -118,7 +118,7 @@ def add_loop(
     def run_accompanied(action: Callable[..., Any]) -> Callable[..., Any]:
         return partial(run_with_background, action=action, agent=agent, runs=runs)
 
-    call = partial(call_tools, parts=agent.parts, role="agent", ended=end_after_calls)
+    call = partial(call_tools, parts=agent.parts, role="agent", ended=abort_turn_after_calls)
     builder.add_node("agent_turn", run_accompanied(partial(agent_turn, agent=agent)))
     builder.add_node("approve", partial(approve_delegation, agent=agent))
     builder.add_node("call_tools", run_accompanied(call))

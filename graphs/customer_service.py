@@ -12,8 +12,8 @@ from typing_extensions import Unpack
 from ..calls.approval import route_calls
 from ..nodes.agent.agent import team_of
 from ..nodes.approve import approve
-from ..nodes.call_tools import call_tools
-from ..nodes.desk.act import act, end_after_calls, run_or_hand_off
+from ..nodes.call_tools import abort_turn_after_calls, call_tools
+from ..nodes.desk.act import act, run_or_hand_off
 from ..nodes.desk.check import check, confirm
 from ..nodes.desk.consult import consult
 from ..nodes.desk.desk import Desk
@@ -165,7 +165,7 @@ def customer_service_builder(
     builder = make_outer_builder(NAME, DeskState, desk.parts, LoopInput)
     builder.scratch = ("delegate",)
     builder.borders = ("understand", "act", "approve", "with_human")
-    call = partial(call_tools, parts=desk.parts, role="support", ended=end_after_calls)
+    call = partial(call_tools, parts=desk.parts, role="support", ended=abort_turn_after_calls)
     ask, runs = partial(run_or_hand_off, desk=desk), build_runs(team, parts)
     return draw_graph(
         builder,

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from ...state.agent import DELEGATE, AgentState
 from ...state.context import Context
 from ...state.desk.conversation import DeskState, DeskUpdate, Source
-from ...turn.schedule import run_ready, sum_spend
+from ...turn.schedule import sum_spend
 from ...turn.scope import make_scope
 from ..agent.team.sub_agents import RunAgent, SubAgents
 from .desk import Desk
@@ -37,18 +37,7 @@ async def consult(
     """Run them side by side; what becomes of one is data for the model that asked it."""
     scope = await make_scope(state, runtime, desk.parts)
     crew = SubAgents(scope, cast("AgentState", state), desk.agent, runs, state.delegations)
-    order = [*crew.calls]
-    waits: dict[str, list[str]] = {name: [] for name in order}
-    ended = await run_ready(
-        scope,
-        runtime,
-        order,
-        waits,
-        crew.run,
-        ended=crew.note_end,
-        asked=crew.show_asked,
-        together=True,
-    )
+    ended = await crew.run_all(runtime, [*crew.calls])
     told = crew.update(ended)
     return DeskUpdate(
         messages=told["messages"], evidence=told["evidence"], warnings=told["warnings"],

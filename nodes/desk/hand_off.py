@@ -18,6 +18,7 @@ from ...calls.approval import decision_key
 from ...calls.gate import open_calls
 from ...calls.message_calls import set_call_ids
 from ...policy.desk.company import Company, find_next_opening, is_open
+from ...policy.desk.mandates import read_data
 from ...state.context import Context
 from ...state.desk.conversation import AWAY, DeskState, DeskUpdate
 from ...state.messages import PACKAGE, calls_in, make_signature
@@ -260,10 +261,8 @@ def _tell_customer(state: DeskState, desk: Desk) -> DeskUpdate:
 
 def _read_result(state: DeskState) -> dict[str, Any]:
     """What the tool said that handed over; nothing where it failed, or there was none."""
-    if not state.packet.get("by"):
-        return {}
     last = state.messages[-1]
-    if not isinstance(last, ToolMessage) or last.status != "success":
+    if not (state.packet.get("by") and isinstance(last, ToolMessage) and last.status == "success"):
         return {}
-    data = last.artifact.get("data") if isinstance(last.artifact, dict) else None
+    data = read_data(last)
     return data if isinstance(data, dict) else {}

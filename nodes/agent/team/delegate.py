@@ -14,7 +14,7 @@ from ....state.agent import DELEGATE, AgentState, AgentUpdate, TaskAgentState, m
 from ....state.context import Context
 from ....text.sentences import say
 from ....turn.begin import How, describe_rows
-from ....turn.schedule import run_ready, sum_spend
+from ....turn.schedule import sum_spend
 from ....turn.scope import RunScope
 from ...approve import approve
 from ..agent import Agent
@@ -55,19 +55,9 @@ async def delegate(
         if call["args"].get("background") and not crew.build_objective(call)[1]
     ]
     order = [name for name in crew.calls if name not in {call["id"] for call in later}]
-    waits: dict[str, list[str]] = {name: [] for name in order}
     background = [*state.background, *later]
     with keep_background_running(scope, state, agent, runs, background):
-        ended = await run_ready(
-            scope,
-            runtime,
-            order,
-            waits,
-            crew.run,
-            ended=crew.note_end,
-            asked=crew.show_asked,
-            together=True,
-        )
+        ended = await crew.run_all(runtime, order)
     for call in later:
         _answer_background_call(crew, call)
     update = crew.update(ended) | AgentUpdate(spend=sum_spend(scope, ended), delegations=[])
