@@ -64,11 +64,8 @@ def route_after_calls(
         return step
     if not state.should_continue:  # a tool ended the loop
         return "finish"
-    return (
-        "thought"
-        if state.observe == "direct" or has_only_searches(state.messages)
-        else "observation"
-    )
+    skips = state.observe == "direct" or has_only_searches(state.messages)
+    return "thought" if skips else "observation"
 
 
 def route_after_finish(state: ReactState) -> Literal["thought", "__end__"]:

@@ -252,10 +252,8 @@ class _Reader:
             except ConditionError as error:
                 said.raise_error(str(error))
         verdict = cast("Verdict", part.get_part("then").read_choice(VERDICTS))
-        title, article = (
-            part.get_part("title").read_languages(),
-            part.get_part("article").read_languages(),
-        )
+        title = part.get_part("title").read_languages()
+        article = part.get_part("article").read_languages()
         if not article:
             part.get_part("article").raise_error("say in words what holds: people are told it")
         return Row(id=id_, verdict=verdict, when=when, title=title, article=article)
@@ -274,10 +272,8 @@ class _Reader:
                 "say by which `policy` it is decided, or `then: allowed`, asks or forbidden"
             )
         optional = part.get_part("customer if given").read_text("")
-        customer, facts = (
-            part.get_part("customer").read_text("") or optional,
-            self._read_facts(part, section),
-        )
+        customer = part.get_part("customer").read_text("") or optional
+        facts = self._read_facts(part, section)
         arguments = self._read_arguments(part, facts, section, customer, reads=reads)
         owned = any(self.facts[fact].owner for fact in facts)
         decides = section is not None or verdict != "forbidden"

@@ -246,16 +246,11 @@ def _keep_last_lines(lines: Sequence[str], room: int) -> list[str]:
 
 
 def _find_picture(cut: Sequence[AnyMessage], room: int) -> str:
-    """The newest message of the user that was cut, if what it has attached has room; else ""."""
+    """The newest message of the user that was cut, if its attachments have room; else ""."""
     newest = next((m for m in reversed(cut) if is_of_user(m)), None)
-    blocks = blocks_in(newest) if newest is not None else []
-    if newest is None or not blocks:
-        return ""
-    return (
-        str(newest.id)
-        if estimate_message_tokens([HumanMessage([*blocks])]) <= room * _WORDS_SHARE
-        else ""
-    )
+    blocks = [] if newest is None else blocks_in(newest)
+    fits = estimate_message_tokens([HumanMessage([*blocks])]) <= room * _WORDS_SHARE
+    return str(newest.id) if newest is not None and blocks and fits else ""
 
 
 def _list_cut_calls(cut: Iterable[AnyMessage]) -> list[str]:
@@ -287,13 +282,10 @@ def list_open_items(state: AgentState, doubted: Iterable[Row]) -> list[str]:
     todos = [
         f"{task['status']}: {task['id']} {task['description']}" for task in open_todos(state.todos)
     ]
-    lines = dict.fromkeys(_to_one_line(line) for line in [*todos, *before, *told])
+    lines = dict.fromkeys(
+        shorten_text(" ".join(line.split()), _PINNED) for line in [*todos, *before, *told]
+    )
     return [*lines]
-
-
-def _to_one_line(text: str) -> str:
-    """One line, however long and in how many lines somebody has put it."""
-    return shorten_text(" ".join(text.split()), _PINNED)
 
 
 _DOUBT: Final = "may have taken effect:"

@@ -110,12 +110,8 @@ def _check_slots(state: DeskState, told: Understanding) -> dict[str, str]:
 
 def _is_known(name: str, slots: Mapping[str, str]) -> bool:
     """Whether something that is to be asked for stands in a slot, by its name."""
-    words = set(_normalize_name(name).split())
-    return any(slots[slot] and set(_normalize_name(slot).split()) <= words for slot in slots)
-
-
-def _normalize_name(name: str) -> str:
-    return name.replace("_", " ").casefold()
+    words, *known = (set(one.replace("_", " ").casefold().split()) for one in (name, *slots))
+    return any(value and one <= words for one, value in zip(known, slots.values(), strict=True))
 
 
 def _fingerprint_issue(

@@ -78,15 +78,11 @@ def _give_back(state: DeskState, answer: TextAnswer) -> DeskUpdate:
             return update | DeskUpdate(
                 proposal=approved, strategy="carry_out", messages=[*words, note]
             )
-        words = words or [_build_decline(state)]
+        name, about = f"{state.packet.get('id')}.declined.returned", make_signature(PACKAGE)
+        declined = say_to(state.language, "desk_declined")
+        words = words or [AIMessage(declined, id=name, additional_kwargs=about)]
         update["proposal"] = None
     if has_open_message(state) and not words:
         return update | DeskUpdate(messages=[note])
     last = say_to(state.language, "desk_returned")
     return update | DeskUpdate(messages=words, answer=last, task_completed=True)
-
-
-def _build_decline(state: DeskState) -> AIMessage:
-    said = say_to(state.language, "desk_declined")
-    name = f"{state.packet.get('id')}.declined.returned"
-    return AIMessage(said, id=name, additional_kwargs=make_signature(PACKAGE))

@@ -79,7 +79,9 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         # Values are put in as they are: braces in them are text, as in every result.
         variables = {"global_variables": {**drafted.global_variables, **values}}
         plan = drafted.model_copy(update=variables) if values else drafted
-        findings = flaws_of(plan, state, catalog, scope.context) or _check_searching(plan, catalog)
+        findings = flaws_of(plan, state, catalog, scope.context)
+        if not findings and FIND_TOOLS in catalog.own:
+            findings = [say("searched_enough") for s in plan.steps if s.tool == FIND_TOOLS][:1]
         if state.drafts[-1].get("given"):
             missing = find_missing_values(plan)
             findings = [*findings, *find_unused_values(drafted, values)]
@@ -124,11 +126,6 @@ def _read_skill(known: Instructions, arguments: Mapping[str, Any]) -> str:
         return known.read_skill(str(arguments.get("name")), str(arguments.get("file") or ""))
     except ValueError as error:
         return str(error)
-
-
-def _check_searching(plan: ExecutionPlan, catalog: Catalog) -> list[str]:
-    searches = FIND_TOOLS in catalog.own and any(s.tool == FIND_TOOLS for s in plan.steps)
-    return [say("searched_enough")] if searches else []
 
 
 def _list_unshown_tools(
@@ -274,16 +271,13 @@ def adopt_plan(
 
 def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:
     """A hash of a plan's calls and of how they may fail: more time makes it another plan."""
-    keys = ("tool", "optional", "expect", "retries", "timeout")
-    given = ([step.get(k) for k in (*keys, *_list_extra_fields(step))] for step in steps)
+    keys = ("tool", "optional", "expect", "retries", "timeout", "when")
+    given = (
+        [*(step.get(k) for k in keys), step["for_each"] is not None and step["max_items"]]
+        for step in steps
+    )
     ways = sorted(map(canonical, given))
     return hash_of([hash_plan(steps, variables), ways])
-
-
-def _list_extra_fields(step: FlowStep) -> list[str]:
-    """Which fields count besides, where they are used."""
-    items = ["max_items"] if step.get("for_each") is not None else []
-    return [*(["when"] if step.get("when") else []), *items]
 
 
 def repeats_a_plan(update: FlowUpdate) -> bool:

@@ -95,16 +95,12 @@ def _shape(text: str, data: Any) -> Shape:
     """How the state can hold data of which this is the text."""
     if data == text:
         return "text"
-    said = _as_json(text)
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return "value"
     same = type(said) is type(data) and said == data  # False is no 0
     return "json" if same else "value"
-
-
-def _as_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 Values = dict[str, Any]

@@ -69,9 +69,8 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
         decision = _Decision(next(iter(left)), say("not_made_again", steps=", ".join(sent)))
     else:
         decision = await _ask_model(scope, state, causes, left, parts)
-    update = (
-        _end_turn(state, failed, decision) if decision.halt else _go_on(state, causes, decision)
-    )
+    end = _end_turn(state, failed, decision) if decision.halt else None
+    update = end or _go_on(state, causes, decision)
     update |= FlowUpdate(
         strategy=decision.strategy,
         # Another try changes nothing of the plan, so it uses up no chance of another plan.

@@ -158,13 +158,13 @@ def _unmet(state: FlowState, steps: Sequence[FlowStep]) -> list[str]:
     names = [_name_step(step) for step in undone if step["id"] not in ended]
     more = [say("and_more", count=len(names) - _NAMED)] if len(names) > _NAMED else []
     not_run = [say("steps_not_run", steps=", ".join([*names[:_NAMED], *more]))] if names else []
-    left_out = [part for part in state.plan.get("left_out", []) if _bare(part) not in _NOTHING]
+    left_out = [
+        part
+        for part in state.plan.get("left_out", [])
+        if part.strip(" .-–—").casefold() not in _NOTHING  # noqa: RUF001
+    ]
     not_planned = [say("not_planned", part=part) for part in left_out]
     return [*known, *fresh, *not_run, *not_planned]
-
-
-def _bare(text: str) -> str:
-    return text.strip(" .-–—").casefold()  # noqa: RUF001 - dashes on purpose
 
 
 def describe_undone(step: FlowStep) -> str:

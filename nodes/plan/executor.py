@@ -40,11 +40,13 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     about = {"role": "executor", "action": "thinking", "task": task, "round": number}
     scope.emit({"type": "phase", **about})
     catalog = await parts.toolbox.catalog(scope.user)
+    words = " ".join(str(state.task.get(name) or "") for name in SHOWN[1:3])
+    likely = catalog.deferred_tools.find_likely(words)
     last = state.task.get("rounds_this_turn", 0) + round_ > scope.context.max_executor_rounds
     answer = await ask(
         scope, parts.models, "executor", _build_messages(scope, state, catalog, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
-        tools=catalog.specs(_pick_tools(state, catalog)), may_call=not last,
+        tools=catalog.specs([*likely, *state.found]), may_call=not last,
         listeners=make_field_listeners(scope, "executor", ExecutorResponse, task=task),
     )  # fmt: skip
     update = TaskUpdate(
@@ -80,12 +82,6 @@ def _sign_message(message: AIMessage, task: str, number: int) -> AIMessage:
     """The message under an id of this turn: providers repeat ids, and a known id replaces."""
     extra = message.additional_kwargs | make_signature("executor")
     return message.model_copy(update={"id": f"{task}.{number}", "additional_kwargs": extra})
-
-
-def _pick_tools(state: TaskState, catalog: Catalog) -> list[str]:
-    """Of many tools those that the task's words are likely to mean, and those that were found."""
-    words = (str(state.task.get(name) or "") for name in SHOWN[1:3])
-    return [*catalog.deferred_tools.find_likely(" ".join(words)), *state.found]
 
 
 def _build_messages(

@@ -172,11 +172,8 @@ class SubAgents:
             },
         }
         text = json.dumps(told, ensure_ascii=False, indent=1)
-        results, cap = (
-            self.agent.parts.toolbox.open_results(self.scope),
-            self.scope.context.result_cap,
-        )
-        shown, stored = await results.shorten(ToolResult(text), cap)
+        results = self.agent.parts.toolbox.open_results(self.scope)
+        shown, stored = await results.shorten(ToolResult(text), self.scope.context.result_cap)
         return AgentEnd(
             call=call["id"],
             told=told | {"path": path},
