@@ -160,7 +160,7 @@ def _find_unnamed(value: Any, schema: Any, place: str) -> Iterator[str]:
 def explain_unknown_name(kind: str, shown: str, name: str, known: Iterable[str]) -> str:
     """The problem with a field or an argument that does not exist; names the nearest one."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     told = repr(near[0]) if near else list_names(names)
     end = "near" if near else "known"
     return say(f"unknown_{kind}_{end}", name=repr(shorten_text(shown)), known=told)
