@@ -21,8 +21,8 @@ from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
 from ..state.questions import Remembered
 from ..text.canonical import canonical
-from ..text.patterns import PatternError, find_pattern_error, is_found
 from ..text.sentences import say
+from ..text.words import PatternError, find_pattern_error, is_found
 from ..tools.catalog import CatalogTool
 from .table_policy import decide_by_table
 

@@ -37,8 +37,7 @@ from ..run.ceiling import apply_ceiling, read_ceiling
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.calls import CallState
 from ..state.context import Context
-from ..state.environment import read_variable, require_nonempty
-from ..state.errors import SettingsError
+from ..state.errors import SettingsError, read_variable, require_nonempty
 from ..state.loop import LoopOutput
 from ..state.roles import roles_of
 from ..store.durability import Durability, open_durability

@@ -15,9 +15,8 @@ from ..nodes.parts import Parts
 from ..nodes.turns import finish, intake
 from ..prompts.agents import load_agent
 from ..run.graph import LoopBuilder, LoopGraph
-from ..state.agent import TaskAgentState
+from ..state.agent import AgentDefinition, TaskAgentState
 from ..state.context import Context
-from ..state.definition import AgentDefinition
 from ..state.loop import LoopInput, LoopOutput
 from .agent_loop import Due, add_loop, build_runs, route_to_foreground
 from .build import (

@@ -19,8 +19,7 @@ from pydantic import ConfigDict, StrictBool
 
 from ..state.contracts import Contract, Text
 from ..state.messages import is_words
-from ..text.empty_phrases import says_nothing
-from ..text.sentences import say
+from ..text.sentences import say, says_nothing
 from .reading import (
     Reading,
     explain_unusable,

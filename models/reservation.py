@@ -24,7 +24,7 @@ from ..state.contracts import Contract
 from ..state.errors import SettingsError
 from ..state.outcome import Quote, Spend, add_spend, model_spend
 from ..state.roles import TIERS
-from ..state.window import count_call_tokens
+from ..state.snapshot import count_call_tokens
 from ..turn.budget import Budget, CallMaximum, Limit
 from ..turn.scope import RunScope
 from .choice import Chosen, Models, window_of

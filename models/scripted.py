@@ -22,7 +22,7 @@ from pydantic import PrivateAttr
 
 from ..state.errors import SettingsError
 from ..state.roles import ROLE_METADATA, ROLES
-from ..state.window import count_call_tokens
+from ..state.snapshot import count_call_tokens
 from .reading import extract
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")

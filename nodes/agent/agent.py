@@ -12,9 +12,8 @@ from ...calls.results import ToolResult, make_failure
 from ...models.choice import window_of
 from ...models.typed_result import ResultSchema
 from ...prompts.prompt import render_section
-from ...state.agent import DELEGATE, AgentState, turn_name
+from ...state.agent import DELEGATE, AgentDefinition, AgentState, turn_name
 from ...state.context import Context
-from ...state.definition import AgentDefinition
 from ...state.errors import SettingsError
 from ...state.snapshot import TARGET_SHARE, UNKNOWN_WINDOW
 from ...state.todo_list import WRITE_TODOS

@@ -25,8 +25,7 @@ from ...state.context import Context
 from ...state.errors import RequestTooLong
 from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
-from ...state.snapshot import TARGET_SHARE
-from ...state.window import count_call_tokens, estimate_message_tokens
+from ...state.snapshot import TARGET_SHARE, count_call_tokens, estimate_message_tokens
 from ...turn.budget import get_limit_reason
 from ...turn.scope import RunScope
 from ..conversation import sign_message

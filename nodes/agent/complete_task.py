@@ -13,8 +13,7 @@ from ...state.calls import Evidence
 from ...state.evidence_checks import find_undone_writes
 from ...state.plan import Task
 from ...state.todo_list import WRITE_TODOS, apply_items, describe_open
-from ...text.empty_phrases import says_nothing
-from ...text.sentences import say
+from ...text.sentences import say, says_nothing
 from ...tools.arguments import check_arguments
 from ...tools.catalog import CatalogTool, make_own_tool
 from ...tools.schemas import sanitize_value

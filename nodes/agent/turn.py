@@ -5,7 +5,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 
 from ...hooks.contract import Verdict
-from ...state.agent import TaskAgentState, TaskAgentUpdate, merge_limits
+from ...state.agent import AgentUpdate, TaskAgentState, merge_limits
 from ...state.messages import is_words, make_signature
 from ...stream.turn_messages import make_message_id
 from ...turn.begin import answer_open_calls
@@ -25,7 +25,7 @@ from .team.background import recover_background
 from .team.delegate import recover_delegations
 
 
-async def adopt_state(scope: RunScope, state: TaskAgentState, *, agent: Agent) -> TaskAgentUpdate:
+async def adopt_state(scope: RunScope, state: TaskAgentState, *, agent: Agent) -> AgentUpdate:
     """Answer what was cut off, and set the limits: the agent's, or the run's where tighter."""
     for text in agent.definition.warnings:
         scope.emit({"type": "warning", "text": text})
@@ -34,7 +34,7 @@ async def adopt_state(scope: RunScope, state: TaskAgentState, *, agent: Agent) -
     messages = await answer_open_calls(scope, state, [*state.calls, *state.delegations], known)
     messages += append_to_newest(state, background) if background else []
     limits = merge_limits(scope.context, agent.definition.limits)
-    update = TaskAgentUpdate(messages=messages, limits=limits, background=[], awaited=False)
+    update = AgentUpdate(messages=messages, limits=limits, background=[], awaited=False)
     if state.stopping and (state.cut_off or evidence):
         ended = [record for end in state.cut_off for record in end["evidence"]]
         update["evidence"] = [*ended, *evidence]

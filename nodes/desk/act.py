@@ -17,7 +17,7 @@ from ...prompts.prompt import render_section
 from ...state.agent import DELEGATE
 from ...state.calls import find_stop_in_calls
 from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate
+from ...state.desk import DeskState, DeskUpdate
 from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say

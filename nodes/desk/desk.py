@@ -12,9 +12,8 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from ...calls.call_records import PendingCall, update_call
 from ...policy.desk.company import Company
-from ...state.agent import DELEGATE
-from ...state.definition import AgentDefinition
-from ...state.desk.conversation import OPERATOR, DeskState, DeskUpdate
+from ...state.agent import DELEGATE, AgentDefinition
+from ...state.desk import OPERATOR, DeskState, DeskUpdate
 from ...state.messages import ROLE, calls_in
 from ...text.sentences import say
 from ..agent.agent import Agent, Team, delegate_to_agent

@@ -20,7 +20,7 @@ from ...calls.message_calls import set_call_ids
 from ...policy.desk.company import Company, find_next_opening, is_open
 from ...policy.desk.mandates import read_data
 from ...state.context import Context
-from ...state.desk.conversation import AWAY, DeskState, DeskUpdate
+from ...state.desk import AWAY, DeskState, DeskUpdate
 from ...state.messages import PACKAGE, calls_in, make_signature
 from ...state.questions import Decision
 from ...stream.turn_messages import make_message_id, repair_turn

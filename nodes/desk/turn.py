@@ -6,8 +6,7 @@ from langchain_core.messages import AIMessage
 
 from ...calls.policy import NOT_INTERACTIVE
 from ...hooks.contract import Verdict
-from ...state.desk.claims import find_cited_ids
-from ...state.desk.conversation import DeskState, DeskUpdate
+from ...state.desk import DeskState, DeskUpdate, find_cited_ids
 from ...state.messages import ENDS, make_signature
 from ...turn.begin import answer_open_calls
 from ...turn.end import Facts, build_answer_id, describe_not_run, replace_rejected

@@ -8,7 +8,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 
 from loopwright import Context, open_durability
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support import background_killed, killed
 from support.front_ends import chat_ui_drops
 from support.office import Office, done, give, notebook, told_to

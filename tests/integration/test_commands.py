@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from loopwright import Context, open_durability
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support import killed
 from support.commanding import (
     GRAPHS,

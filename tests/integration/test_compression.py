@@ -24,8 +24,12 @@ from loopwright.nodes.agent.memory import prove_facts
 from loopwright.nodes.parts import Parts
 from loopwright.state.agent import AgentState, merge_limits
 from loopwright.state.messages import TOLD
-from loopwright.state.snapshot import Snapshot, make_short_name
-from loopwright.state.window import count_call_tokens, estimate_message_tokens
+from loopwright.state.snapshot import (
+    Snapshot,
+    count_call_tokens,
+    estimate_message_tokens,
+    make_short_name,
+)
 from support.compressing import (
     GOAL,
     SMALL,

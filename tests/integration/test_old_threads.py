@@ -16,8 +16,7 @@ from loopwright import (
 )
 from loopwright.prompts.prompt import read_json
 from loopwright.run.graph import LoopBuilder
-from loopwright.state.loop import PlanState
-from loopwright.state.migrations import SCHEMA_VERSION
+from loopwright.state.loop import SCHEMA_VERSION, PlanState
 from support import killed
 from support.scripts import call, passed, plan, report, todo
 
@@ -105,21 +104,6 @@ def test_a_thread_of_an_earlier_version_inside_another_graph_is_refused(durabili
     assert asked["__interrupt__"]
     with pytest.raises(ThreadIncompatible, match="saved by an earlier version"):
         asyncio.run(graph.ainvoke(Command(resume="approve"), THREAD, context=review))
-
-
-@pytest.mark.req("P-07")
-def test_a_thread_that_was_asked_before_questions_were_told_goes_on(durability, monkeypatch):
-    with monkeypatch.context() as earlier:
-        earlier.setattr("loopwright.graphs.build.telling", lambda _graph, action: action)
-        asked = new_graph(durability).invoke(GOAL, THREAD, context=Context(review_plan=True))
-    assert asked["__interrupt__"]
-    graph = new_graph(durability)
-    assert not graph.get_state(THREAD).values.get("events")
-    ended = graph.invoke(Command(resume="approve"), THREAD)
-    assert ended["outcome"]["status"] == "complete"
-    shown = {one["name"] for one in graph.get_state(THREAD).values["ui"]}
-    assert "summary-response" in shown
-    assert "approval" not in shown
 
 
 @pytest.mark.req("P-07")

@@ -12,7 +12,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright import Context, Hook, ScriptedModel, build_react, open_durability
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from loopwright.text.sentences import say
 from support.front_ends import chat_ui_drops
 from support.scripts import call, thought

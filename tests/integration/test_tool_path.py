@@ -26,7 +26,7 @@ from loopwright import (
 from loopwright.calls.path import NOT_RECORDED
 from loopwright.prompts.prompt import read_json
 from loopwright.state.calls import TRANSITIONS
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support import paying
 from support.elsewhere import ElsewhereSaver
 from support.mcp_servers import stdio

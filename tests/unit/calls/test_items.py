@@ -32,7 +32,8 @@ def shown(value):
 def test_a_result_mixes_text_json_and_components(key, component):
     items = [{"type": "text", "value": "Two."}, component, {"type": "json", "value": {"n": 2}}]
     text, components = shown({key: items})
-    assert text == 'Two.\n\nOrders\n- A: x\n\n{"n": 2}'
+    listed = "resources:\n- name: A, description: x\ntitle: Orders"
+    assert text == f'Two.\n\n{listed}\n\n{{"n": 2}}'
     ((name, props),) = components
     assert (name, props["title"], "noise" in json.dumps(props)) == (
         "resource-list",
