@@ -27,9 +27,9 @@ from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, make_session_opener
+from ..models.ask_value import ResultSchema, ResultType
 from ..models.choice import Models
 from ..models.reservation import quote
-from ..models.typed_result import ResultSchema, ResultType
 from ..nodes.parts import Parts
 from ..prompts.instructions import read_instructions
 from ..prompts.prompt import PromptManager, resolve_language

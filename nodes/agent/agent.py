@@ -7,10 +7,10 @@ from typing import Any, Final, Self
 
 from langgraph.runtime import Runtime
 
-from ...calls.handlers import HandlerScope
 from ...calls.results import ToolResult, make_failure
+from ...calls.sending import HandlerScope
+from ...models.ask_value import ResultSchema
 from ...models.choice import window_of
-from ...models.typed_result import ResultSchema
 from ...prompts.prompt import render_section
 from ...state.agent import DELEGATE, AgentDefinition, AgentState, turn_name
 from ...state.context import Context

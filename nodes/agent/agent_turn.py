@@ -6,8 +6,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
-from ...calls.gate import open_calls
-from ...calls.message_calls import set_call_ids
+from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.hidden_tags import read_words
 from ...state.agent import (

@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast, get_args
 
-from ...calls.handlers import HandlerScope
 from ...calls.results import ToolResult, make_failure
-from ...models.typed_result import ResultSchema
+from ...calls.sending import HandlerScope
+from ...models.ask_value import ResultSchema
 from ...state.agent import COMPLETE_TASK, AgentState, Report, Status, has_succeeded, make_agent_path
 from ...state.calls import Evidence
 from ...state.evidence_checks import find_undone_writes

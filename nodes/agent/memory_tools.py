@@ -6,9 +6,9 @@ from typing import Any, Final, cast
 
 from langchain_core.messages import AnyMessage
 
-from ...calls.handlers import HandlerScope
 from ...calls.result_store import ResultStore
 from ...calls.results import ToolResult, make_failure
+from ...calls.sending import HandlerScope
 from ...state.agent import AgentState, list_request_messages
 from ...state.messages import EVIDENCE, calls_in
 from ...state.snapshot import estimate_message_tokens, make_short_name

@@ -7,8 +7,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, interrupt
 
 from ...calls.call_records import PendingCall, update_call
-from ...calls.handlers import HandlerScope
 from ...calls.results import ToolResult, make_failure
+from ...calls.sending import HandlerScope
 from ...state.agent import COMPLETE_TASK, MAIN, AgentState, AgentUpdate
 from ...state.context import Context
 from ...state.plan import Task, count_progress, describe_plan, make_plan_question

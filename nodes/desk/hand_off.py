@@ -15,8 +15,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from ...calls.approval import decision_key
-from ...calls.gate import open_calls
-from ...calls.message_calls import set_call_ids
+from ...calls.gate import open_calls, set_call_ids
 from ...policy.desk.company import Company, find_next_opening, is_open
 from ...policy.desk.mandates import read_data
 from ...state.context import Context

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from langchain_core.messages import ToolMessage
 
-from loopwright.calls.result_items import render_items
-from loopwright.calls.results import SHOWN, normalize_result
+from loopwright.calls.results import SHOWN, normalize_result, render_items
 from loopwright.stream.components import COMPONENTS, OF_TOOLS, text_of
 from loopwright.tools.values import ReturnedValue
 
@@ -40,7 +40,7 @@ def test_a_result_mixes_text_json_and_components(key, component):
         "Orders",
         False,
     )
-    told = {"content": [{"type": "text", "text": json.dumps({key: items})}]}
+    told = ToolMessage(json.dumps({key: items}), tool_call_id="1")
     of_server = render_items(normalize_result(told))
     assert (of_server.text, len(of_server.artifact[SHOWN])) == (text, 1)
 
@@ -104,11 +104,10 @@ def test_data_stays_data(value):
 
 def test_links_of_a_server_are_resources():
     link = {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain"}
-    (one,) = render_items(normalize_result({"content": [link]})).artifact[SHOWN]
+    (one,) = render_items(normalize_result(ToolMessage([link], tool_call_id="1"))).artifact[SHOWN]
     assert (one["name"], one["props"]["uri"]) == ("resource-info", "file:///a")
-    (both,) = render_items(normalize_result({"content": [link, {**link, "name": "b"}]})).artifact[
-        SHOWN
-    ]
+    two = ToolMessage([link, {**link, "name": "b"}], tool_call_id="1")
+    (both,) = render_items(normalize_result(two)).artifact[SHOWN]
     assert (both["name"], len(both["props"]["resources"])) == ("resource-list", 2)
 
 
