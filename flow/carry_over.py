@@ -34,30 +34,19 @@ def adopt_steps(
     reads: Collection[str] = (),
     revision: str = "",
 ) -> list[FlowStep]:
-    """A sound plan's steps in place of the old ones, with what is done carried over.
+    """The steps of a sound new plan, which keep what is done already.
 
-    A finished step stays finished where the new plan makes the same call of the same things, under
-    whatever id: its result moves there. One that the new plan leaves out is kept in front; it gives
-    its id to a new step that wants it, and takes another. Other old steps go. A new step may refer
-    to a finished one by its old id. Calls are counted on where an id was used before, so evidence
-    ids stay unambiguous.
+    If the new plan makes the same call from the same inputs, under any id, the step takes over the
+    result. Finished steps that the new plan leaves out stay in front; if a new step wants their id,
+    they get another one. Other old steps go. New steps may refer to finished ones by old ids.
 
-    A finished read that the new plan places behind an unfinished step is made again, and its first
-    result goes, unless it is referred to: the world may be another by then. A write is not: each
-    step of a write says under which names it may have been made for this plan's elders, so that
-    the journal finds it (`claims`). There it is also found however else it is spelled.
+    A finished read that now comes behind an unfinished step is made again, because the world may
+    have changed. A write is not: `claims` lists the names under which it may stand in the journal.
 
-    Args:
-        steps: The new plan's, as `steps_of` makes them.
-        old: The steps before, in any status.
-        variables: The new plan's variables.
-        old_variables: Those of the plan before.
-        rounds: Step id to the highest round that evidence names, also of steps that went.
-        reads: Names of the tools that change nothing.
-        revision: Begins the journal's names of the calls of the plan before.
+    `rounds` is the highest round in the evidence by step id; counting goes on from there. `reads`
+    are the tools that change nothing, `revision` begins the journal names of the plan before.
     """
-    ids = {step["id"] for step in steps}
-    earlier = {step["id"]: step for step in old}
+    ids, earlier = {step["id"] for step in steps}, {step["id"]: step for step in old}
     called = {s["id"]: s for s in old if s["status"] == "completed" or was_made(s)}
     before = hash_steps(old, old_variables)
     gone = {name: before[name] for name in called if name not in ids}
@@ -81,11 +70,8 @@ def adopt_steps(
         elif now[name] == before.get(name) and earlier[name]["status"] != "completed":
             fresh |= _select_keys(earlier[name], ("attempts", "seconds"))
         adopted.append(fresh)
-    return _add_items(adopted, _carry_items(steps, elders, carried, old, revision))
-
-
-def _add_items(steps: Sequence[FlowStep], items: Mapping[str, list[FlowStep]]) -> list[FlowStep]:
-    return [{**step, "items": items.get(step["id"], step.get("items") or [])} for step in steps]
+    found = _carry_items(steps, elders, carried, old, revision)
+    return [s | FlowStep(items=found.get(s["id"], s.get("items") or [])) for s in adopted]
 
 
 def _assign_ids(
@@ -123,11 +109,10 @@ def _carry_items(
     old: Sequence[FlowStep],
     revision: str,
 ) -> dict[str, list[FlowStep]]:
-    """By id of a new step with items: those of the old one that need not be called again.
+    """By id of a new step with items: the old items that need not be called again.
 
-    That is the one that makes the same calls. Reads also take over from one with another list, as
-    far as the calls are the same; of other writes the journal knows. Reads are made again where
-    something before them is, or where all together were not as expected.
+    Reads also take over from another list, call by call. They are made again if a step before them
+    is, or if the results together were not as expected.
     """
     ids = {step["id"] for step in steps}
     elder_ids = {elder["id"] for elder in elders.values()}
@@ -150,10 +135,7 @@ def _carry_items(
 def _select_reusable(
     found: Mapping[str, FlowStep], steps: Sequence[FlowStep], reads: Collection[str]
 ) -> dict[str, FlowStep]:
-    """The finished steps without those reads that had better be made again.
-
-    Those are the ones that now come behind something still to be done, or have another check.
-    """
+    """The finished steps, without reads that now follow an open step or have another check."""
     ids = {step["id"] for step in steps}
     good = dict(found)
     for step in sort_steps(steps):
@@ -169,9 +151,9 @@ def _has_other_check(step: FlowStep, done: FlowStep) -> bool:
 
 
 def _keep_step(step: FlowStep, homes: Mapping[str, str], made_of: str, revision: str) -> FlowStep:
-    """A step that the new plan leaves out; what it was made from goes by its new ids.
+    """A step that the new plan leaves out, with references by new ids.
 
-    One whose result failed its check did change the world: it is told, and found if planned again.
+    If its result failed a check it did change the world: it is told, and found if planned again.
     """
     return {
         **step,
@@ -217,11 +199,7 @@ def _match_calls(
     *,
     found: Mapping[str, FlowStep] | None = None,
 ) -> dict[str, FlowStep]:
-    """The old step that makes the same call, by the new one's id: one to one, by like ids first.
-
-    Of two steps that make the same call, each must be made from the very results that the new
-    step refers to. Pairs that were found already stand.
-    """
+    """By new id, the old step that makes the same call from the same results; like ids first."""
     roots = {step["id"]: list_sources(step) for step in new}
     known = {step["id"] for step in old}
     pairs = dict(found or {})
@@ -249,10 +227,10 @@ def _match_calls(
 def describe_changes(old: Sequence[FlowStep], new: Sequence[FlowStep]) -> list[str]:
     """What a new plan adds, changes and leaves out, one line each, for a human.
 
-    Steps are the same that make the same call, else that bear the same id. The order in which
-    steps are listed is no difference.
+    Steps match by their call, else by their id. The order of the list does not matter.
     """
-    old, new = _reset_steps(old), _reset_steps(new)
+    # Where results come from makes no difference here.
+    old, new = ([s | FlowStep(made_of="") for s in steps] for steps in (old, new))
     # By names, not values: this plan's variables need not be those of the other.
     pairs = _match_calls(new, old, hash_steps(new, None), hash_steps(old, None))
     paired = {step["id"] for step in pairs.values()}
@@ -268,11 +246,6 @@ def describe_changes(old: Sequence[FlowStep], new: Sequence[FlowStep]) -> list[s
     return [*lines, *(f"- {_describe_step(step)}" for step in left.values())]
 
 
-def _reset_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
-    """The steps, wherever their results come from."""
-    return [{**step, "made_of": ""} for step in steps]
-
-
 def _describe_step(step: FlowStep) -> str:
     return f"{step['id']}: {step['tool']}" + (step["description"] and f" — {step['description']}")
 
@@ -283,28 +256,11 @@ def _list_changes(old: FlowStep, new: FlowStep, names: Mapping[str, str]) -> Ite
         yield f"~ {new['id']}: was {old['id']}"
     was: Any = _rename_step(old, names)
     both = [{**step, "depends_on": sorted(step["depends_on"] or [])} for step in (was, new)]
-    for key, told in _COMPARED.items():
-        before, now = (step.get(key) for step in both)
-        texts = [
-            canonical(_select_difference(before, now)),
-            canonical(_select_difference(now, before)),
-        ]
-        if canonical(before) != canonical(now):  # as JSON: to Python, true and 1 are the same
-            alike = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), 0)
-            start = max(0, alike - _BEFORE)
-            yield f"~ {new['id']}: {told} {' → '.join(_cut_text(text, start) for text in texts)}"
-
-
-def _select_difference(one: Any, two: Any) -> Any:
-    """Of two objects only what the first holds otherwise than the second; anything else whole."""
-    if not (isinstance(one, dict) and isinstance(two, dict)):
-        return one
-    return {k: v for k, v in one.items() if k not in two or canonical(v) != canonical(two[k])}
-
-
-def _cut_text(text: str, start: int) -> str:
-    """A text, cut so that what stands a little behind `start` is seen."""
-    if len(text) <= _SHOWN:
-        return text
-    head = "…" * (start > 0)
-    return head + shorten_text(text[start:], _SHOWN - len(head))
+    for key, name in _COMPARED.items():
+        before, now = (canonical(step.get(key)) for step in both)
+        if before != now:  # as JSON: to Python, true and 1 are the same
+            pairs = enumerate(zip(before, now, strict=False))
+            same = next((n for n, (a, b) in pairs if a != b), 0)
+            start = max(0, same - _BEFORE) if max(len(before), len(now)) > _SHOWN else 0
+            texts = ("…" * (start > 0) + text[start:] for text in (before, now))
+            yield f"~ {new['id']}: {name} {' → '.join(shorten_text(t, _SHOWN) for t in texts)}"

@@ -7,11 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
-
-from pydantic.alias_generators import to_camel
 
 from ..state.flow import FlowStep, read_value
 from ..text.canonical import list_names, shorten_text
@@ -55,13 +52,8 @@ def find_plan_flaws(
 ) -> list[str]:
     """Every flaw of a plan, one sentence each; empty where it is sound.
 
-    Args:
-        plan: As the model gave it.
-        catalog: The tools there are.
-        kept: Finished steps that it may refer to although it does not hold them.
-        limit: How many steps it may have.
-        given: Values of variables that came with the request: what looks like a reference in one
-            of them is text.
+    `kept` are finished steps that it may refer to without containing them. `given` are values of
+    variables from the request: what looks like a reference there is text.
     """
     pairs = enumerate(zip(plan.steps, build_steps(plan), strict=True))
     steps = [_Step(n, one, step, find_references(collect_values(step))) for n, (one, step) in pairs]
@@ -143,26 +135,13 @@ def _find_odd_ids(steps: Sequence[_Step]) -> Iterator[str]:
     yield from (say("step_without_id", step=step.name) for step in steps if not step.id)
 
 
-# What other plan languages call a field of this one.
-_MEANT: Final = {
-    **dict.fromkeys(
-        ("needs", "requires", "after", "waitFor", "runAfter", "inputs"), "dependencies"
-    ),
-    **dict.fromkeys(("condition", "if", "runIf", "onlyIf", "unless"), "when"),
-    **dict.fromkeys(("check", "assert", "validate"), "expect"),
-    **dict.fromkeys(("loop", "map", "each", "over", "iterate", "repeatFor", "items"), "forEach"),
-}
-
-
 def _find_odd_fields(step: _Step) -> Iterator[str]:
     """Fields that a step does not have: what was said in them would not happen."""
     fields = [field.alias or name for name, field in PlanStep.model_fields.items()]
     for name, value in (step.planned.model_extra or {}).items():
         if value in (None, "", [], {}):
             continue
-        meant = _MEANT.get(to_camel(name) if "_" in name else name, "")
-        known = [meant] if meant else fields
-        problem = explain_unknown_name("field", name, meant or name, known)
+        problem = explain_unknown_name("field", name, name, fields)
         yield say("step_has", step=step.name, problem=problem)
 
 
@@ -265,18 +244,8 @@ def _find_cycle(steps: Sequence[_Step]) -> list[str]:
     try:
         TopologicalSorter(waits).prepare()
     except CycleError as error:
-        circle = error.args[1][::-1]
-        ahead = (_explain_look_ahead(by_id[a], by_id[b]) for a, b in pairwise(circle))
-        return [say("steps_in_a_circle", circle=" → ".join(circle)) + "".join(ahead)]
+        return [say("steps_in_a_circle", circle=" → ".join(error.args[1][::-1]))]
     return []
-
-
-def _explain_look_ahead(step: _Step, other: _Step) -> str:
-    """Says so where a step waits only because it refers to one that stands behind it."""
-    if other.id in step.planned.dependencies or other.place < step.place:
-        return ""
-    reference = next(r for r in step.reads if r.root == other.id)
-    return say("looks_ahead", step=repr(step.id), reference=reference, other=repr(other.id))
 
 
 # Against the tools.
@@ -296,7 +265,10 @@ def _check_against_tools(
             found += _find_odd_arguments(step, tool, plan.global_variables)
         elif name:
             if name not in unknown:
-                unknown[name] = _explain_unknown_tool(name, catalog, hint=len(unknown) < _NAMED)
+                near = ", ".join(catalog.find_nearest(name)) if len(unknown) < _NAMED else ""
+                kind = "no_tool_named_near" if near else "no_tool_named"
+                kind = kind if catalog.tools else "no_tool_of_any_name"
+                unknown[name] = say(kind, tool=repr(name), near=near)
             found.append(unknown[name])
         reads = [*step.reads, *(resolve_item_read(step.step, r) for r in step.item_reads)]
         found += [unreadable(r) for r in dict.fromkeys(filter(None, reads))]
@@ -336,14 +308,6 @@ def _fill_variables(step: _Step, variables: Mapping[str, Any]) -> Any:
 
     args = step.planned.arguments
     return map_texts(args, fill_text) if any(r.root == GLOBAL for r in step.references) else args
-
-
-def _explain_unknown_tool(name: str, catalog: Catalog, *, hint: bool) -> str:
-    """What to say of a tool that does not exist."""
-    if not catalog.tools:
-        return say("no_tool_of_any_name", tool=repr(name))
-    near = ", ".join(catalog.find_nearest(name)) if hint else ""
-    return say("no_tool_named_near" if near else "no_tool_named", tool=repr(name), near=near)
 
 
 def _make_field_checker(

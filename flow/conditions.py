@@ -90,11 +90,7 @@ def abbreviate(value: Any) -> str:
 
 @lru_cache(maxsize=1_024)
 def read_condition(text: str) -> tuple[Comparison, ...]:
-    """The comparisons of a condition, all of which must hold.
-
-    Raises:
-        Malformed: It is none.
-    """
+    """The comparisons of a condition, all of which must hold; Malformed if it is none."""
     if len(text) > _LONGEST:
         raise Malformed(say("condition_too_long", length=len(text), limit=_LONGEST))
     if "{{" in text:
@@ -200,12 +196,9 @@ def find_condition_flaw(when: str) -> str:
 def decide_condition(
     when: str, results: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> tuple[bool | None, str]:
-    """Whether a step is to run, None where nobody can tell; and why not, in words.
+    """Whether a step is to run, None if nobody can tell; and why not.
 
-    One comparison that does not hold decides, else one of which nobody can tell.
-
-    Raises:
-        Malformed: It is no condition.
+    One comparison that does not hold decides; Malformed if it is no condition.
     """
     unknown = ""
     for comparison in read_condition(when):

@@ -63,8 +63,7 @@ _REMARKS: Final = frozenset({
 class PlanStep(Contract):
     """One step of a plan: one call of one tool.
 
-    Fields it does not have are kept (`model_extra`), remarks excepted: whoever checks the plan must
-    not run a step without what was said in them.
+    Unknown fields are kept (`model_extra`), except remarks: the checks refuse a step that has them.
     """
 
     # What a model is shown does not invite other fields.

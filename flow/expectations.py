@@ -30,12 +30,7 @@ _WHOLE: Final = ("result", "value", "output")
 
 
 def find_unmet(value: Any, expect: Expectation) -> str:
-    """What about a result is not as expected, in one sentence; '' where all of it is.
-
-    Args:
-        value: The result as references read it.
-        expect: A schema, a condition, or nothing. A check that is itself flawed is never met.
-    """
+    """What about a result is not as expected, in one sentence; a flawed check is never met."""
     try:
         check = _read_check(expect)
         if isinstance(check, Mapping):
@@ -126,11 +121,7 @@ def _find_misfit(value: Any, schema: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=256)
 def _parse_schema(text: str) -> Mapping[str, Any]:
-    """The schema that a JSON text spells.
-
-    Raises:
-        Malformed: It cannot be a check.
-    """
+    """The schema that a JSON text spells; Malformed if it cannot be a check."""
     try:
         schema: dict[str, Any] = json.loads(text)
     except ValueError as error:

@@ -36,12 +36,7 @@ class NoItems(Exception):
 def list_items(
     for_each: Any, most: int, results: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> list[Any]:
-    """The items of which each is a call.
-
-    Raises:
-        MissingValue: What is referred to is not there.
-        NoItems: It is no list, or a longer one than the step may have.
-    """
+    """The items of which each is a call; NoItems if it is no list, or too long a one."""
     found = resolve_references(for_each, results, variables)
     if not isinstance(found, list):
         raise NoItems(
@@ -53,11 +48,7 @@ def list_items(
 
 
 def build_item_calls(items: Sequence[Any], filled: Callable[[Any], Any]) -> list[Any]:
-    """The arguments of the call of each item, by what gives those of one.
-
-    Raises:
-        MissingValue: An item has not what is referred to; the sentence names it.
-    """
+    """The arguments of each item's call; a MissingValue names the item that lacks something."""
     calls: list[Any] = []
     for place, item in enumerate(items):
         try:
@@ -76,14 +67,8 @@ def hash_call(tool: str, arguments: Any) -> str:
 def place_items(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> list[FlowStep]:
     """The items of a step with what is known of them, in the order of its list.
 
-    What another plan left behind may stand in another order, or be of another list: an item takes
-    it over that makes the very same call, one to one, rather what is done, and rather the one at
-    the same place.
-
-    Args:
-        step: With its items as they are known.
-        prints: What the call of each item is made of.
-        rounds: Task to the highest round that evidence names.
+    An old item goes to a new one that makes the same call (`prints`): rather a finished one, and
+    rather one at the same place. `rounds` are the highest rounds of tasks in the evidence.
     """
     left = dict(enumerate(step.get("items") or []))
     found: dict[int, FlowStep] = {}

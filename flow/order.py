@@ -1,7 +1,4 @@
-"""A plan of tool calls as steps: what they wait for, their order, what makes two the same. Pure.
-
-What is wrong with a plan is found in `checks`; `carry` puts a new one in place of another.
-"""
+"""A plan of tool calls as steps: what they wait for, their order, what makes two the same. Pure."""
 
 import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -81,10 +78,9 @@ def list_needs(step: FlowStep) -> list[str]:
 
 
 def sort_steps(steps: Iterable[FlowStep]) -> list[FlowStep]:
-    """The steps, each behind what it depends on, else in the order given; in O(n log n).
+    """The steps, each after what it depends on, else in the order given; in O(n log n).
 
-    Unknown ids count for nothing. Steps in a circle come last: a finished step that a new plan
-    leaves out may depend on one that the new plan puts behind it.
+    Steps in a circle come last: a finished step may depend on one that the new plan puts after it.
     """
     given = list(steps)
     place = {step["id"]: n for n, step in enumerate(given)}
@@ -107,20 +103,11 @@ def sort_steps(steps: Iterable[FlowStep]) -> list[FlowStep]:
 def order_pass(
     steps: Sequence[FlowStep], *, waiting: Collection[str]
 ) -> tuple[list[str], dict[str, list[str]]]:
-    """The open steps that a pass can begin, dependencies first, and what each of them waits for.
+    """The open steps that a pass can begin, in order, and what each of them waits for.
 
-    A step waits for its dependencies; one that may change the world also for the one before it in
-    the plan that may, so that the world ends the same however long the steps take. Where not all
-    can run at once, those with the longest chain of steps behind them come first ("highest level
-    first", Hu 1961), else the plan's order stands.
-
-    Args:
-        steps: The whole plan.
-        waiting: Ids of steps with a question that a human must answer first; what is behind them
-            cannot begin either.
-
-    Returns:
-        Step ids, and step id to the ids it waits for.
+    A step waits for its dependencies; a write also for the write before it in the plan. The longest
+    chains come first ("highest level first", Hu 1961). `waiting` are steps with an open question:
+    what follows them cannot begin either.
     """
     waits: dict[str, list[str]] = {}
     shut = set(waiting)
@@ -158,16 +145,10 @@ def hash_steps(
     variables: Mapping[str, Any] | None,
     known: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """What each step is made from, as one hash a step: equal where the same call would be made.
+    """One hash a step of the call and what it is made from: equal if the same call would be made.
 
-    That is its tool and its arguments, with the values of variables and the prints of what it
-    refers to: ids do not matter, words neither, nor what it merely follows. A step that was taken
-    over keeps the print it was made with (`made_of`): its variables may be gone.
-
-    Args:
-        steps: Of one plan; an id that is not among them counts as itself.
-        variables: The plan's variables; None where each counts as itself.
-        known: Prints of further steps that may be named.
+    Ids, words and mere order do not count. A step that was taken over keeps its hash (`made_of`).
+    With variables None each variable counts as itself; `known` are hashes of further steps.
     """
     found = dict(known or {})
     for step in sort_steps(steps):

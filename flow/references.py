@@ -47,13 +47,10 @@ _SHORT: Final = 1_000  # characters; longer texts are not remembered
 
 
 class Reference(NamedTuple):
-    """One reference.
+    """One reference: its root (a step's id or "global"), the path from there, and its text.
 
-    Attributes:
-        root: Id of the step, or "global" for the plan's variables.
-        path: The way from its result to the value: `.name` and `["name"]` are text, `[0]` is a
-            number. Empty where the whole is meant.
-        text: What stands between the braces, without the white space around it.
+    In a path `.name` and `["name"]` are texts, `[0]` is a number. It is empty if the whole is
+    meant.
     """
 
     root: str
@@ -162,10 +159,7 @@ def _make_flaw(text: str, start: int, at: int, why: str) -> tuple[Flaw, int]:
 
 
 def find_references(value: Any) -> list[Reference]:
-    """All references in the texts of a JSON value, in order, repeated ones too.
-
-    What is malformed is left out: `malformed_in` names it.
-    """
+    """All references in the texts of a JSON value, in order; malformed ones are left out."""
     return [p.means for text in _split_texts(value) for p in text if isinstance(p.means, Reference)]
 
 
@@ -299,20 +293,13 @@ def _is_result_path(path: str, fields: Collection[str]) -> bool:
 def resolve_references(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
     """A copy of the value with every reference replaced by what it stands for.
 
-    A text that is one reference becomes the value itself, whatever its type. Into a longer text,
-    text is inserted as it is and everything else as JSON. What was inserted is not read again:
-    braces in it stay. A path that begins with `output` or `result` goes on from the result itself
-    where that is no object with such a key; `text` and `content` mean a result that is no object.
-
-    Args:
-        value: A JSON value, such as the arguments of a step.
-        results: Step id to result, of the steps that are done.
-        variables: The plan's variables.
+    A text that is one reference becomes the value itself. In a longer text, texts are inserted as
+    they are, all else as JSON; what was inserted is not read again. A path that begins with
+    `output` or `result` goes on from the result if that has no such key; `text` and `content` mean
+    a result that is no object.
 
     Raises:
-        MissingValue: A step, a key or an item is not there, or a reference is malformed. Nothing
-            is ever put in its place. Also where a few references would become more than can be
-            sent: what each step takes twice doubles from step to step.
+        MissingValue: Something is missing or malformed, or the result would be too long to send.
     """
 
     def resolve_text(text: str) -> Any:

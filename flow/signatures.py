@@ -1,8 +1,7 @@
-"""Tools as a plan sees them: what each takes and gives, told to a planner, checked in a plan. Pure.
+"""Tools as a plan sees them: described to a planner, and checked against a plan's arguments. Pure.
 
-Arguments are checked while references in them are still open: a text that is one reference may
-become any value, one with references inside becomes some text. All the rest must fit the tool's
-schema as `arguments.check_arguments` will want it.
+References are still open at that time: a text that is one reference may become any value, a text
+that contains references stays a text. Everything else must fit the tool's schema.
 """
 
 import difflib
@@ -37,18 +36,10 @@ _SHOWN_RESULT: Final = 1_500
 def describe_tools(
     catalog: Catalog, found: Collection[str] = (), *, more: bool = False
 ) -> list[dict[str, Any]]:
-    """Describe the tools of the catalog, always in the same words.
+    """The tools as a planner is told them, always in the same words.
 
-    Args:
-        catalog: What there is.
-        found: Of many tools those to be described, in their order, beside those that are built in.
-        more: These alone.
-
-    Returns:
-        For each tool `name`, `description`, `arguments` (`properties` and `required` of its
-        schema), `result` (the schema of what references read; left out where nobody declared
-        one), `changes` (it may change something outside) and `safe_to_repeat` (running it
-        twice leaves the world as running it once).
+    If there are many tools, only the built-in ones and those in `found` are described; with `more`
+    only those in `found`.
     """
     tools = catalog.tools
     if more or catalog.deferred_tools.is_needed:
@@ -128,29 +119,15 @@ def _normalize_text(text: str) -> str:
 
 # What a call is given.
 
-_PLAIN_WORDS: Final = frozenset({"type", "description", "default"})
-_PLAIN: Final = {"string": str, "boolean": bool, "integer": int}
-_SIZES: Final = range(-(2**63), 2**63)
-
 
 def find_open_problems(schema: Schema, args: object, *, named: bool = False) -> list[str]:
     """Everything that will not fit the schema whatever the references stand for.
 
-    An argument that the schema does not name would be dropped by most tools, without a word. It is
-    a problem unless the schema says that there may be others.
-
-    Args:
-        schema: The sanitised schema of the tool.
-        args: The arguments as planned.
-        named: The tool takes what its schema names, also where that is nothing.
-
-    Returns:
-        One problem each, what is wrong further out first; empty where they may fit.
+    That includes arguments that the schema does not name: most tools would drop them silently.
+    With `named` the tool takes only what its schema names, even if that is nothing.
     """
     if not isinstance(args, dict):
         return [say("arguments_of_step_no_object", kind=type(args).__name__)]
-    if _plainly_fits(args, schema):
-        return []
     if unsafe := find_unsafe_part(args):
         return [unsafe.rstrip(".")]
     fitted = fit(args, schema)
@@ -162,7 +139,10 @@ def find_open_problems(schema: Schema, args: object, *, named: bool = False) -> 
 
 def _find_unnamed(value: Any, schema: Any, place: str) -> Iterator[str]:
     """What of a value its schema does not name, at any depth; of alternatives nothing is said."""
-    rules = _select_object(schema)
+    # Of a value that may also be null, the other schema; nothing where there is a choice.
+    rules = schema if isinstance(schema, Mapping) else {}
+    if branches := [b for b in rules.get("anyOf", ()) if b.get("type") != "null"]:
+        rules = branches[0] if len(branches) == 1 else {}
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _find_unnamed(item, rules.get("items"), f"{place}{index}.")
@@ -177,42 +157,13 @@ def _find_unnamed(value: Any, schema: Any, place: str) -> Iterator[str]:
             yield explain_unknown_name("argument", f"{place}{name}", name, fields)
 
 
-def _select_object(schema: Any) -> Mapping[str, Any]:
-    """The schema, of one with null beside it the other; nothing where it leaves a choice."""
-    if not isinstance(schema, Mapping):
-        return {}
-    branches = [b for b in schema.get("anyOf", ()) if b.get("type") != "null"]
-    return branches[0] if len(branches) == 1 else {} if branches else schema
-
-
 def explain_unknown_name(kind: str, shown: str, name: str, known: Iterable[str]) -> str:
-    """What to say of a field or an argument that nobody reads; with the one that may be meant."""
+    """The problem with a field or an argument that does not exist; names the nearest one."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     told = repr(near[0]) if near else list_names(names)
     end = "near" if near else "known"
     return say(f"unknown_{kind}_{end}", name=repr(shorten_text(shown)), known=told)
-
-
-def _plainly_fits(args: Mapping[str, Any], schema: Schema) -> bool:
-    """Whether each argument is a reference, or a text, number or flag that nothing restricts.
-
-    Most are; jsonschema takes some 80 µs for what this says in one, and plans have 1,000 steps.
-    """
-    fields = schema.get("properties", {})
-    return all(name in args for name in schema.get("required", ())) and all(
-        name in fields and _is_plain(value, fields[name]) for name, value in args.items()
-    )
-
-
-def _is_plain(value: Any, schema: Mapping[str, Any]) -> bool:
-    if isinstance(value, str) and (not value.isascii() or "\x00" in value):
-        return False
-    if type(value) is int and value not in _SIZES:
-        return False
-    if isinstance(value, str) and OPEN in value and is_whole(value):
-        return True
-    return schema.keys() <= _PLAIN_WORDS and type(value) is _PLAIN.get(schema.get("type", ""))
 
 
 class _Open(UserString):

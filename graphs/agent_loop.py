@@ -12,21 +12,16 @@ from typing import Any, Literal, get_args, get_type_hints
 from langgraph.graph import END, START
 
 from ..calls.approval import route_calls
-from ..nodes.agent.agent_turn import agent_turn, end_after_calls
-from ..nodes.agent.check_limits import check_limits
-from ..nodes.agent.check_loop import check_loop
+from ..nodes.agent.agent import Agent, Team, select_team
+from ..nodes.agent.agent_turn import agent_turn
+from ..nodes.agent.check_loop import check_loop, find_sign
 from ..nodes.agent.compress import compress
-from ..nodes.agent.final_warning import final_warning
-from ..nodes.agent.review_plan import review_todos
-from ..nodes.agent.shared.agent import Agent
-from ..nodes.agent.shared.loop_watch import find_sign
-from ..nodes.agent.team.approval import approve_delegation
-from ..nodes.agent.team.background import run_with_background
-from ..nodes.agent.team.delegate import delegate
-from ..nodes.agent.team.gather import gather
+from ..nodes.agent.final_warning import check_limits, final_warning
+from ..nodes.agent.team.background import gather, run_with_background
+from ..nodes.agent.team.delegate import approve_delegation, delegate
 from ..nodes.agent.team.sub_agents import RunAgent
-from ..nodes.agent.tools.delegate_to_agent import Team, select_team
-from ..nodes.call_tools import call_tools
+from ..nodes.agent.todos import review_todos
+from ..nodes.call_tools import abort_turn_after_calls, call_tools
 from ..nodes.parts import Parts
 from ..run.graph import LoopBuilder
 from ..state.agent import (
@@ -90,9 +85,7 @@ def route_after_calls(state: AgentState) -> AnyPhase:
     return route_after_turn(state)
 
 
-def route_after_check(
-    state: AgentState,
-) -> Literal["gather", "compress", "agent_turn", "finish"]:
+def route_after_check(state: AgentState) -> Literal["gather", "compress", "agent_turn", "finish"]:
     """On, unless it was the second strike."""
     if state.halt:
         return "gather" if state.background else "finish"
@@ -131,7 +124,7 @@ def add_loop(
     def run_accompanied(action: Callable[..., Any]) -> Callable[..., Any]:
         return partial(run_with_background, action=action, agent=agent, runs=runs)
 
-    call = partial(call_tools, parts=agent.parts, role="agent", ended=end_after_calls)
+    call = partial(call_tools, parts=agent.parts, role="agent", ended=abort_turn_after_calls)
     builder.add_node("agent_turn", run_accompanied(partial(agent_turn, agent=agent)))
     builder.add_node("approve", partial(approve_delegation, agent=agent))
     builder.add_node("call_tools", run_accompanied(call))
@@ -155,11 +148,7 @@ def add_loop(
 
 
 def build_runs(team: Team, parts: Parts) -> Runs:
-    """What runs each agent, by its name: a graph of its own. They may delegate to each other.
-
-    Raises:
-        SettingsError: A definition is wrong.
-    """
+    """What runs each agent, by its name: a graph of its own. They may delegate to each other."""
     runs: dict[str, RunAgent] = {}
     for name, member in team.items():
         agent = Agent.of(member.definition, parts, team=select_team(member.definition, team))

@@ -11,15 +11,17 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from textwrap import indent
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_type_hints
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
+from langgraph.graph import START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 from langgraph.typing import InputT, StateT
 from typing_extensions import TypedDict, Unpack
 
+from ..calls.approval import route_calls
 from ..calls.package_tools import build_skill_reader
 from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
@@ -33,6 +35,7 @@ from ..prompts.instructions import read_instructions
 from ..prompts.prompt import PromptManager, resolve_language
 from ..run.client_access import apply_ceiling, read_ceiling
 from ..run.graph import LoopBuilder, LoopGraph
+from ..state.calls import CallState
 from ..state.context import Context
 from ..state.errors import SettingsError, read_variable, require_nonempty
 from ..state.loop import LoopOutput
@@ -47,6 +50,7 @@ from ..tools.python_tools import PythonTool
 from ..turn.event_emitter import with_events
 
 F = TypeVar("F", bound=Callable[..., Any])
+B = TypeVar("B", bound=LoopBuilder[Any, Any, Any, Any])
 
 _STARTED_IN: Final = current_folder()
 _INDENT: Final = " " * 4
@@ -119,18 +123,7 @@ def build_graph(
     draw: Callable[[Parts], LoopBuilder[StateT, Context, InputT, LoopOutput]],
     options: BuildOptions,
 ) -> LoopGraph[StateT, Context, InputT, LoopOutput]:
-    """Build a graph.
-
-    Args:
-        name: Its own name.
-        draw: Draws it with its parts.
-        options: What it was asked to be built with; where it keeps threads, long results and
-            calls, what is given on its own wins over `durability`.
-
-    Raises:
-        TypeError: There is no such option.
-        SettingsError: A setting is wrong.
-    """
+    """Build a graph by the function that draws it; a single option wins over `durability`."""
     _check_names(name, options)
     kept, named = options.get("durability"), options.get("name") or name
     checkpointer, store = options.get("checkpointer"), options.get("store")
@@ -152,11 +145,7 @@ def _check_names(name: str, options: BuildOptions) -> None:
 
 
 def assemble(**options: Unpack[BuildOptions]) -> Parts:
-    """Make the live objects that nodes share.
-
-    Raises:
-        SettingsError: An option is wrong.
-    """
+    """Make the live objects that nodes share; a SettingsError if an option is wrong."""
     journal, kept = options.get("journal"), options.get("durability")
     wanted = options.get("result_schema")
     if journal is None and kept is not None:
@@ -215,6 +204,23 @@ def _choose_lock(options: BuildOptions, opened: Callable[[], Durability] | None)
     return None if kept is None else lambda: kept.locks
 
 
+def route_after_approve(state: CallState) -> Literal["approve", "call_tools"]:
+    """Run what may run by now, else ask about the next call, one question at a time."""
+    return "approve" if route_calls(state.calls, state.decisions) == "approve" else "call_tools"
+
+
+def draw_graph(builder: B, **nodes: tuple[Callable[..., Any], str | Callable[..., str]]) -> B:
+    """Add the nodes, of which the first one starts; behind each the next node, or a router."""
+    for name, (node, way) in nodes.items():
+        builder.add_node(name, node)
+        if isinstance(way, str):
+            builder.add_edge(name, way)
+        else:
+            builder.add_conditional_edges(name, way)
+    builder.add_edge(START, next(iter(nodes)))
+    return builder
+
+
 def make_outer_builder(
     graph: str, state: type[StateT], parts: Parts, given: type[InputT]
 ) -> LoopBuilder[StateT, Context, InputT, LoopOutput]:
@@ -250,14 +256,11 @@ def _bound_context(parts: Parts, given: object) -> Context:
 def assemble_served_parts(
     name: str = "", tools: Sequence[PythonTool] = (), policy: str = ""
 ) -> Parts:
-    """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace.
+    """The parts of a graph that a server loads, by the environment: MCP, policy, database.
 
-    What may run is by LOOPWRIGHT_POLICY, else by `policy`; `tools` are those the graph itself
-    brings. Whoever runs it is a client, who may tighten what the operator has set and loosen
-    nothing.
-
-    The server saves the threads; journal and locks are where LOOPWRIGHT_DATABASE_URL says, else
-    in memory. A wrong variable fails each run with its sentence, not the import of the module.
+    `policy` holds if LOOPWRIGHT_POLICY is not set; `tools` are the graph's own. Callers are
+    clients, who may only tighten settings. A wrong variable fails each run, not the import of the
+    module.
     """
     try:
         parts = assemble(
@@ -332,7 +335,7 @@ def default_company(environ: Mapping[str, str]) -> str | None:
 def workspace_mcp(root: str) -> dict[str, Any]:
     """An MCP configuration with the bundled workspace server on one folder.
 
-    With `-P`: the folder may be anybody's, and must not be where modules are imported from.
+    `-P`: no module may be imported from that folder.
     """
     arguments = ["-P", "-m", "loopwright.servers.workspace", "--root", root]
     return {"mcpServers": {"workspace": {"command": sys.executable, "args": arguments}}}

@@ -1,33 +1,29 @@
 """customer_service: understand → strategy → act ⇄ call_tools → check, then an end or a human."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from langgraph.graph import START
 from typing_extensions import Unpack
 
 from ..calls.approval import route_calls
-from ..nodes.agent.tools.delegate_to_agent import team_of
+from ..nodes.agent.agent import team_of
 from ..nodes.approve import approve
-from ..nodes.call_tools import call_tools
-from ..nodes.desk.act import act, end_after_calls
-from ..nodes.desk.check import check
-from ..nodes.desk.close import close
-from ..nodes.desk.confirm import confirm
-from ..nodes.desk.finish import desk_finish
-from ..nodes.desk.human.hand_off import hand_off
-from ..nodes.desk.human.human_fallback import run_or_hand_off
-from ..nodes.desk.human.with_human import with_human
-from ..nodes.desk.intake import desk_intake
-from ..nodes.desk.shared.desk import Desk
-from ..nodes.desk.strategy import strategy
-from ..nodes.desk.team.consult import consult
+from ..nodes.call_tools import abort_turn_after_calls, call_tools
+from ..nodes.desk.act import act, run_or_hand_off
+from ..nodes.desk.check import check, confirm
+from ..nodes.desk.consult import consult
+from ..nodes.desk.desk import Desk
+from ..nodes.desk.hand_off import hand_off
+from ..nodes.desk.strategy import close, strategy
+from ..nodes.desk.turn import END, adopt_state
 from ..nodes.desk.understand import understand
+from ..nodes.desk.with_human import with_human
 from ..nodes.parts import Parts
+from ..nodes.turns import finish, intake
 from ..policy.desk.company import Company
 from ..policy.table import PolicyTable
 from ..prompts.agents import load_agent
@@ -45,8 +41,10 @@ from .build import (
     build_graph,
     default_company,
     document_options,
+    draw_graph,
     make_outer_builder,
     make_unusable_parts,
+    route_after_approve,
 )  # fmt: skip
 
 NAME = "customer_service"
@@ -92,11 +90,6 @@ def route_after_act(
     return "delegate" if state.delegations else "check"
 
 
-def route_after_approve(state: DeskState) -> Literal["approve", "call_tools"]:
-    """Run what may run by now, else ask about the next call, one question at a time."""
-    return "approve" if route_calls(state.calls, state.decisions) == "approve" else "call_tools"
-
-
 def route_after_calls(
     state: DeskState,
 ) -> Literal["approve", "call_tools", "delegate", "act", "check", "hand_off", "finish"]:
@@ -137,9 +130,7 @@ def route_after_hand_off(
     return "with_human" if state.owner == "human" else "finish"
 
 
-def route_after_human(
-    state: DeskState,
-) -> Literal["with_human", "understand", "act", "finish"]:
+def route_after_human(state: DeskState) -> Literal["with_human", "understand", "act", "finish"]:
     """Until the human gives the thread back it is theirs; then what is open is answered."""
     if state.owner == "human":
         return "with_human"
@@ -174,34 +165,24 @@ def customer_service_builder(
     builder = make_outer_builder(NAME, DeskState, desk.parts, LoopInput)
     builder.scratch = ("delegate",)
     builder.borders = ("understand", "act", "approve", "with_human")
-    nodes: dict[str, Callable[..., Any]] = {
-        "intake": desk_intake, "understand": partial(run_or_hand_off, phase=understand),
-        "strategy": strategy, "act": partial(run_or_hand_off, phase=act),
-        "check": check, "confirm": confirm, "close": close, "hand_off": hand_off,
-        "finish": desk_finish, "delegate": partial(consult, runs=build_runs(team, parts)),
-    }  # fmt: skip
-    for name, node in nodes.items():
-        builder.add_node(name, partial(node, desk=desk))
-    builder.add_node("with_human", with_human)
-    builder.add_node("approve", partial(approve, parts=desk.parts))
-    builder.add_node(
-        "call_tools", partial(call_tools, parts=desk.parts, role="support", ended=end_after_calls)
+    call = partial(call_tools, parts=desk.parts, role="support", ended=abort_turn_after_calls)
+    ask, runs = partial(run_or_hand_off, desk=desk), build_runs(team, parts)
+    return draw_graph(
+        builder,
+        intake=(partial(intake, parts=desk.parts, adopt=adopt_state), route_after_intake),
+        understand=(partial(ask, phase=understand), route_after_understand),
+        strategy=(partial(strategy, desk=desk), route_after_strategy),
+        act=(partial(ask, phase=act), route_after_act),
+        check=(partial(check, desk=desk), route_after_check),
+        confirm=(partial(confirm, desk=desk), "finish"),
+        close=(partial(close, desk=desk), "finish"),
+        hand_off=(partial(hand_off, desk=desk), route_after_hand_off),
+        finish=(partial(finish, parts=desk.parts, end=END), route_after_finish),
+        delegate=(partial(consult, runs=runs, desk=desk), route_after_delegate),
+        with_human=(with_human, route_after_human),
+        approve=(partial(approve, parts=desk.parts), route_after_approve),
+        call_tools=(call, route_after_calls),
     )
-    builder.add_edge(START, "intake")
-    builder.add_conditional_edges("intake", route_after_intake)
-    builder.add_conditional_edges("understand", route_after_understand)
-    builder.add_conditional_edges("strategy", route_after_strategy)
-    builder.add_conditional_edges("act", route_after_act)
-    builder.add_conditional_edges("approve", route_after_approve)
-    builder.add_conditional_edges("call_tools", route_after_calls)
-    builder.add_conditional_edges("delegate", route_after_delegate)
-    builder.add_conditional_edges("check", route_after_check)
-    for last in ("confirm", "close"):
-        builder.add_edge(last, "finish")
-    builder.add_conditional_edges("hand_off", route_after_hand_off)
-    builder.add_conditional_edges("with_human", route_after_human)
-    builder.add_conditional_edges("finish", route_after_finish)
-    return builder
 
 
 @document_options

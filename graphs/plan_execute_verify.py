@@ -3,17 +3,15 @@
 from functools import partial
 from typing import Literal
 
-from langgraph.graph import START
 from typing_extensions import Unpack
 
 from ..nodes.parts import Parts
-from ..nodes.plan.ask_user import ask_user
-from ..nodes.plan.finish import finish
-from ..nodes.plan.intake import intake
 from ..nodes.plan.planner import planner
-from ..nodes.plan.review_plan import review_plan
+from ..nodes.plan.review_plan import ask_user, review_plan
+from ..nodes.plan.turn import END, adopt_state, remember_calls
 from ..nodes.plan.verifier import verifier
 from ..nodes.plan.work import work
+from ..nodes.turns import finish, intake
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
@@ -22,6 +20,7 @@ from .build import (
     assemble_served_parts,
     build_graph,
     document_options,
+    draw_graph,
     make_outer_builder,
 )
 from .task_execution import NAME as TASK_EXECUTION, task_builder
@@ -73,23 +72,18 @@ def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, Loo
     builder = make_outer_builder(NAME, PlanState, parts, LoopInput)
     builder.scratch = ("work",)
     builder.borders = ("planner", "ask_user", "review_plan", "work", "verifier", "finish")
-    builder.add_node("intake", partial(intake, parts=parts))
-    builder.add_node("planner", partial(planner, parts=parts))
-    builder.add_node("ask_user", ask_user)
-    builder.add_node("review_plan", partial(review_plan, parts=parts))
     task_execution = task_builder(parts).compile(name=TASK_EXECUTION)
-    builder.add_node("work", partial(work, parts=parts, run_task=task_execution.run_part))
-    builder.add_node("verifier", partial(verifier, parts=parts))
-    builder.add_node("finish", partial(finish, parts=parts))
-    builder.add_edge(START, "intake")
-    builder.add_conditional_edges("intake", route_after_intake)
-    builder.add_conditional_edges("planner", route_after_planner)
-    builder.add_conditional_edges("ask_user", route_after_answer)
-    builder.add_conditional_edges("review_plan", route_after_answer)
-    builder.add_edge("work", "verifier")
-    builder.add_conditional_edges("verifier", route_after_verifier)
-    builder.add_conditional_edges("finish", route_after_finish)
-    return builder
+    begin = partial(intake, adopt=adopt_state, extend=remember_calls, finds_tools=False)
+    return draw_graph(
+        builder,
+        intake=(partial(begin, parts=parts), route_after_intake),
+        planner=(partial(planner, parts=parts), route_after_planner),
+        ask_user=(ask_user, route_after_answer),
+        review_plan=(partial(review_plan, parts=parts), route_after_answer),
+        work=(partial(work, parts=parts, run_task=task_execution.run_part), "verifier"),
+        verifier=(partial(verifier, parts=parts), route_after_verifier),
+        finish=(partial(finish, parts=parts, end=END), route_after_finish),
+    )
 
 
 @document_options

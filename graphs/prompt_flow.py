@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any, Literal
 
-from langgraph.graph import START
 from typing_extensions import Unpack
 
 from ..calls.approval import list_undecided, route_calls
@@ -11,13 +10,13 @@ from ..flow.execution_plan import ExecutionPlan
 from ..nodes.approve import approve
 from ..nodes.flow.answer_flow import answer_flow
 from ..nodes.flow.check_flow import check_flow
-from ..nodes.flow.finish import flow_finish
-from ..nodes.flow.intake import flow_intake, read_given
 from ..nodes.flow.plan_flow import plan_flow
 from ..nodes.flow.recover import recover
 from ..nodes.flow.review_flow import review_flow
 from ..nodes.flow.run_flow import asks_next, run_flow
+from ..nodes.flow.turn import END, adopt_steps, extend_intake, read_given
 from ..nodes.parts import Parts
+from ..nodes.turns import finish, intake
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.errors import SettingsError
@@ -29,6 +28,7 @@ from .build import (
     assemble_served_parts,
     build_graph,
     document_options,
+    draw_graph,
     make_outer_builder,
 )
 
@@ -52,10 +52,7 @@ def route_after_plan(state: FlowState) -> Literal["check_flow", "finish"]:
 def route_after_check(
     state: FlowState,
 ) -> Literal["plan_flow", "review_flow", "run_flow", "finish"]:
-    """Run a sound plan, perhaps after a review; have an unsound one repaired while that may be.
-
-    After a review follow the user, who may want another plan, or look at an edited one again.
-    """
+    """Run a sound plan, perhaps after a review; have an unsound one repaired."""
     routes: dict[str, Literal["plan_flow", "review_flow", "run_flow", "finish"]] = {
         "again": "plan_flow",
         "review": "review_flow",
@@ -69,8 +66,7 @@ def route_after_run(
 ) -> Literal["recover", "approve", "run_flow", "answer_flow", "finish"]:
     """Repair what failed, ask what must be asked; with nothing left to do, answer.
 
-    Where a limit ended the run an answer is still written; where a hook did, or where no step
-    brought anything to answer from, no model is asked.
+    After a limit an answer is still written; after a hook's stop, or without results, it is not.
     """
     if state.halt:
         return "answer_flow" if state.halt != "DENIED" and _has_results(state) else "finish"
@@ -126,26 +122,19 @@ def flow_builder(
     builder.borders = (
         "plan_flow", "review_flow", "run_flow", "approve", "recover", "answer_flow", "finish"
     )  # fmt: skip
-    builder.add_node("intake", partial(flow_intake, parts=parts, plan=plan))
-    builder.add_node("plan_flow", partial(plan_flow, parts=parts))
-    builder.add_node("check_flow", partial(check_flow, parts=parts))
-    builder.add_node("review_flow", partial(review_flow, parts=parts))
-    builder.add_node("run_flow", partial(run_flow, parts=parts))
-    builder.add_node("approve", partial(approve, parts=parts))
-    builder.add_node("recover", partial(recover, parts=parts))
-    builder.add_node("answer_flow", partial(answer_flow, parts=parts))
-    builder.add_node("finish", partial(flow_finish, parts=parts))
-    builder.add_edge(START, "intake")
-    builder.add_conditional_edges("intake", route_after_intake)
-    builder.add_conditional_edges("plan_flow", route_after_plan)
-    builder.add_conditional_edges("check_flow", route_after_check)
-    builder.add_conditional_edges("review_flow", route_after_check)
-    builder.add_conditional_edges("run_flow", route_after_run)
-    builder.add_conditional_edges("approve", route_after_approve)
-    builder.add_conditional_edges("recover", route_after_recover)
-    builder.add_conditional_edges("answer_flow", route_after_answer)
-    builder.add_conditional_edges("finish", route_after_finish)
-    return builder
+    begin = partial(intake, adopt=adopt_steps, extend=partial(extend_intake, plan=plan))
+    return draw_graph(
+        builder,
+        intake=(partial(begin, parts=parts), route_after_intake),
+        plan_flow=(partial(plan_flow, parts=parts), route_after_plan),
+        check_flow=(partial(check_flow, parts=parts), route_after_check),
+        review_flow=(partial(review_flow, parts=parts), route_after_check),
+        run_flow=(partial(run_flow, parts=parts), route_after_run),
+        approve=(partial(approve, parts=parts), route_after_approve),
+        recover=(partial(recover, parts=parts), route_after_recover),
+        answer_flow=(partial(answer_flow, parts=parts), route_after_answer),
+        finish=(partial(finish, parts=parts, end=END), route_after_finish),
+    )
 
 
 @document_options

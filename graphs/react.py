@@ -3,19 +3,17 @@
 from functools import partial
 from typing import Literal
 
-from langgraph.graph import START
 from typing_extensions import Unpack
 
 from ..calls.approval import route_calls
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools, end_turn_after_calls
 from ..nodes.parts import Parts
-from ..nodes.react.action import action
-from ..nodes.react.finish import react_finish
-from ..nodes.react.intake import react_intake
-from ..nodes.react.observation import observation
+from ..nodes.react.action import action, observation
 from ..nodes.react.phases import has_only_searches
 from ..nodes.react.thought import thought
+from ..nodes.react.turn import END, adopt_state
+from ..nodes.turns import finish, intake
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
@@ -25,7 +23,9 @@ from .build import (
     assemble_served_parts,
     build_graph,
     document_options,
+    draw_graph,
     make_outer_builder,
+    route_after_approve,
 )
 
 NAME = "react"
@@ -43,9 +43,7 @@ def route_after_thought(state: ReactState) -> Literal["action", "finish"]:
     return "action" if state.should_continue and not state.halt else "finish"
 
 
-def route_after_action(
-    state: ReactState,
-) -> Literal["approve", "call_tools", "thought", "finish"]:
+def route_after_action(state: ReactState) -> Literal["approve", "call_tools", "thought", "finish"]:
     """To the calls; without one to the end, or to a last thought where the budget is spent."""
     if not state.should_continue or state.halt:
         return "finish"
@@ -53,11 +51,6 @@ def route_after_action(
         return "thought"
     step = route_calls(state.calls, state.decisions)
     return "approve" if step == "approve" else "call_tools"
-
-
-def route_after_approve(state: ReactState) -> Literal["approve", "call_tools"]:
-    """Run what may run by now, else ask about the next call, one question at a time."""
-    return "approve" if route_calls(state.calls, state.decisions) == "approve" else "call_tools"
 
 
 def route_after_calls(
@@ -71,11 +64,8 @@ def route_after_calls(
         return step
     if not state.should_continue:  # a tool ended the loop
         return "finish"
-    return (
-        "thought"
-        if state.observe == "direct" or has_only_searches(state.messages)
-        else "observation"
-    )
+    skips = state.observe == "direct" or has_only_searches(state.messages)
+    return "thought" if skips else "observation"
 
 
 def route_after_finish(state: ReactState) -> Literal["thought", "__end__"]:
@@ -89,24 +79,18 @@ def react_builder(
     """Draw the graph."""
     builder = make_outer_builder(NAME, ReactState, parts, LoopInput)
     builder.borders = ("thought", "approve")
-    builder.add_node("intake", partial(react_intake, parts=parts, observe=observe or "model"))
-    builder.add_node("thought", partial(thought, parts=parts))
-    builder.add_node("action", partial(action, parts=parts))
-    builder.add_node("approve", partial(approve, parts=parts))
-    builder.add_node(
-        "call_tools", partial(call_tools, parts=parts, role="action", ended=end_turn_after_calls)
+    adopt = partial(adopt_state, observe=observe or "model")
+    call = partial(call_tools, parts=parts, role="action", ended=end_turn_after_calls)
+    return draw_graph(
+        builder,
+        intake=(partial(intake, parts=parts, adopt=adopt), route_after_intake),
+        thought=(partial(thought, parts=parts), route_after_thought),
+        action=(partial(action, parts=parts), route_after_action),
+        approve=(partial(approve, parts=parts), route_after_approve),
+        call_tools=(call, route_after_calls),
+        observation=(partial(observation, parts=parts), "thought"),
+        finish=(partial(finish, parts=parts, end=END), route_after_finish),
     )
-    builder.add_node("observation", partial(observation, parts=parts))
-    builder.add_node("finish", partial(react_finish, parts=parts))
-    builder.add_edge(START, "intake")
-    builder.add_conditional_edges("intake", route_after_intake)
-    builder.add_conditional_edges("thought", route_after_thought)
-    builder.add_conditional_edges("action", route_after_action)
-    builder.add_conditional_edges("approve", route_after_approve)
-    builder.add_conditional_edges("call_tools", route_after_calls)
-    builder.add_edge("observation", "thought")
-    builder.add_conditional_edges("finish", route_after_finish)
-    return builder
 
 
 @document_options

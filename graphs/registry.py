@@ -24,14 +24,7 @@ from . import (
 
 @dataclass(frozen=True)
 class GraphEntry:
-    """One graph.
-
-    Attributes:
-        name: Its own name.
-        build: Its `build_<name>` function.
-        graph: As a server loads it.
-        description: One sentence for whoever chooses.
-    """
+    """One graph: its name, its `build_<name>`, the graph as a server loads it, and one sentence."""
 
     name: str
     build: Callable[..., Any]
@@ -39,48 +32,20 @@ class GraphEntry:
     description: str
 
 
+_DESCRIPTIONS: Final = {
+    plan_execute_verify: "Plans tasks, carries them out with tools, and proves the result.",
+    react: "Thinks, calls tools and observes, step by step, until it has the answer.",
+    prompt_flow: "Plans a DAG of tool calls, checks it, runs it in parallel, and repairs it.",
+    task_agent: "Works with tools, turn by turn, until it says how the work ended.",
+    customer_service: "Talks with customers by articles and policy, and hands over to a human.",
+    router: "Gives each request to the cheapest graph that can do it, else to a stronger one.",
+}
+
 REGISTRY: Final[dict[str, GraphEntry]] = {
-    entry.name: entry
-    for entry in (
-        GraphEntry(
-            plan_execute_verify.NAME,
-            plan_execute_verify.build_plan_execute_verify,
-            plan_execute_verify.graph,
-            "Plans tasks, carries them out with tools, and proves the result.",
-        ),
-        GraphEntry(
-            react.NAME,
-            react.build_react,
-            react.graph,
-            "Thinks, calls tools and observes, step by step, until it has the answer.",
-        ),
-        GraphEntry(
-            prompt_flow.NAME,
-            prompt_flow.build_prompt_flow,
-            prompt_flow.graph,
-            "Plans a DAG of tool calls, proves it sound, runs it as its inputs come, and repairs"
-            " it.",
-        ),
-        GraphEntry(
-            task_agent.NAME,
-            task_agent.build_task_agent,
-            task_agent.graph,
-            "Works with tools, turn by turn, until it says how the work ended.",
-        ),
-        GraphEntry(
-            customer_service.NAME,
-            customer_service.build_customer_service,
-            customer_service.graph,
-            "Talks with customers: grounded in articles, by policy, with a human behind it.",
-        ),
-        GraphEntry(
-            router.NAME,
-            router.build_router,
-            router.graph,
-            "Gives each request to the cheapest graph that can do it, and to a stronger one where"
-            " it fails.",
-        ),
+    module.NAME: GraphEntry(
+        module.NAME, getattr(module, f"build_{module.NAME}"), module.graph, text
     )
+    for module, text in _DESCRIPTIONS.items()
 }
 
 PARTS: Final[dict[str, LoopGraph[Any, Any, Any, Any]]] = {
@@ -91,22 +56,14 @@ PARTS: Final[dict[str, LoopGraph[Any, Any, Any, Any]]] = {
 
 
 def find_builder(name: str) -> Callable[..., Any]:
-    """The `build_<name>` function of a graph.
-
-    Raises:
-        SettingsError: There is no graph of this name that can be run.
-    """
+    """The `build_<name>` function of a graph; a SettingsError if there is none of this name."""
     if name not in REGISTRY:
         raise SettingsError(_explain_no_graph(name, REGISTRY))
     return REGISTRY[name].build
 
 
 def find_drawable_graph(name: str) -> LoopGraph[Any, Any, Any, Any]:
-    """A graph to look at; one that is part of another can be drawn, too.
-
-    Raises:
-        SettingsError: There is no graph of this name.
-    """
+    """A graph to look at, also a part of another one; a SettingsError if there is none."""
     graphs = {entry.name: entry.graph for entry in REGISTRY.values()} | PARTS
     if name not in graphs:
         raise SettingsError(_explain_no_graph(name, graphs))

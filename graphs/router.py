@@ -5,16 +5,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from langgraph.graph import START
 from typing_extensions import Unpack
 
 from ..nodes.parts import Parts
-from ..nodes.route.choose import choose
+from ..nodes.route.choose import choose, judge
 from ..nodes.route.direct import direct
-from ..nodes.route.finish import route_finish
-from ..nodes.route.intake import route_intake
-from ..nodes.route.judge import judge
 from ..nodes.route.run_chosen import run_chosen_graph
+from ..nodes.route.turn import END, adopt_state
+from ..nodes.turns import finish, intake
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
@@ -25,6 +23,7 @@ from .build import (
     assemble_served_parts,
     build_graph,
     document_options,
+    draw_graph,
     make_outer_builder,
 )
 from .plan_execute_verify import plan_builder
@@ -73,21 +72,17 @@ def router_builder(parts: Parts) -> LoopBuilder[RouterState, Context, LoopInput,
     mine = replace(mine, inside=True)
     builder.inside = {name: draw(mine).compile(name=name) for name, draw in _INSIDE.items()}
     builder.borders = ("choose",)
-    builder.add_node("intake", partial(route_intake, parts=parts))
-    builder.add_node("choose", partial(choose, parts=parts))
-    builder.add_node("direct", partial(direct, parts=parts))
-    for name, inner in builder.inside.items():
-        builder.add_node(name, partial(run_chosen_graph, parts=parts, graph=inner))
-        builder.add_edge(name, "judge")
-    builder.add_node("judge", partial(judge, parts=parts))
-    builder.add_node("finish", partial(route_finish, parts=parts))
-    builder.add_edge(START, "intake")
-    builder.add_conditional_edges("intake", route_after_intake)
-    builder.add_conditional_edges("choose", route_to_graph)
-    builder.add_edge("direct", "judge")
-    builder.add_conditional_edges("judge", route_after_judge)
-    builder.add_conditional_edges("finish", route_after_finish)
-    return builder
+    inner = {n: partial(run_chosen_graph, parts=parts, graph=g) for n, g in builder.inside.items()}
+    begin = partial(intake, parts=parts, adopt=adopt_state, finds_tools=False)
+    return draw_graph(
+        builder,
+        intake=(begin, route_after_intake),
+        choose=(partial(choose, parts=parts), route_to_graph),
+        direct=(partial(direct, parts=parts), "judge"),
+        **{name: (run, "judge") for name, run in inner.items()},
+        judge=(partial(judge, parts=parts), route_after_judge),
+        finish=(partial(finish, parts=parts, end=END), route_after_finish),
+    )
 
 
 @document_options

@@ -8,12 +8,11 @@ from typing import Literal
 from langgraph.graph import START
 from typing_extensions import Unpack
 
-from ..nodes.agent.finish import agent_finish
-from ..nodes.agent.intake import agent_intake
-from ..nodes.agent.shared.agent import Agent
-from ..nodes.agent.tools.delegate_to_agent import select_team, team_of
-from ..nodes.agent.tools.write_todos import write_todos
+from ..nodes.agent.agent import Agent, select_team, team_of
+from ..nodes.agent.todos import write_todos
+from ..nodes.agent.turn import END, adopt_state
 from ..nodes.parts import Parts
+from ..nodes.turns import finish, intake
 from ..prompts.agents import load_agent
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.agent import AgentDefinition, TaskAgentState
@@ -44,9 +43,7 @@ def route_after_finish(state: TaskAgentState) -> Literal["agent_turn", "__end__"
 
 
 def task_agent_builder(
-    parts: Parts,
-    definition: AgentDefinition | None = None,
-    agents: Sequence[AgentDefinition] = (),
+    parts: Parts, definition: AgentDefinition | None = None, agents: Sequence[AgentDefinition] = ()
 ) -> LoopBuilder[TaskAgentState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
     definition, team = definition or AgentDefinition(), team_of(agents)
@@ -55,9 +52,10 @@ def task_agent_builder(
     builder = make_outer_builder(NAME, TaskAgentState, agent.parts, LoopInput)
     builder.scratch = ("delegate",)
     builder.borders = ("agent_turn", "approve", "review_plan")
-    builder.add_node("intake", partial(agent_intake, agent=agent))
+    adopt = partial(adopt_state, agent=agent)
+    builder.add_node("intake", partial(intake, parts=agent.parts, adopt=adopt))
     add_loop(builder, agent, build_runs(team, parts))
-    builder.add_node("finish", partial(agent_finish, agent=agent))
+    builder.add_node("finish", partial(finish, parts=agent.parts, end=END))
     builder.add_edge(START, "intake")
     builder.add_conditional_edges("intake", route_after_intake)
     builder.add_conditional_edges("finish", route_after_finish)

@@ -1,4 +1,1 @@
-"""Phases, one a file: `async def phase(state, runtime) -> Update`; and what phases share.
-
-None knows which phase comes before or after it. A file without a phase says what it is for.
-"""
+"""Phases: `async def phase(state, runtime) -> Update`; none knows what comes before or after it."""

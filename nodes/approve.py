@@ -27,8 +27,7 @@ from .parts import Parts
 async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) -> CallsUpdate:
     """Put the first undecided call to the human and keep the answer under its key.
 
-    An answer to another question, or an edit that cannot run, is no decision: the call stays
-    undecided, and is asked about again with what is wrong.
+    An answer that does not fit is no decision: the call is asked about again, with the problem.
     """
     report_to_outer(state)
     call = list_undecided(state.calls, state.decisions)[0]

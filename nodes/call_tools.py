@@ -49,6 +49,11 @@ def end_turn_after_calls(reason: str, why: str) -> Any:
     return {"halt": "LOOP_DETECTED" if reason == LOOP_DETECTED else "DENIED", "unmet": [why]}
 
 
+def abort_turn_after_calls(reason: str, why: str) -> Any:
+    """The same in a graph that ends a stopped turn itself."""
+    return {"halt": "ABORTED"} if reason == STOPPED else end_turn_after_calls(reason, why)
+
+
 async def call_tools(
     state: CallState, runtime: Runtime[Context], *, parts: Parts, role: str, ended: Ended
 ) -> PassUpdate:

@@ -4,13 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-)
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
 
 from ..calls.gate import fix_call_names
 from ..models.drafts import drop_thoughts, wrap_reasoning
@@ -40,10 +34,7 @@ def render_open_resource(resource: str, task: str) -> list[HumanMessage]:
 
 
 def to_model_message(message: AnyMessage) -> BaseMessage:
-    """A message as a model sees it: what providers would refuse is mended, thoughts are left out.
-
-    With calls some providers want the thoughts back as they were.
-    """
+    """A message that every provider accepts; thoughts stay only beside calls, as some require."""
     if message.type not in _OURS:  # such as a client's system message: words of the user
         return HumanMessage(message.content, id=message.id)
     thought = REASONING in message.additional_kwargs
@@ -59,15 +50,7 @@ def sign_message(
     reasoning: str = "",
     marks: Mapping[str, object] = MappingProxyType({}),
 ) -> AIMessage:
-    """A model's message as the conversation keeps it.
-
-    Args:
-        message: The model's.
-        name: The id it has from now on, which no other message has.
-        role: Who speaks by it.
-        reasoning: What the model thought; no later request holds it.
-        marks: What else is known of it, such as `ENDS`; what does not hold is left out.
-    """
+    """A model's message as the conversation keeps it, under the id `name`, with the true marks."""
     if is_words(message):
         message = drop_thoughts(message)
     content = message.content

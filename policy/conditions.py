@@ -72,11 +72,7 @@ class Interval:
 
 
 def read_interval(text: str) -> Interval:
-    """The numbers that words such as `above 14 and at most 30` speak of.
-
-    Raises:
-        ConditionError: They are no such words, or speak of no number.
-    """
+    """The numbers that words such as `above 14 and at most 30` mean; else a ConditionError."""
     found, others = Interval(), synonyms_of("range")
     joints = "".join(rf"|\s*{re.escape(word)}\s*" for word in others if others[word] == "and")
     for part in re.split(rf"\s+and\s+{joints}", text.strip()):
@@ -166,11 +162,7 @@ class Dimension:
         return not self.whole or value == value.to_integral_value()
 
     def read_condition(self, told: str | Sequence[str]) -> "Condition":
-        """What a row says of it: one word or range, or a list of which one must fit.
-
-        Raises:
-            ConditionError: It speaks of no value of the dimension.
-        """
+        """What a row says of it: a word, a range, or a list of them; else a ConditionError."""
         parts = [told] if isinstance(told, str) else [*told]
         if not parts:
             msg = "the list is empty: name a value, or leave the line out"
@@ -218,15 +210,6 @@ class Dimension:
             between = Interval(cut, following, low_in=False, high_in=False)
             if between.contains(sample) and self.covers(sample):
                 yield Piece(sample, (between,))
-
-    def list_boundaries(self, conditions: Iterable["Condition"]) -> list[Value]:
-        """Every word, every number at which a condition turns, and its neighbours."""
-        found = self.cut_pieces(conditions)
-        step = Decimal(1) if self.whole else Decimal("0.01")
-        numbers = [one.sample for one in found if isinstance(one.sample, Decimal)]
-        near = {number + change for number in numbers for change in (-step, Decimal(0), step)}
-        words = [one.sample for one in found if isinstance(one.sample, str)]
-        return [*words, *sorted(number for number in near if self.covers(number))]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A policy's YAML file, read into a `Rules`: every word of it is known, or is an error."""
+"""A policy's YAML file, read into a `PolicyTable`: every word of it is known, or is an error."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,16 @@ from ..state.errors import SettingsError
 from .conditions import COMPARED, ConditionError, Dimension, Interval, read_interval
 from .facts import CALL, CUSTOMER, Fact, Kind, Path as Place, Source
 from .parts import Part, parse_part
-from .rules import VERDICTS, GovernedTool, Identity, Row, Rules, Section, Verdict
+from .rules import VERDICTS, GovernedTool, Identity, Row, Section, Verdict
+from .table import PolicyTable
 
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
     "is": "value", "compare": "compared", "days since": "days", "hours since": "hours",
 }  # fmt: skip
+_OF_FILES: Final = (
+    "name", "timezone", "unlisted", "identity", "facts", "dimensions", "tools", "policies",
+)  # fmt: skip
 _OF_TOOLS: Final = (
     "policy", "then", "reads", "identity", "consent", "customer", "customer if given", "about",
     "arguments", "article",
@@ -27,7 +31,7 @@ _ALWAYS: Final = {
 }
 
 
-def read_rules(path: Path) -> Rules:
+def read_rules(path: Path) -> PolicyTable:
     """Read a policy and prove it; see `PolicyTable.read`."""
     try:
         text = path.expanduser().read_text(encoding="utf-8-sig")
@@ -40,12 +44,8 @@ def read_rules(path: Path) -> Rules:
     return parse_rules(text, str(path))
 
 
-def parse_rules(text: str, where: str = "text") -> Rules:
-    """The policy that a YAML text spells; `where` begins each error.
-
-    Raises:
-        SettingsError: See `PolicyTable.read`.
-    """
+def parse_rules(text: str, where: str = "text") -> PolicyTable:
+    """The policy that a YAML text spells; `where` begins each error, a SettingsError."""
     return _Reader(parse_part(text, where)).read_all()
 
 
@@ -53,23 +53,13 @@ class _Reader:
     """Reads one file, part by part; what a part names must stand before it."""
 
     def __init__(self, file: Part) -> None:
-        known = (
-            "name",
-            "timezone",
-            "unlisted",
-            "identity",
-            "facts",
-            "dimensions",
-            "tools",
-            "policies",
-        )
-        file.read_mapping(known)
+        file.read_mapping(_OF_FILES)
         self.file = file
         self.facts: dict[str, Fact] = {}
         self.dimensions: dict[str, tuple[Dimension, Source]] = {}
         self.sections: dict[str, Section] = {}
 
-    def read_all(self) -> Rules:
+    def read_all(self) -> PolicyTable:
         file = self.file
         zone, identity = self._read_zone(), self._read_identity(file.get_part("identity"))
         for name, part in file.get_part("facts").read_parts():
@@ -84,7 +74,7 @@ class _Reader:
         if not tools:
             file.get_part("tools").raise_error("name the tools that the policy decides about")
         self._check_all_used(tools)
-        return Rules(
+        return PolicyTable(
             name=file.get_part("name").read_text(""), identity=identity, facts=self.facts,
             dimensions=self.dimensions, tools=tools, sections=self.sections,
             reads=file.get_part("unlisted").read_choice(("reads", "forbidden"), "reads") == "reads",
@@ -262,10 +252,8 @@ class _Reader:
             except ConditionError as error:
                 said.raise_error(str(error))
         verdict = cast("Verdict", part.get_part("then").read_choice(VERDICTS))
-        title, article = (
-            part.get_part("title").read_languages(),
-            part.get_part("article").read_languages(),
-        )
+        title = part.get_part("title").read_languages()
+        article = part.get_part("article").read_languages()
         if not article:
             part.get_part("article").raise_error("say in words what holds: people are told it")
         return Row(id=id_, verdict=verdict, when=when, title=title, article=article)
@@ -284,10 +272,8 @@ class _Reader:
                 "say by which `policy` it is decided, or `then: allowed`, asks or forbidden"
             )
         optional = part.get_part("customer if given").read_text("")
-        customer, facts = (
-            part.get_part("customer").read_text("") or optional,
-            self._read_facts(part, section),
-        )
+        customer = part.get_part("customer").read_text("") or optional
+        facts = self._read_facts(part, section)
         arguments = self._read_arguments(part, facts, section, customer, reads=reads)
         owned = any(self.facts[fact].owner for fact in facts)
         decides = section is not None or verdict != "forbidden"

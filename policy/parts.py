@@ -118,11 +118,7 @@ def read_yaml(text: str, loader: Any = yaml.SafeLoader) -> Any:
 
 
 def parse_part(text: str, where: str) -> Part:
-    """What a YAML text says; `where` begins each error.
-
-    Raises:
-        SettingsError: It is no YAML, or says a thing twice.
-    """
+    """What a YAML text says; `where` begins each error, a SettingsError."""
     try:
         said = read_yaml(text, _Words)
     except ValueError as error:

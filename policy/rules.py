@@ -1,18 +1,11 @@
-"""A company's policy as tables: which change is allowed, asked about or forbidden, and why. Pure.
-
-Each `Section` is one table; loading proves that each of its cells belongs to exactly one row. The
-facts that decide come from reading tools (`Rules.facts`), never from a model's words.
-"""
+"""The rows of a policy, each cell of which has exactly one row, and the tools they govern. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import product
 from typing import Final, Literal
 
-from ..text.sentences import ENGLISH, LANGUAGE, say
+from ..text.sentences import ENGLISH, LANGUAGE
 from .conditions import Condition, Dimension, Piece, Value, join_pieces
-from .facts import Fact, KnownFacts, Source, UnreadFact, is_same_id
 
 Verdict = Literal["allowed", "asks", "forbidden"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("allowed", "asks", "forbidden")
@@ -40,14 +33,6 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
-    """Values that no row tells apart: a sample of them by dimension, and all in words."""
-
-    values: Mapping[str, Value]
-    words: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Section:
     """One table: its rows, and the dimensions that they speak of."""
 
@@ -63,25 +48,11 @@ class Section:
     def cut_pieces(self) -> dict[str, list[Piece]]:
         """The values of each dimension, cut where a row begins or ends."""
         return {
-            one.name: one.cut_pieces(self._list_conditions(one.name)) for one in self.dimensions
-        }
-
-    def list_boundaries(self) -> dict[str, list[Value]]:
-        """By dimension every word, and every number at which a row turns, with its neighbours."""
-        return {
-            one.name: one.list_boundaries(self._list_conditions(one.name))
+            one.name: one.cut_pieces(
+                row.when[one.name] for row in self.rows if one.name in row.when
+            )
             for one in self.dimensions
         }
-
-    def _list_conditions(self, name: str) -> list[Condition]:
-        return [row.when[name] for row in self.rows if name in row.when]
-
-    def list_cells(self) -> Iterator[Cell]:
-        """Every cell: one piece of each dimension."""
-        pieces = self.cut_pieces()
-        for chosen in product(*pieces.values()):
-            cell = dict(zip(pieces, chosen, strict=True))
-            yield Cell(values={n: p.sample for n, p in cell.items()}, words=_describe_cell(cell))
 
     def find_problems(self) -> list[str]:
         """Cells without a row or with several, and rows without a cell; the first few."""
@@ -128,14 +99,12 @@ class _Walk:
         """Rows that may fit together, with the values of a dimension for which it is these."""
         parted: dict[tuple[str, ...], tuple[list[Row], list[Piece]]] = {}
         for piece in self.pieces[name]:
-            fitting = [row for row in rows if _may_fit(row, name, piece)]
+            fitting = [
+                row for row in rows if name not in row.when or row.when[name].fits(piece.sample)
+            ]
             key = tuple(row.id for row in fitting)
             parted.setdefault(key, (fitting, []))[1].append(piece)
         return [(fitting, join_pieces(pieces)) for fitting, pieces in parted.values()]
-
-
-def _may_fit(row: Row, name: str, piece: Piece) -> bool:
-    return name not in row.when or row.when[name].fits(piece.sample)
 
 
 def _describe_cell(cell: Mapping[str, Piece]) -> str:
@@ -189,100 +158,12 @@ class GovernedTool:
 
 @dataclass(frozen=True)
 class Ruling:
-    """What a table says of one call, by which row, and in which words; "" where no row did.
-
-    `consent`: the customer must agree to exactly this first.
-    """
+    """What a table says of one call, by which row, in which words; `consent`: by agreement."""
 
     verdict: Verdict
     row: str = ""
     words: str = ""
     consent: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """The policy of one company: its tables, the tools that they govern, and where facts are read.
-
-    Attributes:
-        name: Of the company or the policy.
-        identity: How a customer is verified; None where nobody is.
-        facts: Where facts are read, by name.
-        dimensions: What decides, by name, and where each value is taken from.
-        tools: What is said of each tool.
-        sections: The tables.
-        reads: Tools that the file does not name, and that declare to change nothing, may run.
-    """
-
-    name: str = ""
-    identity: Identity | None = None
-    facts: Mapping[str, Fact] = field(default_factory=dict)
-    dimensions: Mapping[str, tuple[Dimension, Source]] = field(default_factory=dict)
-    tools: Mapping[str, GovernedTool] = field(default_factory=dict)
-    sections: Mapping[str, Section] = field(default_factory=dict)
-    reads: bool = True
-
-    @property
-    def tool_names(self) -> list[str]:
-        """Every tool that it needs, or decides about."""
-        verifies = [self.identity.tool] if self.identity else []
-        return [*dict.fromkeys([*verifies, *(f.tool for f in self.facts.values()), *self.tools])]
-
-    def find_governed(self, original: str, server: str | None) -> GovernedTool | None:
-        """What it says of a tool, by the name its server knows it by."""
-        return self.tools.get(f"{server}/{original}") or self.tools.get(original)
-
-    def is_verifier(self, original: str, server: str | None) -> bool:
-        """Whether the tool is the one that verifies customers."""
-        known = self.identity.tool if self.identity else ""
-        return known in (original, f"{server}/{original}")
-
-    def find_early_ban(self, tool: GovernedTool, known: KnownFacts) -> Ruling | None:
-        """What forbids a call before any fact is read; None where nothing does."""
-        given = set(known.call)
-        if tool.arguments is not None and (strange := sorted(given - tool.arguments)):
-            return _forbid("policy_argument", argument=strange[0], tool=tool.name)
-        if tool.identity and known.customer is None:
-            return _forbid("policy_identity", tool=self.identity.tool if self.identity else "")
-        told = known.call.get(tool.customer)
-        needed = tool.customer and not (tool.optional and told in (None, ""))
-        if needed and not is_same_id(told, known.customer):
-            return _forbid("policy_not_own", what=tool.customer)
-        return None
-
-    def rule(self, tool: GovernedTool, known: KnownFacts, now: datetime) -> Ruling:
-        """What it says of a call, once the facts are read; what is not readable allows nothing."""
-        if (forbidden := self.find_early_ban(tool, known)) is not None:
-            return forbidden
-        for name in tool.facts:
-            fact = known.facts.get(name, UnreadFact("policy_not_read"))
-            if isinstance(fact, UnreadFact):
-                return _rule_unread(name, fact)
-            owner = self.facts[name].owner
-            if owner and not is_same_id(fact.get(owner), known.customer):
-                return _forbid("policy_not_own", what=name)
-        if tool.section is None:
-            return _make_ruling(tool, tool.verdict, "", tool.article)
-        return self._rule_by_row(tool, self.sections[tool.section], known, now)
-
-    def _rule_by_row(
-        self, tool: GovernedTool, section: Section, known: KnownFacts, now: datetime
-    ) -> Ruling:
-        values: dict[str, Value] = {}
-        for dimension in section.dimensions:
-            value = self.dimensions[dimension.name][1].read_value(known, now, dimension)
-            if isinstance(value, UnreadFact):
-                return _rule_unread(dimension.name, value)
-            values[dimension.name] = value
-        row = section.find_row(values)
-        if row is None:  # loading has proven that there is one
-            return _rule_unread(section.name, UnreadFact("policy_no_row"))
-        return _make_ruling(tool, row.verdict, row.id, row.article)
-
-
-def _make_ruling(tool: GovernedTool, verdict: Verdict, row: str, article: Texts) -> Ruling:
-    words = select_language(article) or say(f"policy_{verdict}", tool=tool.name)
-    return Ruling(verdict, row, words, consent=verdict == "allowed" and tool.consent)
 
 
 def select_language(texts: Texts, language: str = "") -> str:
@@ -291,11 +172,3 @@ def select_language(texts: Texts, language: str = "") -> str:
         if texts.get(wanted):
             return texts[wanted]
     return ""
-
-
-def _rule_unread(what: str, why: UnreadFact) -> Ruling:
-    return _forbid("policy_unread", what=what, why=say(why.why, **why.slots))
-
-
-def _forbid(sentence: str, **slots: object) -> Ruling:
-    return Ruling("forbidden", "", say(sentence, **slots))

@@ -1,20 +1,40 @@
-"""A company's policy as operators have it: read from a file, given to a graph, told as articles."""
+"""A company's policy as tables: what it allows, asks about or forbids; read, ruled by, and told."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
-from ..text.sentences import ENGLISH
-from .articles import build_articles
-from .rules import Rules
+from ..text.sentences import ENGLISH, LANGUAGE, match_language, say
+from .conditions import Condition, Dimension, Interval, Value
+from .facts import Fact, KnownFacts, Source, UnreadFact, is_same_id
+from .rules import GovernedTool, Identity, Row, Ruling, Section, Texts, Verdict, select_language
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyTable(Rules):
-    """Rules that were read from a company's file. Give it to any graph as `policy=`.
+class PolicyTable:
+    """A company's policy, read from its file. Give it to any graph as `policy=`.
 
-    Calls of a tool that the file does not name and that changes something, or does not declare that
-    it only reads, are forbidden.
+    A tool that the file does not name is forbidden, unless it declares that it only reads. The
+    facts that decide come from reading tools, never from a model's words.
+
+    Attributes:
+        name: Of the company or the policy.
+        identity: How a customer is verified; None where nobody is.
+        facts: Where facts are read, by name.
+        dimensions: What decides, by name, and where each value is taken from.
+        tools: What is said of each tool.
+        sections: The tables.
+        reads: Tools that the file does not name, and that declare to change nothing, may run.
     """
+
+    name: str = ""
+    identity: Identity | None = None
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    dimensions: Mapping[str, tuple[Dimension, Source]] = field(default_factory=dict)
+    tools: Mapping[str, GovernedTool] = field(default_factory=dict)
+    sections: Mapping[str, Section] = field(default_factory=dict)
+    reads: bool = True
 
     @classmethod
     def read(cls, path: str | Path) -> "PolicyTable":
@@ -26,7 +46,7 @@ class PolicyTable(Rules):
         """
         from .file import read_rules  # noqa: PLC0415 - YAML is for those who have such files
 
-        return cls(**vars(read_rules(Path(path))))
+        return read_rules(Path(path))
 
     def articles(self, language: str = ENGLISH) -> list[dict[str, str]]:
         """The policy for a knowledge base, made of the rows that decide: id, title, text, language.
@@ -34,4 +54,142 @@ class PolicyTable(Rules):
         Args:
             language: `en` or `zh`; a row that lacks it is told in another one.
         """
-        return build_articles(self, language)
+        token = LANGUAGE.set(match_language(language, ("en", "zh")))
+        try:
+            rows = [
+                _build_article(self, section, row)
+                for section in self.sections.values()
+                for row in section.rows
+            ]
+            tools = [tool for tool in self.tools.values() if tool.article]
+            return rows + [
+                {
+                    "id": tool.name.replace("/", "-"),
+                    "title": tool.name.replace("_", " "),
+                    "text": select_language(tool.article),
+                    "language": LANGUAGE.get(),
+                }
+                for tool in tools
+            ]
+        finally:
+            LANGUAGE.reset(token)
+
+    @property
+    def tool_names(self) -> list[str]:
+        """Every tool that it needs, or decides about."""
+        verifies = [self.identity.tool] if self.identity else []
+        return [*dict.fromkeys([*verifies, *(f.tool for f in self.facts.values()), *self.tools])]
+
+    def find_governed(self, original: str, server: str | None) -> GovernedTool | None:
+        """What it says of a tool, by the name its server knows it by."""
+        return self.tools.get(f"{server}/{original}") or self.tools.get(original)
+
+    def is_verifier(self, original: str, server: str | None) -> bool:
+        """Whether the tool is the one that verifies customers."""
+        known = self.identity.tool if self.identity else ""
+        return known in (original, f"{server}/{original}")
+
+    def find_early_ban(self, tool: GovernedTool, known: KnownFacts) -> Ruling | None:
+        """What forbids a call before any fact is read; None where nothing does."""
+        given = set(known.call)
+        if tool.arguments is not None and (strange := sorted(given - tool.arguments)):
+            return _forbid("policy_argument", argument=strange[0], tool=tool.name)
+        if tool.identity and known.customer is None:
+            return _forbid("policy_identity", tool=self.identity.tool if self.identity else "")
+        told = known.call.get(tool.customer)
+        needed = tool.customer and not (tool.optional and told in (None, ""))
+        if needed and not is_same_id(told, known.customer):
+            return _forbid("policy_not_own", what=tool.customer)
+        return None
+
+    def rule(self, tool: GovernedTool, known: KnownFacts, now: datetime) -> Ruling:
+        """What it says of a call, once the facts are read; what is not readable allows nothing."""
+        if (forbidden := self.find_early_ban(tool, known)) is not None:
+            return forbidden
+        for name in tool.facts:
+            fact = known.facts.get(name, UnreadFact("policy_not_read"))
+            if isinstance(fact, UnreadFact):
+                return _rule_unread(name, fact)
+            owner = self.facts[name].owner
+            if owner and not is_same_id(fact.get(owner), known.customer):
+                return _forbid("policy_not_own", what=name)
+        if tool.section is None:
+            return _make_ruling(tool, tool.verdict, "", tool.article)
+        return self._rule_by_row(tool, self.sections[tool.section], known, now)
+
+    def _rule_by_row(
+        self, tool: GovernedTool, section: Section, known: KnownFacts, now: datetime
+    ) -> Ruling:
+        values: dict[str, Value] = {}
+        for dimension in section.dimensions:
+            value = self.dimensions[dimension.name][1].read_value(known, now, dimension)
+            if isinstance(value, UnreadFact):
+                return _rule_unread(dimension.name, value)
+            values[dimension.name] = value
+        row = section.find_row(values)
+        if row is None:  # loading has proven that there is one
+            return _rule_unread(section.name, UnreadFact("policy_no_row"))
+        return _make_ruling(tool, row.verdict, row.id, row.article)
+
+
+def _make_ruling(tool: GovernedTool, verdict: Verdict, row: str, article: Texts) -> Ruling:
+    words = select_language(article) or say(f"policy_{verdict}", tool=tool.name)
+    return Ruling(verdict, row, words, consent=verdict == "allowed" and tool.consent)
+
+
+def _rule_unread(what: str, why: UnreadFact) -> Ruling:
+    return _forbid("policy_unread", what=what, why=say(why.why, **why.slots))
+
+
+def _forbid(sentence: str, **slots: object) -> Ruling:
+    return Ruling("forbidden", "", say(sentence, **slots))
+
+
+# Told to people.
+
+
+def _build_article(table: PolicyTable, section: Section, row: Row) -> dict[str, str]:
+    conditions = [
+        say(
+            "policy_if",
+            what=select_language(table.dimensions[name][0].label) or name.replace("_", " "),
+            is_=_describe_condition(table.dimensions[name][0], condition),
+        )
+        for name, condition in row.when.items()
+    ]
+    when = say("policy_when", conditions="\n".join(conditions)) if conditions else ""
+    texts = [
+        select_language(row.article),
+        when or say("policy_always"),
+        say(f"policy_then_{row.verdict}"),
+    ]
+    return {
+        "id": row.id,
+        "title": select_language(row.title) or f"{section.name}: {row.id}".replace("_", " "),
+        "text": "\n\n".join(texts),
+        "language": LANGUAGE.get(),
+    }
+
+
+def _describe_condition(dimension: Dimension, condition: Condition) -> str:
+    parts = [
+        _describe_range(part)
+        if isinstance(part, Interval)
+        else select_language(dimension.told.get(part, {})) or part
+        for part in condition.parts
+    ]
+    return f" {say('policy_or')} ".join(parts)
+
+
+def _describe_range(numbers: Interval) -> str:
+    low, high = numbers.low, numbers.high
+    if low is not None and low == high:
+        return f"{low:f}"
+    parts = []
+    if low is not None:
+        lower = "policy_at_least" if numbers.low_in else "policy_above"
+        parts.append(say(lower, number=f"{low:f}"))
+    if high is not None:
+        upper = "policy_at_most" if numbers.high_in else "policy_below"
+        parts.append(say(upper, number=f"{high:f}"))
+    return f" {say('policy_and')} ".join(parts)

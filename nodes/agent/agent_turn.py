@@ -1,13 +1,11 @@
 """agent_turn: one model turn of an agent; it calls tools, or is told once that it must."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
-from ...calls.call_records import PendingCall
 from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.hidden_tags import read_words
@@ -21,22 +19,19 @@ from ...state.agent import (
     Report,
     find_objective,
 )
-from ...state.calls import STOPPED, find_stop_in_calls
+from ...state.calls import find_stop_in_calls
 from ...state.context import Context
 from ...state.errors import RequestTooLong
 from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
 from ...state.snapshot import TARGET_SHARE, count_call_tokens, estimate_message_tokens
-from ...tools.catalog import Catalog
 from ...turn.budget import get_limit_reason
 from ...turn.scope import RunScope
-from ..call_tools import end_turn_after_calls
 from ..conversation import sign_message
-from .shared.agent import Agent
-from .shared.drafts import make_turn_listeners
-from .shared.loop_watch import start_watch
-from .shared.requests import build_request, name_message
-from .tools.write_todos import hold_for_review
+from .agent import Agent
+from .check_loop import start_watch
+from .requests import build_request, make_turn_listeners, name_message
+from .todos import hold_for_review
 
 _MOST_ASKS = 2
 
@@ -46,55 +41,67 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     scope = await agent.scope(state, runtime, turns=1)
     if state.agents and (halt := _find_outer_end(scope)):
         return AgentUpdate(halt=halt)
-    round_ = state.round + 1
-    scope.emit({"type": "phase", "role": "agent", "action": "working", "round": round_})
-    toolbox = agent.parts.toolbox
-    catalog = await toolbox.catalog(scope.user)
-    name = name_message(state)
+    scope.emit({"type": "phase", "role": "agent", "action": "working", "round": state.round + 1})
+    catalog = await agent.parts.toolbox.catalog(scope.user)
+    shown, name = state.found, name_message(state)
+    if state.path != MAIN:  # for the graph's own agent intake has looked
+        shown = [*catalog.deferred_tools.find_likely(find_objective(state)), *shown]
     request = build_request(scope, state, agent, catalog.deferred_tools.render_listing())
     try:
         answer: Answer[Any] = await ask(
-            scope, agent.parts.models, "agent", request,
-            tools=catalog.specs(_pick_tools(state, catalog)),
-            read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
-            listeners=make_turn_listeners(scope, state, name), settings=agent.settings,
-        )  # fmt: skip
-    except RequestTooLong as error:
-        return _request_compression(state, estimate_message_tokens(request), error) | AgentUpdate(
-            warnings=scope.notes
+            scope,
+            agent.parts.models,
+            "agent",
+            request,
+            tools=catalog.specs(shown),
+            read=partial(read_words, with_tools=True),
+            most_asks=_MOST_ASKS,
+            listeners=make_turn_listeners(scope, state, name),
+            settings=agent.settings,
         )
-    message = answer.message
+    except RequestTooLong as error:
+        compression = _request_compression(state, estimate_message_tokens(request), error)
+        return compression | AgentUpdate(warnings=scope.notes)
     update = AgentUpdate(
-        round=round_,
+        round=state.round + 1,
         nudged=False,
         watch=state.watch or start_watch(scope.context),
         spend=scope.add_seconds(answer.spend),
         warnings=[*catalog.warnings, *scope.notes],
         room=agent.measure_room(state, scope.context),
-        window=sum(count_call_tokens(request, message)),
+        window=sum(count_call_tokens(request, answer.message)),
     )
+    return update | await _read_answer(scope, state, agent, answer, name)
+
+
+async def _read_answer(
+    scope: RunScope, state: AgentState, agent: Agent, answer: Answer[Any], name: str
+) -> AgentUpdate:
+    """What a model turn comes to: a refusal, words, or calls."""
+    message, own_turn = answer.message, {MODEL_TURN: scope.run.model_turn}
     if answer.refused:
         why = answer.problems[-1:] if answer.refused == "hook" else []
         halt = get_limit_reason(answer.refused)
-        return update | AgentUpdate(round=state.round, window=state.window, halt=halt, unmet=why)
-    own_turn = {MODEL_TURN: scope.run.model_turn}
+        return AgentUpdate(round=state.round, window=state.window, halt=halt, unmet=why)
     if is_words(message):
         ends = agent.definition.lenient and bool(message.text.strip())
         kept = sign_message(message, name, "agent", answer.reasoning, {**own_turn, ENDS: ends})
-        update["messages"] = [kept] if message.text else []
-        return update | _handle_words(state, message, ends=ends, emit=scope.emit)
-    calls = await open_calls(scope, toolbox, message, round_=round_, complete=answer.complete)
+        said = AgentUpdate(messages=[kept] if message.text else [])
+        return said | _handle_words(state, message, ends=ends, emit=scope.emit)
+    calls = await open_calls(
+        scope, agent.parts.toolbox, message, round_=state.round + 1, complete=answer.complete
+    )
     if stopped := find_stop_in_calls(calls := hold_for_review(scope, state, calls)):
-        return update | AgentUpdate(halt="DENIED", unmet=[stopped])
+        return AgentUpdate(halt="DENIED", unmet=[stopped])
     kept = sign_message(set_call_ids(message, calls), name, "agent", answer.reasoning, own_turn)
-    return update | _split_calls(calls) | AgentUpdate(messages=[kept])
+    given = [c for c in calls if c["name"] == DELEGATE and c["action"] == "allow"]
+    others = (call for call in calls if call not in given)
+    last = sorted(others, key=lambda call: call["name"] == COMPLETE_TASK)
+    return AgentUpdate(calls=last, delegations=given, messages=[kept])
 
 
 def _request_compression(state: AgentState, size: int, error: RequestTooLong) -> AgentUpdate:
-    """The history is to be compressed and the model asked again, once; the next time it ends here.
-
-    Of what the model takes nothing is known but that it is less than this.
-    """
+    """Compress the history and ask again, once: the request was too long for the model."""
     round_, room = state.round + 1, size // 2
     if state.squeezed == round_:
         return AgentUpdate(halt="ERROR", unmet=[str(error)])
@@ -103,21 +110,6 @@ def _request_compression(state: AgentState, size: int, error: RequestTooLong) ->
         squeezed=round_, room=room, window=size, limits={**state.limits, "context": most},
         snapshot={**state.snapshot, "above": 0},
     )  # fmt: skip
-
-
-def _split_calls(calls: Sequence[PendingCall]) -> AgentUpdate:
-    """Which calls are sub-agents' work, and the others, `complete_task` behind them."""
-    given = [c for c in calls if c["name"] == DELEGATE and c["action"] == "allow"]
-    others = (call for call in calls if call not in given)
-    last = sorted(others, key=lambda call: call["name"] == COMPLETE_TASK)
-    return AgentUpdate(calls=last, delegations=given)
-
-
-def _pick_tools(state: AgentState, catalog: Catalog) -> list[str]:
-    """Of many tools those to be shown; for the graph's own agent intake has looked."""
-    if state.path == MAIN:
-        return state.found
-    return [*catalog.deferred_tools.find_likely(find_objective(state)), *state.found]
 
 
 def _find_outer_end(scope: RunScope) -> Reason | None:
@@ -137,9 +129,3 @@ def _handle_words(state: AgentState, message: AIMessage, *, ends: bool, emit: An
     if not state.nudged:
         return AgentUpdate(nudged=True)
     return AgentUpdate(halt="ERROR_NO_COMPLETE_TASK_CALL")
-
-
-def end_after_calls(reason: str, why: str) -> AgentUpdate:
-    """What ends the turn of any loop; whoever stops an agent leaves the end to it."""
-    ended: AgentUpdate = end_turn_after_calls(reason, why)
-    return AgentUpdate(halt="ABORTED") if reason == STOPPED else ended

@@ -1,24 +1,141 @@
-"""check_loop: an agent that goes round in circles is told so once; the second time it ends."""
+"""check_loop: warns an agent that goes round in circles; the second time its work ends.
 
+`turn/repetition` sees cycles of equal calls. This sees repeated words, and turns that bring nothing
+new although the arguments change.
+"""
+
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import ask
 from ...state.agent import MODEL_TURN, AgentState, AgentUpdate, find_objective
+from ...state.calls import Evidence
 from ...state.context import Context
 from ...state.contracts import LoopVerdict
 from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...state.outcome import Spend, add_spend
 from ...text.canonical import shorten_text
 from ...text.sentences import say
-from ...turn.repetition import LAST_STRIKE
+from ...turn.repetition import LAST_STRIKE, find_repeated_text
 from ...turn.scope import RunScope
-from .shared.agent import Agent
-from .shared.loop_watch import Sign, find_sign, record_look
-from .shared.requests import append_to_newest
+from .agent import Agent
+from .requests import append_to_newest
+
+SOONEST: Final = 5
+LATEST: Final = 15
+"""Turns until the next look of a model: the surer it was, the sooner."""
+
+_WINDOW: Final = 50
+_TEXT_WINDOW: Final = 5_000
+_SHORT: Final = 500
+_TIMES: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b|\b1[5-9]\d{8}(?:\d{3}|\.\d+)?\b"
+    r"|\b\d+(?:[.,]\d+)? ?(?:[µm]?s|sec|seconds?|milliseconds?)\b"
+)
+
+
+@dataclass(frozen=True)
+class Sign:
+    """Why a loop is looked at: repeated `words`, `turns` that were idle, or a look is due."""
+
+    kind: Literal["words", "idle", "due"]
+    words: str = ""
+    turns: int = 0
+
+
+def start_watch(context: Context) -> dict[str, Any]:
+    """What `AgentState.watch` is at the first turn."""
+    return {
+        "due": context.loop_check_after,
+        "repeats": context.loop_repeats,
+        "phrases": context.loop_phrases,
+        "sure": context.loop_confidence,
+        "looked": 0,
+    }
+
+
+def record_look(state: AgentState, confidence: float | None) -> dict[str, Any]:
+    """What it is after a look; None where no model has said how sure it is."""
+    wait = (SOONEST + LATEST) / 2 if confidence is None else LATEST - 10 * confidence
+    due = max(state.watch["due"], state.round + round(wait))
+    return {**state.watch, "looked": state.round, "due": due}
+
+
+def find_sign(state: AgentState) -> Sign | None:
+    """What there is to look at; None where there is nothing."""
+    watch = state.watch
+    if not watch or state.round <= watch["looked"]:
+        return None
+    most = 2 * watch["repeats"]
+    newest = _find_progress(state, max(watch["looked"], state.round - most))
+    if words := _find_repeated_words(state, newest):
+        return Sign("words", words=words)
+    if state.round - newest >= most:
+        return Sign("idle", turns=state.round - newest)
+    return Sign("due") if state.round >= watch["due"] else None
+
+
+def _find_progress(state: AgentState, since: int) -> int:
+    """The newest turn after this one with a call that brought something new, else this one."""
+    evidence = state.evidence
+    for place in range(len(evidence) - 1, -1, -1):
+        if evidence[place]["task"] != state.path:  # of a sub-agent
+            continue
+        round_ = int(evidence[place]["id"].rsplit(".", 2)[1])
+        if round_ <= since:
+            break
+        if _is_new(evidence, place):
+            return round_
+    return since
+
+
+def _is_new(evidence: Sequence[Evidence], place: int) -> bool:
+    """Whether a call brought something new; a poll that repeats the call before it does."""
+    record = evidence[place]
+    if record["status"] != "success" or record.get("same_as") or record.get("reused_from"):
+        return False
+    if not record.get("read_only"):
+        return True
+    before = [r for r in evidence[max(place - _WINDOW, 0) : place] if r["tool"] == record["tool"]]
+    result = _strip_times(record["result"])
+    if all(_strip_times(one["result"]) != result for one in before):
+        return True
+    return bool(before[-1]["arguments"] == record["arguments"])
+
+
+def _strip_times(result: str) -> str:
+    """A short result without clocks and durations, which differ though nothing is new."""
+    return _TIMES.sub("", result) if len(result) <= _SHORT else result
+
+
+def _find_repeated_words(state: AgentState, progress: int) -> str:
+    """The words that come again in the newest turn, or in all turns since the last progress."""
+    said: list[str] = []
+    for message in reversed(state.messages):
+        turn = message.additional_kwargs.get(MODEL_TURN)
+        if message.type == "human" or sum(map(len, said)) > _TEXT_WINDOW:
+            break
+        if message.type != "ai" or not turn:
+            continue
+        round_ = int(str(turn).rpartition("#")[2])
+        if round_ <= state.watch["looked"] or (said and round_ <= progress):
+            break
+        said.insert(0, message.text.strip())
+    text, times = Counter(said).most_common(1)[0] if said else ("", 0)
+    if text and times >= state.watch["repeats"]:
+        return text[:_WORDS_SHOWN]
+    return find_repeated_text(said, state.watch["phrases"])
+
+
+_WORDS_SHOWN: Final = 200
+
 
 _ROLE: Final = "loop_judge"
 _SEEN: Final = 20
@@ -27,9 +144,9 @@ _MOST_ASKS: Final = 2
 
 
 async def check_loop(state: AgentState, runtime: Runtime[Context], *, agent: Agent) -> AgentUpdate:
-    """Take note of what goes round in circles; a model says whether it does, but of plain words.
+    """Look for a loop; a model judges all signs but repeated words.
 
-    Where none can be asked, turns that brought nothing new count, and what was only due does not.
+    Without a judge model only turns without new results are strikes.
     """
     scope, sign = await agent.scope(state, runtime), find_sign(state)
     spend, verdict, what = Spend(), None, ""

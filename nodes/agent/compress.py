@@ -1,8 +1,4 @@
-"""compress: a request would be too long, so what is old is left out of it, and summed up.
-
-Nothing leaves the conversation. `cut` moves on to a later turn, and `snapshot` says what stands
-before it. A model sums up; code decides what of that counts, and goes on without it.
-"""
+"""compress: old messages are left out of requests and summed up; the conversation keeps them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,11 +22,18 @@ from ...state.snapshot import (
 )
 from ...text.canonical import beginning_of, estimate_tokens
 from ...turn.scope import RunScope
-from .memory.facts import get_full_text, name_speaker, prove_facts
-from .memory.masking import choose_mask, mask_older_results
-from .memory.snapshot import extend_snapshot, read_snapshot, render_snapshot
-from .shared.agent import Agent
-from .tools.memory import read_notes
+from .agent import Agent
+from .memory import (
+    choose_mask,
+    extend_snapshot,
+    get_full_text,
+    mask_older_results,
+    name_speaker,
+    prove_facts,
+    read_snapshot,
+    render_snapshot,
+)
+from .memory_tools import read_notes
 
 _KEPT_SHARE: Final = 0.3
 """How much of a request's room the newest messages take that stay as they are."""
@@ -166,9 +169,9 @@ def _data(work: _Work) -> dict[str, Any]:
 
 
 def _find_border(shown: Sequence[AnyMessage], most: int) -> int:
-    """Where the newest messages begin that stay, in `most` tokens; the newest turn always stays.
+    """Where the kept newest messages begin, within `most` tokens; 0 if nothing can be cut.
 
-    No call is parted from its answer. 0: nothing can be cut.
+    The newest turn always stays, and no call is separated from its answer.
     """
     border, tokens, open_ = 0, 0, set[str]()
     for place in range(len(shown) - 1, 0, -1):

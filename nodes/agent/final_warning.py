@@ -1,4 +1,4 @@
-"""final_warning: one more turn in which an agent can call nothing but complete_task."""
+"""A limit is reached: check_limits says which, final_warning asks for the report."""
 
 from functools import partial
 from typing import Any
@@ -9,16 +9,30 @@ from langgraph.runtime import Runtime
 from ...calls.gate import assign_call_ids, read_calls
 from ...models.ask import Answer, ask
 from ...models.hidden_tags import read_words
-from ...state.agent import COMPLETE_TASK, MODEL_TURN, AgentState, AgentUpdate, Report
+from ...state.agent import (
+    COMPLETE_TASK,
+    MODEL_TURN,
+    AgentState,
+    AgentUpdate,
+    Report,
+    find_reached_limit,
+)
 from ...state.context import Context
 from ...state.messages import ENDS
 from ...stream.turn_messages import make_error_answer
 from ...text.sentences import say
 from ..conversation import sign_message
-from .shared.agent import Agent
-from .shared.drafts import make_turn_listeners
-from .shared.requests import build_request, name_message
-from .tools.complete_task import salvage_report
+from .agent import Agent
+from .complete_task import salvage_report
+from .requests import build_request, make_turn_listeners, name_message
+
+
+async def check_limits(
+    state: AgentState, runtime: Runtime[Context], *, agent: Agent
+) -> AgentUpdate:
+    """Say which limit ends the work."""
+    await agent.scope(state, runtime)
+    return AgentUpdate(halt=state.halt or find_reached_limit(state))
 
 
 async def final_warning(

@@ -1,9 +1,10 @@
 """act: one model turn of the desk; it calls tools, or writes what the customer is told."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from ...calls.call_records import PendingCall
@@ -13,21 +14,33 @@ from ...models.drafts import make_draft_listeners
 from ...models.hidden_tags import read_words
 from ...prompts.prompt import render_section
 from ...state.agent import DELEGATE
-from ...state.calls import STOPPED, UNCERTAIN, find_stop_in_calls
+from ...state.calls import find_stop_in_calls
 from ...state.context import Context
 from ...state.desk import DeskState, DeskUpdate
-from ...state.messages import make_signature
+from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say
 from ...turn.budget import get_limit_reason
 from ...turn.end import build_answer_id
-from ...turn.repetition import LOOP_DETECTED
 from ...turn.scope import RunScope, make_scope
+from ..conversation import sign_message, system_message
 from .call_results import read_call_results
+from .consult import select_tools
+from .desk import Desk, intercept_hand_over, mark_colleagues
 from .proposals import build_agreed_call, hold_for_consent
-from .shared.desk import Desk
-from .shared.speakers import intercept_hand_over, mark_colleagues
-from .team.consult import select_tools
+
+Phase = Callable[..., Awaitable[DeskUpdate]]
+
+
+async def run_or_hand_off(
+    state: DeskState, runtime: Runtime[Context], *, desk: Desk, phase: Phase
+) -> DeskUpdate:
+    """The phase, or an end of the turn that is handed over."""
+    try:
+        return await phase(state, runtime, desk=desk)
+    except (ModelCallFailed, ModelUnavailable) as error:
+        return DeskUpdate(halt="ERROR", unmet=[str(error)], warnings=[str(error)], calls=[])
+
 
 _MOST_ASKS = 2
 
@@ -89,22 +102,12 @@ async def _plan_calls(
 
 
 def _sign_message(state: DeskState, message: AIMessage, calls: list[PendingCall]) -> AIMessage:
-    about = {**message.additional_kwargs, **make_signature("support")}
-    settled = set_call_ids(message, calls)
-    return settled.model_copy(
-        update={
-            "id": make_message_id(state),
-            "additional_kwargs": about,
-            "content": _drop_words(message),
-        }
-    )
-
-
-def _drop_words(message: AIMessage) -> str | list[str | dict[str, Any]]:
-    """A message without its words: what stands beside calls nobody checks, so nobody is told."""
-    if isinstance(message.content, str):
-        return ""
-    return [b for b in message.content if isinstance(b, dict) and b.get("type") != "text"]
+    """The message without its words: nobody checks what stands beside calls, so nobody sees it."""
+    content: Any = ""
+    if not isinstance(message.content, str):
+        content = [b for b in message.content if isinstance(b, dict) and b.get("type") != "text"]
+    settled = set_call_ids(message, calls).model_copy(update={"content": content})
+    return sign_message(settled, make_message_id(state), "support")
 
 
 def _set_ticket_issue(state: DeskState, desk: Desk, message: AIMessage) -> AIMessage:
@@ -134,11 +137,8 @@ def choose_guidance(state: DeskState) -> str:
 
 def _build_request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage]:
     """The conversation, and behind it what is known by now: so requests begin like the last."""
-    system = scope.parts.prompts.get_prompt("support", **scope.build_contexts())
-    if listed:
-        system = f"{system}\n\n{render_section('more_tools', listed)}"
-    if notes := scope.join_hook_notes(state.hook_context):
-        system = f"{system}\n\n{render_section('additional_context', notes)}"
+    prompt = scope.parts.prompts.get_prompt("support", **scope.build_contexts())
+    system = system_message(scope, prompt, listed, state.hook_context)
     situation = {
         "intent": state.intent,
         "guidance": choose_guidance(state),
@@ -151,13 +151,4 @@ def _build_request(scope: RunScope, state: DeskState, listed: str) -> list[BaseM
     if state.owner == "returning":
         situation["handed_back"] = say("desk_handed_back")
     shown = HumanMessage(render_section("situation", situation))
-    return [SystemMessage(system), *mark_colleagues(state.messages), shown]
-
-
-def end_after_calls(reason: str, why: str) -> DeskUpdate:
-    """A doubt with nobody to ask, a loop or a hook ends the turn; whoever stops it does so."""
-    if reason == STOPPED:
-        return DeskUpdate(halt="ABORTED")
-    if reason == UNCERTAIN:  # the outcome names the call
-        return DeskUpdate(halt="NOT_INTERACTIVE")
-    return DeskUpdate(halt="LOOP_DETECTED" if reason == LOOP_DETECTED else "DENIED", unmet=[why])
+    return [system, *mark_colleagues(state.messages), shown]

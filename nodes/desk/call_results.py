@@ -13,7 +13,7 @@ from ...state.agent import DELEGATE
 from ...state.desk import DeskState, DeskUpdate, Source
 from ...state.messages import slice_since
 from ..agent.team.sub_agents import is_within
-from .shared.speakers import find_speaker
+from .desk import find_speaker
 
 SURE: Final = 0.5
 """The least confidence of a sub-agent whose findings count."""
@@ -29,21 +29,16 @@ def read_call_results(state: DeskState, company: Company) -> DeskUpdate:
         if not isinstance(message, ToolMessage) or message.tool_call_id not in made:
             continue
         data = read_data(message)
-        found = (
-            _iter_articles(data)
-            if message.name != DELEGATE
-            else _iter_sub_agent_articles(state, data)
-        )
+        own = message.name != DELEGATE
+        found = _iter_articles(data) if own else _iter_sub_agent_articles(state, data)
         sources |= {str(article["id"]): _build_source(article, state.turn) for article in found}
-        if message.name == company.verified_by and isinstance(data, Mapping):
+        if not isinstance(data, Mapping):
+            continue
+        if message.name == company.verified_by:
             verified = data.get(company.verified_if) is True
             who = {"customer_id": data.get(company.verified_as), "turn": state.turn}
             update["identity"] = who if verified else {}
-        if (
-            isinstance(data, Mapping)
-            and data.get("ticket_id")
-            and message.name == company.tickets_by
-        ):
+        if message.name == company.tickets_by and data.get("ticket_id"):
             tickets[state.issue] = str(data["ticket_id"])
     if tickets != state.tickets:
         update["tickets"] = tickets

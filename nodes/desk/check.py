@@ -1,4 +1,4 @@
-"""check: what the customer is to be told holds, or is written anew, or is said plainly."""
+"""check: an answer holds, or is written again, or is replaced; confirm asks if it settled it."""
 
 from langgraph.runtime import Runtime
 
@@ -9,7 +9,7 @@ from ...state.desk import MOST_CLARIFICATIONS, DeskState, DeskUpdate, compute_pa
 from ...text.sentences import say, say_to
 from ...turn.scope import make_scope
 from .call_results import collect_grounds, read_call_results
-from .shared.desk import Desk
+from .desk import Desk
 
 
 async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
@@ -43,3 +43,12 @@ async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> D
 def _accept_answer(state: DeskState, answer: str) -> DeskUpdate:
     answered = {**state.answered, state.issue: answer}
     return DeskUpdate(answered=answered, answer=answer, task_completed=True, improvements=[])
+
+
+async def confirm(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:  # noqa: ARG001 - as nodes are called
+    """Ask, once an issue."""
+    question = say_to(state.language, "desk_solved")
+    return DeskUpdate(
+        answer=f"{state.answer}\n\n{question}", asked="solved",
+        confirmed=[*state.confirmed, state.issue],
+    )  # fmt: skip

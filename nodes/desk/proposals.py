@@ -15,10 +15,10 @@ from ...text.sentences import say, say_to
 def hold_for_consent(
     state: DeskState, calls: Sequence[PendingCall]
 ) -> tuple[list[PendingCall], Proposal | None]:
-    """The calls, those that change something answered instead of run; and what is to be put.
+    """The calls, of which changes without consent are answered, not run; and the new proposal.
 
-    What was agreed to, exactly as it was put, may run, and so may what the policy's table allows
-    without a yes. What it wants a colleague to decide is a proposal to them.
+    A change runs if exactly it was agreed to, or if the policy's table needs no yes. What the table
+    leaves to a colleague is proposed to them.
     """
     proposed: Proposal | None = None
     held: list[PendingCall] = []

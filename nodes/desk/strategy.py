@@ -1,4 +1,4 @@
-"""strategy: how a turn is dealt with, by what is known; no model is asked."""
+"""strategy: how a turn is dealt with, by what is known; close ends a conversation."""
 
 from langgraph.runtime import Runtime
 
@@ -6,7 +6,7 @@ from ...state.context import Context
 from ...state.desk import Asked, DeskState, DeskUpdate, Strategy, compute_patience
 from ...text.sentences import say, say_to
 from ...turn.scope import make_scope
-from .shared.desk import Desk
+from .desk import Desk
 
 
 async def strategy(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
@@ -69,3 +69,14 @@ def _choose_words(state: DeskState, desk: Desk) -> tuple[str, Asked]:
     if state.asked == "else":
         return say_to(language, "desk_tell_me"), ""
     return say_to(language, "desk_anything_else"), "else"
+
+
+async def close(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:  # noqa: ARG001 - as nodes are called
+    """Say good-bye, or ask for a mark, which happens once a thread."""
+    update = DeskUpdate(asked_satisfied=True, closed=True, task_completed=True)
+    if not state.asked_satisfied:
+        return update | DeskUpdate(
+            answer=say_to(state.language, "desk_satisfied"), asked="satisfied"
+        )
+    bye = desk.company.find_words("goodbye", state.language)
+    return update | DeskUpdate(answer=bye or say_to(state.language, "desk_goodbye"))

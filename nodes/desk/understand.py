@@ -24,7 +24,7 @@ from ...state.desk import DeskState, DeskUpdate, Feeling, Understanding
 from ...state.messages import ROLE, find_request
 from ...text.canonical import canonical
 from ...turn.scope import RunScope, make_scope
-from .shared.desk import Desk
+from .desk import Desk
 
 _NO_ISSUE: Final = frozenset({"chat", "off_topic", "closing", "human"})
 
@@ -66,10 +66,7 @@ def classify_by_words(state: DeskState, desk: Desk) -> DeskUpdate | None:
 
 
 def _join_new_messages(state: DeskState) -> str:
-    """What the customer wrote since they were answered: a yes is none behind other words.
-
-    What they wrote to a colleague is answered.
-    """
+    """What the customer wrote since they were answered: a yes after other words is no yes."""
     if state.owner == "returning":
         return state.request
     before = state.messages[: find_request(state.messages, state.request_message)]
@@ -113,22 +110,14 @@ def _check_slots(state: DeskState, told: Understanding) -> dict[str, str]:
 
 def _is_known(name: str, slots: Mapping[str, str]) -> bool:
     """Whether something that is to be asked for stands in a slot, by its name."""
-    words = set(_normalize_name(name).split())
-    return any(slots[slot] and set(_normalize_name(slot).split()) <= words for slot in slots)
-
-
-def _normalize_name(name: str) -> str:
-    return name.replace("_", " ").casefold()
+    words, *known = (set(one.replace("_", " ").casefold().split()) for one in (name, *slots))
+    return any(value and one <= words for one, value in zip(known, slots.values(), strict=True))
 
 
 def _fingerprint_issue(
     state: DeskState, told: Understanding, slots: Mapping[str, str], opened: int
 ) -> str:
-    """The fingerprint of what is talked about: the same as before, or that of something new.
-
-    What is asked again, or answers a question of ours, is the same; another intent, or another
-    order, is not. After the end of a conversation everything is new.
-    """
+    """The fingerprint of the issue: new for another intent, another order, or after an end."""
     if told.intent in _NO_ISSUE:
         return state.issue
     follows = told.same_question or state.asked == "detail" or state.open_proposal is not None

@@ -25,7 +25,7 @@ from ...turn.budget import get_limit_reason
 from ...turn.end import Facts, build_answer_id, build_fallback_answer, collect_unmet
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .finish import facts_of, find_last_steps
+from .turn import facts_of, find_last_steps
 
 MOST_ASKS: Final = 2
 LEAST_SHOWN: Final = 300
@@ -36,10 +36,9 @@ AS_THEY_CAME: Final = "No usable answer was written ({why}): the results are sho
 
 
 async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
-    """Ask for the answer; one that cannot be used gives way to the results themselves.
+    """Ask for the answer; if it cannot be used, the results themselves are shown.
 
-    Once a turn it may say instead that the results are not enough: then more is planned. Where a
-    limit ended the turn the answer is still asked for, once, and told what is missing.
+    Once a turn the model may say that the results are not enough: then more is planned.
     """
     scope, round_ = await make_scope(state, runtime, parts), 1 + state.stop_hook_active
     scope.emit({"type": "phase", "role": "answerer", "action": "answering", "round": round_})
@@ -94,9 +93,9 @@ def _plan_more(scope: RunScope, state: FlowState, lacking: str) -> FlowUpdate:
 
 
 def _render_steps(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
-    """What each step was for and what it brought; together about `cap` characters of results.
+    """Each step with its purpose and result, about `cap` characters of results in all.
 
-    Of more steps than can be shown so, the results are left out that others were made from.
+    If there are too many steps, only the results that no other step used are shown.
     """
     done = [step for step in steps if step["status"] == "completed"]
     if len(done) * LEAST_SHOWN > cap:
@@ -146,10 +145,7 @@ _LONGEST_LACK: Final = 1_000
 def read_cited(
     message: AIMessage, steps: Sequence[FlowStep], request: str = "", *, may_plan: bool = False
 ) -> Reading[Any]:
-    """Read an answer that must rest on completed steps of the plan as it ended.
-
-    With `may_plan` it may say instead that the results are not enough, see `read_missing`.
-    """
+    """Read an answer that must cite completed steps; with `may_plan` it may ask for more."""
     reading: Reading[Any] = read_words(message)
     text, problems = reading.message.text, reading.problems
     if not problems and read_missing(text, steps):
@@ -162,10 +158,7 @@ def read_cited(
 
 
 def read_missing(text: str, steps: Sequence[FlowStep]) -> str:
-    """What an answer that begins with "not enough:" says is missing; '' of any other answer.
-
-    One that cites a completed step is an answer: there may be too little of what was asked for.
-    """
+    """What an answer that begins with "not enough:" says is missing; '' if it cites a done step."""
     said = _NOT_ENOUGH.match(text)
     if said is None or (select_finished(steps) and not citation_problems(text, steps)):
         return ""
@@ -173,10 +166,7 @@ def read_missing(text: str, steps: Sequence[FlowStep]) -> str:
 
 
 def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:
-    """Every reason not to believe what an answer cites; empty where all of it was done.
-
-    Where no step completed there is nothing to cite.
-    """
+    """Every reason not to believe the citations; empty if no step completed, or all are right."""
     status = {step["id"]: step["status"] for step in steps}
     done = [name for name, how in status.items() if how == "completed"]
     ids = _Ids(status)

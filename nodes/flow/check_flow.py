@@ -39,7 +39,7 @@ from ...tools.arguments import check_arguments
 from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .finish import describe_undone
+from .turn import describe_undone
 
 MOST_DRAFTS: Final = 3
 """The first plan and two repairs of it."""
@@ -69,8 +69,7 @@ _NOBODY: Final = (
 async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Take a sound plan, send an unsound one back with its findings, end after three of them.
 
-    Nothing of an unsound plan is run. The round in its events numbers the drafts of one plan
-    where they are unsound, and the plans of this turn where one is taken, from 1.
+    The round of an event counts the drafts of one plan, or the plans taken in this turn, from 1.
     """
     scope = await make_scope(state, runtime, parts)
     catalog = await parts.toolbox.catalog(scope.user)
@@ -80,7 +79,9 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         # Values are put in as they are: braces in them are text, as in every result.
         variables = {"global_variables": {**drafted.global_variables, **values}}
         plan = drafted.model_copy(update=variables) if values else drafted
-        findings = flaws_of(plan, state, catalog, scope.context) or _check_searching(plan, catalog)
+        findings = flaws_of(plan, state, catalog, scope.context)
+        if not findings and FIND_TOOLS in catalog.own:
+            findings = [say("searched_enough") for s in plan.steps if s.tool == FIND_TOOLS][:1]
         if state.drafts[-1].get("given"):
             missing = find_missing_values(plan)
             findings = [*findings, *find_unused_values(drafted, values)]
@@ -101,10 +102,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
 async def _look_up(
     state: FlowState, plan: ExecutionPlan | None, catalog: Catalog, known: Instructions
 ) -> FlowUpdate | None:
-    """What comes of a plan that looks for tools or reads skills first; None where it does not.
-
-    It may do so a few times.
-    """
+    """The update for a plan that looks for tools or reads skills first; None for other plans."""
     steps = plan.steps if plan else []
     looks = [s for s in steps if s.tool in (FIND_TOOLS, READ_SKILL) and s.tool in catalog.own]
     if any(check_arguments(catalog.own[s.tool].schema, s.arguments)[1] for s in looks):
@@ -128,11 +126,6 @@ def _read_skill(known: Instructions, arguments: Mapping[str, Any]) -> str:
         return known.read_skill(str(arguments.get("name")), str(arguments.get("file") or ""))
     except ValueError as error:
         return str(error)
-
-
-def _check_searching(plan: ExecutionPlan, catalog: Catalog) -> list[str]:
-    searches = FIND_TOOLS in catalog.own and any(s.tool == FIND_TOOLS for s in plan.steps)
-    return [say("searched_enough")] if searches else []
 
 
 def _list_unshown_tools(
@@ -242,10 +235,7 @@ _LONGEST_FINDING: Final = 600
 def flaws_of(
     plan: ExecutionPlan, state: FlowState, catalog: Catalog, context: Context
 ) -> list[str]:
-    """What keeps a plan from running on what this turn has done, a sentence each.
-
-    That is everything, within the bounds of what a model or a human can read.
-    """
+    """What keeps a plan from running after what this turn has done, a sentence each."""
     found = find_plan_flaws(
         plan, catalog, kept=select_finished(state.todos), limit=context.max_steps,
         given=state.given.get("variables", {}),
@@ -280,21 +270,14 @@ def adopt_plan(
 
 
 def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:
-    """What makes two plans of a turn the same: their calls, and how these may fail.
-
-    A plan that only gives a step more time, or calls it optional, is another one: that may be
-    what was missing.
-    """
-    keys = ("tool", "optional", "expect", "retries", "timeout")
-    given = ([step.get(k) for k in (*keys, *_list_extra_fields(step))] for step in steps)
+    """A hash of a plan's calls and of how they may fail: more time makes it another plan."""
+    keys = ("tool", "optional", "expect", "retries", "timeout", "when")
+    given = (
+        [*(step.get(k) for k in keys), step["for_each"] is not None and step["max_items"]]
+        for step in steps
+    )
     ways = sorted(map(canonical, given))
     return hash_of([hash_plan(steps, variables), ways])
-
-
-def _list_extra_fields(step: FlowStep) -> list[str]:
-    """Which fields count besides, where they are used."""
-    items = ["max_items"] if step.get("for_each") is not None else []
-    return [*(["when"] if step.get("when") else []), *items]
 
 
 def repeats_a_plan(update: FlowUpdate) -> bool:

@@ -22,8 +22,8 @@ from ...state.outcome import Spend, add_spend
 from ...text.canonical import shorten_text
 from ...text.sentences import say
 from ...turn.schedule import run_parts
+from .flow_pass import FlowPass, StepEnd, counts_of_items, fail_with, hold_back, item_after
 from .one_step import StepRun, fill_arguments
-from .shared.flow_pass import FlowPass, StepEnd, counts_of_items, fail_with, hold_back, item_after
 
 # Of several failures the one that says most about what may be done now.
 _GRAVEST: Final = ("refused", "uncertain", "timeout", "execution_error")
@@ -31,11 +31,7 @@ _GRAVEST: Final = ("refused", "uncertain", "timeout", "execution_error")
 
 @dataclass(kw_only=True)
 class ForEachRun:
-    """Takes a step with items as far as it goes.
-
-    An item that fails fails the step once those beside it have ended; no write is begun after it.
-    What is done stays done.
-    """
+    """Runs the items of a step. A failed item fails the step; no write is begun after it."""
 
     step: FlowStep
     flow: FlowPass
@@ -45,11 +41,7 @@ class ForEachRun:
     runs: dict[str, StepRun] = field(default_factory=dict)
 
     async def run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
-        """Make the calls that are still to be made.
-
-        Args:
-            inputs: The finished steps it refers to, by id.
-        """
+        """Make the calls that are still to be made, from the finished `inputs` by step id."""
         try:
             calls = await self._build_calls(inputs)
         except MissingValue as missing:

@@ -1,7 +1,4 @@
-"""One call of a plan in one pass: its references, its check, its repetitions.
-
-It is the call of a step, or of one item of a step with `forEach`: both are run by `StepRun`.
-"""
+"""One call of a plan in one pass, of a step or of an item: references, check, repetitions."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -27,7 +24,7 @@ from ...text.secrets import is_masked
 from ...text.sentences import say
 from ...tools.catalog import CatalogTool
 from ...tools.python_tools import BUILT_IN, LLM_CALL, allow_asking
-from .shared.flow_pass import FlowPass, StepEnd, fail_with
+from .flow_pass import FlowPass, StepEnd, fail_with
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
@@ -69,14 +66,9 @@ class StepRun:
         return self.approved is None and self.begun is None
 
     async def run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
-        """Make the call, again while it fails and may be repeated.
+        """Make the call from the finished `inputs`; repeat it while it fails and may be repeated.
 
-        Args:
-            inputs: The finished steps it refers to, by id.
-
-        Raises:
-            GraphBubbleUp: Its tool asked a question of its own.
-            LoopwrightError: A database failed; what was recorded before stands.
+        Only a question of its tool and a database failure are raised.
         """
         try:
             with allow_asking(self._ask_model):
@@ -240,11 +232,7 @@ class StepRun:
 def fill_arguments(
     step: FlowStep, values: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of a step with what its references stand for.
-
-    Raises:
-        MissingValue: One of them stands for nothing, or for a secret.
-    """
+    """The arguments with references replaced; a MissingValue if one is missing or a secret."""
     given = cast("dict[str, Any]", resolve_references(step["arguments"], values, variables))
     if step["tool"] != LLM_CALL:  # which may be asked about a text that holds a mask
         for reference in find_references(step["arguments"]):
@@ -261,13 +249,9 @@ def may_pass(failed: FlowStep) -> bool:
 def classify_failure(
     made: Call, planned: Mapping[str, Any], *, limit: float | None, spent: bool
 ) -> FlowStep:
-    """What a call that brought no result means for its step.
+    """What a failed call means for its step.
 
-    Args:
-        made: The call as it was answered.
-        planned: It as it was planned.
-        limit: Seconds it might take; None where there is no such tool.
-        spent: Whether the run's allowance is used up.
+    `limit` is how many seconds it had, None for an unknown tool; `spent`: the allowance is used up.
     """
     why = drop_advice(made.outcome.text)
     if made.final_status == "cancelled":

@@ -29,17 +29,18 @@ _LONGEST_QUOTE: Final = 40_000
 
 
 async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
-    """Ask once and keep the answer as a draft, whatever it is: `check_flow` judges it.
-
-    The round in its event numbers the asks for one plan, from 1.
-    """
+    """Ask once and keep the answer as a draft, which `check_flow` judges."""
     scope, round_ = await make_scope(state, runtime, parts), len(state.drafts) + 1
     scope.emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
+    # Drafts bring further tools, described after what was said by then.
+    later = {name for draft in state.drafts for name in draft.get("tools", ())}
+    skills = say("skills_for_plan") if READ_SKILL in catalog.own else ""
+    listed = catalog.deferred_tools.render_listing("tools_listed_for_plan")
     data = {
-        "tools": describe_tools(catalog, _names_shown_at_once(state)),
-        "more_tools": _describe_more_tools(catalog),
+        "tools": describe_tools(catalog, [name for name in state.found if name not in later]),
+        "more_tools": "\n\n".join(filter(None, [skills, listed])),
         "limits": {"steps": scope.context.max_steps},
         "conversation": state.conversation,
         "request": state.request,
@@ -85,20 +86,6 @@ async def _ask_planner(
     return answer, early
 
 
-def _describe_more_tools(catalog: Catalog) -> str:
-    """What else a planner may use: the names of many tools, and skills."""
-    skills = say("skills_for_plan") if READ_SKILL in catalog.own else ""
-    return "\n\n".join(
-        filter(None, [skills, catalog.deferred_tools.render_listing("tools_listed_for_plan")])
-    )
-
-
-def _names_shown_at_once(state: FlowState) -> list[str]:
-    """Of many tools those described first; drafts bring others, behind what was said by then."""
-    later = {name for draft in state.drafts for name in draft.get("tools", ())}
-    return [name for name in state.found if name not in later]
-
-
 def _render_repairs(drafts: Sequence[Draft], catalog: Catalog) -> list[BaseMessage]:
     """Each draft as the model's own words, with everything that was found in it."""
     talk: list[BaseMessage] = []
@@ -128,25 +115,14 @@ _ALL_SHOWN: Final = 60_000
 _LEAST_SHOWN: Final = 80
 _MOST_IN_FULL: Final = 60
 
-_PLANNED: Final = (
-    "id",
-    "description",
-    "tool",
-    "arguments",
-    "depends_on",
-    "when",
-    "for_each",
-    "optional",
-    "status",
-)
+_CALL: Final = ("id", "description", "tool", "arguments", "depends_on")
+_PLANNED: Final = (*_CALL, "when", "for_each", "optional", "status")
 
 
 def steps_view(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
-    """Steps as a model is shown them: the call as planned, and what came of it.
+    """Steps as a model is shown them: the call as planned, and its result or failure.
 
-    A finished step has its result, any other the reason why it is not done; empty fields are left
-    out. The more steps, the less is shown of each result; of a long plan's finished steps no
-    arguments, and where nothing unfinished waits for them only id, tool and status.
+    The more steps, the shorter each result; in a long plan finished steps lose their arguments.
     """
     share = max(_LEAST_SHOWN, min(_RESULT_SHOWN, _ALL_SHOWN // max(1, len(steps))))
     needed = {name for step in select_unfinished(steps) for name in step.get("depends_on") or []}

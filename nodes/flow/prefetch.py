@@ -26,8 +26,8 @@ from ...state.outcome import Spend
 from ...tools.catalog import Catalog, CatalogTool
 from ...turn.scope import RunScope
 from ..parts import Parts
+from .flow_pass import StepResults, apply_tool_wishes
 from .one_step import fill_arguments
-from .shared.flow_pass import StepResults, apply_tool_wishes
 
 EARLY: Final = "early"
 """Begins the ids of these calls, as a task's id would."""
@@ -39,12 +39,9 @@ _OF_TOOLS: Final = {"BeforeTool", "AfterTool"}
 class Prefetcher:
     """Listens to a plan that is being written, and begins its reads as soon as they stand there.
 
-    Their results are the turn's: the step that makes the same call is answered with them, also
-    where this plan is refused and another one has that step. A step is begun if all before it is
-    sound and nothing before it may change the world; not if a condition, a list or a human decides
-    about it, nor where hooks want to see each call or what it gave: they may stop the run, or have
-    a write follow. Half of the calls that are left are for what the plan turns out to be. To be
-    left only when the reads are done.
+    The results belong to the turn: a step that makes the same call gets them. A read begins if all
+    before it is sound and only reads, and neither a condition, a list, a human nor a hook decides
+    about it. Half of the calls that are left are kept for the plan.
     """
 
     def __init__(self, scope: RunScope, parts: Parts, catalog: Catalog, state: FlowState) -> None:
@@ -129,10 +126,7 @@ class Prefetcher:
         return Spend(tool_calls=sum(call.counts for call in self.calls), seconds=seconds)
 
     def update_of(self, state: FlowState) -> FlowUpdate:
-        """The calls as evidence, and what the tools want changed besides.
-
-        A step that is answered from them says nothing of that.
-        """
+        """The calls as evidence, and what the tools want changed."""
         evidence = [call.evidence for call in self.calls]
         return FlowUpdate(evidence=evidence) | apply_tool_wishes(state, collect_updates(self.calls))
 
@@ -157,10 +151,7 @@ class _PlanReader:
             yield step
 
     def _iter_short_steps(self, text: str) -> Iterator[object]:
-        """Those that stand on whole lines in the short spelling.
-
-        A step over several lines is read when the plan is whole.
-        """
+        """Those on whole lines of the short spelling; longer steps are read at the end."""
         if self._object.has_begun:
             return
         said = strip_thoughts(text)

@@ -27,8 +27,8 @@ from ...turn.budget import get_limit_reason
 from ...turn.end import get_denial_reason
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .finish import describe_undone
 from .plan_flow import steps_view
+from .turn import describe_undone
 
 SAME_FAILURE: Final = "The same call failed in the same way before, so no other try is made."
 _MOST_CAUSES: Final = 20
@@ -48,9 +48,8 @@ class _Decision:
 async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Decide about the required steps that failed.
 
-    No model is asked where nobody allowed the call, where the same call failed the same way after
-    another plan was made for it, where every strategy was taken as often as it may be, or where a
-    call must not be made again: then another plan is made.
+    No model is asked if the call was refused, if the same failure came back after another plan, if
+    no strategy is left, or if a call must not be made again: then another plan is made.
     """
     scope, failed = await make_scope(state, runtime, parts), select_failed(state.todos)
     catalog = await parts.toolbox.catalog(scope.user)
@@ -70,9 +69,8 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
         decision = _Decision(next(iter(left)), say("not_made_again", steps=", ".join(sent)))
     else:
         decision = await _ask_model(scope, state, causes, left, parts)
-    update = (
-        _end_turn(state, failed, decision) if decision.halt else _go_on(state, causes, decision)
-    )
+    end = _end_turn(state, failed, decision) if decision.halt else None
+    update = end or _go_on(state, causes, decision)
     update |= FlowUpdate(
         strategy=decision.strategy,
         # Another try changes nothing of the plan, so it uses up no chance of another plan.
@@ -194,15 +192,10 @@ _MAY_HAVE_RUN: Final = frozenset({"timeout", "uncertain", "unexpected_result", "
 def strategies_left(
     taken: Mapping[str, int], causes: Sequence[Cause], most: int
 ) -> dict[Strategy, int]:
-    """The strategies that may still be taken, each with how often.
+    """The strategies that may still be taken, each with how often; `most` bounds other plans.
 
-    Retrying is none of them where one of the calls would fail the same way again, or may have
-    taken effect and must not be made twice. It takes nothing away from what makes another plan.
-
-    Args:
-        taken: Strategy to how often it was taken this turn.
-        causes: What failed.
-        most: Bound for other plans, however they are made; with 0 nothing is repaired.
+    A retry is excluded if a call would fail the same way, or may have taken effect and must not be
+    made twice. Retries do not count against other plans.
     """
     plans = most - sum(count for name, count in taken.items() if name != _RETRY)
     left = {name: min(bound - taken.get(name, 0), plans) for name, bound in _BOUNDS.items()}

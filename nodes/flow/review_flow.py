@@ -25,7 +25,7 @@ from .check_flow import adopt_plan, flaws_of, flow_in_words
 async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Approve runs the plan, an edit replaces it, words send it back to the planner.
 
-    An edit that cannot run is asked about again, with all that is wrong with it.
+    An edit that cannot run is asked about again, with its problems.
     """
     changed = describe_changes(state.reviewed, state.todos) if state.reviewed else []
     shown, text = _question_fields(state, changed), _as_text(state, changed)
@@ -59,10 +59,7 @@ def _go_on_with(steps: Sequence[FlowStep]) -> FlowUpdate:
 async def _take_edit(
     args: dict[str, Any], state: FlowState, runtime: Runtime[Context], parts: Parts
 ) -> FlowUpdate:
-    """Take an edited plan if it is sound; else put the question again.
-
-    Variables and whatever else an edit leaves out stay as they are.
-    """
+    """Take an edited plan if it is sound, else ask again; fields that it omits stay as they are."""
     scope = await make_scope(state, runtime, parts)
     catalog = await parts.toolbox.catalog(scope.user)
     before = ExecutionPlan.model_validate(state.plan).model_dump(by_alias=True)

@@ -41,9 +41,7 @@ from ...turn.event_emitter import show_questions
 from ...turn.schedule import run_ready, sum_spend
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
-from .for_each import ForEachRun
-from .one_step import StepRun
-from .shared.flow_pass import (
+from .flow_pass import (
     FlowPass,
     StepEnd,
     StepResults,
@@ -53,6 +51,8 @@ from .shared.flow_pass import (
     hold_back,
     wishes_of,
 )
+from .for_each import ForEachRun
+from .one_step import StepRun
 
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -225,10 +225,9 @@ async def open_pass(
 
 
 async def _find_sent_arguments(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]:
-    """By the ids of open steps of which the journal has a row: the arguments that were sent.
+    """By the ids of open steps with a row in the journal: the arguments that were sent.
 
-    What a step is made from may say something else by now, or fail; what was sent stays as it is.
-    Rows behind which no step of the plan stands are spare from here on.
+    Rows without a step in the plan become spare.
     """
     writes = [step for step in state.todos if step["changes"] and not step["spare"]]
     if not writes:

@@ -39,11 +39,13 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     about = {"role": "executor", "action": "thinking", "task": task, "round": number}
     scope.emit({"type": "phase", **about})
     catalog = await parts.toolbox.catalog(scope.user)
+    words = " ".join(str(state.task.get(name) or "") for name in SHOWN[1:3])
+    likely = catalog.deferred_tools.find_likely(words)
     last = state.task.get("rounds_this_turn", 0) + round_ > scope.context.max_executor_rounds
     answer = await ask(
         scope, parts.models, "executor", _build_messages(scope, state, catalog, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
-        tools=catalog.specs(_pick_tools(state, catalog)), may_call=not last,
+        tools=catalog.specs([*likely, *state.found]), may_call=not last,
         listeners=make_field_listeners(scope, "executor", ExecutorResponse, task=task),
     )  # fmt: skip
     update = TaskUpdate(
@@ -81,12 +83,6 @@ def _sign_message(message: AIMessage, task: str, number: int) -> AIMessage:
     return message.model_copy(update={"id": f"{task}.{number}", "additional_kwargs": extra})
 
 
-def _pick_tools(state: TaskState, catalog: Catalog) -> list[str]:
-    """Of many tools those that the task's words are likely to mean, and those that were found."""
-    words = (str(state.task.get(name) or "") for name in SHOWN[1:3])
-    return [*catalog.deferred_tools.find_likely(" ".join(words)), *state.found]
-
-
 def _build_messages(
     scope: RunScope, state: TaskState, catalog: Catalog, *, last: bool
 ) -> list[BaseMessage]:
@@ -106,9 +102,9 @@ def _build_messages(
 
 
 def _add_cues(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:
-    """The messages with a cue behind words of the assistant that no other side answers.
+    """The messages, with a cue after words of the assistant that nobody answers.
 
-    A tool may have added them; some providers take them for the beginning of the next answer.
+    Some providers take such words for the beginning of the next answer.
     """
     for message, follows in zip_longest(messages, messages[1:]):
         yield message

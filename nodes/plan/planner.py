@@ -1,7 +1,5 @@
 """Planner: turns the request, and what the verifier found missing, into tasks."""
 
-from collections.abc import Sequence
-
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
@@ -49,17 +47,11 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
     elif update.get("planning") == "review" and isinstance(plan, Overwrite):
         scope.emit(make_question_event("review_plan", describe_plan(plan.value)))
         await scope.notify("PlanReview", "The plan waits for a review.", {"todos": plan.value})
-    update["messages"] = make_phase_message(
-        state, "planner", _describe_planning(state, missing, plan)
-    )
+    text = "\n".join(missing)
+    if isinstance(plan, Overwrite):
+        text = "\n\n".join([describe_plan(plan.value), "\n".join(_changes(state, plan.value))])
+    update["messages"] = make_phase_message(state, "planner", text)
     return update | PlanUpdate(warnings=scope.notes)
-
-
-def _describe_planning(state: PlanState, missing: Sequence[str], plan: object) -> str:
-    """What planning came to, in words: the plan and what changed in it, or what is missing."""
-    if not isinstance(plan, Overwrite):
-        return "\n".join(missing)
-    return "\n\n".join([describe_plan(plan.value), "\n".join(_changes(state, plan.value))])
 
 
 def _changes(state: PlanState, plan: list[Task]) -> list[str]:
@@ -136,10 +128,7 @@ def _more_planning(scope: RunScope, state: PlanState, plan: PlannerResponse) -> 
 
 
 def _take_plan(scope: RunScope, state: PlanState, todos: list[Todo]) -> PlanUpdate:
-    """Take the plan; one that must be reviewed where nobody can review it does not run.
-
-    Of a plan that is done already there is nothing to review.
-    """
+    """Take the plan; if it must be reviewed and nobody can review it, it does not run."""
     tasks = adopt_plan(todos, state.todos, collect_rounds(state.evidence))
     reviewed = scope.context.review_plan and any(t["status"] != "completed" for t in tasks)
     planning: Planning = "review" if reviewed else "ready"

@@ -1,4 +1,4 @@
-"""Review plan: shows a plan before it runs, as one question, and nothing before it."""
+"""The planner's questions to the user: ask_user, and the review of a plan before it runs."""
 
 from typing import assert_never
 
@@ -11,7 +11,7 @@ from ...state.context import Context, context_of
 from ...state.contracts import PlannerResponse
 from ...state.loop import PlanState, PlanUpdate
 from ...state.plan import adopt_plan, describe_plan, find_problems, make_plan_question, name_todos
-from ...state.questions import Answer, describe_review
+from ...state.questions import Answer, Words, describe_review, make_question
 from ...stream.turn_messages import make_phase_message
 from ...text.sentences import say
 from ...turn.event_emitter import emit_answered
@@ -19,11 +19,26 @@ from ...turn.scope import set_language
 from ..parts import Parts
 
 
-async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
-    """Approve runs it, an edit replaces it, words send it back to the planner.
+async def ask_user(state: PlanState) -> PlanUpdate:
+    """Wait for an answer; a refusal to answer ends the run as blocked."""
+    asked = " ".join(state.missing)
+    answer = interrupt(
+        make_question("ask_user", {"questions": state.missing}, asked, answers="respond"),
+        response_schema=Words,
+    )
+    emit_answered(answer.type)
+    match answer.type:
+        case "reject":
+            return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)
+        case "approve" | "edit" | "respond":
+            given = {"question": asked, "answer": answer.words}
+            return PlanUpdate(planning="again", missing=[], answers=[*state.answers, given])
+        case _:
+            assert_never(answer.type)
 
-    So does an edit that cannot run: the planner mends it by the user's words.
-    """
+
+async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
+    """Approve runs it, an edit replaces it; words or an unsound edit mean another plan."""
     answer = interrupt(make_plan_question(state.todos), response_schema=Answer)
     set_language(runtime, parts)
     emit_answered(answer.type)

@@ -84,11 +84,8 @@ def _build_verdict_event(
     """The verdict as an event."""
     passed, given = update["task_completed"], answer.parsed
     about = {"message_id": build_answer_id(state)} if passed or answer.refused else {}
-    tasks = (
-        [one.model_dump(include={"id", "completed", "feedback"}) for one in given.tasks]
-        if given
-        else []
-    )
+    judged = given.tasks if given else []
+    tasks = [task.model_dump(include={"id", "completed", "feedback"}) for task in judged]
     feedback = given.overall_feedback if given else ""
     improvements = update.get("improvements", [])
     return {
@@ -127,17 +124,14 @@ def _take_verdict(
             messages=move_answer_last(state, AIMessage(verdict.summary, **about))
         )
     if not answer.refused:
-        update["messages"] = make_phase_message(state, "verifier", _render_verdict(verdict))
+        lines = [verdict.overall_feedback, *(f"- {text}" for text in verdict.improvements)]
+        text = "\n".join(filter(None, lines))
+        update["messages"] = make_phase_message(state, "verifier", text)
     if state.halt:
         return update
     halt = get_limit_reason(answer.refused) if answer.refused else None
     halt = halt or _find_dead_end(state, merge_tasks(state.todos, [judged]), blockers, context)
     return update | PlanUpdate(halt=halt, should_continue=halt is None)
-
-
-def _render_verdict(verdict: VerifierResponse) -> str:
-    lines = [verdict.overall_feedback, *(f"- {text}" for text in verdict.improvements)]
-    return "\n".join(filter(None, lines))
 
 
 def _find_dead_end(

@@ -178,10 +178,9 @@ class _Tasks:
 
 
 def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEnd:
-    """Read the end of an attempt from the executor graph's final state; counts go on.
+    """The end of an attempt, from the executor graph's final state; counts go on.
 
-    A task that made no call has its report as evidence, if it made one. One that was stopped tells
-    whoever goes on with it which calls it made.
+    Without calls the report is the evidence. A stopped task says which calls it made.
     """
     rounds, status, result = final.get("round", 0), final["status"], final.get("result", "")
     evidence: list[Evidence] = final.get("evidence", [])

@@ -1,4 +1,4 @@
-"""Action: takes the step the thought asked for, with the full definitions of the tools."""
+"""action takes the step that the thought asked for; observation sums up what came of it."""
 
 from functools import partial
 from typing import Any, Final
@@ -80,3 +80,24 @@ def _step_not_taken(state: ReactState) -> str:
     if newest.additional_kwargs.get(ROLE) != "thought":
         return say("thought_was_empty")
     return say("step_not_taken", step=newest.text[:_SHOWN])
+
+
+async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
+    """Ask for the sentence; without one the thought goes by the results themselves."""
+    scope = await make_scope(state, runtime, parts)
+    about = {"role": "observation", "action": "observing", "iteration": state.iteration}
+    scope.emit({"type": "phase", **about})
+    catalog = await parts.toolbox.catalog(scope.user)
+    messages, tools = build_request(scope, "observation", state, catalog)
+    name = make_message_id(state)
+    answer: Answer[Any] = await ask(
+        scope, parts.models, "observation", messages, tools=tools, may_call=False,
+        read=read_words, listeners=make_draft_listeners(scope, name, "observation"),
+        most_asks=MOST_ASKS,
+    )  # fmt: skip
+    update = ReactUpdate(
+        phase="observation", spend=scope.add_seconds(answer.spend), warnings=scope.notes
+    )
+    if answer.message.text:
+        update["messages"] = [sign_message(answer.message, name, "observation", answer.reasoning)]
+    return update

@@ -29,8 +29,7 @@ def build_request(
 ) -> tuple[list[BaseMessage], list[dict[str, Any]]]:
     """The request of a phase, and the tools to send with it.
 
-    A phase with a template of its own shares no request with others: it gets the definitions of
-    the tools only if it calls them.
+    A phase with its own template gets the definitions of the tools only if it calls them.
     """
     context, prompts = scope.context, scope.parts.prompts
     resource, task = context.resource_id, context.task_id
@@ -48,10 +47,7 @@ def build_request(
 
 
 def render_history(messages: Sequence[AnyMessage], role: Phase) -> list[BaseMessage]:
-    """The history with the cue before each of its phases, and before the one that is asked.
-
-    What providers refuse, and a client or an older version may have left there, is mended.
-    """
+    """The history with the cue before each phase, and before the one that is asked."""
     history: list[BaseMessage] = []
     before: AnyMessage | None = None
     for message in messages:

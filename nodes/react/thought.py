@@ -1,7 +1,7 @@
 """Thought: decides the next step, or writes the answer. It may call no tool."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.runtime import Runtime
@@ -16,23 +16,20 @@ from ...state.outcome import Reason
 from ...state.react import ReactState, ReactUpdate
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say
-from ...turn.budget import Limit, get_limit_reason
+from ...turn.budget import get_limit_reason
 from ...turn.repetition import LAST_STRIKE, find_repeated_text
 from ...turn.scope import RunScope, make_scope
 from ..conversation import sign_message
 from ..parts import Parts
 from .phases import MOST_ASKS, build_request, list_recent_words
 
-_NO_MORE_CALLS: Final = frozenset({"MAX_TURNS", "tool_calls"})
-"""Limits that leave the thought free to end the loop by itself."""
 NO_FLAG: Final = "The thought phase did not say whether to go on; the action phase decided."
 
 
 async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
     """Ask for the next step or the answer; where a limit is reached, for the answer alone."""
     scope = await make_scope(state, runtime, parts)
-    limit = _limit(scope, state)
-    halt, by_itself = limit and _reason_of(limit), limit in _NO_MORE_CALLS
+    halt, by_itself = _find_halt(scope, state)
     iteration = state.iteration if halt else state.iteration + 1
     scope.emit({"type": "phase", "role": "thought", "action": "thinking", "iteration": iteration})
     catalog = await parts.toolbox.catalog(scope.user)
@@ -82,16 +79,16 @@ class _Reader:
         return reading
 
 
-def _limit(scope: RunScope, state: ReactState) -> Limit | Literal["MAX_TURNS"] | None:
-    """Why no step may follow this turn. A spent budget still grants one call: this one."""
+def _find_halt(scope: RunScope, state: ReactState) -> tuple[Reason | None, bool]:
+    """Why no step may follow this turn, and whether the thought may still end by itself.
+
+    A spent budget still grants one call: this one.
+    """
     if spent := scope.budget.reached_limit:
         scope.budget.grant_last_turn()
-        return spent
-    return "MAX_TURNS" if state.iteration >= scope.context.max_iterations else None
-
-
-def _reason_of(limit: Limit | Literal["MAX_TURNS"]) -> Reason:
-    return "MAX_TURNS" if limit == "MAX_TURNS" else get_limit_reason(limit)
+        return get_limit_reason(spent), spent == "tool_calls"
+    last = state.iteration >= scope.context.max_iterations
+    return ("MAX_TURNS" if last else None), last
 
 
 def _check_repetition(state: ReactState, text: str, scope: RunScope) -> ReactUpdate:

@@ -1,14 +1,18 @@
-"""choose: which graph takes the request; by rules, or by one call of a cheap model."""
+"""choose: which graph takes the request; judge: it is done, or a stronger graph takes over."""
 
+from langchain_core.messages import RemoveMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import ask
 from ...state.context import Context
+from ...state.messages import is_words
+from ...state.outcome import Outcome, Tried
 from ...state.route import (
     RouteChoice,
     RouterState,
     RouterUpdate,
     choose_by_rule,
+    choose_stronger,
     strip_generic_words,
 )
 from ...text.canonical import shorten_text
@@ -63,3 +67,41 @@ async def _choose_by_model(
         halt = get_limit_reason(answer.refused)
         return spent | RouterUpdate(way="direct", halt=halt, unmet=answer.problems)
     return spent | RouterUpdate(way=chosen.graph, why=chosen.why)
+
+
+async def judge(state: RouterState, runtime: Runtime[Context], *, parts: Parts) -> RouterUpdate:
+    """Note how the graph ended; if a stronger one may help, it takes over.
+
+    Its writes are then known to whoever makes the same call, and its last words are removed.
+    """
+    scope, ended, way = await make_scope(state, runtime, parts), state.inner, state.way
+    if ended is None or way == "":
+        return RouterUpdate(halt=state.halt or "ERROR")
+    one = Tried(
+        graph=way, why=state.why, status=ended["status"], reason=ended["reason"],
+        model_calls=ended["spend"].get("model_calls", 0),
+    )  # fmt: skip
+    update = RouterUpdate(tried=[*state.tried, one])
+    stronger = choose_stronger(state, can_ask=scope.can_ask)
+    if stronger is None or scope.budget.reached_limit:
+        return update | RouterUpdate(task_completed=ended["status"] == "complete")
+    await scope.release(lambda _: False, anywhere=True)
+    why = _explain_move(ended, way)
+    scope.emit({"type": "route", "graph": stronger, "why": why})
+    told = [] if way == "direct" else [say("route_taken_over", graph=way, why=why)]
+    return update | RouterUpdate(
+        way=stronger, why=why, inner=None, messages=_take_back_answer(state, ended),
+        hook_context=[*state.hook_context, *told],
+    )  # fmt: skip
+
+
+def _explain_move(ended: Outcome, way: str) -> str:
+    if way == "direct":
+        return say("route_needs_tools", why="; ".join(ended["unmet"]))
+    return say("route_moves_up", graph=way, reason=ended["reason"])
+
+
+def _take_back_answer(state: RouterState, ended: Outcome) -> list[RemoveMessage]:
+    newest = state.messages[-1] if state.messages else None
+    answers = newest is not None and is_words(newest) and newest.text == ended["answer"]
+    return [RemoveMessage(id=str(newest.id))] if newest is not None and answers else []

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from ...state.desk import DeskState, Source, find_cited_ids
+from ...state.desk import DeskState, find_cited_ids
 from ...text.canonical import weigh
 from ...text.sentences import say
 from .grounding import Grounds, find_unproven
@@ -44,11 +44,6 @@ def find_problems(state: DeskState, grounds: Grounds, prompt: str) -> list[str]:
 
 
 # Accuracy
-
-
-def select_good(sources: Mapping[str, Source], enough: float) -> set[str]:
-    """The articles that fit well enough to carry an answer."""
-    return {name for name, source in sources.items() if source["score"] >= enough}
 
 
 def is_unsourced(state: DeskState, found: Collection[str]) -> bool:

@@ -19,8 +19,8 @@ from loopwright import (
 )
 from loopwright.calls.toolbox import Toolbox
 from loopwright.models.choice import Models
-from loopwright.nodes.agent.memory.facts import prove_facts
-from loopwright.nodes.agent.shared.agent import Agent
+from loopwright.nodes.agent.agent import Agent
+from loopwright.nodes.agent.memory import prove_facts
 from loopwright.nodes.parts import Parts
 from loopwright.state.agent import AgentState, merge_limits
 from loopwright.state.messages import TOLD

@@ -101,7 +101,7 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
     "task_execution": {
         "executor": task_execution.route_after_executor,
         "approve": task_execution.route_after_approve,
-        "call_tools": task_execution.route_after_calls,
+        "call_tools": task_execution.route_after_executor,
     },
 }
 

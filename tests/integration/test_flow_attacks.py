@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context
-from loopwright.nodes.flow.shared import flow_pass
+from loopwright.nodes.flow import flow_pass
 from support.flows import (
     DOWN,
     REPLAN,

@@ -1,27 +1,31 @@
-"""Sub-agents in the background: they work beside the steps of the agent that delegated to them.
+"""Sub-agents in the background work beside the steps of the agent that delegated to them.
 
-The state knows whom it waits for, and each is saved at a place of its own. Whatever ends the run
-loses nothing: the next node has each of them go on where it was.
+Each is saved at its own place, so the next node resumes it whatever ended the run.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Final
 
 from langgraph.config import get_config
+from langgraph.errors import GraphInterrupt
 from langgraph.runtime import RunControl, Runtime, get_runtime
 
 from ....calls.call_records import PendingCall
 from ....run.side_work import BESIDE_KEY, SideWork
-from ....state.agent import AgentState, make_agent_path
+from ....state.agent import AgentState, AgentUpdate, make_agent_path
 from ....state.calls import Evidence
 from ....state.context import Context
+from ....state.outcome import Spend, add_spend
 from ....store.locks.control import InnerControl
 from ....text.sentences import say
 from ....turn.begin import describe_rows, make_evidence
+from ....turn.schedule import collect_questions, raise_first
 from ....turn.scope import RunScope, share_scope
-from ..shared.agent import Agent
+from ..agent import Agent
+from ..requests import append_to_newest
 from .sub_agents import AgentEnd, RunAgent, SubAgents, is_within
 
 RUNNING: Final = "running"
@@ -90,3 +94,55 @@ async def recover_background(scope: RunScope, state: AgentState) -> tuple[str, l
         told.append(say("background_ended", handle=path, result=result))
         evidence += [make_evidence(row) for row in made]
     return "\n\n".join(told), evidence
+
+
+async def gather(
+    state: AgentState, runtime: Runtime[Context], *, agent: Agent, runs: Runs
+) -> AgentUpdate:
+    """Take in those that have ended; wait for all if the agent has nothing else to do.
+
+    Only then are their questions asked.
+    """
+    scope = await agent.scope(state, runtime)
+    waits = is_waiting(state)
+    with keep_background_running(scope, state, agent, runs, state.background) as crew:
+        found = await get_background().collect_results(wait=waits)
+        ends = [end for end in found.values() if not isinstance(end, BaseException)]
+        failed = [end for end in found.values() if isinstance(end, BaseException)]
+        for end in ends:
+            crew.note_end(end)
+        if waits and (questions := collect_questions(failed)):
+            await crew.show_asked(questions, ends)
+            raise GraphInterrupt(questions)
+        if waits:
+            raise_first(failed)
+    return _fold_results(scope, state, crew, ends)
+
+
+def is_waiting(state: AgentState) -> bool:
+    """Whether the agent has nothing to do before it knows what came of those in the background."""
+    over = state.report or state.halt or not state.should_continue
+    return bool(state.awaited or state.nudged or over)
+
+
+def _fold_results(
+    scope: RunScope, state: AgentState, crew: SubAgents, ends: Sequence[AgentEnd]
+) -> AgentUpdate:
+    """What those that ended change in the agent that delegated: it is told, and goes on."""
+    update = AgentUpdate(awaited=False)
+    if not ends:
+        return update
+    for end in ends:
+        get_background().forget(end["call"])
+    over = {end["call"] for end in ends}
+    told = [say("background_ended", handle=end["told"]["path"], result=end["text"]) for end in ends]
+    update |= crew.update(ends)
+    update["messages"] = [*update["messages"], *append_to_newest(state, "\n\n".join(told))]
+    update["background"] = [call for call in state.background if call["id"] not in over]
+    used = reduce(add_spend, (end["spend"] for end in ends), Spend())
+    update["spend"] = scope.add_seconds(
+        used | Spend(seconds=0.0)
+    )  # the agent's own nodes take the time
+    if state.halt or not state.should_continue:
+        return update
+    return update | AgentUpdate(report=None, nudged=False, task_completed=False)

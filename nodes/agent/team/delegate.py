@@ -1,33 +1,52 @@
-"""delegate: sub-agents work on what a message gave them, each in a namespace of its own."""
+"""delegate: sub-agents work on the calls of a message, each in a namespace of its own."""
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
 
 from langgraph.runtime import Runtime
 
-from ....calls.call_records import PendingCall, update_call
-from ....state.agent import AgentState, AgentUpdate, TaskAgentState, make_agent_path
+from ....calls.approval import Decisions, apply_decision, decision_key
+from ....calls.call_records import Call, PendingCall, update_call
+from ....calls.gate import Gate
+from ....state.agent import DELEGATE, AgentState, AgentUpdate, TaskAgentState, make_agent_path
 from ....state.context import Context
 from ....text.sentences import say
 from ....turn.begin import How, describe_rows
-from ....turn.schedule import run_ready, sum_spend
+from ....turn.schedule import sum_spend
 from ....turn.scope import RunScope
-from ..shared.agent import Agent
+from ...approve import approve
+from ..agent import Agent
 from .background import RUNNING, keep_background_running
 from .sub_agents import RunAgent, SubAgents, is_within, read_call_status
 
 
-async def delegate(
-    state: AgentState,
-    runtime: Runtime[Context],
-    *,
-    agent: Agent,
-    runs: Mapping[str, RunAgent],
+async def approve_delegation(
+    state: AgentState, runtime: Runtime[Context], *, agent: Agent
 ) -> AgentUpdate:
-    """Run them side by side; whatever becomes of one is data for who delegated, and harms none.
+    """Put the first undecided call to the human; what they let be delegated is no call any more."""
+    update = cast("AgentUpdate", await approve(state, runtime, parts=agent.parts))
+    made = cast("Decisions", update.get("decisions") or {})
+    planned = update.get("calls", state.calls)
+    asked = next((c for c in planned if c["name"] == DELEGATE and decision_key(c) in made), None)
+    if asked is None:
+        return update
+    scope = replace(await agent.scope(state, runtime), can_ask=True)
+    gate = await Gate.for_run(agent.parts.toolbox, scope)
+    call = Call.from_pending(asked, scope.emit, gate.find_tool(asked))
+    await apply_decision(gate, call, made[decision_key(asked)])
+    if call.result is not None:  # it goes with the answers to the other calls
+        return update
+    update["calls"] = [one for one in planned if one["id"] != call.id]
+    given = update_call(asked, args=call.args, action="allow")
+    return update | AgentUpdate(delegations=[*state.delegations, given])
 
-    Those for the background are only begun, and their calls answered with a handle.
-    """
+
+async def delegate(
+    state: AgentState, runtime: Runtime[Context], *, agent: Agent, runs: Mapping[str, RunAgent]
+) -> AgentUpdate:
+    """Run sub-agents side by side; those for the background only begin, with a handle as answer."""
     scope = await agent.scope(state, runtime)
     crew = SubAgents(scope, state, agent, runs, state.delegations)
     later = [
@@ -36,19 +55,9 @@ async def delegate(
         if call["args"].get("background") and not crew.build_objective(call)[1]
     ]
     order = [name for name in crew.calls if name not in {call["id"] for call in later}]
-    waits: dict[str, list[str]] = {name: [] for name in order}
     background = [*state.background, *later]
     with keep_background_running(scope, state, agent, runs, background):
-        ended = await run_ready(
-            scope,
-            runtime,
-            order,
-            waits,
-            crew.run,
-            ended=crew.note_end,
-            asked=crew.show_asked,
-            together=True,
-        )
+        ended = await crew.run_all(runtime, order)
     for call in later:
         _answer_background_call(crew, call)
     update = crew.update(ended) | AgentUpdate(spend=sum_spend(scope, ended), delegations=[])
@@ -64,10 +73,7 @@ def _answer_background_call(crew: SubAgents, call: PendingCall) -> None:
 
 
 async def recover_delegations(scope: RunScope, state: TaskAgentState) -> dict[str, How]:
-    """What became of the sub-agents of a turn that ends before its time, by the ids of the calls.
-
-    Those that ended have their result; of the others the journal tells what they have changed.
-    """
+    """By call id, what became of the sub-agents of a turn that was cut off."""
     known: dict[str, How] = {
         end["call"]: (end["text"], {"status": read_call_status(end["told"])})
         for end in state.cut_off

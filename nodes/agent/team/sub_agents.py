@@ -11,6 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
+from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
@@ -19,6 +20,7 @@ from ....calls.results import SHOWN, ToolResult
 from ....run.side_work import SideWork, make_side_config
 from ....state.agent import AgentState, AgentUpdate, make_agent_path, merge_limits
 from ....state.calls import Evidence
+from ....state.context import Context
 from ....state.errors import DatabaseError, ThreadError
 from ....state.loop import LoopState
 from ....state.outcome import Spend
@@ -30,9 +32,10 @@ from ....text.sentences import say
 from ....turn.begin import make_evidence
 from ....turn.end import LIMITS
 from ....turn.event_emitter import show_questions
+from ....turn.schedule import run_ready
 from ....turn.scope import RunScope
-from ..shared.agent import Agent
-from ..shared.unfinished import list_undone
+from ..agent import Agent
+from ..complete_task import list_undone
 
 RunAgent = Callable[..., Awaitable[Any]]
 """Runs a sub-agent: its input, the config, and LangGraph's options."""
@@ -85,6 +88,20 @@ class SubAgents:
         told["unmet"] = list(dict.fromkeys([*filter(None, [failed]), *told.get("unmet", [])]))
         told["seconds"] = round(time.monotonic() - began, 3)
         return await self._end(call, told, state, path)
+
+    async def run_all(self, runtime: Runtime[Context], names: Sequence[str]) -> list[AgentEnd]:
+        """Run these side by side; whatever becomes of one is data, and harms no other."""
+        waits: dict[str, list[str]] = {name: [] for name in names}
+        return await run_ready(
+            self.scope,
+            runtime,
+            names,
+            waits,
+            self.run,
+            ended=self.note_end,
+            asked=self.show_asked,
+            together=True,
+        )
 
     def build_objective(self, call: PendingCall) -> tuple[str, str]:
         """What one is told, and why it cannot begin."""
@@ -154,11 +171,8 @@ class SubAgents:
             },
         }
         text = json.dumps(told, ensure_ascii=False, indent=1)
-        results, cap = (
-            self.agent.parts.toolbox.open_results(self.scope),
-            self.scope.context.result_cap,
-        )
-        shown, stored = await results.shorten(ToolResult(text), cap)
+        results = self.agent.parts.toolbox.open_results(self.scope)
+        shown, stored = await results.shorten(ToolResult(text), self.scope.context.result_cap)
         return AgentEnd(
             call=call["id"],
             told=told | {"path": path},

@@ -52,11 +52,11 @@ A = call("a", q=1)
         ),
         (
             [call("a", x="{{b.n}}"), call("b", "a")],
-            ["circle", "step 'a' refers to {{b.n}}, but 'b' runs after it"],
+            ["circle", "a → b → a"],
         ),
         (
             [call("a", x="{{b.n}}"), call("b", x="{{a.m}}")],
-            ["circle", "step 'a' refers to {{b.n}}, but 'b' runs after it"],
+            ["circle", "a → b → a"],
         ),
     ],
 )

@@ -14,7 +14,6 @@ from loopwright.graphs.plan_execute_verify import (
 )
 from loopwright.graphs.task_execution import (
     route_after_approve,
-    route_after_calls,
     route_after_executor,
     task_builder,
 )
@@ -61,7 +60,6 @@ def test_routers_of_the_executor_graph_are_total(status):
         state = TaskState(status=status, calls=calls, decisions=decisions)
         assert route_after_executor(state) in TASK_NODES
         assert route_after_approve(state) in TASK_NODES
-        assert route_after_calls(state) in TASK_NODES
 
 
 @pytest.mark.req("S0-01", "S0-11")

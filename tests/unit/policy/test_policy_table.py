@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from loopwright import PolicyTable, SettingsError
 from loopwright.policy import rules as policy_rules
-from loopwright.policy.conditions import Dimension, Interval, read_interval
+from loopwright.policy.conditions import Interval, read_interval
 from loopwright.policy.facts import KnownFacts, UnreadFact
 from loopwright.policy.file import parse_rules
 from support.docs_text import blocks
@@ -55,11 +55,9 @@ def test_each_cell_and_each_boundary_of_a_shipped_table_has_exactly_one_row(path
     table = PolicyTable.read(path)
     assert len(SHIPPED) == 2
     for section in table.sections.values():
-        seen = {section.find_row(cell.values).id for cell in section.list_cells()}
-        assert seen == {row.id for row in section.rows}
-        edges = section.list_boundaries()
-        for values in product(*edges.values()):
-            chosen = dict(zip(edges, values, strict=True))
+        pieces = section.cut_pieces()
+        for values in product(*pieces.values()):
+            chosen = {name: piece.sample for name, piece in zip(pieces, values, strict=True)}
             assert [row for row in section.rows if row.fits(chosen)] == [section.find_row(chosen)]
 
 
@@ -276,16 +274,6 @@ def test_a_table_too_large_to_prove_says_so(monkeypatch):
     monkeypatch.setattr(policy_rules, "_MOST_STEPS", 2)
     with pytest.raises(SettingsError, match="too many cells to be proven"):
         parse_rules(FILE)
-
-
-def test_a_dimension_gives_every_boundary_and_its_neighbours():
-    days = Dimension(
-        name="d", numbers=read_interval("at least 0 and at most 99"), whole=True, empty="none"
-    )
-    edges = days.list_boundaries([days.read_condition("at most 14")])
-    assert edges[0] == "none"
-    assert {Decimal(13), Decimal(14), Decimal(15), Decimal(0), Decimal(99)} <= set(edges)
-    assert all(days.covers(edge) for edge in edges)
 
 
 DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")

@@ -1,10 +1,13 @@
 """The end of a turn: its outcome, the message with the answer, and hooks that want another."""
 
+from functools import partial
+
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from loopwright import Hook
-from loopwright.nodes.flow.finish import flow_finish
+from loopwright.nodes.flow.turn import END
+from loopwright.nodes.turns import finish
 from support.flow_nodes import run_node
 from support.flow_steps import broken, flow_step
 from support.flows import GOAL, ended
@@ -14,7 +17,7 @@ TALK = [HumanMessage(GOAL, id="m1"), ANSWER]
 
 
 async def finished(*steps, messages=TALK, **more):
-    return await run_node(flow_finish, *steps, messages=messages, **more)
+    return await run_node(partial(finish, end=END), *steps, messages=messages, **more)
 
 
 def rejecting(reason="name the shop", **more):

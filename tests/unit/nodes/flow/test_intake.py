@@ -1,10 +1,13 @@
 """The start of a turn of prompt_flow: what is reset, what is kept, what ends it at once."""
 
+from functools import partial
+
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from loopwright import Hook
-from loopwright.nodes.flow.intake import flow_intake
+from loopwright.nodes.flow.turn import adopt_steps, extend_intake
+from loopwright.nodes.turns import intake
 from loopwright.store.journal.port import End, Intent
 from loopwright.turn.begin import build_request_id
 from support.flow_nodes import Turn, parts_with
@@ -34,7 +37,8 @@ def left_behind(**state):
 
 
 async def entered(parts=None, **state):
-    return (await Turn(flow_intake, parts or parts_with()).enter(**state)).state
+    enter = partial(intake, adopt=adopt_steps, extend=extend_intake)
+    return (await Turn(enter, parts or parts_with()).enter(**state)).state
 
 
 async def test_a_first_turn_begins_with_nothing_but_its_request():

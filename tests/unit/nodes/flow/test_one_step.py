@@ -9,9 +9,9 @@ import pytest
 from loopwright import Hook
 from loopwright.calls.results import ToolResult
 from loopwright.flow.expectations import find_unmet
+from loopwright.nodes.flow import flow_pass
 from loopwright.nodes.flow.one_step import classify_failure, may_pass
 from loopwright.nodes.flow.run_flow import run_flow
-from loopwright.nodes.flow.shared import flow_pass
 from loopwright.state.flow import was_made
 from support.flow_nodes import Turn, parts_with, run_node
 from support.flow_steps import steps

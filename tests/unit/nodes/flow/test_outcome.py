@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage
 
-from loopwright.nodes.flow.finish import facts_of
+from loopwright.nodes.flow.turn import facts_of
 from loopwright.state.flow import FlowState
 from loopwright.turn.end import build_fallback_answer, build_outcome
 from support.flow_steps import broken, flow_step

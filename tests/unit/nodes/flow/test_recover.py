@@ -4,8 +4,8 @@ import pytest
 from langchain_core.tools import StructuredTool
 
 from loopwright import Hook, ScriptedModel
-from loopwright.nodes.flow.finish import facts_of
 from loopwright.nodes.flow.recover import SAME_FAILURE, recover
+from loopwright.nodes.flow.turn import facts_of
 from loopwright.turn.end import collect_unmet
 from support.flow_nodes import run_node
 from support.flow_steps import broken, flow_step

@@ -8,7 +8,7 @@ from langgraph.store.memory import InMemoryStore
 from loopwright.calls.result_store import ResultStore
 from loopwright.calls.results import ToolResult
 from loopwright.flow.references import MissingValue
-from loopwright.nodes.flow.shared.flow_pass import StepResults
+from loopwright.nodes.flow.flow_pass import StepResults
 from loopwright.state.flow import FlowStep, read_value
 
 

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from loopwright.policy.desk.company import Company
-from loopwright.policy.desk.hours import find_hours_problem, find_next_opening, is_open
+from loopwright.policy.desk.company import Company, find_hours_problem, find_next_opening, is_open
 
 HOURS = ("mon-fri 09:00-17:30", "sat 10:00-14:00")
 

@@ -1,0 +1,156 @@
+"""complete_task: the one way in which an agent ends its work, with what came of it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast, get_args
+
+from ...calls.results import ToolResult, make_failure
+from ...calls.sending import HandlerScope
+from ...models.ask_value import ResultSchema
+from ...state.agent import COMPLETE_TASK, AgentState, Report, Status, has_succeeded, make_agent_path
+from ...state.calls import Evidence
+from ...state.evidence_checks import find_undone_writes
+from ...state.plan import Task
+from ...state.todo_list import WRITE_TODOS, apply_items, describe_open
+from ...text.sentences import say, says_nothing
+from ...tools.arguments import check_arguments
+from ...tools.catalog import CatalogTool, make_own_tool
+from ...tools.schemas import sanitize_value
+from ...turn.end import describe_not_run, format_call
+
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+
+
+def complete_task(output: ResultSchema | None, name: str) -> CatalogTool:
+    """The tool of an agent whose output must be so; it runs behind all else of its message."""
+    about = {
+        "summary": {"type": "string", "minLength": 1, "description": say("complete_summary")},
+        "status": {"type": "string", "enum": [*get_args(Status)], "default": "success"},
+        "unmet": {**_TEXTS, "description": say("complete_unmet")},
+    }
+    if output is not None:
+        about["output"] = {**sanitize_value(output.schema), "description": name}
+    answer = partial(_complete, output)
+    return make_own_tool(
+        COMPLETE_TASK, say("complete_task_tool"), about, answer, required=["summary"]
+    )
+
+
+def salvage_report(
+    args: Mapping[str, Any], tool: CatalogTool, output: ResultSchema | None
+) -> Report | None:
+    """The partial report that arguments make of which some may not fit; None without words."""
+    properties = tool.schema["properties"]
+    fits: dict[str, Any] = {}
+    for name in properties.keys() & args.keys() - {"status", "output"}:
+        one = {"type": "object", "properties": {name: properties[name]}}
+        fitted, problem = check_arguments(one, {name: args[name]})
+        fits |= {} if problem else fitted
+    if not fits.get("summary", "").strip():
+        return None
+    given = {"output": args["output"]} if "output" in args else {}
+    report, problem = report_of({**fits, **given, "status": "partial"}, output)
+    if problem:  # the words are worth more than nothing
+        del report["output"]
+        report["unmet"] = [*report["unmet"], say("output_does_not_fit", why=problem)]
+    return report
+
+
+async def _complete(
+    output: ResultSchema | None, args: Mapping[str, Any], own: HandlerScope
+) -> ToolResult:
+    """Take the report, unless something of the same message speaks against it."""
+    state = cast("AgentState", own.state)
+    failed = [(r["tool"], r["id"]) for r in own.beside if r["status"] != "success"]
+    failed += [(call["name"], call["id"]) for call in state.delegations]
+    if failed:
+        calls = ", ".join(f"{tool} ({name})" for tool, name in failed)
+        return make_failure(say("not_complete_yet", calls=calls))
+    if running := state.background:
+        told = say(
+            "background_runs",
+            handles=", ".join(make_agent_path(own.scope.path, c) for c in running),
+        )
+        return replace(make_failure(told), update={"awaited": True})
+    left = [] if state.reminded else describe_open(_preview_todos(state, own))
+    if left and args.get("status", "success") == "success":
+        told = say("todos_open", left="\n".join(f"- {one}" for one in left))
+        return replace(make_failure(told), update={"reminded": True})
+    report, problem = report_of(args, output)
+    if problem:
+        return make_failure(say("output_does_not_fit", why=problem))
+    if _is_nothing(report["summary"], state, own):
+        return make_failure(say("says_nothing"))
+    update = {"report": report, "task_completed": report["status"] == "success"}
+    return ToolResult(say("completed"), update=update)
+
+
+def _preview_todos(state: AgentState, own: HandlerScope) -> list[Task]:
+    """The list as the calls before this one of the same message leave it."""
+    todos = state.todos
+    for record in own.beside:
+        if record["tool"] == WRITE_TODOS and record["status"] == "success":
+            todos = apply_items(todos, record["arguments"]["todos"])
+    return todos
+
+
+def _is_nothing(summary: str, state: AgentState, own: HandlerScope) -> bool:
+    """Whether there are no words, or only such as `Done.` where no call has done anything."""
+    if not summary.strip():
+        return True
+    made = [*own.beside, *state.evidence]
+    return not has_succeeded(made) and says_nothing(summary, getattr(state, "request", ""))
+
+
+def report_of(args: Mapping[str, Any], output: ResultSchema | None) -> tuple[Report, str]:
+    """The report that arguments make, and what is wrong with its output."""
+    report = Report(
+        status=args.get("status", "success"), summary=args["summary"],
+        unmet=[why for why in args.get("unmet", []) if why.strip()],
+    )  # fmt: skip
+    if output is None or (args.get("output") is None and report["status"] != "success"):
+        return report, ""
+    report["output"], problem = output.read(args.get("output"))
+    return report, problem
+
+
+# What was not done.
+
+REFUSALS = frozenset({"denied", "rejected", "not_interactive", "expired", "uncertain"})
+
+
+def list_undone(state: AgentState) -> list[str]:
+    """What an agent did not do, by its own word and by what its calls brought."""
+    report = state.report or {}
+    status, unmet = report.get("status"), [*state.unmet, *report.get("unmet", [])]
+    if status in ("partial", "blocked") and not unmet and state.halt is None:
+        unmet = [report.get("summary", "")]
+    if status not in ("partial", "blocked"):
+        unmet += [say("thing_not_done", what=one) for one in describe_open(state.todos)]
+    if status == "blocked" or status is None:
+        return [*unmet, *_list_refused(state)]
+    if has_only_failures(state):
+        last = say("no_call_succeeded", call=format_call(state.evidence[-1]))
+        return [*unmet, *(_list_refused(state) or [last])]
+    return (
+        unmet if state.halt else [*unmet, *map(_explain_undone, find_undone_writes(state.evidence))]
+    )
+
+
+def _list_refused(state: AgentState) -> list[str]:
+    """The calls that somebody had to allow, and did not."""
+    return [
+        describe_not_run(record) for record in state.evidence if record.get("reason") in REFUSALS
+    ]
+
+
+def has_only_failures(state: AgentState) -> bool:
+    """Whether calls were made and none brought anything."""
+    return bool(state.evidence) and not has_succeeded(state.evidence)
+
+
+def _explain_undone(record: Evidence) -> str:
+    if record["status"] == "cancelled":
+        return describe_not_run(record)
+    return say("call_failed", call=format_call(record))

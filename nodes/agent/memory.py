@@ -1,0 +1,336 @@
+"""What an agent sees of a long history: proven facts, shortened results, and the snapshot."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Final, cast
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from ...prompts.prompt import render_section
+from ...state.agent import AgentState
+from ...state.attachments import blocks_in
+from ...state.calls import UNCERTAIN
+from ...state.messages import TOLD, calls_in, slice_since
+from ...state.snapshot import (
+    LASTING,
+    OF_USER,
+    SECTIONS,
+    Fact,
+    KeptFact,
+    KeptSnapshot,
+    Section,
+    Snapshot,
+    estimate_message_tokens,
+    is_of_user,
+    make_short_name,
+)
+from ...state.todo_list import open_todos
+from ...store.journal.port import Row
+from ...text.canonical import canonical, estimate_tokens, shorten_text
+from ...text.sentences import say
+
+_MOST_SOURCES: Final = 12
+"""A fact that names more messages than this is looked for in the first ones only."""
+_AROUND: Final = 200
+"""Characters on each side of a quotation within which its sentence begins and ends."""
+
+_BORDER: Final = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f\uff1b\n]")
+"""The end of a sentence or a line, in the punctuation of any script."""
+_HANDLE: Final = re.compile(r"(?<!\s)\s*[(\[]?\bm-[0-9a-f]{8}\b[)\]]?")
+
+
+def prove_facts(
+    answer: Snapshot, sources: Mapping[str, AnyMessage]
+) -> tuple[dict[str, list[KeptFact]], int]:
+    """The facts of a summary that stand in its `sources`, by section, and how many do not."""
+    facts: dict[str, list[KeptFact]] = {section: [] for section in SECTIONS}
+    dropped, known = 0, set[str]()
+    for section in SECTIONS:
+        for fact in getattr(answer, section):
+            named = [sources[name] for name in _names(fact) if name in sources]
+            users = [message for message in named if is_of_user(message)]
+            where = section if section not in OF_USER or users else "key_knowledge"
+            by_user = where in OF_USER
+            texts = map(get_message_text, users) if by_user else map(get_full_text, named)
+            passage = find_passage(fact.text, texts)
+            if not passage or passage in known:
+                dropped += 1
+                continue
+            known.add(passage)
+            ids = [str(message.id) for message in named]
+            facts[where].append(KeptFact(text=passage, sources=ids))
+    return {section: kept for section, kept in facts.items() if kept}, dropped
+
+
+def _names(fact: Fact) -> list[str]:
+    names = [name.strip(" []()#`") for name in fact.sources]
+    return list(dict.fromkeys(names))[:_MOST_SOURCES]
+
+
+def find_passage(quote: str, texts: Iterable[str]) -> str:
+    """The sentences around a quotation, from the first text that has it; "" if none has it."""
+    words = _HANDLE.sub("", quote).split()
+    if not words:
+        return ""
+    pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+    for text in texts:
+        if match := pattern.search(text):
+            return " ".join(
+                text[_find_start(text, match.start()) : _find_end(text, match.end())].split()
+            )
+    return ""
+
+
+def _find_start(text: str, at: int) -> int:
+    """Where the sentence begins in which a position stands."""
+    first = max(at - _AROUND, 0)
+    return max((border.end() for border in _BORDER.finditer(text, first, at)), default=first)
+
+
+def _find_end(text: str, at: int) -> int:
+    """Where the sentence ends in which the character before a position stands."""
+    last = min(at + _AROUND, len(text))
+    border = _BORDER.search(text, max(at - 1, 0), last + 1)
+    return border.end() if border else last
+
+
+def get_message_text(message: AnyMessage) -> str:
+    """What a message says, its calls included; not what its writer thought."""
+    calls = [
+        f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
+        for call in calls_in(message)
+    ]
+    return "\n".join(filter(None, [message.text, *calls]))
+
+
+def get_full_text(message: AnyMessage) -> str:
+    """What a message says, and what the agent was told behind it, such as a sub-agent's result."""
+    told = message.additional_kwargs.get(TOLD)
+    return f"{get_message_text(message)}\n\n{told}" if told else get_message_text(message)
+
+
+def name_speaker(message: AnyMessage) -> str:
+    """Who says a message, for a model that reads what was said."""
+    if message.type == "tool":
+        return f"result of {message.name or 'a tool'}"
+    return "user" if is_of_user(message) else "agent" if message.type == "ai" else "a tool"
+
+
+PROTECTED: Final = 50_000
+"""Tokens of the newest results that stay whole, where there is room; what is worth shortening:"""
+PRUNABLE: Final = 30_000
+_PROTECTED_SHARE: Final = 0.4
+_PRUNABLE_SHARE: Final = 0.2
+_EDGE: Final = 250
+"""Characters of head and tail each that stay."""
+
+
+def mask_message(message: AnyMessage) -> AnyMessage:
+    """A result as it is shown from then on: whole, if that is hardly longer."""
+    if not isinstance(message, ToolMessage) or len(text := message.text) <= 3 * _EDGE:
+        return message
+    told = say("result_masked", left=len(text) - 2 * _EDGE, id=make_short_name(message.id))
+    content = f"{text[:_EDGE]}\n{told}\n{text[-_EDGE:]}"
+    return message.model_copy(update={"content": content})
+
+
+def choose_mask(messages: Sequence[AnyMessage], room: int, known: str = "") -> str:
+    """The id of the message before which results are shortened; `known` if that gains little."""
+    protected = min(PROTECTED, int(room * _PROTECTED_SHARE))
+    place = len(messages)
+    while place:
+        protected -= (
+            estimate_message_tokens([messages[place - 1]])
+            if messages[place - 1].type == "tool"
+            else 0
+        )
+        if protected < 0:
+            break
+        place -= 1
+    place = min(place, len(messages) - 1)  # the newest was never shown
+    if place <= 0:
+        return known
+    old = mask_older_results(messages, known)[:place]
+    won = estimate_message_tokens(old) - estimate_message_tokens(map(mask_message, old))
+    if won < min(PRUNABLE, int(room * _PRUNABLE_SHARE)):
+        return known
+    return str(messages[place].id)
+
+
+def mask_older_results(messages: Sequence[AnyMessage], mask: str) -> list[AnyMessage]:
+    """The messages with the results before a message shortened."""
+    if not mask:
+        return [*messages]
+    places = (place for place, message in enumerate(messages) if message.id == mask)
+    border = next(places, 0)
+    return [*map(mask_message, messages[:border]), *messages[border:]]
+
+
+_WORDS_SHARE: Final = 0.15
+"""How much of a request's room the user's words may take, the newest first; one message at most:"""
+_LONGEST_SHARE: Final = 0.08
+_CALLS_SHARE: Final = 0.03
+_CALL_SHOWN: Final = 120
+_A_SOURCE: Final = 5
+"""Tokens of a handle."""
+FACTS_SHARE: Final = 0.12
+"""How much of a request's room the facts may take."""
+
+Facts = Mapping[str, list[KeptFact]]
+
+
+def read_snapshot(state: AgentState) -> KeptSnapshot:
+    """The snapshot so far."""
+    return cast("KeptSnapshot", state.snapshot)
+
+
+def extend_snapshot(
+    state: AgentState, cut: Sequence[AnyMessage], facts: Facts, room: int, doubted: Iterable[Row]
+) -> KeptSnapshot:
+    """The snapshot after more messages are cut: new facts, lasting old facts, and what code knows.
+
+    `doubted` are the writes of which the journal does not know whether they took effect.
+    """
+    kept = read_snapshot(state)
+    words = [
+        KeptFact(text=m.text, sources=[str(m.id)])
+        for m in cut if is_of_user(m) and (m.text.strip() or blocks_in(m))
+    ]  # fmt: skip
+    return {
+        **kept,
+        "facts": _merge_facts(kept.get("facts", {}), facts, int(room * FACTS_SHARE)),
+        "words": _keep_newest_words([*kept.get("words", ()), *words], room),
+        "shown": _find_picture(cut, room) if words else kept.get("shown", ""),
+        "calls": _keep_last_lines(
+            [*kept.get("calls", ()), *_list_cut_calls(cut)], int(room * _CALLS_SHARE)
+        ),
+        "pinned": list_open_items(state, doubted),
+        "mask": "",
+    }
+
+
+def _merge_facts(old: Facts, new: Facts, room: int) -> dict[str, list[KeptFact]]:
+    """New facts, then old ones that last, in the order of their sections, while there is room."""
+    merged: dict[str, list[KeptFact]] = {name: [] for name in SECTIONS}
+    seen: set[str] = set()
+    for facts, names in ((new, SECTIONS), (old, [n for n in SECTIONS if n in LASTING])):
+        for name in names:
+            for fact in facts.get(name, ()):
+                size = estimate_tokens(fact["text"]) + _A_SOURCE * len(fact["sources"])
+                if size <= room and fact["text"] not in seen:
+                    room -= size
+                    seen.add(fact["text"])
+                    merged[name].append(fact)
+    return {name: facts for name, facts in merged.items() if facts}
+
+
+def _keep_newest_words(words: Sequence[KeptFact], room: int) -> list[KeptFact]:
+    """The newest words that have room together, oldest first; the newest always."""
+    left, kept = room * _WORDS_SHARE, list[KeptFact]()
+    for one in reversed(words):
+        most = room * _LONGEST_SHARE / max(estimate_tokens(one["text"]), 1)
+        text = shorten_text(one["text"], int(most * len(one["text"])) + 1)
+        left -= estimate_tokens(text)
+        if left < 0 and kept:
+            break
+        kept.insert(0, KeptFact(text=text, sources=one["sources"]))
+    return kept
+
+
+def _keep_last_lines(lines: Sequence[str], room: int) -> list[str]:
+    """The last lines that have room together."""
+    sizes = accumulate(map(estimate_tokens, reversed(lines)))
+    return [*lines][len(lines) - sum(size <= room for size in sizes) :]
+
+
+def _find_picture(cut: Sequence[AnyMessage], room: int) -> str:
+    """The newest message of the user that was cut, if its attachments have room; else ""."""
+    newest = next((m for m in reversed(cut) if is_of_user(m)), None)
+    blocks = [] if newest is None else blocks_in(newest)
+    fits = estimate_message_tokens([HumanMessage([*blocks])]) <= room * _WORDS_SHARE
+    return str(newest.id) if newest is not None and blocks and fits else ""
+
+
+def _list_cut_calls(cut: Iterable[AnyMessage]) -> list[str]:
+    """The calls that were cut, one line each, with the handles of their results."""
+    lines, asked = list[str](), dict[str, str]()
+    for message in cut:
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                args = json.dumps(call["args"], ensure_ascii=False)
+                asked[str(call["id"])] = shorten_text(f"{call['name']}({args})", _CALL_SHOWN)
+        elif message.type == "tool" and message.tool_call_id in asked:
+            lines.append(
+                f"{make_short_name(message.id)} {asked[message.tool_call_id]}: {message.status}"
+            )
+    return lines
+
+
+def list_open_items(state: AgentState, doubted: Iterable[Row]) -> list[str]:
+    """What is open: tasks by the state, calls in doubt by the journal and the evidence."""
+    before = [line for line in read_snapshot(state).get("pinned", ()) if line.startswith(_DOUBT)]
+    rows = [*doubted]
+    known = {row.call for row in rows if row.turn == state.turn_id}
+    doubts = [(row.call, row.tool, row.arguments) for row in rows] + [
+        (record["id"], record["tool"], record.get("arguments", {}))
+        for record in state.evidence
+        if record.get("reason") == UNCERTAIN and record["id"] not in known
+    ]
+    told = [f"{_DOUBT} {call} {tool}({canonical(arguments)})" for call, tool, arguments in doubts]
+    todos = [
+        f"{task['status']}: {task['id']} {task['description']}" for task in open_todos(state.todos)
+    ]
+    lines = dict.fromkeys(
+        shorten_text(" ".join(line.split()), _PINNED) for line in [*todos, *before, *told]
+    )
+    return [*lines]
+
+
+_DOUBT: Final = "may have taken effect:"
+_PINNED: Final = 600
+"""Characters of a line of what is open."""
+
+
+def render_snapshot(state: AgentState) -> list[HumanMessage]:
+    """What a request says of the messages before its cut; nothing where none was cut."""
+    if not state.cut:
+        return []
+    kept = read_snapshot(state)
+    text = "\n\n".join(
+        filter(None, [say("snapshot_told"), render_section("snapshot", _render_lines(kept))])
+    )
+    if notes := kept.get("notes"):
+        text = f"{text}\n\n{render_section('notes', notes)}"
+    shown = _find_attachments(state, kept)
+    return [HumanMessage([*shown, {"type": "text", "text": text}] if shown else text)]
+
+
+def _render_lines(kept: KeptSnapshot) -> str:
+    """A snapshot as text, each fact on a line with the handles of its sources."""
+    parts: list[tuple[str, list[str]]] = [
+        ("user_words", [_render_fact(one) for one in kept.get("words", ())]),
+        *((name, [_render_fact(fact) for fact in kept.get("facts", {}).get(name, ())])
+          for name in SECTIONS),
+        ("open", kept.get("pinned", [])),
+        ("earlier_calls", kept.get("calls", [])),
+    ]  # fmt: skip
+    return "\n\n".join("\n".join([f"{name}:", *lines]) for name, lines in parts if lines)
+
+
+def _render_fact(fact: KeptFact) -> str:
+    handles = " ".join(map(make_short_name, fact["sources"]))
+    return f"- {' '.join(fact['text'].split())} ({handles})"
+
+
+def _find_attachments(state: AgentState, kept: KeptSnapshot) -> list[dict[str, Any]]:
+    """What the newest words of the user that were cut have attached."""
+    name = kept.get("shown", "")
+    message = slice_since(state.messages, name)[:1] if name else []
+    return [block for m in message if m.id == name for block in blocks_in(m)]
+
+
+def build_section(name: Section, texts: Iterable[str], source: str) -> dict[str, list[KeptFact]]:
+    """Facts of one section that one message says."""
+    return {name: [KeptFact(text=text, sources=[source]) for text in texts]}

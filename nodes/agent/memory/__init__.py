@@ -1,1 +1,0 @@
-"""What an agent still sees of a long history, and how it reads the rest."""

@@ -1,1 +1,0 @@
-"""The tools of the package that an agent is offered."""

@@ -1,1 +1,0 @@
-"""A human takes the thread over, and gives it back."""

@@ -1,1 +1,0 @@
-"""What the phases of a desk share."""

@@ -1,1 +1,0 @@
-"""Sub-agents that a desk may ask."""

@@ -1,1 +1,0 @@
-"""What the phases of prompt_flow share: one pass over a plan."""

@@ -1,0 +1,85 @@
+"""How a turn of plan_execute_verify begins and ends."""
+
+from typing import Any, Final
+
+from langgraph.types import Overwrite
+
+from ...hooks.contract import Verdict
+from ...state.history import make_earlier_records
+from ...state.loop import PlanState, PlanUpdate
+from ...state.plan import Task, list_required
+from ...turn.begin import TurnWork, answer_asked_calls, is_same_request, resume_work
+from ...turn.end import Facts, build_answer_id, find_answer, get_denial_reason
+from ...turn.scope import RunScope
+from ..turns import TurnEnd
+from .work import fold_ends
+
+
+def remember_calls(state: PlanState, update: dict[str, Any]) -> dict[str, Any]:
+    """The calls of the turn before, where they do not go on."""
+    kept = update.get("evidence")
+    going_on = kept.value if isinstance(kept, Overwrite) else state.evidence
+    ids = {record["id"] for record in going_on}
+    ended = [record for record in state.evidence if record["id"] not in ids]
+    answers = [] if update.get("answers", state.answers) else state.answers
+    return {"earlier": make_earlier_records(state.turn, ended, answers)}
+
+
+async def adopt_state(scope: RunScope, state: PlanState) -> PlanUpdate:
+    """Plan and evidence, where the same request goes on or the last one was cut off at work."""
+    done, ended = TurnWork(state.todos, state.evidence), fold_ends(state.todos, state.cut_off)
+    before = await resume_work(scope, state, done, ended)
+    evidence = state.evidence if before is None else before.evidence
+    messages = answer_asked_calls(state, evidence)
+    if before is None:
+        return PlanUpdate(messages=messages)
+    return PlanUpdate(
+        messages=messages,
+        todos=Overwrite([_reopen(task) for task in before.tasks]),
+        evidence=Overwrite(before.evidence),
+        answers=state.answers,
+        improvements=state.improvements if is_same_request(state) else [],
+    )
+
+
+def _reopen(task: Task) -> Task:
+    """Fresh limits for every task; what did not finish may be planned again."""
+    afresh: Task = {**task, "rounds_this_turn": 0}
+    if task["status"] == "completed":
+        return afresh
+    return {**afresh, "status": "pending", "denied": ""}
+
+
+def retry(_: PlanState, verdict: Verdict) -> PlanUpdate:
+    """Plan again, with what the hook wants mended."""
+    update = PlanUpdate(blockers=[])
+    if verdict.clear_context:
+        update |= PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]), answers=[])
+    return update
+
+
+def facts_of(state: PlanState) -> Facts:
+    """The facts; the verdict's words are the answer only where it passed."""
+    asked, done = list_required(state.todos), [t for t in state.todos if t["status"] == "completed"]
+    # Unfinished tasks with the reason, then questions and what the verifier asked for.
+    unfinished = [
+        f"{t['description']} ({t['status']}{': ' + t['feedback'] if t.get('feedback') else ''})"
+        for t in asked
+        if t not in done
+    ]
+    return Facts(
+        halt=state.halt,
+        done=state.task_completed and bool(state.todos) and not unfinished,
+        refused=get_denial_reason(state.todos)
+        or ("MISSING_INFORMATION" if state.missing else None),
+        unmet=[*unfinished, *state.unmet, *state.missing, *state.improvements],
+        answer=find_answer(state) if state.task_completed else "",
+        results=[f"**{t['description']}**\n\n{t['result']}" for t in done if t.get("result")],
+        tasks=state.todos,
+        evidence=state.evidence,
+        message=build_answer_id(state),
+        kept="finished tasks are kept",
+    )
+
+
+END: Final = TurnEnd("verifier", facts_of, retry)
