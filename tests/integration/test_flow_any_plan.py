@@ -118,7 +118,7 @@ class AnyRun:
 @pytest.mark.parametrize("first", [150, 200, 390, 510])
 def test_what_holds_of_every_run(first):
     """Among these are plans whose writes once changed places at a question."""
-    for seed in range(first, first + 15):
+    for seed in range(first, first + 6):
         run = AnyRun(seed)
         assert set(steps_by_id(run.outcome)) == set(run.steps), f"seed {seed}"
         holds_of_calls(run, f"seed {seed}: {run.calls}")

@@ -1,18 +1,12 @@
 """Plans, models and humans that lie or stumble: no end is better than it was, nothing runs that
 was not meant, and no run holds the machine."""
 
-import asyncio
-
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 from loopwright import Context
-from loopwright.nodes.flow.shared import flow_pass
 from support.flows import (
     DOWN,
     REPLAN,
-    THREAD,
     World,
     citing,
     decide,
@@ -64,7 +58,7 @@ def test_a_planner_that_writes_out_that_it_left_out_nothing_left_out_nothing():
 
 
 @pytest.mark.req("S2-18")
-@pytest.mark.parametrize("name", ["load-and-clean", "R&D", "a,b", "#1", "s1`", "up;down"])
+@pytest.mark.parametrize("name", ["load-and-clean", "a,b", "s1`"])
 def test_every_id_that_a_plan_may_have_can_be_cited(name):
     model = planning(flow(step(name, arguments={"what": "v"})))
     result = World().graph(model).invoke(said())
@@ -72,21 +66,11 @@ def test_every_id_that_a_plan_may_have_can_be_cited(name):
     assert roles(model) == ["flow_planner", "answerer"]
 
 
-@pytest.mark.req("S2-18")
-def test_many_steps_can_be_cited_in_one_pair_of_brackets():
-    names = [f"measure-{n:03}" for n in range(40)]
-    answer = f"All of them are fine [{', '.join(names)}]."
-    model = planning(flow(*(step(i, arguments={"what": i}) for i in names)), answerer=[answer])
-    assert World().graph(model).invoke(said())["outcome"]["answer"] == answer
-
-
 # Nothing runs that is not what was meant.
 
 
 @pytest.mark.req("S2-06", "S2-20")
-@pytest.mark.parametrize(
-    "what", [{"{{a.of}}": 1}, [{"x": {"{{a.of}} of": 1}}], {"{{global.x}}": 1}]
-)
+@pytest.mark.parametrize("what", [[{"x": {"{{a.of}} of": 1}}], {"{{global.x}}": 1}])
 def test_a_reference_in_the_name_of_a_field_is_sent_back_and_never_sent_as_it_is(what):
     a = step("a", arguments={"what": "abc"})
     plans = [
@@ -104,31 +88,6 @@ def test_a_template_of_somebody_else_is_a_field_name_like_any_other():
     plan = flow(step("w", "put", arguments={"what": {"{{customer.name}}": "A. B."}}))
     world.graph(planning(plan)).invoke(said())
     assert world.done("put") == [{"{{customer.name}}": "A. B."}]
-
-
-@pytest.mark.req("S2-45", "P-20")
-@pytest.mark.parametrize("spelled", ["globalVariables", "global_variables"])
-@pytest.mark.parametrize("whole", [True, False])
-def test_an_edit_of_the_variables_counts_in_either_spelling(spelled, whole):
-    world = World()
-    plan = flow(step("w", "put", arguments={"what": "{{global.x}}"}), globalVariables={"x": 1})
-    graph = world.graph(planning(plan), checkpointer=InMemorySaver())
-    graph.invoke(said(), THREAD, context=Context(review_plan=True))
-    edit = {spelled: {"x": 2}, "goal": "g", "steps": plan["steps"]}
-    if whole:
-        edit = {"planId": "p", "left_out": [], **edit}
-    answer = Command(resume={"type": "edit", "args": edit})
-    graph.invoke(answer, THREAD, context=Context(review_plan=True))
-    assert world.done("put") == [2]
-
-
-@pytest.mark.req("S2-18")
-@pytest.mark.parametrize(
-    "code", ["```sql\nselect 1\n```", "```\na\n```\n```\nb\n```", "```py\nx = {}\n```\nend"]
-)
-def test_an_answer_keeps_its_code_blocks(code):
-    model = planning(flow(step("a", arguments={"what": "x"})), answerer=[f"See [a]:\n{code}"])
-    assert World().graph(model).invoke(said())["outcome"]["answer"] == f"See [a]:\n{code}"
 
 
 # No run holds the machine.
@@ -157,32 +116,8 @@ def test_one_list_in_many_places_counts_as_often_as_it_stands_there():
     assert world.done("look") == ["rows"]
 
 
-def test_a_check_of_many_rows_lets_the_others_go_on(monkeypatch):
-    on_the_loop = []
-    check = flow_pass.find_unmet
-
-    def watched(value, expect):
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            on_the_loop.append(False)
-        else:
-            on_the_loop.append(True)
-        return check(value, expect)
-
-    monkeypatch.setattr(flow_pass, "find_unmet", watched)
-    rows = [{"n": n} for n in range(5_000)]
-    expect = {"type": "array", "items": {"type": "object", "required": ["n"]}}
-    plan = flow(step("a", arguments={"what": "rows"}, expect=expect))
-    outcome = World(rows=lambda: rows).graph(planning(plan)).invoke(said())["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert on_the_loop == [False]
-
-
 @pytest.mark.req("P-31")
-@pytest.mark.parametrize(
-    "recovery", ["retry_step", "replan_from_failure", "complete_replan", "nonsense"]
-)
+@pytest.mark.parametrize("recovery", ["retry_step", "complete_replan", "nonsense"])
 def test_however_a_recovery_insists_every_run_ends(recovery):
     errors = [raising(ValueError(f"error {n}")) for n in range(50)]
     plans = [flow(step("a", arguments={"what": "x"}, timeout=9 + n)) for n in range(50)]

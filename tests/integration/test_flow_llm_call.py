@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from langgraph.checkpoint.memory import InMemorySaver
 
-from loopwright import Context, Hook, ScriptedModel
+from loopwright import Context, Hook
 from support.flows import (
-    THREAD,
     World,
     decide,
     ended,
@@ -41,28 +39,6 @@ def test_llm_call_asks_a_model_out_of_the_budget_of_the_run():
     assert set(outcome["models"]) == {"flow_planner", "llm_call", "answerer"}
 
 
-@pytest.mark.req("S2-37")
-@pytest.mark.parametrize("thought", ["<think>he lies [s1]</think>", "<thinking>\nhe lies"])
-def test_what_a_model_thinks_to_itself_goes_into_no_call(thought):
-    plan = flow(
-        step("a", "llm_call", arguments={"prompt": "Write to him."}),
-        step("w", "put", arguments={"what": "{{a}}"}),
-    )
-    said_by_it = [f"{thought}</thinking>Dear Sir" if "\n" in thought else f"{thought}Dear Sir"]
-    world = World()
-    world.graph(planning(plan, llm_call=said_by_it)).invoke(said())
-    assert world.done("put") == ["Dear Sir"]
-
-
-@pytest.mark.req("S2-37")
-def test_a_model_that_only_thinks_has_not_answered():
-    plan = flow(step("a", "llm_call", arguments={"prompt": "Write to him."}))
-    model = planning(plan, llm_call=["<think>he lies</think>"], recovery=[decide("give_up")])
-    outcome = World().graph(model).invoke(said())["outcome"]
-    assert ended(outcome) == ("failed", "ERROR")
-    assert "gave no answer" in outcome["unmet"][0]
-
-
 def about(prompt="Write to him.", **more):
     return flow(step("a", "llm_call", arguments={"prompt": prompt}, **more))
 
@@ -75,8 +51,7 @@ def about(prompt="Write to him.", **more):
     ],
     ids=["denied", "stopped"],
 )
-@pytest.mark.parametrize("event", ["BeforeModel", "AfterModel"])
-def test_a_hook_that_refuses_it_ends_the_run_as_blocked_and_nothing_is_tried_again(event, says):
+def test_a_hook_that_refuses_it_ends_the_run_as_blocked_and_nothing_is_tried_again(says):
     def guard(given):
         system = given["llm_request"]["messages"][0]["content"]
         return says if system.startswith("You are the llm_call") else None
@@ -84,45 +59,13 @@ def test_a_hook_that_refuses_it_ends_the_run_as_blocked_and_nothing_is_tried_aga
     world = World()
     plan = flow(*about(retryCount=3)["steps"], put("w", "{{a}}"))
     model = planning(plan, llm_call=["Dear Sir"] * 4)
-    graph = world.graph(model, hooks=[Hook(event=event, run=guard)])
+    graph = world.graph(model, hooks=[Hook(event="BeforeModel", run=guard)])
     outcome = graph.invoke(said())["outcome"]
     assert ended(outcome) == ("blocked", "DENIED")
     assert "no letters" in outcome["unmet"][0]
     assert world.calls == []
-    asked = ["flow_planner", *["llm_call"] * (event == "AfterModel")]
-    assert roles(model) == asked, "nobody is asked to get around a hook"
+    assert roles(model) == ["flow_planner"], "nobody is asked to get around a hook"
     assert steps_by_id(outcome)["a"]["attempts"] == 1
-
-
-@pytest.mark.req("S2-14")
-def test_a_refused_one_that_is_optional_is_left_out():
-    def guard(given):
-        system = given["llm_request"]["messages"][0]["content"]
-        return {"decision": "deny"} if system.startswith("You are the llm_call") else None
-
-    world = World()
-    plan = flow(*about(optional=True)["steps"], put("w", "as it is"))
-    graph = world.graph(planning(plan), hooks=[Hook(event="BeforeModel", run=guard)])
-    assert ended(graph.invoke(said())["outcome"]) == ("partial", "GOAL")
-    assert world.done("put") == ["as it is"]
-
-
-@pytest.mark.req("P-08")
-def test_a_model_that_stood_in_for_another_is_named():
-    model = planning(about())
-    first, other = (
-        ScriptedModel({"llm_call": [ConnectionError("gone")]}),
-        planning(llm_call=["Sir"]),
-    )
-    given = {"flow_planner": model, "answerer": model, "balanced": first, "powerful": other}
-    graph = World().graph(given, checkpointer=InMemorySaver())
-    outcome = graph.invoke(said(), THREAD, context=Context(model_retries=0))["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert steps_by_id(outcome)["a"]["result"] == "Sir"
-    (told,) = graph.get_state(THREAD).values["turn_state"]["warnings"]
-    assert told.startswith("The llm_call's model ")
-    assert "did not answer (ConnectionError)" in told
-    assert "was asked instead" in told
 
 
 @pytest.mark.req("S2-25")
@@ -159,12 +102,8 @@ def shaped(schema=MOOD, what="{{a.n}}", **more):
         (MOOD, 'Sure:\n```json\n{"mood": "glad", "n": 3}\n```', "{{a}}", {"mood": "glad", "n": 3}),
         (MOOD, "<think>{1}</think>{'mood': 'sad', 'n': 0,}", "{{a.n}}", 0),
         ({"type": "array", "items": {"type": "integer"}}, "[4, 5]", "{{a[1]}}", 5),
-        ({"type": "integer"}, "0", "{{a}}", 0),
-        ({"type": "boolean"}, "false", "{{a}}", False),
         ({"type": ["object", "null"]}, "null", "{{a}}", None),
         ({"type": "string"}, "007", "{{a}}", "007"),
-        ({"type": "string"}, '"so so"', "{{a}}", "so so"),
-        ({"type": "string", "enum": ["yes", "no"]}, "yes", "{{a}}", "yes"),
     ],
 )
 def test_with_a_schema_the_answer_is_a_value_of_it(schema, says, what, sent):
@@ -198,34 +137,7 @@ def test_a_value_that_does_not_fit_is_asked_for_again_with_what_is_wrong():
     assert outcome["spend"]["model_calls"] == 5
 
 
-def test_after_three_answers_that_do_not_fit_the_step_fails_with_a_sentence():
-    model = planning(shaped(), llm_call=['{"mood": "angry"}'] * 3, recovery=[decide("give_up")])
-    world = World()
-    outcome = world.graph(model).invoke(said())["outcome"]
-    assert ended(outcome) == ("failed", "ERROR")
-    assert "'angry' is not one of ['glad', 'sad']" in outcome["unmet"][0]
-    assert world.done("put") == []
-    assert roles(model).count("llm_call") == 3
-
-
 def test_an_answer_that_was_cut_is_no_value():
     cut = AIMessage('{"mood": "sad", "n": 1}', response_metadata={"finish_reason": "length"})
     model = planning(shaped(), llm_call=[cut] * 3, recovery=[decide("give_up")])
     assert ended(World().graph(model).invoke(said())["outcome"]) == ("failed", "ERROR")
-
-
-@pytest.mark.parametrize(
-    ("schema", "what", "words"),
-    [
-        (MOOD, "{{a.moods}}", "no field 'moods'"),
-        ({"type": "objekt"}, "{{a}}", "objekt"),
-        ({"type": "object", "pattern": "(a+)+"}, "{{a}}", "pattern"),
-        ("a mood", "{{a}}", "schema"),
-    ],
-)
-def test_a_plan_is_checked_against_the_schema_it_asks_for(schema, what, words):
-    model = planning(shaped(schema, what), shaped(), llm_call=['{"mood": "sad", "n": 1}'])
-    outcome = World().graph(model).invoke(said())["outcome"]
-    assert outcome["status"] == "complete"
-    assert roles(model)[:2] == ["flow_planner", "flow_planner"]
-    assert words in told_to(model, "flow_planner", 1)

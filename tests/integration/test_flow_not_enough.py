@@ -6,13 +6,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context, Hook
 from support.flows import (
-    DOWN,
-    GOAL,
-    REPLAN,
     THREAD,
     World,
     citing,
-    decide,
     ended,
     flow,
     look,
@@ -50,9 +46,8 @@ def run(*plans, answers, world=None, **options):
 
 @pytest.mark.parametrize(
     "words",
-    [LACK, "Not enough: the price of b.", "**Not enough:** the price of b", "NOT ENOUGH : price",
-     "<think>hm</think>not enough:\nthe price of b", "not enough\uff1a the price of b",
-     "“not enough: the price of b”"],
+    [LACK, "**Not enough:** the price of b", "<think>hm</think>not enough:\nthe price of b",
+     "not enough\uff1a the price of b"],
 )  # fmt: skip
 def test_more_is_planned_from_what_is_done(words):
     outcome, model, world, events = run(
@@ -90,8 +85,8 @@ def test_the_second_time_it_is_not_taken():
 
 @pytest.mark.parametrize(
     "second",
-    [flow(look("a", "a")), flow(look("x", "a")), "I know no other plan."],
-    ids=["the same", "renamed", "none"],
+    [flow(look("x", "a")), "I know no other plan."],
+    ids=["renamed", "none"],
 )
 def test_where_nothing_new_can_be_planned_the_answer_is_given_from_what_there_is(second):
     outcome, model, world, _ = run(flow(look("a", "a")), *[second] * 3, answers=lacking_once())
@@ -115,37 +110,12 @@ def test_too_little_of_what_was_asked_for_is_an_answer():
     assert outcome["answer"] == "Not enough: there are only 3. [a]"
 
 
-def test_a_step_that_fails_then_is_recovered_as_usual():
-    world = World(down=DOWN)
-    plans = [flow(look("a", "a")), flow(look("b", "down")), flow(look("c", "c"))]
-    outcome, *_ = run(*plans, answers=lacking_once(), world=world, recovery=REPLAN)
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("look") == ["a", "down", "down", "c"]
-    world = World(down=DOWN)
-    gone = [decide("give_up")]
-    outcome, *_ = run(*plans, answers=lacking_once(), world=world, recovery=gone)
-    assert ended(outcome) == ("failed", "ERROR")
-    assert '{"of": "a"' in outcome["answer"]
-
-
-def test_the_next_turn_may_say_so_again_and_a_resume_too():
-    world = World()
-    model = planning(
-        flow(look("a", "a")), MORE, flow(look("c", "c")), flow(look("d", "d")),
-        answerer=[LACK, "Both. [b]", LACK, "All. [d]"],
-    )  # fmt: skip
-    graph = world.graph(model, checkpointer=InMemorySaver())
-    for words in (GOAL, "And now c."):
-        assert ended(graph.invoke(said(words), THREAD)["outcome"]) == ("complete", "GOAL")
-    assert world.done("look") == ["a", "ab", "c", "d"]
-
-
 @given(
     plans=st.lists(st.integers(0, 3), min_size=1, max_size=8),
     answers=st.lists(st.sampled_from([LACK, "", "It is so.", "It is so. [a]"]), max_size=8),
     rejecting=st.booleans(),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_whatever_planner_and_answerer_say_every_turn_ends(plans, answers, rejecting):
     def plan(*_):
         n = plans[min(asked.count("flow_planner"), len(plans) - 1)]

@@ -1,13 +1,9 @@
 """Steps with a condition: run, skipped, or failed because nobody can know."""
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
-from loopwright import Context
 from support.flows import (
     ASK,
-    GOAL,
-    REPLAN,
     THREAD,
     World,
     answer,
@@ -39,18 +35,12 @@ def run(*steps, **more):
     ("when", "runs"),
     [
         ("m.n > 5", True),
-        ("f.n > 5", False),
         ("m.n > 5 and f.n > 5", False),
         ("f.rows is empty and length(m.rows) == 1", True),
         ("m.rows[0].ok == true", True),
         ("m.gone exists", False),
-        ("m.gone is missing", True),
-        ("m.gone exists and m.gone > 1", False),
         ("f.text == 7", True),
-        ("m.output.n == 9", True),
-        ("m is not empty", True),
         ("global.limit >= 5", True),
-        ("global.limit < 5", False),
     ],
 )
 def test_a_step_runs_only_where_its_condition_holds(when, runs):
@@ -67,37 +57,22 @@ def test_a_step_runs_only_where_its_condition_holds(when, runs):
     assert roles(model) == ["flow_planner", "answerer"]
 
 
-def test_a_value_that_is_missing_is_a_failure_and_not_false():
-    world = World(few=FEW)
-    plans = [flow(look("f", "few"), put("w", "sent", when="f.count > 0")),
-             flow(look("f", "few"), put("w", "sent", when="f.n > 0"))]  # fmt: skip
-    model = planning(*plans, recovery=REPLAN)
-    outcome = world.graph(model).invoke(said())["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert "count" in told_to(model, "recovery")
-    assert world.done("put") == ["sent"]
-    assert len(world.done("look")) == 1
-
-
 ODD = {"none": None, "flag": True, "nan": float("nan"), "word": "many"} | MANY
 
 
 @pytest.mark.req("W-108")
-@pytest.mark.parametrize("more", [{}, {"forEach": [1, 2]}], ids=["once", "each"])
 @pytest.mark.parametrize(
     "when",
     [
-        "m.rows > 0", "m.rows[0] < 1", "m.word > 5", "m.n >= many", "m.n < '5'", "m.none > 0",
-        "m.none <= a", "m.flag > 0", "m.nan > 0", "length(m.n) > 0", "len(m.none) == 0",
-        "length(m.n) exists", "m.rows != 0", "m.rows == 1", "m.rows == ok", "m.n != []",
-        "m.n contains 9", "m.none contains x", "global.word < 5", "m.gone > 1",
+        "m.rows > 0", "m.word > 5", "m.none > 0", "m.flag > 0", "m.nan > 0", "length(m.n) > 0",
+        "m.rows == 1", "m.n contains 9", "global.word < 5", "m.gone > 1",
         "m.rows > 0 and m.n > 5", "m.n > 5 and m.rows > 0",
     ],
 )  # fmt: skip
-def test_what_cannot_be_told_fails_the_step_with_the_reason(when, more):
+def test_what_cannot_be_told_fails_the_step_with_the_reason(when):
     """One call of a model may choose what follows; the write is neither made nor left out."""
     world = World(many=ODD)
-    step = put("w", "sent", when=when, **more)
+    step = put("w", "sent", when=when)
     plans = [flow(look("m", "many"), step, globalVariables={"word": "many"})] * 2
     model = planning(*plans, recovery=[decide("give_up")])
     outcome = world.graph(model).invoke(said())["outcome"]
@@ -140,18 +115,6 @@ def test_a_plan_of_which_every_step_is_skipped_is_done():
     assert (outcome["status"], world.calls) == ("complete", [])
 
 
-def test_a_new_plan_may_ask_about_results_of_the_old_one_under_new_names():
-    """The old step `f` goes by another id in the new plan, where `f` is something else."""
-    world = World(few=FEW, many=MANY)
-    plans = [
-        flow(look("f", "few"), put("w", "sent", when="f.gone > 0")),
-        flow(look("f", "many"), look("g", "few"), put("w", "sent", when="g.n == 1 and f.n == 9")),
-    ]
-    outcome = world.graph(planning(*plans, recovery=REPLAN)).invoke(said())["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert (world.done("look"), world.done("put")) == (["few", "many"], ["sent"])
-
-
 def test_nobody_is_asked_about_a_step_that_is_skipped_and_a_resume_skips_it_again():
     world = World(few=FEW)
     steps = [look("f", "few"), put("no", "no", when="f.n > 5"), put("yes", "yes", when="f.n < 5")]
@@ -161,16 +124,3 @@ def test_nobody_is_asked_about_a_step_that_is_skipped_and_a_resume_skips_it_agai
     outcome = answer(graph)["outcome"]
     assert ended(outcome) == ("complete", "GOAL")
     assert world.done("put") == ["yes"]
-
-
-def test_a_human_sees_the_condition_before_the_plan_runs_and_may_change_it():
-    world = World(few=FEW)
-    steps = [look("f", "few"), put("w", "sent", when="f.n > 5")]
-    graph = world.graph(planning(flow(*steps)), checkpointer=InMemorySaver())
-    settings = Context(review_plan=True)
-    question = asked(graph.invoke(said(GOAL), THREAD, context=settings))
-    assert "f.n > 5" in str(question)
-    edited = {"type": "edit", "args": {"steps": [steps[0], put("w", "sent", when="f.n > 0")]}}
-    outcome = answer(graph, edited, review_plan=True)["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("put") == ["sent"]

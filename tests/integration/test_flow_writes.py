@@ -4,16 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.memory import InMemoryStore
 
-from loopwright import Context, Hook, ModelCallFailed, open_durability
+from loopwright import Context, ModelCallFailed, open_durability
 from support.flows import (
     DOWN,
     REPLAN,
     THREAD,
     World,
-    decide,
     declared,
     ended,
     failing_once,
@@ -21,7 +18,6 @@ from support.flows import (
     look,
     planning,
     put,
-    raising,
     roles,
     said,
     step,
@@ -90,10 +86,7 @@ GOES = step("g", arguments={"what": "up"})
     ("planned", "again"),
     [
         ("{{a.n}}", 3),
-        ("{{a}}", "{{a.output}}"),
-        ("{{a.of}}", "abc"),
         ("of {{a.of}}", "of abc"),
-        ({"n": "{{a.n}}"}, {"n": 3}),
         ("{{global.x}}", "{{a.n}}"),
         (3, "{{a.n}}"),
     ],
@@ -133,20 +126,6 @@ def test_defaults_and_numbers_in_quotes_make_no_other_payment(again):
 
 
 @pytest.mark.req("S2-30")
-def test_what_was_built_on_such_a_write_is_not_made_again_either():
-    plans = [
-        flow(step("a", arguments={"what": "abc"}), step("w", "put", arguments={"what": "{{a.n}}"}),
-             step("v", "put", arguments={"what": ["{{w.put}}", "after"]}), {**FAILS,
-             "dependencies": ["v"]}),
-        flow(step("w", "put", arguments={"what": 3}),
-             step("v", "put", arguments={"what": ["{{w.put}}", "after"]}), GOES),
-    ]  # fmt: skip
-    world = World(down=DOWN)
-    world.graph(planning(*plans, recovery=REPLAN)).invoke(said())
-    assert world.done("put") == [3, [3, "after"]]
-
-
-@pytest.mark.req("S2-30")
 def test_two_equal_writes_that_a_plan_wants_are_both_made_and_a_third_too():
     same = {"arguments": {"what": 1}}
     plans = [
@@ -156,18 +135,6 @@ def test_two_equal_writes_that_a_plan_wants_are_both_made_and_a_third_too():
     world = World(down=DOWN)
     world.graph(planning(*plans, recovery=REPLAN)).invoke(said())
     assert world.done("put") == [1, 1, 1]
-
-
-@pytest.mark.req("S2-30")
-def test_a_check_that_is_never_met_makes_no_write_twice_however_it_is_put():
-    plans = [
-        flow(step("w", "put", arguments={"what": 1}, expect=f"put == {n}")) for n in range(5, 20)
-    ]
-    world = World()
-    model = planning(*plans, recovery=lambda *_: decide("replan_from_failure"))
-    outcome = world.graph(model).invoke(said())["outcome"]
-    assert world.done("put") == [1]
-    assert outcome["status"] != "complete"
 
 
 def hangs_once(book):
@@ -211,158 +178,3 @@ def test_any_other_write_without_an_answer_is_not(trouble):
     assert ended(outcome) == ("exhausted", "MAX_ROUNDS")
     assert book == ["hi"]
     assert [c["task"] for c in outcome["uncertain_calls"]] == ["s"]
-
-
-@pytest.mark.req("P-06", "S2-30")
-@pytest.mark.parametrize("resumed", [False, True], ids=["third plan", "resume"])
-def test_nor_does_a_plan_that_comes_after_one_without_it(resumed):
-    """Told as not done by the plan that lacks it, found again by the one that has it again."""
-    without = flow(look("bad", "down"))
-    again = flow(put("v", 3, expect="put == 3"), look("r", "{{v.put}}"))
-    world = World(down=DOWN)
-    recovery = [decide("give_up")] if resumed else REPLAN
-    model = planning(checked(expect="receipt is not empty"), without, again, recovery=recovery)
-    graph = world.graph(model, checkpointer=InMemorySaver())
-    outcome = graph.invoke(said(), THREAD)["outcome"]
-    if resumed:
-        assert ended(outcome) == ("failed", "ERROR")
-        (told,) = [line for line in outcome["unmet"] if line.startswith("w (do w)")]
-        assert "its call gave " in told
-        assert "the same call is not made again" in told
-        outcome = graph.invoke(None, THREAD)["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("put") == [3]
-    assert world.done("look") == ["down", "down", 3]
-    assert outcome["unmet"] == []
-
-
-@pytest.mark.req("P-06")
-def test_a_write_that_failed_its_check_and_that_no_plan_takes_up_again_is_told():
-    world = World()
-    model = planning(checked(expect="receipt is not empty"), flow(look("r", "r")), recovery=REPLAN)
-    outcome = world.graph(model).invoke(said())["outcome"]
-    assert ended(outcome) == ("partial", "GOAL")
-    assert world.done("put") == [3]
-    (told,) = outcome["unmet"]
-    assert told.startswith("w (do w) was skipped: ")
-    assert '{"put": 3}' in told
-
-
-@pytest.mark.req("P-06")
-def test_what_is_told_of_a_write_without_an_answer_is_meant_for_a_human():
-    book: list[str] = []
-    tool = declared(refused_once(book), name="send")
-    model = planning(flow(step("s", "send", arguments={"text": "hi"})))
-    graph = World().graph(model, tools=[tool])
-    outcome = graph.invoke(said(), context=Context(max_recoveries=0))["outcome"]
-    told, _ = outcome["unmet"]
-    assert told == (
-        "s (do s) failed: send failed: ConnectionResetError: the line is down. "
-        "It may have taken effect all the same: check that before you repeat it."
-    )
-    assert "Correct the arguments" not in outcome["answer"] + model.asked[-1].messages[-1].text
-
-
-@pytest.mark.req("S2-30")
-def test_a_write_that_a_new_plan_spells_with_a_reference_takes_the_result_it_had():
-    """Two equal steps: whichever takes the first result, what was built on it is not paid again."""
-    world = World(bad=DOWN)
-    pay = ["{{o.put}}", "p"]
-    first = flow(
-        step("o", "put", arguments={"what": 1}),
-        step("pay", "put", arguments={"what": pay}),
-        step("f", "look", ["pay"], arguments={"what": "bad"}),
-    )
-    second = flow(
-        step("x", "put", arguments={"what": 1}),
-        step("y", "put", arguments={"what": 1}),
-        step("q", "put", arguments={"what": ["{{y.put}}", "p"]}),
-    )
-    model = planning(first, second, recovery=[decide("replan_from_failure")])
-    outcome = world.graph(model).invoke(said())["outcome"]
-    assert world.done("put") == [1, [1, "p"], 1], "the second 1 is asked for, the payment is made"
-    assert ended(outcome) == ("complete", "GOAL")
-
-
-@pytest.mark.req("S2-30")
-def test_another_check_is_made_on_a_finished_write_that_is_not_made_again():
-    world = World(bad=DOWN)
-    first = flow(
-        step("w", "put", arguments={"what": 1}), step("f", "look", ["w"], arguments={"what": "bad"})
-    )
-    second = flow(
-        step("w", "put", arguments={"what": 1.0}, expect="put == 7"),
-        step("r", arguments={"what": "{{w.put}}"}),
-    )
-    model = planning(first, second, recovery=REPLAN)
-    outcome = world.graph(model).invoke(said(), context=Context(max_recoveries=1))["outcome"]
-    assert world.done("put") == [1]
-    assert ended(outcome) == ("partial", "MAX_ROUNDS")
-
-
-@pytest.mark.req("S2-30")
-def test_a_write_whose_result_another_step_took_does_not_count_twice():
-    """One was made, the third plan wants two: one more is made."""
-    world = World(down=DOWN, gone=raising(ValueError("gone")))
-    first = flow(put("w", 3), FAILS)
-    second = flow(look("b", "abc"), put("v", "{{b.n}}"), look("f", "gone", ["v"]))
-    third = flow(put("x", 3), put("y", 3), GOES)
-    recovery = [decide("replan_from_failure"), decide("complete_replan")]
-    outcome = world.graph(planning(first, second, third, recovery=recovery)).invoke(said())[
-        "outcome"
-    ]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("put") == [3, 3]
-
-
-class FailsOnce(InMemoryStore):
-    """A store that has a result, and cannot give it the first time it is asked for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = 0
-
-    async def aget(self, *about: Any, **more: Any) -> Any:
-        found = await super().aget(*about, **more)
-        self.asked += found is not None
-        if found is not None and self.asked == 1:
-            raise OSError("the disk is busy")
-        return found
-
-
-@pytest.mark.req("P-06")
-def test_a_write_whose_long_result_could_not_be_read_at_once_is_not_made_again():
-    book: list[str] = []
-
-    def send(text: str) -> dict[str, Any]:
-        """Send something; the receipt is long."""
-        book.append(text)
-        return {"receipt": "r" * 100_000}
-
-    plans = [
-        flow(step("s", "send", arguments={"text": "hi"})),
-        flow(step("s", "send", arguments={"text": "hi"}, expect="receipt is not empty"), GOES),
-    ]
-    graph = World().graph(
-        planning(*plans, recovery=REPLAN), tools=[declared(send)], store=FailsOnce()
-    )
-    outcome = graph.invoke(said())["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert book == ["hi"]
-
-
-@pytest.mark.req("P-06", "S2-30")
-@pytest.mark.parametrize("then", ["w", "x"], ids=["same id", "other id"])
-async def test_a_write_that_a_hook_had_changed_is_known_again_by_the_next_plan(then):
-    def sign(fields):
-        return {"hookSpecificOutput": {"tool_input": {"what": f"{fields['tool_input']['what']}!"}}}
-
-    world = World(a={"n": 3}, down=DOWN)
-    first = flow(look("r", "a"), put("w", "{{r.n}}"), look("h", "down", ["w"]))
-    graph = world.graph(
-        planning(first, flow(put(then, 3), look("e", "e")), recovery=REPLAN),
-        hooks=[Hook(event="BeforeTool", run=sign, match="put")],
-    )
-    outcome = (await graph.ainvoke(said()))["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("put") == ["3!"]

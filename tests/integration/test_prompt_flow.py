@@ -12,11 +12,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from loopwright import Context
 from loopwright.models.scripted import Slow
 from support.flows import (
-    GOAL,
     THREAD,
     World,
     cited,
-    decide,
     flow,
     look,
     of_type,
@@ -65,16 +63,6 @@ def test_a_plan_is_made_checked_run_and_answered_from():
     assert outcome["spend"]["tool_calls"] == 4
     state = world.graph(model, checkpointer=InMemorySaver())
     assert state.get_state(THREAD).values == {}
-
-
-@pytest.mark.req("S2-16")
-def test_results_are_kept_under_the_ids_of_their_steps():
-    saver = InMemorySaver()
-    graph = World().graph(planning(diamond()), checkpointer=saver)
-    graph.invoke(said(), THREAD)
-    todos = {s["id"]: s for s in graph.get_state(THREAD).values["todos"]}
-    assert todos["a"]["result"] == '{"of": "a", "n": 1}'
-    assert (todos["a"]["shape"], todos["a"]["value"]) == ("json", None)
 
 
 @pytest.mark.req("S2-08", "S2-09", "S2-45")
@@ -200,21 +188,6 @@ async def test_many_runs_of_one_graph_at_once_do_not_mix():
     assert len(world.done("look")) == 10
 
 
-@pytest.mark.req("P-41")
-def test_no_answer_is_given_before_every_step_is_done():
-    """The plan is followed in its order; that trivial requests need no plan is the router's."""
-    world = World()
-    plan = flow(step("a", arguments={"what": 1}), step("b", "look", ["a"], arguments={"what": 2}))
-    model = planning(plan)
-    graph = world.graph(model)
-    order = [
-        (e.get("step_id") or e.get("role"))
-        for e in graph.stream(said(GOAL), stream_mode="custom")
-        if e["type"] in ("prompt_flow_step_result", "phase")
-    ]
-    assert order == ["flow_planner", "a", "b", "answerer"]
-
-
 @pytest.mark.req("S2-44")
 def test_a_second_question_on_the_thread_gets_a_plan_of_its_own():
     world, saver = World(), InMemorySaver()
@@ -225,28 +198,3 @@ def test_a_second_question_on_the_thread_gets_a_plan_of_its_own():
     assert world.done("look") == [1, 2]
     assert [t["id"] for t in outcome["tasks"]] == ["a"]
     assert outcome["spend"]["model_calls"] == 2
-
-
-@pytest.mark.req("P-24")
-def test_the_budget_of_calls_ends_the_run_with_what_there_is():
-    world = World()
-    plan = flow(*(step(f"s{i}", arguments={"what": i}) for i in range(5)))
-    outcome = world.graph(planning(plan, recovery=[decide("give_up")])).invoke(
-        said(), context=Context(max_tool_calls=2, max_parallel_tasks=1)
-    )["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
-    assert len(world.done("look")) == 2
-    assert outcome["unmet"]
-
-
-@pytest.mark.req("S2-26")
-def test_a_read_that_was_made_before_is_reused_as_it_was():
-    world = World(a="plain words")
-    plan = flow(
-        step("a", arguments={"what": "a"}),
-        step("b", "look", ["a"], arguments={"what": "a"}),
-        step("c", arguments={"what": "<{{b}}>"}),
-    )
-    outcome = world.graph(planning(plan)).invoke(said())["outcome"]
-    assert world.done("look") == ["a", "<plain words>"]
-    assert steps_by_id(outcome)["b"]["attempts"] == 0
