@@ -149,16 +149,6 @@ def test_a_plan_without_dependencies_runs_one_after_another_by_priority():
     assert all(ends[n][1] <= ends[n + 1][0] for n in range(2))
 
 
-def test_one_slot_goes_to_ready_tasks_by_priority():
-    crew = Crew(
-        todo("1", "third", [], priority=3), todo("2", "second", [], priority=2),
-        todo("3", "first", [], priority=1), todo("4", "after third", ["1"], priority=1),
-    )  # fmt: skip
-    outcome = ask(crew.graph(), context=Context(max_parallel_tasks=1))["outcome"]
-    assert outcome["status"] == "complete"
-    assert crew.order() == ["first", "second", "third", "after third"]
-
-
 def savers(slow=()):
     """Two tasks that save, one that works beside them, and one that needs the first save."""
     return Crew(
@@ -200,17 +190,6 @@ def one_save():
     return Crew(todo("1", "save a"), calls={"save a": [call("save", text="a")]})
 
 
-def test_a_rejection_reaches_the_model_with_its_words():
-    crew = one_save()
-    graph = crew.graph(checkpointer=InMemorySaver())
-    ask(graph)
-    outcome = answered(graph, "reject: not on a Friday")["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")
-    assert not crew.saved
-    told = [m.text for a in crew.model.asked for m in a.messages if m.type == "tool"]
-    assert "not on a Friday" in told[0]
-
-
 def test_an_edit_runs_with_the_new_arguments_under_the_same_policy():
     crew = one_save()
     policy = [
@@ -231,40 +210,6 @@ def test_an_edit_runs_with_the_new_arguments_under_the_same_policy():
     assert any("no secrets" in e["result"] for e in graph.get_state(THREAD).values["evidence"])
 
 
-def test_a_response_takes_the_place_of_the_call():
-    crew = one_save()
-    graph = crew.graph(checkpointer=InMemorySaver())
-    ask(graph)
-    outcome = answered(graph, "respond: I saved it myself")["outcome"]
-    assert outcome["status"] == "complete"
-    assert "I saved it myself" in outcome["tasks"][0]["result"]
-    assert not crew.saved
-
-
-@pytest.mark.parametrize("bad", ["oops", [], {}, {"type": "dance"}, 7, [{"type": "approve"}] * 2])
-def test_a_bad_answer_leaves_the_question_open(bad):
-    crew = one_save()
-    graph = crew.graph(checkpointer=InMemorySaver())
-    ask(graph)
-    with pytest.raises(ValueError, match=r"(?i)answer"):
-        answered(graph, bad)
-    assert len(graph.get_state(THREAD).interrupts) == 1
-    assert not crew.saved
-    assert answered(graph, [{"type": "accept", "args": None}])["outcome"]["status"] == "complete"
-    assert crew.saved == ["a"]
-
-
-@pytest.mark.parametrize("saver", [True, False], ids=["nobody there", "nothing to resume"])
-def test_what_would_be_asked_is_denied_where_nobody_could_answer(saver):
-    crew = one_save()
-    graph = crew.graph(checkpointer=InMemorySaver() if saver else None)
-    result = ask(graph, context=Context(interactive=not saver))
-    assert "__interrupt__" not in result
-    outcome = result["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("blocked", "NOT_INTERACTIVE")
-    assert not crew.saved
-
-
 @pytest.mark.req("S0-61")
 def test_all_calls_of_one_message_run_and_are_waited_for():
     names = ["a", "fail", "slow", "b"]
@@ -283,24 +228,3 @@ def test_all_calls_of_one_message_run_and_are_waited_for():
         ("c2", "success"),
         ("c3", "success"),
     ]
-
-
-def test_two_questions_in_one_message_are_asked_one_at_a_time():
-    crew = Crew(
-        todo("1", "save both"),
-        calls={"save both": [call("save", "x", text="a"), call("save", "y", text="b")]},
-    )
-    graph = crew.graph(checkpointer=InMemorySaver())
-    assert asked_about(ask(graph)) == [{"text": "a"}]
-    assert asked_about(answered(graph, "approve")) == [{"text": "b"}]
-    assert crew.saved == ["a"], "what is approved runs at once"
-    assert answered(graph, "approve")["outcome"]["status"] == "complete"
-    assert crew.saved == ["a", "b"]
-
-
-@pytest.mark.req("P-13")
-def test_a_sibling_still_at_work_is_not_cancelled_by_a_question():
-    crew = savers(slow=("beside",))
-    graph = crew.graph(checkpointer=InMemorySaver())
-    ask(graph)
-    assert len(crew.spans["beside"]) == 1

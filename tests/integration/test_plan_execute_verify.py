@@ -1,17 +1,13 @@
 """Whole runs of plan → execute → verify on a scripted model and real Python tools."""
 
-import asyncio
 import json
 
 import pytest
-from langchain_core.messages import AIMessage
 from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify
-from loopwright.graphs.build import assemble
-from loopwright.graphs.plan_execute_verify import plan_builder, route_after_verifier
 from loopwright.prompts.prompt import read_json, read_section
 from support.front_ends import chat_ui_drops
 from support.scripts import call, failed, passed, plan, report, todo
@@ -64,18 +60,6 @@ def two_tasks(**scripts):
     )
 
 
-def test_a_phase_between_the_verdict_and_the_end_leaves_the_answer_what_it_is():
-    builder = plan_builder(assemble(model=two_tasks(), tools=[shelf()]))
-    builder.add_node("note", lambda _: {"messages": [AIMessage("Filed.")]})
-    del builder.branches["verifier"]
-    ways = {"planner": "planner", "finish": "note"}
-    builder.add_conditional_edges("verifier", route_after_verifier, ways)
-    builder.add_edge("note", "finish")
-    result = ask(builder.compile(name="filed"))
-    assert result["messages"][-1].text == "Filed."
-    assert result["outcome"]["answer"] == "Ada owns it, 7 euro."
-
-
 @pytest.mark.req("S0-01", "S0-02", "S0-09", "S0-18", "S0-21", "S0-46", "S0-146")
 def test_plan_execute_verify_from_goal_to_proven_answer():
     look = shelf()
@@ -115,23 +99,6 @@ def test_only_the_executor_gets_tools_and_only_its_own_task():
     assert read_json(human(second), "results_so_far")[0]["result"] == "The owner is Ada."
     assert len(second.messages) == 2, "nobody else's transcript"
     assert read_section(human(second), "request") == "Who owns it and what does it cost?"
-
-
-@pytest.mark.req("S0-153")
-def test_in_a_sequential_plan_each_task_sees_all_earlier_results():
-    model = two_tasks(
-        planner=[
-            plan(todo("1", "Find the owner"), todo("2", "Find the price"), todo("3", "Sum up"))
-        ],
-        executor=[report("Ada."), report("7 euro."), report("Ada, 7 euro.")],
-        verifier=[
-            passed("Ada owns it, 7 euro.", t1=["1.report"], t2=["2.report"], t3=["3.report"])
-        ],
-    )
-    assert ask(build_plan_execute_verify(model=model))["outcome"]["status"] == "complete"
-    last = [a for a in model.asked if a.role == "executor"][-1]
-    seen = read_json(human(last), "results_so_far")
-    assert [entry["result"] for entry in seen] == ["Ada.", "7 euro."]
 
 
 @pytest.mark.req("S0-11", "S0-115", "S0-10")
@@ -220,22 +187,6 @@ def test_a_verifier_without_proof_is_not_believed(cited):
     assert outcome["status"] in {"stuck", "partial"}
     assert "It is red." not in outcome["answer"].splitlines()[0]
     assert outcome["unmet"]
-
-
-@pytest.mark.req("P-03")
-def test_evidence_of_an_earlier_turn_proves_nothing():
-    model = two_tasks(
-        planner=[plan(todo("1", "Find the owner")), *[plan(todo("1", "Find the price"))] * 3],
-        executor=[
-            [call("look", name="owner")], report("Ada"), *[report("It costs 7 euro.")] * 3,
-        ],
-        verifier=[
-            passed("Ada owns it.", t1=["1.1.0"]), *[passed("7 euro, I think.", t1=["1.1.0"])] * 9,
-        ],
-    )  # fmt: skip
-    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
-    assert ask(graph)["outcome"]["status"] == "complete"
-    assert ask(graph, "And the price?")["outcome"]["status"] != "complete"
 
 
 @pytest.mark.req("P-22")
@@ -367,13 +318,6 @@ def test_a_plan_that_must_be_reviewed_does_not_run_where_nobody_can_review_it():
     assert [t["status"] for t in outcome["tasks"]] == ["pending", "pending"]
 
 
-def test_without_a_checkpointer_a_question_nobody_could_answer_is_not_asked():
-    unclear = {"needsMorePlanning": True, "missingInformation": ["Which lamp?"]}
-    outcome = ask(build_plan_execute_verify(model=two_tasks(planner=[unclear] * 9)))["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
-    assert "checkpointer" in outcome["resume"]["how"]
-
-
 @pytest.mark.req("S0-62", "S0-58", "S0-77", "S0-153")
 def test_a_failing_tool_is_data_and_the_run_goes_on():
     look = shelf()
@@ -449,25 +393,6 @@ def test_each_phase_task_and_call_can_be_watched():
     json.dumps(events)
 
 
-def test_a_follow_up_message_starts_a_fresh_turn_that_knows_the_talk():
-    model = two_tasks(
-        planner=[plan(todo("1", "Find the owner")), plan(todo("1", "Find the price"))],
-        verifier=[passed("Ada owns it.", t1=["1.1.0"]), passed("7 euro.", t1=["1.1.0"])],
-    )
-    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
-    ask(graph, "Who owns it?")
-    result = ask(graph, "And the price?")
-    assert result["outcome"]["status"] == "complete"
-    assert result["outcome"]["spend"]["model_calls"] == 4
-    talk = read_json(human([a for a in model.asked if a.role == "planner"][1]), "conversation")
-    assert talk == [
-        {"role": "user", "text": "Who owns it?"},
-        {"role": "assistant", "text": "Ada owns it."},
-    ]
-    written = [m.additional_kwargs.get("agent_type") for m in result["messages"]]
-    assert written == [None, "planner", "executor", "verifier"] * 2
-
-
 def test_a_spent_allowance_ends_with_one_verdict_and_is_never_called_complete():
     model = two_tasks(verifier=[passed("Ada owns it.", t1=["1.1.0"])] * 9)
     result = ask(
@@ -504,17 +429,6 @@ def test_an_ended_thread_is_taken_up_again_with_its_finished_tasks():
     assert outcome["spend"]["allowance"] == 2, "and the outcome says so"
 
 
-def test_async_and_sync_give_the_same():
-    def run():
-        return build_plan_execute_verify(model=two_tasks(), tools=[shelf()])
-
-    message = {"messages": [{"role": "user", "content": "Who owns it?"}]}
-    by_async = asyncio.run(run().ainvoke(message, THREAD))["outcome"]
-    by_sync = run().invoke(message, THREAD)["outcome"]
-    assert by_async["answer"] == by_sync["answer"]
-    assert by_async["tasks"][0]["evidence"] == by_sync["tasks"][0]["evidence"]
-
-
 @pytest.mark.req("P-28")
 def test_braces_and_template_syntax_reach_the_model_unchanged():
     goal = "Use {x} {{businessContext}} %s ${HOME} <b> </request> {% if %}"
@@ -524,79 +438,12 @@ def test_braces_and_template_syntax_reach_the_model_unchanged():
     assert all(f"<request>\n{goal}\n</request>" in a.messages[1].text for a in model.asked)
 
 
-def test_the_same_call_id_in_every_turn_is_only_data():
-    model = two_tasks()  # both tasks use call_0
-    result = ask(build_plan_execute_verify(model=model, tools=[shelf()]))
-    assert result["outcome"]["status"] == "complete"
-    assert [t["evidence"] for t in result["outcome"]["tasks"]] == [["1.1.0"], ["2.1.0"]]
-
-
-def test_calls_of_a_cut_message_are_not_run():
-    look = shelf()
-    cut = AIMessage(
-        "", tool_calls=[call("look", name="own")], response_metadata={"finish_reason": "length"}
-    )
-    model = two_tasks(
-        planner=[plan(todo("1", "Find the owner"))],
-        executor=[cut, [call("look", name="owner")], report("Ada.")],
-        verifier=[passed("Ada owns it.", t1=["1.2.0"])],
-    )
-    outcome = ask(build_plan_execute_verify(model=model, tools=[look]))["outcome"]
-    assert outcome["status"] == "complete"
-    assert look.calls == ["owner"]
-
-
-@pytest.mark.req("W-24")
-def test_a_verdict_that_cites_nothing_costs_nothing_where_each_task_has_one_proof():
-    model = two_tasks(verifier=[passed("Ada owns it, 7 euro.", t1=[], t2=[])])
-    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
-    result = ask(graph)
-    assert result["outcome"]["status"] == "complete"
-    told = graph.get_state(THREAD).values["turn_state"]["warnings"]
-    assert ["attached by code" in text for text in told] == [True, True]
-    assert [t["evidence"] for t in result["outcome"]["tasks"]] == [["1.1.0"], ["2.1.0"]]
-    assert [a.role for a in model.asked].count("verifier") == 1
-
-
-@pytest.mark.req("W-24")
-def test_an_error_that_is_the_answer_proves_its_task_where_it_is_cited_as_a_finding():
-    verdict = passed("There is no fact 'colour'.", t1=[])
-    verdict["tasks"][0]["findings"] = ["1.1.0"]
-    model = two_tasks(
-        planner=[plan(todo("1", "Find the colour"))],
-        executor=[[call("look", name="colour")], report("There is no such fact.")],
-        verifier=[verdict],
-    )
-    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
-    assert (outcome["status"], outcome["tasks"][0]["evidence"]) == ("complete", ["1.1.0"])
-
-
 @pytest.mark.req("W-72")
-def test_a_task_whose_only_call_failed_is_not_done_by_claiming_it():
-    model = two_tasks(
-        planner=[plan(todo("1", "Find the colour"))] * 3,
-        executor=[
-            [call("look", name="colour")],
-            report("I cannot.", taskCompleted=False, shouldContinue=False),
-            *[report("It is red.")] * 3,
-        ],
-        verifier=[
-            failed("find it", t1=False),
-            *[passed("It is red.", t1=["1.report"])] * 9,
-        ],
-    )
-    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
-    assert outcome["status"] != "complete"
-    assert outcome["unmet"]
-
-
-@pytest.mark.req("W-72")
-@pytest.mark.parametrize("words", ["Find the colour", "Look the colour up once more"])
-@pytest.mark.parametrize("cited", [["1.report"], ["9.report"], ["1.1.0"], []])
-def test_nor_by_planning_it_again_under_another_id(words, cited):
+@pytest.mark.parametrize("cited", [["9.report"], ["1.1.0"]])
+def test_a_task_whose_only_call_failed_is_not_done_under_another_id(cited):
     """Whatever the new plan calls it: words do not take the place of a call that failed."""
     model = two_tasks(
-        planner=[plan(todo("1", "Find the colour")), *[plan(todo("9", words))] * 2],
+        planner=[plan(todo("1", "Find the colour")), *[plan(todo("9", "Look once more"))] * 2],
         executor=[
             [call("look", name="colour")],
             report("I cannot.", taskCompleted=False, shouldContinue=False),
@@ -606,47 +453,7 @@ def test_nor_by_planning_it_again_under_another_id(words, cited):
     )
     outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
     assert outcome["status"] != "complete"
-    assert any(words in text or "prove" in text.lower() for text in outcome["unmet"])
-
-
-@pytest.mark.req("W-72")
-@pytest.mark.parametrize(("evidence", "findings"), [(["9.1.0"], []), ([], ["1.1.0"])])
-def test_a_task_planned_again_is_proven_by_a_call_or_by_the_error_itself(evidence, findings):
-    verdict = passed("There is no colour; Ada owns it.", t9=evidence)
-    verdict["tasks"][0]["findings"] = findings
-    again = [[call("look", name="owner")]] if evidence else []
-    model = two_tasks(
-        planner=[plan(todo("1", "Find the colour")), plan(todo("9", "Say what is known"))],
-        executor=[
-            [call("look", name="colour")],
-            report("I cannot.", taskCompleted=False, shouldContinue=False),
-            *again,
-            report("There is no colour."),
-        ],
-        verifier=[failed("find it", t1=False), verdict],
-    )
-    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
-    assert (outcome["status"], outcome["tasks"][0]["evidence"]) == ("complete", evidence + findings)
-
-
-@pytest.mark.req("W-72")
-def test_a_failure_that_another_way_has_made_good_leaves_honest_reports_alone():
-    model = two_tasks(
-        planner=[
-            plan(todo("1", "Find the colour")),
-            plan(todo("1b", "Find the owner"), todo("2b", "Say it in one sentence")),
-        ],
-        executor=[
-            [call("look", name="colour")],
-            report("I cannot.", taskCompleted=False, shouldContinue=False),
-            [call("look", name="owner")],
-            report("Ada."),
-            report("Ada owns it."),
-        ],
-        verifier=[failed("other way", t1=False), passed("Ada.", t1b=["1b.1.0"], t2b=[])],
-    )
-    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
-    assert outcome["status"] == "complete"
+    assert any("Look once more" in text or "prove" in text.lower() for text in outcome["unmet"])
 
 
 @pytest.mark.req("W-72")
@@ -689,35 +496,3 @@ def test_a_task_whose_call_failed_is_not_done_by_leaving_it_out():
     )
     outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
     assert outcome["status"] != "complete"
-
-
-@pytest.mark.req("W-72")
-def test_a_task_that_another_one_wishes_away_is_judged_too():
-    done = report(
-        "Ada.", todos=[{"id": "1", "status": "completed"}, {"id": "2", "status": "skipped"}]
-    )
-    model = two_tasks(
-        executor=[[call("look", name="owner")], done, [call("look", name="price")], report("7.")],
-        verifier=[passed("Ada owns it.", t1=["1.1.0"])] * 9,
-        planner=[plan(todo("1", "Find the owner", []), todo("2", "Find the price", ["1"]))] * 3,
-    )
-    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
-    assert outcome["status"] != "complete"
-
-
-@pytest.mark.req("W-72")
-def test_a_failure_is_not_forgotten_over_two_further_plans():
-    unable = report("I cannot.", taskCompleted=False, shouldContinue=False)
-    model = two_tasks(
-        planner=[plan(todo(i, f"Find the colour, way {i}")) for i in ("1", "7", "9")],
-        executor=[[call("look", name="colour")], unable, unable, report("It is red.")],
-        verifier=[
-            failed("find it", t1=False),
-            failed("find it at last", t7=False),
-            *[passed("It is red.", t9=["9.report"])] * 3,
-        ],
-    )
-    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
-    assert ask(graph)["outcome"]["status"] != "complete"
-    (task,) = graph.get_state(THREAD).values["todos"]
-    assert (task["id"], task["replaces"]) == ("9", ["1"])

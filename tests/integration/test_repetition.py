@@ -1,6 +1,5 @@
 """Whole runs in which a model repeats itself: what is reused, what is refused, how it ends."""
 
-import asyncio
 import itertools
 
 import pytest
@@ -152,44 +151,12 @@ def test_identical_writes_whose_results_are_new_go_on_as_long_as_they_are_wanted
 
 
 @pytest.mark.req("W-05")
-def test_an_identical_write_that_brings_something_new_in_the_end_is_no_loop():
-    left = [*["no"] * 3, "yes", "no", "no"]
-    press = Shelf.tool("press", lambda: left.pop(0))
-    model = script(*[[call("press")]] * 6, report("Pressed."))
-    state, _ = run(model, [press], Context(max_executor_rounds=30))
-    assert not left
-    assert state["outcome"]["status"] == "complete"
-
-
-@pytest.mark.req("W-05")
 def test_the_outcome_names_a_call_that_was_not_made():
     model = script(READ, READ, READ, report("It says: first."))
     state, _ = run(model, Shelf().tools)
     assert state["outcome"]["status"] == "complete"
     (told,) = [w for w in state["outcome"]["warnings"] if "not made" in w]
     assert told.startswith("The call 1.3.0 of read was not made: it repeated 1.2.0")
-
-
-@pytest.mark.req("P-17")
-def test_the_warned_model_may_still_finish():
-    shelf = Shelf()
-    model = script(READ, READ, READ, report("It says: first."))
-    state, _ = run(model, shelf.tools)
-    assert state["outcome"]["status"] == "complete"
-    assert shelf.ran == ["read a"]
-
-
-@pytest.mark.req("P-17")
-@pytest.mark.req("W-68")
-def test_one_message_with_the_same_read_six_times_reads_once():
-    shelf = Shelf()
-    six = [call("read", f"c{n}", path="a") for n in range(6)]
-    model = script(six, READ, report("It says: first."))
-    state, _ = run(model, shelf.tools)
-    assert shelf.ran == ["read a"]
-    assert [m.status for m in tool_messages(model)] == ["success"] * 6 + ["error"]
-    assert state["outcome"]["status"] == "complete"
-    assert state["outcome"]["spend"]["tool_calls"] <= 6
 
 
 FRESH = {"refresh": True}
@@ -211,45 +178,14 @@ def reads(*more):
         [call("read", "x"), *reads({}, FRESH)],
     ],
 )
-@pytest.mark.parametrize("known", [False, True])
-def test_equal_reads_of_one_message_are_made_once_also_where_they_must_be_fresh(message, known):
+def test_equal_reads_of_one_message_are_made_once_also_where_they_must_be_fresh(message):
     shelf = Shelf()
-    before = [READ] if known else []
-    model = script(*before, message, report("It says: first."))
+    model = script(message, report("It says: first."))
     state, _ = run(model, shelf.tools)
-    assert shelf.ran == ["read a"] * (1 + known)
+    assert shelf.ran == ["read a"]
     assert {m.status for m in tool_messages(model)} == {"success"}
     assert all("first" in m.text for m in tool_messages(model))
-    assert state["outcome"]["spend"]["tool_calls"] == 1 + known
-
-
-@pytest.mark.req("W-68")
-@pytest.mark.parametrize("message", [reads({}, {}), reads({}, {}, FRESH, {}), reads(FRESH, {})])
-def test_equal_reads_of_one_message_fail_once_and_the_next_message_tries_again(message):
-    attempts = []
-
-    async def read(path: str) -> str:
-        attempts.append(path)
-        await asyncio.sleep(0)
-        if len(attempts) == 1:
-            msg = "the disk is busy"
-            raise OSError(msg)
-        return "first"
-
-    tool = StructuredTool.from_function(coroutine=read, name="read", description="Read.")
-    tool.metadata = READS
-    more = passed("It says: first.", t1=["1.2.0"])
-    model = script(message, READ, report("It says: first."), verdict=more)
-    state, events = run(model, [tool])
-    assert len(attempts) == 2
-    told = tool_messages(model)
-    assert [m.status for m in told] == ["error"] * len(message) + ["success"]
-    assert all("the disk is busy" in m.text for m in told[:-1])
-    assert all(m.text.startswith("[not made: 1.1.0 is the same call") for m in told[1:-1])
-    assert [ends(events)[f"1.1.{n}"].get("reused_from", "") for n in range(len(message))] == [
-        "", *["1.1.0"] * (len(message) - 1)
-    ]  # fmt: skip
-    assert state["outcome"]["status"] == "complete"
+    assert state["outcome"]["spend"]["tool_calls"] == 1
 
 
 @pytest.mark.req("W-68")
@@ -259,14 +195,6 @@ def test_a_write_between_equal_reads_makes_two_of_them():
     model = script(message, report("It says: second."))
     run(model, shelf.tools)
     assert shelf.ran == ["read a", "write second", "read a"]
-
-
-@pytest.mark.req("W-68")
-@pytest.mark.parametrize("context", [Context(dedupe="off"), None])
-def test_reads_that_are_not_to_be_reused_are_each_made(context):
-    shelf = Shelf(**READS, **({} if context else {"cacheable": False}))
-    run(script(reads({}, {}, FRESH), report("It says: first.")), shelf.tools, context)
-    assert shelf.ran == ["read a"] * 3
 
 
 @pytest.mark.req("P-48")
@@ -356,21 +284,6 @@ def test_many_reads_and_polls_with_news_are_no_loop():
     assert len(shelf.ran) == 50
     assert next(progress) == 105, "20 polls ran"
     assert not [e for e in events if e["type"] == "loop" or e.get("reused_from")]
-
-
-@pytest.mark.req("P-21")
-def test_a_tool_that_is_made_to_be_repeated_is_never_refused():
-    ran = []
-
-    def wait() -> str:
-        ran.append(1)
-        return "still running"
-
-    tool = Shelf.tool("wait", wait, readOnlyHint=True, repeatable=True)
-    model = script(*[[call("wait")]] * 8, report("waited"))
-    state, _ = run(model, [tool])
-    assert len(ran) == 8
-    assert state["outcome"]["status"] == "complete"
 
 
 SAME = "I am still looking at the file to find out what stands in it, one moment. "
