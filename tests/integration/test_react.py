@@ -1,18 +1,12 @@
 """Whole runs of thought → action → observation on a scripted model and real Python tools."""
 
-import asyncio
-import json
-
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command
 
 from loopwright import Context, ModelCallFailed, ScriptedModel, build_react
-from loopwright.models.scripted import Slow
-from support.budget import MANY
 from support.mcp_servers import stdio
 from support.reacting import (
     DONE,
@@ -95,8 +89,6 @@ def in_a_row(count):
 @pytest.mark.parametrize(
     ("settings", "calls"),
     [
-        ({}, 50),
-        ({"max_iterations": 10}, 10),
         ({"max_iterations": 1}, 1),
         ({"max_tool_calls": 3}, 3),
     ],
@@ -115,9 +107,7 @@ def test_work_that_is_done_with_the_last_allowed_call_is_complete(settings, call
     ("settings", "reason"),
     [({"max_iterations": 3}, "MAX_TURNS"), ({"max_tool_calls": 3}, "BUDGET")],
 )
-@pytest.mark.parametrize(
-    "last", ["No tag.", thought("So far.", more=True), "<agent_meta>{}</agent_meta>"]
-)
+@pytest.mark.parametrize("last", ["No tag.", thought("So far.", more=True)])
 def test_a_thought_after_the_last_allowed_call_that_does_not_end_the_loop_ends_it_short(
     last, settings, reason
 ):
@@ -129,15 +119,6 @@ def test_a_thought_after_the_last_allowed_call_that_does_not_end_the_loop_ends_i
     assert (outcome["status"], outcome["reason"]) == ("partial", reason)
     again = of(model, "thought")[-1].messages[-1].text
     assert "No step is left" in again
-
-
-@pytest.mark.req("W-20")
-def test_as_many_calls_in_a_row_as_wanted_take_one_setting():
-    look = shelf()
-    graph = build_react(model=in_a_row(MANY), tools=[look], observe="direct")
-    outcome = graph.invoke(said(), context=Context(max_iterations=MANY))["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL"), outcome["unmet"]
-    assert len(look.calls) == MANY
 
 
 TAG_TO_GO_ON, TAG_TO_STOP = (thought("", more=more) for more in (True, False))
@@ -162,41 +143,6 @@ def test_a_thought_without_words_ends_nothing_well(last, told):
         assert told in " ".join(outcome["unmet"])
 
 
-@pytest.mark.req("W-29")
-def test_a_step_that_was_not_named_may_still_be_taken():
-    model = one_step(thought=[TAG_TO_GO_ON, TAG_TO_GO_ON, DONE])
-    outcome = build_react(model=model, tools=[shelf()]).invoke(said())["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL")
-
-
-@pytest.mark.req("S1-04", "P-24")
-def test_a_last_thought_that_still_wants_a_step_is_no_answer():
-    model = one_step(thought=[LOOK, LOOK, LOOK])
-    graph = build_react(model=model, tools=[shelf()])
-    outcome = graph.invoke(said(), context=Context(max_iterations=1))["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("partial", "MAX_TURNS")
-    assert "Ada" in outcome["answer"]
-    assert any("I look up the owner" in text for text in outcome["unmet"])
-    nothing = one_step(
-        thought=[LOOK, LOOK, LOOK], action=[[call("look", name="nothing")]], observation=["No."]
-    )
-    graph = build_react(model=nothing, tools=[shelf()])
-    outcome = graph.invoke(said(), context=Context(max_iterations=1))["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("exhausted", "MAX_TURNS")
-
-
-@pytest.mark.req("S1-36")
-def test_a_demanded_step_is_asked_for_once_more():
-    look = shelf()
-    model = one_step(action=["I would look.", [call("look", name="owner")]])
-    outcome = build_react(model=model, tools=[look]).invoke(said())["outcome"]
-    assert outcome["status"] == "complete"
-    assert look.calls == ["owner"]
-    again = of(model, "action")[1].messages
-    assert "no tool is called" in again[-1].text
-    assert again[-2].text == "I would look."
-
-
 @pytest.mark.req("S1-36", "S1-05")
 def test_a_demanded_step_that_is_never_taken_is_no_answer():
     model = one_step(action=["I would look.", "Ada, I guess."])
@@ -206,23 +152,6 @@ def test_a_demanded_step_that_is_never_taken_is_no_answer():
     assert outcome["answer"] == result["messages"][-1].text == "Ada, I guess."
     assert any("I look up the owner" in text for text in outcome["unmet"])
     assert roles(model) == ["thought", "action", "action"]
-
-
-@pytest.mark.req("S1-05")
-def test_an_action_without_a_call_ends_the_loop_where_no_step_was_demanded():
-    model = one_step(thought=["Hm, no tag.", "Still none."], action=["Ada owns it."])
-    result = build_react(model=model, tools=[shelf()]).invoke(said())
-    assert (result["outcome"]["status"], result["outcome"]["reason"]) == ("complete", "GOAL")
-    assert result["messages"][-1].text == "Ada owns it."
-    assert roles(model) == ["thought", "thought", "action"]
-
-
-def test_an_answer_that_was_cut_twice_is_not_called_complete():
-    cut = AIMessage("Ada ow", response_metadata={"finish_reason": "length"})
-    model = one_step(thought=["Hm.", "Hm."], action=[cut, cut])
-    outcome = build_react(model=model, tools=[shelf()]).invoke(said())["outcome"]
-    assert (outcome["status"], outcome["answer"]) == ("stuck", "Ada ow")
-    assert any("cut off" in text for text in outcome["unmet"])
 
 
 @pytest.mark.req("S1-29", "S1-31", "S1-32")
@@ -365,48 +294,8 @@ def test_a_denied_call_with_nobody_to_ask_blocks_the_run_unless_something_else_d
     assert (outcome["status"], outcome["unmet"]) == ("complete", [])
 
 
-def test_a_conversation_shares_its_messages_and_counts_each_turn_afresh():
-    look = shelf()
-    model = one_step(
-        thought=[LOOK, DONE, thought("Now the price.", more=True), thought("7 euro.")],
-        action=[[call("look", name="owner")], [call("look", name="price")]],
-        observation=["Ada.", "7 euro."],
-    )
-    graph = build_react(model=model, tools=[look], policy="ask", checkpointer=InMemorySaver())
-    graph.invoke(said(), THREAD)
-    assert graph.invoke(Command(resume="approve"), THREAD)["outcome"]["status"] == "complete"
-    waiting = graph.invoke(said("And the price?"), THREAD)
-    assert waiting["__interrupt__"], "an old approval is none for a new call"
-    assert graph.get_state(THREAD).values["turn_state"]["iteration"] == 1
-    result = graph.invoke(Command(resume="approve"), THREAD)
-    assert result["outcome"]["answer"] == "7 euro."
-    assert result["outcome"]["spend"]["model_calls"] == 4
-    assert look.calls == ["owner", "price"]
-    assert [m.text for m in result["messages"] if m.type == "human"] == [GOAL, "And the price?"]
-    assert "Ada owns it." in [m.text for m in of(model, "thought")[2].messages]
-
-
-@pytest.mark.req("P-05", "P-26")
-def test_a_new_message_supersedes_an_open_question():
-    look = shelf()
-    model = one_step(thought=[LOOK, thought("All right, I leave it.")])
-    graph = build_react(model=model, tools=[look], policy="ask", checkpointer=InMemorySaver())
-    graph.invoke(said(), THREAD)
-    events = []
-    for mode, chunk in graph.stream(said("Stop."), THREAD, stream_mode=["custom", "values"]):
-        events += [chunk] if mode == "custom" else []
-    result = graph.get_state(THREAD).values
-    kinds = [m.type for m in result["messages"]]
-    assert kinds == ["human", "ai", "ai", "tool", "human", "ai"]
-    assert result["messages"][3].status == "error"
-    assert result["outcome"]["status"] == "complete"
-    assert look.calls == []
-    ended = [e for e in events if e["type"] == "tool_call"]
-    assert [(e["status"], e["reason"]) for e in ended] == [("cancelled", "superseded")]
-
-
 @pytest.mark.req("P-01", "P-24")
-@pytest.mark.parametrize("calls", range(1, 8))
+@pytest.mark.parametrize("calls", [1, 2, 4])
 def test_a_spent_budget_grants_one_last_answer(calls):
     model = endless()
     graph = build_react(model=model, tools=[shelf()])
@@ -416,44 +305,6 @@ def test_a_spent_budget_grants_one_last_answer(calls):
     assert outcome["answer"] == "So far: some facts."
     assert len(model.asked) == calls + 1
     assert roles(model)[-1] == "thought"
-
-
-def test_spent_tool_calls_end_in_an_answer_too():
-    look, model = shelf(), endless()
-    graph = build_react(model=model, tools=[look])
-    outcome = graph.invoke(said(), context=Context(max_tool_calls=2))["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
-    assert len(look.calls) == 2
-
-
-@pytest.mark.req("P-01", "P-21")
-def test_the_same_call_again_and_again_ends_as_stuck():
-    look = shelf()
-
-    def loop(messages, offered):
-        role = phase_of(messages, offered)
-        if role == "thought":
-            return LOOK
-        return [call("look", name="owner")] if role == "action" else "Ada."
-
-    model = ScriptedModel(loop)
-    result = build_react(model=model, tools=[look]).invoke(said())
-    outcome = result["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("stuck", "LOOP_DETECTED")
-    assert len(look.calls) == 5, "a tool that declares nothing counts as a write"
-    assert len(of(model, "action")) == 5
-    assert "Ada" in outcome["answer"]
-
-
-def test_a_request_without_words_asks_no_model():
-    model = one_step(thought=[DONE])
-    graph = build_react(model=model)
-    outcome = graph.invoke(said(" "))["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
-    assert model.asked == []
-    picture = [{"type": "image", "url": "https://127.0.0.1/a.png"}]
-    asked = graph.invoke({"messages": [HumanMessage(picture)]})
-    assert asked["outcome"]["reason"] != "MISSING_INFORMATION"
 
 
 @pytest.mark.req("S1-27")
@@ -488,27 +339,6 @@ def test_a_run_is_drained_between_phases_and_goes_on():
     assert roles(model) == ["thought", "action", "observation", "thought"]
 
 
-@pytest.mark.req("S1-14")
-async def test_a_cancelled_run_stops_at_once_and_a_new_message_finds_whole_pairs():
-    reached = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def observing(messages, offered):
-        loop.call_soon_threadsafe(reached.set)
-        return Slow(30, "never")
-
-    model = one_step(observation=observing)
-    graph = build_react(model=model, tools=[shelf()], checkpointer=InMemorySaver())
-    run = asyncio.create_task(graph.ainvoke(said(), THREAD))
-    await reached.wait()
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    result = await graph.ainvoke(said("Go on."), THREAD)
-    assert result["outcome"]["answer"] == "Ada owns it."
-    assert [m.type for m in result["messages"]] == ["human", "ai", "ai", "tool", "human", "ai"]
-
-
 def test_an_ended_turn_is_taken_up_again_with_its_messages():
     model = endless()
     graph = build_react(model=model, tools=[shelf()], checkpointer=InMemorySaver())
@@ -534,29 +364,6 @@ def test_a_failed_tool_is_an_observation_like_any_other():
     assert outcome["unmet"][0].startswith("No tool call succeeded; the last was look(")
 
 
-def test_long_results_can_be_read_on_with_a_tool_that_was_there_before():
-    def tell() -> str:
-        """Tell a long story."""
-        return "x" * 2_000
-
-    model = one_step(
-        thought=[LOOK, thought("Read on.", more=True), DONE],
-        action=[[call("tell")], [call("read_result", id="unknown")]],
-        observation=["Long.", "x"],
-    )
-    graph = build_react(model=model, tools=[tell])
-    graph.invoke(said(), context=Context(result_cap=500))
-    assert {tuple(asked.tools) for asked in model.asked} == {("tell", "read_result")}
-
-
-def test_what_is_kept_is_plain_json_and_messages():
-    graph = build_react(model=one_step(), tools=[shelf()], checkpointer=InMemorySaver())
-    graph.invoke(said(), THREAD)
-    values = dict(graph.get_state(THREAD).values)
-    values.pop("messages")
-    assert json.loads(json.dumps(values)) == values
-
-
 @pytest.mark.req("S1-26")
 def test_a_run_may_begin_with_earlier_messages():
     model = one_step(thought=[DONE])
@@ -579,16 +386,3 @@ def test_an_invented_tool_is_answered_with_those_there_are_and_never_complete():
     answer = next(m for m in result["messages"] if m.type == "tool")
     assert (answer.status, "Use one of: look" in answer.text) == ("error", True)
     assert result["outcome"]["status"] == "stuck"
-
-
-@pytest.mark.req("P-29")
-def test_an_invented_tool_can_be_corrected():
-    model = one_step(
-        thought=[LOOK, LOOK, DONE],
-        action=[[call("lok", name="owner")], [call("look", name="owner")]],
-        observation=["No such tool.", "The owner is Ada."],
-    )
-    tool = shelf()
-    result = build_react(model=model, tools=[tool]).invoke(said())
-    assert tool.calls == ["owner"]
-    assert result["outcome"]["status"] == "complete"

@@ -11,7 +11,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from loopwright import Context, Hook, ScriptedModel, build_react, open_durability
+from loopwright import Hook, ScriptedModel, build_react, open_durability
 from loopwright.state.records import unpack_fields
 from loopwright.text.sentences import say
 from support.front_ends import chat_ui_drops
@@ -87,42 +87,6 @@ def test_every_hook_has_its_place_in_a_turn():
     ]  # fmt: skip
 
 
-def test_a_prompt_that_a_hook_denies_is_dropped_and_asks_no_model():
-    model = one_payment()
-    graph = build(model, on("BeforeAgent", {"decision": "deny", "reason": "not today"}))
-    result = graph.invoke(said(), THREAD)
-    assert ended(result["outcome"]) == ("blocked", "DENIED")
-    assert "not today" in result["outcome"]["answer"]
-    assert [m.type for m in result["messages"]] == ["ai"]
-    assert model.asked == []
-    again = graph.invoke({"messages": []}, THREAD)["outcome"]
-    assert ended(again) == ("blocked", "DENIED")
-
-
-def test_what_hooks_add_is_in_every_prompt_of_the_turn():
-    model = one_payment()
-    context = {"hookSpecificOutput": {"additionalContext": "It is Sunday."}}
-    build(model, on("BeforeAgent", context)).invoke(said(), THREAD)
-    assert len(model.asked) == 4
-    assert all("It is Sunday." in asked.messages[0].text for asked in model.asked)
-
-
-def test_an_answer_a_hook_rejects_is_written_again_once():
-    seen, model = [], one_payment()
-
-    def check(given):
-        seen.append((given["prompt_response"], given["stop_hook_active"]))
-        return {"decision": "deny", "reason": "say truly"} if len(seen) == 1 else None
-
-    result = build(model, Hook(event="AfterAgent", run=check)).invoke(said(), THREAD)
-    assert ended(result["outcome"]) == ("complete", "GOAL")
-    assert result["outcome"]["answer"] == result["messages"][-1].text == "Ada is paid, truly."
-    assert seen == [("Ada is paid.", False), ("Ada is paid, truly.", True)]
-    before, after = of(model, "thought")[1:]
-    assert after.messages[: len(before.messages)] == before.messages
-    assert "say truly" in after.messages[-1].text
-
-
 @pytest.mark.parametrize("clear", [False, True])
 def test_an_answer_a_hook_rejects_twice_is_not_given(clear):
     model = one_payment()
@@ -155,27 +119,6 @@ def test_a_hook_may_change_a_call_or_end_the_turn_before_or_after_it():
         assert "enough" in outcome["unmet"]
         assert till.paid == paid
         assert len(model.asked) == 2
-
-
-def test_a_hook_that_refuses_model_calls_ends_the_turn():
-    model = one_payment()
-    outcome = build(model, on("BeforeModel", {"decision": "deny", "reason": "quiet"})).invoke(
-        said(), THREAD
-    )["outcome"]
-    assert ended(outcome) == ("blocked", "DENIED")
-    assert any("quiet" in text for text in outcome["unmet"])
-    assert model.asked == []
-
-
-def test_the_answer_of_an_earlier_turn_is_none_of_this_one():
-    model, refuse = one_payment(), []
-    hook = Hook(event="BeforeModel", run=lambda _: refuse[0] if refuse else None)
-    graph = build(model, hook)
-    assert graph.invoke(said(), THREAD)["outcome"]["answer"] == "Ada is paid."
-    refuse.append({"decision": "deny", "reason": "quiet"})
-    outcome = graph.invoke({"messages": []}, THREAD)["outcome"]
-    assert ended(outcome) == ("blocked", "DENIED")
-    assert "Ada is paid." not in outcome["answer"]
 
 
 async def cut_off(graph, till, *, at):
@@ -224,38 +167,6 @@ async def test_a_write_in_doubt_is_asked_about_or_blocks_the_turn(tmp_path):
     assert till.paid == ["ada"]
 
 
-@pytest.mark.req("P-06")
-async def test_a_write_in_doubt_with_nobody_to_ask_blocks_the_turn(tmp_path):
-    till, model = Till(), one_payment()
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:
-        graph = build(model, till=till, durability=durability, checkpointer=None)
-        await cut_off(graph, till, at="ada")
-        result = await graph.ainvoke(None, THREAD, context=Context(interactive=False))
-    outcome = result["outcome"]
-    assert ended(outcome) == ("blocked", "NOT_INTERACTIVE")
-    (doubt,) = outcome["uncertain_calls"]
-    assert (doubt["tool"], doubt["arguments"]) == ("pay", {"to": "ada"})
-    assert till.paid == ["ada"]
-    assert len(model.asked) == 2
-
-
-@pytest.mark.req("P-21")
-def test_a_thought_that_chants_is_warned_and_then_ends_the_turn():
-    chant = "I am thinking about what I should be thinking about. " * 12
-    till = Till()
-    model = one_payment(
-        thought=[thought(chant, more=True)] * 3,
-        action=[[call("pay", to="ada")], [call("pay", to="bob")]],
-        observation=["Ada got it.", "Bob got it."],
-    )
-    result = build(model, till=till).invoke(said(), THREAD)
-    assert ended(result["outcome"]) == ("stuck", "LOOP_DETECTED")
-    assert till.paid == ["ada"]
-    assert "again and again" in of(model, "action")[0].messages[-1].text
-    long = one_payment(thought=[PAY, thought(chant)])
-    assert build(long).invoke(said(), THREAD)["outcome"]["status"] == "complete"
-
-
 class Outer(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
 
@@ -277,20 +188,6 @@ async def test_the_loop_is_a_node_of_another_graph_and_its_question_resumes_ther
     assert not any("agent_meta" in text for text in texts)
 
 
-def test_a_hook_that_keeps_the_action_from_being_asked_ends_the_turn():
-    def guard(_):
-        msg = "no connection"
-        raise OSError(msg)
-
-    till, model = Till(), one_payment()
-    hook = Hook(event="BeforeToolSelection", run=guard, on_error="closed")
-    outcome = build_react(model=model, tools=[till.pay], hooks=[hook]).invoke(said())["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")
-    assert "'guard' failed: OSError" in outcome["unmet"][0]
-    assert till.paid == []
-    assert len(model.asked) == 1
-
-
 def test_a_hook_that_pauses_after_a_write_does_not_have_it_made_again():
     def look_at(_):
         return {"hookSpecificOutput": {"additionalContext": str(interrupt("May it be shown?"))}}
@@ -306,12 +203,3 @@ def test_a_hook_that_pauses_after_a_write_does_not_have_it_made_again():
     result = graph.invoke(Command(resume={"type": "respond", "message": "paid"}), THREAD)
     assert till.paid == ["ada"]
     assert result["outcome"]["status"] == "complete"
-
-
-def test_a_misspelt_replacement_of_a_result_shows_nothing_of_it():
-    till, model = Till(), one_payment()
-    hook = Hook(event="AfterTool", run=lambda _: {"tool_response": {"llmcontent": "hidden"}})
-    result = build_react(model=model, tools=[till.pay], hooks=[hook]).invoke(said())
-    shown = next(m for m in result["messages"] if m.type == "tool")
-    assert (shown.status, "paid ada" in shown.text) == ("error", False)
-    assert till.paid == ["ada"]

@@ -1,8 +1,6 @@
 """What the phases of the ReAct loop send to models, and what nobody else gets to see."""
 
-import asyncio
 import logging
-from itertools import pairwise
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -11,12 +9,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context, PromptManager, build_react, open_durability
 from loopwright.prompts.prompt import read_json
-from support import killed
 from support.fake_openai import Reply, bad_request, call as openai_call, fake_openai
-from support.flows import declared
 from support.reacting import DONE, GOAL, LOOK, THREAD, of, one_step, said, shelf
 from support.replay import Replay
-from support.scripts import call, thought
+from support.scripts import thought
 
 
 @pytest.mark.req("S1-06", "S1-08", "S1-16", "S1-41")
@@ -60,14 +56,6 @@ def test_prompts_hold_the_ids_and_the_contexts_of_the_run():
         "We sell lamps.\n\nFor the phase action:\nLook first.\n\n"
         "For the phase observation:\nBe brief.\n\n"
     ) in system
-
-
-def test_the_first_request_is_small():
-    model = one_step()
-    build_react(model=model, tools=[shelf()]).invoke(said("x"))
-    first = model.asked[0]
-    assert (first.role, len(first.messages)) == ("thought", 2)
-    assert len(first.messages[0].text.encode()) <= 2_000
 
 
 MALFORMED = [
@@ -138,34 +126,6 @@ def requests(model):
     ]
 
 
-@pytest.mark.parametrize("observe", ["model", "direct"])
-def test_each_request_of_any_phase_extends_the_one_before_and_none_ends_with_the_assistant(observe):
-    steps = [
-        thought("First the owner.", more=True), thought("Now the price.", more=True),
-        thought("Ada, 7 euro."), thought("More.", more=True), thought("That is all."),
-    ]  # fmt: skip
-    model = one_step(
-        thought=steps,
-        action=[[call("look", name=name)] for name in ("owner", "price", "colour")],
-        observation=["Ada.", "7 euro.", "fact colour."],
-    )
-    graph = build_react(model=model, tools=[shelf()], checkpointer=InMemorySaver(), observe=observe)
-    graph.invoke(said(), THREAD)
-    graph.invoke(said("And the colour?"), THREAD)
-    assert len(of(model, "thought")) == 5
-    assert len(of(model, "observation")) == (3 if observe == "model" else 0)
-    sent = requests(model)
-    for before, after in pairwise(sent):
-        assert after[: len(before)] == before
-        assert len(after) > len(before)
-    assert all(a.messages[-1].type in ("human", "tool") for a in model.asked)
-    assert not any(
-        before.type == after.type == "ai"
-        for a in model.asked
-        for before, after in pairwise(a.messages)
-    )
-
-
 def provider(request):
     """What a model behind an OpenAI-compatible server answers, by the phase that asks."""
     last = request["messages"][-1]["content"]
@@ -232,32 +192,6 @@ def test_a_provider_that_wants_tools_defined_is_shown_the_calls_in_words(refusal
     shown = [m["content"] for m in server.requests[-1]["messages"]]
     assert 'I look it up.\n[Call of look with {"name": "owner"}]' in shown
     assert "[Result of look]\nAda" in shown
-
-
-@pytest.mark.req("P-06")
-async def test_no_model_is_asked_before_a_call_has_ended_that_outlives_a_run_cancelled_twice():
-    """It is told to check before it repeats that call: it must find what the call did."""
-    paid, known, began = [], [], asyncio.Event()
-
-    async def pay(amount: int) -> str:
-        """Pay, and take a while to stop."""
-        began.set()
-        try:
-            await asyncio.sleep(30)
-        except asyncio.CancelledError:
-            await asyncio.sleep(0.5)
-        paid.append(amount)
-        return "paid"
-
-    def thinking(messages, offered):
-        known.append(list(paid))
-        return DONE if known[1:] else LOOK
-
-    model = one_step(thought=thinking, action=[[call("pay", amount=3)]])
-    graph = build_react(model=model, tools=[declared(pay)], checkpointer=InMemorySaver())
-    await killed.cut_off_twice(graph, said(), began)
-    await graph.ainvoke(said("Please go on."), THREAD)
-    assert known == [[], [3]]
 
 
 @pytest.mark.req("W-14")
