@@ -13,7 +13,6 @@ from support.scripts import call
 
 DONE = [call("complete_task", summary="Ada owns it.")]
 READS = {"readOnlyHint": True}
-NEVER = 10_000
 
 
 def tool(name, function, **metadata):
@@ -69,19 +68,14 @@ def turns_of(kind, n=60):
         "edits": [[call("edit", line=f"line {i}")] for i in range(n)],
         "waits": [[call("wait")] for _ in range(n)],
         "A": [[call("find", words="owner")]] * n,
-        "AB": [[call("find", words=w)] for w in "ab"] * n,
         "ABC": [[call("find", words=w)] for w in "abc"] * n,
         "words": [words("I look at the file of the owner.", call("find", words=str(i)))
                   for i in range(n)],
         "chant": [words("The owner must be in that file, so I look there once more. " * 11,
                         call("read", path=str(i))) for i in range(n)],
-        "chant in Chinese": [words("我再看一下那个文件，答案一定在里面。" * 30,
-                                   call("read", path=str(i))) for i in range(n)],
         "stall by the clock": [[call("ask", words=f"owner {i}")] for i in range(n)],
         "order": [[call("find", f"c{k}", words=w) for k, w in enumerate(("ab", "ba")[i % 2])]
                   for i in range(n)],
-        "number": [[call("find", words=f"owner, please, try {i} of {n}")] for i in range(n)],
-        "spaces": [[call("find", words="owner" + " " * i)] for i in range(n)],
         "stall": [[call("find", words=f"owner {i}")] for i in range(n)],
     }[kind]  # fmt: skip
 
@@ -99,17 +93,12 @@ def test_what_gets_on_is_no_loop(kind, n):
     ("kind", "sure", "ends"),
     [
         ("A", [], [(2, "agent#5")]),
-        ("AB", [], [(2, "agent#9")]),
         ("ABC", [0.5], [(2, "agent#13")]),
         ("words", [], [(1, "agent#6"), (2, "agent#11")]),
         ("chant", [], [(1, "agent#1"), (2, "agent#2")]),
-        ("chant in Chinese", [], [(1, "agent#1"), (2, "agent#2")]),
         ("stall by the clock", [{}] * 8, [(1, "agent#11"), (2, "agent#21")]),
         ("order", [], [(2, "agent#9")]),
-        ("number", [{}] * 8, [(1, "agent#11"), (2, "agent#21")]),
-        ("spaces", [{}] * 8, [(1, "agent#11"), (2, "agent#21")]),
         ("stall", [0.95, 0.9, 1, 1], [(1, "agent#11"), (2, "agent#21")]),
-        ("stall", [{}] * 8, [(1, "agent#11"), (2, "agent#21")]),
     ],
 )
 def test_what_goes_round_in_circles_ends_as_stuck(kind, sure, ends):
@@ -150,23 +139,6 @@ def test_a_model_looks_after_thirty_turns_the_sooner_the_surer_it_was():
     assert "You are not getting on" not in str(texts[54])
     assert texts[55][-1][0] == "human"
     assert "(turn agent#55)" in texts[55][-1][1]
-
-
-@pytest.mark.req("S4-33", "S4-34")
-def test_what_a_model_fails_to_say_is_no_loop():
-    errors = [
-        ValueError("no"),
-        "nothing of use",
-        "nothing of use",
-        [call("read")],
-        [call("read")],
-        OSError(),
-    ]
-    model = ScriptedModel({"agent": [*turns_of("reads", 40), DONE], "loop_judge": errors})
-    context = Context(loop_check_after=5, model_retries=0)
-    result = build_task_agent(model=model, tools=world()).invoke(said(), context=context)
-    assert result["outcome"]["reason"] == "GOAL"
-    assert checks(model) == [5, 15, 15, 25, 25, 35]
 
 
 def test_the_second_model_is_a_stronger_one_and_settings_set_the_thresholds():

@@ -3,14 +3,11 @@
 import asyncio
 
 import pytest
-from langgraph.errors import GraphDrained
-from langgraph.runtime import RunControl
 from langgraph.types import Command
 
-from loopwright import Context, open_durability
+from loopwright import open_durability
 from loopwright.state.records import unpack_fields
 from support import background_killed, killed
-from support.front_ends import chat_ui_drops
 from support.office import Office, done, give, notebook, told_to
 from support.patience import PATIENCE
 from support.reacting import THREAD, said
@@ -134,97 +131,6 @@ def test_questions_of_those_in_the_background_come_once_their_parent_has_nothing
     assert "agent/left.1.0/deep.1.0" in paths
 
 
-@pytest.mark.req("S3-41", "P-15")
-def test_whatever_ends_the_work_hears_first_what_came_of_those_in_the_background(tmp_path):
-    """Words alone, a limit, and one that raises."""
-    told = []
-
-    def lenient(messages, _):
-        told.extend(heard(messages))
-        return "It is 7." if heard(messages) else later("scout") if len(messages) < 4 else "So."
-
-    def raises(messages, _):
-        raise ValueError("nobody is there")
-
-    for limits, scout in (({}, [done("7 euro.")]), ({"max_turns": 1}, [done("8.")]), ({}, raises)):
-        told.clear()
-        office = Office(chief=lenient, scout=scout)
-
-        def chief(messages, offered, office=office):
-            if "delegate_to_agent" in offered:
-                return lenient(messages, offered)
-            told.extend(heard(messages))
-            return done("Saved.")
-
-        office.scripts["chief"] = chief
-        result = office.graph().invoke(said(), context=Context(model_retries=0, **limits))
-        assert len(told) >= 1, (limits, result["outcome"])
-        wanted = {0: "7 euro.", 1: "8."}.get(bool(limits), "") if scout is not raises else "nobody"
-        assert wanted in told[0]
-
-
-@pytest.mark.req("P-31")
-def test_a_stop_ends_those_in_the_background_and_a_resume_knows_what_they_did(tmp_path):
-    save, signs, asked = notebook(), Signs(), []
-
-    async def halt() -> str:
-        """Stop the turn."""
-        await graph.astop(THREAD)
-        return "stopped"
-
-    def chief(messages, _):
-        asked.append(messages)
-        first = [later("busy"), [call("wait_for", sign="saved"), call("halt")], done("Resumed.")]
-        return first[len(asked) - 1]
-
-    busy = [
-        [call("save", text="x")],
-        [call("show", sign="saved")],
-        [call("wait_for", sign="never")],
-        done("Busy."),
-    ]
-    settings = Context(tool_deadline=60)
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = Office(chief=chief, busy=busy).graph(kept, [save, halt, *signs.tools()])
-        stopped = graph.invoke(said(), THREAD, context=settings)["outcome"]
-        after = unpack_fields(graph.get_state(THREAD).values)
-        resumed = graph.invoke(None, THREAD)["outcome"]
-    assert (stopped["status"], stopped["reason"]) == ("cancelled", "ABORTED")
-    assert (save.saved, after["background"]) == (["x"], [])
-    assert "agent/busy.1.0.1.0" in {record["id"] for record in after["evidence"]}
-    # Whether `halt` could still say that it had stopped is open.
-    assert resumed["status"] in {"complete", "partial"}
-    assert resumed["answer"] == "Resumed."
-    (told,) = heard(asked[-1])
-    assert 'save({"text": "x"})' in told
-
-
-@pytest.mark.req("P-31")
-def test_a_new_message_while_one_in_the_background_asks_says_what_it_had_written(tmp_path):
-    save, asked = notebook(), []
-
-    def jot(text: str) -> str:
-        """Note a text."""
-        return f"noted {text}"
-
-    def chief(messages, _):
-        asked.append(messages)
-        return [later("writer"), done("?"), done("Changed.")][len(asked) - 1]
-
-    writer = [[call("jot", text="x")], [call("save", text="y")], done("Written.")]
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = Office(chief=chief, writer=writer).graph(kept, [save, jot], policy=SAVES)
-        graph.invoke(said(), THREAD)
-        assert len(graph.get_state(THREAD).interrupts) == 1
-        outcome = graph.invoke(said("Leave it."), THREAD)["outcome"]
-        state = graph.get_state(THREAD)
-    assert (outcome["status"], outcome["answer"], save.saved) == ("complete", "Changed.", [])
-    (told,) = heard(asked[-1])
-    assert 'jot({"text": "x"})' in told
-    assert (state.values["turn_state"]["background"], state.interrupts) == ([], ())
-    assert chat_ui_drops(state.values) == []
-
-
 ALL = sorted(
     ["chief1", "chief2", "first1", "first2"]
     + [f"{n}{i}" for n in ("deep", "second") for i in "012"]
@@ -234,7 +140,7 @@ ALL = sorted(
 @pytest.mark.req("S3-43", "P-06")
 @pytest.mark.parametrize(
     ("node", "nth"),
-    [("delegate", 1), ("agent_turn", 6), ("call_tools", 3), ("call_tools", 5), ("gather", 3)],
+    [("delegate", 1), ("agent_turn", 6), ("call_tools", 5)],
 )
 def test_kill_minus_9_doubles_and_loses_nothing_in_the_background(node, nth, tmp_path):
     place = {"node": node, "at": "end", "nth": nth}
@@ -259,49 +165,3 @@ def test_an_answer_that_the_lowest_of_three_levels_took_before_a_crash_is_not_wa
     outcome = background_killed.go_on(str(tmp_path), background=background, asks=True)["outcome"]
     assert (outcome["status"], outcome["answer"]) == ("complete", "All."), outcome
     assert sorted(background_killed.written(str(tmp_path))) == ALL
-
-
-def test_a_pause_rests_those_in_the_background_and_a_resume_goes_on(tmp_path):
-    save, signs, control = notebook(), Signs(), RunControl()
-
-    async def pause() -> str:
-        """Pause the run."""
-        control.request_drain("pause")
-        return "paused"
-
-    def chief(messages, _):
-        turns = [later("busy"), [call("wait_for", sign="saved"), call("pause")]]
-        made = sum(m.type == "ai" for m in messages)
-        return turns[made] if made < len(turns) else done("Done.")
-
-    busy = [
-        [call("save", text="x")], [call("show", sign="saved")],
-        [call("save", text="y")], done("Busy."),
-    ]  # fmt: skip
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = Office(chief=chief, busy=busy).graph(kept, [save, pause, *signs.tools()])
-        with pytest.raises(GraphDrained):
-            graph.invoke(said(), THREAD, control=control)
-        outcome = graph.invoke(None, THREAD)["outcome"]
-    assert (outcome["status"], outcome["answer"]) == ("complete", "Done.")
-    assert save.saved == ["x", "y"]
-
-
-@pytest.mark.req("P-35")
-def test_a_question_of_the_parent_is_open_while_one_works_in_the_background(tmp_path):
-    save, asked = notebook(), []
-
-    def chief(messages, _):
-        asked.append(messages)
-        turns = [later("scout"), [call("save", text="mine")], done("?")]
-        return turns[len(asked) - 1] if len(asked) <= len(turns) else done("Done.")
-
-    scout = [[call("save", text="scout's")], done("Scouted.")]
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = Office(chief=chief, scout=scout).graph(kept, [save], policy=SAVES)
-        graph.invoke(said(), THREAD)
-        for wanted in ("agent.2.0", "agent/scout.1.0.1.0"):
-            (question,) = graph.get_state(THREAD).interrupts
-            assert question.value["id"] == wanted
-            result = graph.invoke(Command(resume="approve"), THREAD)
-    assert (result["outcome"]["status"], save.saved) == ("complete", ["mine", "scout's"])

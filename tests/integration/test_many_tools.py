@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import pytest
-from langgraph.types import Command
 
 from loopwright import (
     AgentDefinition,
@@ -51,16 +50,6 @@ def test_an_agent_finds_a_tool_calls_it_by_its_name_and_has_it_after_a_restart(t
     (error,) = (m.text for m in result["messages"] if m.type == "tool" and m.status == "error")
     assert "'repo' is a required property" in error
     assert '"description": "The repo."' in error
-
-
-def test_two_searches_in_one_message_both_count_and_one_in_vain_says_what_to_do():
-    both = [FOUND[0], call("find_tools", "b", query="rename a file")]
-    model = ScriptedModel([both, [call("find_tools", query="xyzzy")], DONE])
-    result = build_task_agent(model=model, tools=many(300)).invoke(said(VAGUE))
-    assert {"merge_pull_request", "move_file"} <= set(model.asked[1].tools)
-    answer = [m for m in result["messages"] if m.type == "tool"][2]
-    assert answer.text.startswith("None of the 300 tools fits 'xyzzy'.")
-    assert result["outcome"]["spend"]["tool_calls"] == 0
 
 
 def test_react_offers_what_the_request_needs_at_once_and_finds_the_rest():
@@ -133,21 +122,6 @@ def test_a_planner_that_only_looks_for_tools_ends_with_a_reason():
     assert len([a for a in model.asked if a.role == "flow_planner"]) == 6
     assert result["outcome"]["status"] == "failed"
     assert "It looks for tools once more" in str(result["outcome"]["unmet"])
-
-
-def test_a_tool_that_was_found_is_asked_about_like_any_other(tmp_path):
-    record, model = [], ScriptedModel([FOUND, CALLED, DONE])
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = build_task_agent(
-            model=model, tools=many(300, record), durability=kept, policy="ask"
-        )
-        result = graph.invoke(said(VAGUE), THREAD)
-        assert record == []
-        (question,) = result["__interrupt__"]
-        assert question.value["action_requests"][0]["name"] == "merge_pull_request"
-        result = graph.invoke(Command(resume=[{"type": "approve"}]), THREAD)
-    assert result["outcome"]["status"] == "complete"
-    assert len(record) == 1
 
 
 def test_a_sub_agent_has_what_its_objective_needs_and_finds_no_tool_that_is_not_its_own():

@@ -2,13 +2,9 @@
 
 import asyncio
 
-import pytest
-from langgraph.types import Command
-
-from loopwright import AgentLimits, Context, Hook, open_durability
+from loopwright import Context
 from support.office import Office, done, give, notebook, told_to
-from support.patience import PATIENCE
-from support.reacting import THREAD, said
+from support.reacting import said
 from support.scripts import call
 
 
@@ -89,8 +85,7 @@ def test_bad_calls_are_answered_and_the_work_goes_on():
     assert (outcome["status"], outcome["answer"]) == ("complete", "Now I know.")
 
 
-@pytest.mark.parametrize("background", [False, True])
-def test_fifty_in_one_message_are_all_heard_of_and_no_more_run_at_once_than_may(background):
+def test_fifty_in_one_message_are_all_heard_of_and_no_more_run_at_once_than_may():
     running, most = [0], [0]
 
     async def dig(where: str) -> str:
@@ -105,7 +100,7 @@ def test_fifty_in_one_message_are_all_heard_of_and_no_more_run_at_once_than_may(
         told = "\n".join(m.text for m in messages if m.type != "ai")
         if told.count("dug it all") >= 50:
             return done("All fifty.")
-        return done("?") if "running" in told else give(*["mole"] * 50, background=background)
+        return done("?") if "running" in told else give(*["mole"] * 50, background=True)
 
     def mole(messages, _):
         return done("dug it all") if answers(messages) else [call("dig", where="here")]
@@ -149,96 +144,3 @@ def test_policy_by_agent_can_only_be_tightened(tmp_path):
     office.graph(tools=[save, wipe], policy=rules).invoke(said())
     assert save.saved == ["left"]
     assert all("wip" not in text[:5] for texts in told.values() for text in texts)
-
-
-@pytest.mark.req("P-35")
-@pytest.mark.parametrize("yes", [True, False])
-@pytest.mark.parametrize("background", [False, True])
-def test_a_hook_that_asks_about_a_delegation_is_answered_by_the_user(yes, background, tmp_path):
-    worked = []
-
-    def careful(event):
-        asks = event["tool_name"] == "delegate_to_agent"
-        return {"decision": "ask", "reason": "Who pays?"} if asks else None
-
-    def chief(messages, _):
-        return done("Known.") if answers(messages) else give("scout", background=background)
-
-    def scout(messages, _):
-        worked.append(messages[-1].text)
-        return done("Scouted.")
-
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = Office(chief=chief, scout=scout).graph(
-            kept, hooks=[Hook(event="BeforeTool", run=careful)]
-        )
-        graph.invoke(said(), THREAD)
-        (question,) = graph.get_state(THREAD).interrupts
-        assert question.value["action_requests"][0]["name"] == "delegate_to_agent"
-        assert worked == []
-        graph.invoke(Command(resume="approve" if yes else "reject"), THREAD)
-        state = graph.get_state(THREAD)
-    assert not state.interrupts
-    assert len(worked) == yes
-    answered = [m.tool_call_id for m in state.values["messages"] if m.type == "tool"]
-    made = [c["id"] for m in state.values["messages"] if m.type == "ai" for c in m.tool_calls]
-    assert answered == made
-
-
-def test_a_message_that_steers_reaches_the_parent_once_the_begun_step_of_its_agent_has_ended(
-    tmp_path,
-):
-    asked, saved = [], []
-
-    async def save(text: str) -> str:
-        """Save a text, while somebody says something."""
-        saved.append(text)
-        assert await graph.asteer(THREAD, "Make it short.")
-        return f"saved {text}"
-
-    def chief(messages, _):
-        asked.append(messages)
-        return give("scout") if len(asked) == 1 else done("Short.")
-
-    def scout(messages, _):
-        return done("Saved it.") if answers(messages) else [call("save", text="x")]
-
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = Office(chief=chief, scout=scout).graph(kept, [save], policy="allow")
-        outcome = graph.invoke(said(), THREAD)["outcome"]
-    assert (outcome["status"], outcome["answer"], saved) == ("complete", "Short.", ["x"])
-    assert any(m.type == "human" and "Make it short." in m.text for m in asked[-1])
-    assert any("Saved it." in text for text in answers(asked[-1]))
-
-
-def test_a_tool_of_one_that_is_named_like_ours_or_that_hangs_harms_nobody():
-    """Siblings in the background: one raises, one hangs, one says nothing, one is well."""
-
-    async def sleeps() -> str:
-        """Never come back."""
-        await asyncio.sleep(PATIENCE)
-        return "awake"
-
-    def chief(messages, _):
-        told = "\n".join(m.text for m in messages if m.type == "human")
-        if "in the background" in told:
-            heard.append(told)
-        known = all(f"agent/{name}." in told for name in ("well", "mute", "raises", "hangs"))
-        first = give("well", "mute", "raises", "hangs", background=True)
-        return done("All known.") if known else done("?") if answers(messages) else first
-
-    def raises(messages, _):
-        raise ValueError("nobody is there")
-
-    heard = []
-    office = Office(
-        chief=chief, well=[done("7 euro")], mute=lambda m, o: "", raises=raises,
-        hangs=[[call("sleeps")], done("It slept.")],
-    )  # fmt: skip
-    graph = office.graph(tools=[sleeps], agents={"hangs": {"limits": AgentLimits(turns=3)}})
-    settings = Context(model_retries=0, tool_deadline=2)
-    outcome = graph.invoke(said(), context=settings)["outcome"]
-    assert outcome["answer"] == "All known.", outcome
-    told = heard[-1]
-    for what in ("7 euro", "nobody is there", "ERROR_NO_COMPLETE_TASK_CALL"):
-        assert what in told

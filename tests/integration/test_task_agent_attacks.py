@@ -109,8 +109,6 @@ def test_an_output_may_be_made_of_parts_and_of_itself():
 
 LAST = {
     "output": done("Half of it.", output={"parts": "none"}),
-    "status": done("Half of it.", status="finished"),
-    "unmet": done("Half of it.", unmet="the rest"),
     "the first of two": [call("complete_task", "call_1"), *done("Half of it.")],
 }
 

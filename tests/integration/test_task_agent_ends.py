@@ -1,7 +1,6 @@
 """How the work of an agent ends: by complete_task, by a limit, by words alone, by somebody."""
 
 import json
-import sys
 import time
 
 import pytest
@@ -22,7 +21,6 @@ from loopwright import (
     open_durability,
 )
 from support.reacting import THREAD, said, shelf
-from support.replay import Replay, Splitting
 from support.scripts import call
 
 LOOK = [call("look", name="owner")]
@@ -92,13 +90,6 @@ def test_the_end_is_what_the_agent_says_and_nothing_else(name):
     assert sorted(calls) == sorted(m.tool_call_id for m in messages if m.type == "tool")
 
 
-def test_silence_is_answered_like_words():
-    nothing = [AIMessage("")] * 2  # asked for once more, by itself
-    outcome, _, model = ended([LOOK, *nothing, done()])
-    assert outcome["status"] == "complete"
-    assert model.asked[-1].messages[-1].text.startswith("You called no tool")
-
-
 @pytest.mark.req("S3-04")
 def test_neither_silence_nor_results_nor_repetition_of_words_end_the_work():
     """60 turns without anything new to say, files written: only complete_task ends it."""
@@ -136,35 +127,6 @@ def test_a_limit_leaves_one_turn_in_which_only_complete_task_can_be_called(name)
     )
 
 
-@pytest.mark.req("S3-29", "S4-46", "P-24")
-def test_tokens_are_never_overrun_so_that_none_may_be_left_for_the_last_turn():
-    definition, context = (
-        AgentDefinition(limits=AgentLimits(tokens=4_000)),
-        Context(max_output_tokens=64),
-    )
-    outcome, _, _ = ended(endless(), context, definition=definition)
-    assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
-    assert outcome["spend"]["input_tokens"] + outcome["spend"]["output_tokens"] <= 4_000
-    assert "fact" in outcome["answer"]
-
-
-@pytest.mark.req("S4-65")
-@pytest.mark.parametrize("last", ["So far: some facts.", LOOK, AIMessage("")])
-def test_a_last_turn_that_saves_nothing_leaves_what_the_calls_brought(last):
-    outcome, messages, _ = ended(endless(last), Context(max_turns=2))
-    assert (outcome["status"], outcome["reason"]) == ("partial", "MAX_TURNS")
-    assert "fact" in outcome["answer"]
-    assert outcome["answer"] == messages[-1].text
-
-
-def test_a_limit_with_nothing_done_is_exhausted():
-    def answer(messages, offered):
-        return "I could do nothing." if offered == ["complete_task"] else NOTHING
-
-    outcome, _, _ = ended(ScriptedModel(answer), Context(max_turns=2))
-    assert (outcome["status"], outcome["reason"]) == ("exhausted", "MAX_TURNS")
-
-
 def slow():
     def look(name: str) -> str:
         """Look up a fact."""
@@ -185,7 +147,7 @@ def test_time_is_up_while_work_goes_on_and_stands_still_while_a_human_decides(tm
         graph = build_task_agent(model=model, tools=[shelf()], durability=kept, policy="ask")
         assert "__interrupt__" in graph.invoke(said(), THREAD)
         waited -= time.monotonic()
-        time.sleep(1.0)
+        time.sleep(0.4)
         waited += time.monotonic()
         outcome = graph.invoke(Command(resume="approve"), THREAD)["outcome"]
     assert outcome["status"] == "complete"
@@ -216,37 +178,6 @@ def test_limits_hold_across_questions_and_resumes(tmp_path):
         assert "__interrupt__" in again
         assert graph.get_state(THREAD).values["turn_state"]["allowance"] == 2
         assert len([m for m in model.asked[-1].messages if m.type == "tool"]) >= 5
-
-
-@pytest.mark.req("P-27")
-@pytest.mark.parametrize(("limit", "most"), [("max_cost", 0.12), ("max_seconds", 0.9)])
-def test_money_and_time_go_on_counting_over_many_resumes(tmp_path, limit, most):
-    """Each resume is another process's; what a turn may use is not given anew by any."""
-
-    def look(name: str) -> str:
-        """Look something up."""
-        time.sleep(0.2)
-        return name
-
-    # So many tokens fit no answer: what is reserved for one is small beside the limit.
-    prices = {"scripted": {"input": 10, "output": 10}}
-    context = Context(**{limit: most}, prices=prices if limit == "max_cost" else {})
-    given, resumes, model = said(), 0, endless()
-    while True:
-        with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-            graph = build_task_agent(model=model, tools=[look], durability=kept, policy="ask")
-            values = graph.invoke(given, THREAD, context=context)
-        if "__interrupt__" not in values:
-            break
-        given, resumes = Command(resume="approve"), resumes + 1
-    spend, outcome = values["outcome"]["spend"], values["outcome"]
-    assert resumes >= 3
-    assert outcome["status"] in ("partial", "exhausted")
-    if limit == "max_cost":
-        assert (outcome["reason"], spend["usd"] <= most) == ("BUDGET", True)
-    else:
-        assert outcome["reason"] == "TIMEOUT"
-        assert resumes <= most / 0.2 + 1
 
 
 class Owner(BaseModel):
@@ -366,15 +297,6 @@ def test_each_model_turn_has_an_id_in_events_messages_and_traces():
     assert [m.additional_kwargs["model_turn"] for m in of_agent] == ["agent#1", "agent#2"]
 
 
-@pytest.mark.req("S3-39", "S4-46")
-def test_only_the_definition_differs():
-    definition = AgentDefinition(prompt="You work for the returns desk.", temperature=0.5)
-    model = ScriptedModel({"agent": [done()]})
-    outcome, _, _ = ended(model, definition=definition)
-    assert outcome["status"] == "complete"
-    assert "You work for the returns desk." in model.asked[0].messages[0].text
-
-
 @pytest.mark.req("S4-04")
 def test_the_tier_is_the_agents_unless_the_run_says_otherwise():
     fast, strong = ScriptedModel([done("fast")]), ScriptedModel([done("strong")])
@@ -421,47 +343,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("agents", [[], [HELPER]], ids=["alone", "with a team"])
-def test_a_tool_of_the_program_named_like_one_of_ours_is_refused(name, agents):
+def test_a_tool_of_the_program_named_like_one_of_ours_is_refused(name):
     theirs = StructuredTool.from_function(lambda text: text, name=name, description="Theirs.")
     with pytest.raises(SettingsError, match=f"'{name}'.* rename it"):
-        build_task_agent(tools=[theirs], agents=agents)
-
-
-def test_tools_of_a_server_named_like_ours_have_other_names(tmp_path):
-    """For an agent without a team, and for its sub-agent, which has no list of to-dos."""
-    server = tmp_path / "namesakes.py"
-    server.write_text(
-        "from mcp.server.fastmcp import FastMCP\nserver = FastMCP('theirs')\n"
-        f"for name in {NAMES}:\n"
-        "    server.add_tool(lambda text: f'theirs: {text}', name=name)\nserver.run()\n"
-    )
-    entry = {"command": sys.executable, "args": [str(server)]}
-    turns = [[call(f"theirs_{name}", f"call_{n}", text=name) for n, name in enumerate(NAMES)]]
-    for agents in ([], [HELPER]):
-        inside = [[call("delegate_to_agent", agent_name="helper", objective="Go.")]]
-        model = ScriptedModel([*(inside if agents else []), *turns, done(), done()])
-        mcp = {"mcpServers": {"theirs": entry}}
-        graph = build_task_agent(model=model, mcp=mcp, agents=agents, policy="allow")
-        outcome = graph.invoke(said())["outcome"]
-        assert outcome["status"] == "complete"
-        told = [m.text for m in model.asked[-2 if agents else -1].messages if m.type == "tool"]
-        assert told[-len(NAMES) :] == [f"theirs: {name}" for name in NAMES]
-
-
-async def test_the_last_words_stream_too():
-    definition = AgentDefinition(limits=AgentLimits(turns=1))
-    for seed in range(6):
-        model = Splitting([LOOK, done("Half of it is done: it is Ada's.")], seed=seed)
-        graph = build_task_agent(model=model, tools=[shelf()], definition=definition)
-        replay, pieces, state = Replay(), [], {}
-        async for mode, told in graph.astream(said(), stream_mode=["messages", "values"]):
-            if mode == "values":
-                state = told
-                continue
-            replay.take(told[0])
-            pieces.append((told[0].type, told[0].id))
-        replay.begin(state["messages"][:1])
-        assert replay.front_end[state["messages"][-1].id] == state["outcome"]["answer"]
-        assert ("AIMessageChunk", state["messages"][-1].id) in pieces
-        assert state["outcome"]["reason"] == "MAX_TURNS"
+        build_task_agent(tools=[theirs], agents=[HELPER])

@@ -3,6 +3,7 @@
 import pytest
 
 from support import agent_killed, killed, todos_killed
+from support.budget import alongside
 from support.patience import PATIENCE
 from support.visiting import FIRST, Book, places
 
@@ -16,8 +17,7 @@ NODES = [
 
 
 @pytest.mark.req("S3-14", "S3-16", "S3-17", "S3-21", "S3-43", "P-06")
-@pytest.mark.parametrize("at", ["start", "end"])
-@pytest.mark.parametrize(("turns", "node", "nth"), NODES)
+@pytest.mark.parametrize(("turns", "node", "nth", "at"), alongside(NODES, [("start",), ("end",)]))
 def test_a_killed_agent_goes_on_where_it_was(turns, node, nth, at, tmp_path):
     place = {"node": node, "at": at, "nth": nth}
     process = killed.spawn(agent_killed.die, str(tmp_path), turns, place)

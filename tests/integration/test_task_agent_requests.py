@@ -69,7 +69,7 @@ class Chance:
         return AIMessage(words, tool_calls=[{**one, "id": self.dice.choice(ids)} for one in made])
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(8))
 def test_no_provider_refuses_what_an_agent_sends(seed):
     chance = Chance(seed)
     dice = chance.dice

@@ -6,7 +6,6 @@ from typing import Annotated
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, StructuredTool
-from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel
@@ -16,7 +15,6 @@ from loopwright.nodes.agent.shared.agent import Agent
 from loopwright.nodes.parts import Parts
 from loopwright.prompts.prompt import CORE_TEMPLATES
 from loopwright.state.roles import TIERS
-from support.fake_openai import Reply, call as tool_call, fake_openai
 from support.openai_rules import problems
 from support.reacting import THREAD, said, shelf
 from support.scripts import call
@@ -132,19 +130,6 @@ def test_each_tier_has_its_model_and_an_agent_names_its_tier():
         assert outcome["answer"] == tier
     outcome, _, _ = run_with({n: ScriptedModel([done(n)]) for n in TIERS}, AgentDefinition())
     assert outcome["answer"] == "balanced"
-
-
-@pytest.mark.req("S4-46")
-def test_the_temperature_of_an_agent_is_its_models():
-    def answer(request):
-        return Reply(None, tool_calls=[tool_call("complete_task", '{"summary": "Ada."}')])
-
-    with fake_openai(answer) as server:
-        for heat in (0.2, None):
-            model = ChatOpenAI(model="lamp", base_url=server.url, api_key="k", max_retries=0)
-            outcome, _, _ = run_with(model, AgentDefinition(temperature=heat))
-            assert outcome["answer"] == "Ada."
-        assert [request.get("temperature") for request in server.requests] == [0.2, None]
 
 
 def run_with(models, definition):
