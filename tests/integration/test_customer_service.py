@@ -7,7 +7,6 @@ from langgraph.types import Command
 from loopwright import Context, build_customer_service, open_durability
 from loopwright.state.records import unpack_fields
 from support.reacting import THREAD, said
-from support.replay import Replay
 from support.scripts import call
 from support.strict_messages import StrictModel
 
@@ -220,28 +219,6 @@ def test_who_is_verified_hears_of_their_own_orders_and_of_no_others(talk):
     assert say.known()["identity"]["customer_id"] == "C-9"
 
 
-def test_what_no_article_tells_is_not_known_and_has_no_source(talk):
-    @tool
-    def search_knowledge_base(query: str) -> dict:
-        """Search the articles."""
-        return {"articles": []}
-
-    search_knowledge_base.metadata = {"readOnlyHint": True}
-    asked = [f"What is the {n}th wonder of Lumen {n}?" for n in range(20)]
-    support = []
-    for n in range(20):
-        cites = f" [kb-{n}]" if n % 2 else ""
-        support += [[call("search_knowledge_base", query=str(n))], f"It is {n} metres high{cites}."]
-    other = [{"name": "number", "value": f"{n}th"} for n in range(20)]
-    say = talk(
-        [understood("question", slots=[other[n]]) for n in range(20)], support,
-        [search_knowledge_base],
-    )  # fmt: skip
-    answers = [say(text) for text in asked]
-    assert all("I could not find this" in answer for answer in answers)
-    assert not any("kb-" in answer for answer in answers)
-
-
 @pytest.mark.req("S4-71", "S4-62")
 def test_the_same_question_is_never_given_the_same_words(talk):
     first = "Try another plug, then another bulb, and write to us again [kb-1]."
@@ -256,46 +233,6 @@ def test_the_same_question_is_never_given_the_same_words(talk):
     say("And it flickers still")
     assert "__interrupt__" in say.state
     assert "did not settle" in str(say.state["__interrupt__"][0].value)
-
-
-def test_small_talk_may_be_answered_alike_and_hands_nobody_over(talk):
-    say = talk([understood("off_topic")] * 3, ["I can help you with lamps only."] * 3)
-    answers = [say(text) for text in ("Who is the king?", "And the queen?", "Sing a song")]
-    assert set(answers) == {"I can help you with lamps only."}
-
-
-@pytest.mark.req("S4-62")
-def test_what_did_not_settle_it_is_answered_otherwise_then_a_human_has_it(talk):
-    say = talk(
-        [understood("technical"), understood("technical", sameQuestion=True)],
-        [[call("search_knowledge_base", query="flicker")], "Try another plug [kb-1].",
-         "Then change the bulb, which is free of charge [kb-1]."],
-        shop()[0],
-    )  # fmt: skip
-    assert "Does that settle it" in say("It flickers")
-    assert say("no").startswith("Then change the bulb")
-    say("It flickers all the same")
-    assert "did not settle" in str(say.state["__interrupt__"][0].value)
-
-
-def test_a_closed_conversation_that_goes_on_has_a_new_issue(talk):
-    say = talk([understood(), understood()], ["Which lamp is it?", "Which one?"])
-    say("My lamp?")
-    before = say.known()["issue"]
-    say("thanks")
-    say("My lamp?")
-    assert before not in ("", say.known()["issue"])
-
-
-def test_an_answer_is_a_draft_until_it_holds(talk):
-    bad = "I have refunded you 5 EUR."
-    say = talk([understood("refund")], [bad, "I can look into your refund."], shop()[0])
-    replay, shown = Replay(), []
-    for message, _ in say.graph.stream(said("Refund"), THREAD, stream_mode="messages"):
-        shown.append(message.text)
-        replay.take(message)
-    assert bad in "".join(shown)
-    assert [m.text for m in replay.messages.values() if m.text] == ["I can look into your refund."]
 
 
 @pytest.mark.parametrize("policy", ["ask", [{"tool": "request_refund", "action": "ask"}]])
@@ -325,15 +262,3 @@ def test_a_yes_of_the_customer_is_none_of_who_set_the_policy(tmp_path, policy):
         outcome = say("5 EUR back for A-1, please")["outcome"]
         assert (outcome["reason"], outcome["answer"]) == ("NOT_INTERACTIVE", "I cannot do this.")
     assert len(refunds) == 1
-
-
-def test_while_a_human_owns_the_thread_no_model_is_asked(tmp_path):
-    tools, _ = shop()
-    model = StrictModel({"listener": [understood("chat")], "support": ["Hello again!"]})
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = build_customer_service(model=model, tools=tools, durability=kept)
-        result = graph.invoke(said("I want a human"), THREAD)
-        assert result["__interrupt__"][0].value["action_request"]["action"] == "take_over"
-        again = graph.invoke(said("Are you there?"), THREAD)
-        assert again["__interrupt__"]
-        assert model.asked == []

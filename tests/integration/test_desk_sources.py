@@ -11,11 +11,8 @@ from support.shops import LUMEN, knowledge, make_shop
 from support.strict_messages import StrictModel
 
 OUTSIDE = """Do you ship to the moon?|Who won the world cup?|What is the capital of Peru?
-Can I rent a car from you?|Do you repair bicycles?|How tall is Mount Everest?
-Which stocks should I buy?|Do you sell train tickets?|Is there life on Mars?|Do you insure pets?
-Where can I learn to dance?|How do I bake bread?|What does a visa for Japan need?
-Do you sell airplanes?|How do I file my taxes?|月球上有餐厅吗？|怎么申请护照？|你们卖飞机票吗？
-谁赢了世界杯？|如何学习钢琴？""".replace("\n", "|").split("|")
+Can I rent a car from you?|How tall is Mount Everest?|How do I file my taxes?
+月球上有餐厅吗？|怎么申请护照？""".replace("\n", "|").split("|")
 LIES = [
     "Yes, of course [kb-9999].",
     "Yes: it takes 3 days, see https://lumen.example/all [kb-1].",
@@ -158,23 +155,3 @@ def test_what_an_unsure_or_lying_sub_agent_says_is_no_source(desk):
         )
         result = asks(graph, "My desk wobbles, is that covered?", f"t{place}")
         assert not any(lie in message.text for message in result["messages"])
-
-
-@pytest.mark.req("S4-75")
-def test_a_simple_question_is_answered_without_an_expert_being_offered(desk):
-    seen = []
-    model, graph = desk(
-        {
-            "listener": [understood()],
-            "support": [found("How long is the warranty?"), ANSWER],
-        },
-        agents=desk_agents(),
-    )
-    asks(graph, "How long is the warranty?")
-    for one in model.asked:
-        seen += one.tools or ()
-    assert "search_knowledge_base" in seen
-    assert "delegate_to_agent" not in seen
-    names = {agent.name: agent for agent in desk_agents()}
-    assert set(names) == {"knowledge_base", "refund_expert", "technical_expert"}
-    assert all(agent.read_only for agent in names.values())

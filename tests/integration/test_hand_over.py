@@ -12,7 +12,6 @@ from loopwright import (
     PolicyTable,
     ScriptedModel,
     build_customer_service,
-    desk_agents,
     open_durability,
 )
 from loopwright.policy.desk.company import Company
@@ -188,23 +187,6 @@ def test_a_model_that_wants_a_colleague_and_a_turn_that_fails_end_at_a_human(tmp
         assert len(queue.transfers) == 2
 
 
-@pytest.mark.req("P-32")
-def test_an_answer_to_another_hand_over_does_nothing_and_is_told(tmp_path):
-    graph, kept = desk(tmp_path, StrictModel({}), Queue())
-    with kept:
-        graph.invoke(said(HUMAN), THREAD)
-        late = {"type": "approve", "tool_call_id": "hand-over-9"}
-        again = graph.invoke(Command(resume=late), THREAD)
-        assert "was for hand-over-9" in asked(again)["description"]
-        assert graph.get_state(THREAD).values["work_state"]["owner"] == "human"
-        settled = {"type": "approve", "message": "It is settled."}
-        back = graph.invoke(Command(resume=settled), THREAD)
-        assert texts(back)[-2] == "It is settled."
-        assert texts(back)[-1].startswith("I am back with you")
-        # The wish that was heard is not heard again; a new one is.
-        assert graph.invoke(said(HUMAN), THREAD)["__interrupt__"]
-
-
 @pytest.mark.req("S4-62")
 @pytest.mark.parametrize(("word", "paid"), [("approve", [("A-2", 400.0)]), ("reject", [])])
 def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path, word, paid):
@@ -229,8 +211,7 @@ def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path
 
 
 @pytest.mark.req("W-120")
-@pytest.mark.parametrize("loses", ["the thread", "nothing"])
-def test_under_a_server_a_customer_is_no_colleague(tmp_path, loses):
+def test_under_a_server_a_customer_is_no_colleague(tmp_path):
     shop, served = Shop(tmp_path), {"configurable": THREAD["configurable"] | {"graph_id": "g"}}
     turns = [[ADA], [refund("A-2", 400.0)], "It is paid back."]
     model = ScriptedModel({"listener": [understood("refund")] * 2, "support": turns})
@@ -246,9 +227,8 @@ def test_under_a_server_a_customer_is_no_colleague(tmp_path, loses):
                     graph.invoke(Command(resume=given), served)
         waits = graph.invoke(said("approve"), served)
         assert asked(waits)["type"] == "take_over"
-        if loses == "the thread":  # its customer takes the request back
-            graph.invoke(Command(goto=END), served)
-            graph.invoke(said("yes"), served)
+        graph.invoke(Command(goto=END), served)  # its customer takes the request back
+        graph.invoke(said("yes"), served)
         assert (shop.refunds, graph.get_state(THREAD).values["work_state"]["owner"]) == (
             [],
             "human",
@@ -261,16 +241,6 @@ def test_under_a_server_a_customer_is_no_colleague(tmp_path, loses):
 def one_question(graph):
     (question,) = graph.get_state(THREAD).interrupts
     return question.id
-
-
-@pytest.mark.req("S4-69")
-def test_where_no_model_can_be_reached_the_customer_gets_a_human(tmp_path):
-    down = [RuntimeError("the provider is down")] * 9
-    graph, kept = desk(tmp_path, StrictModel({"listener": down, "support": down}), Queue())
-    with kept:
-        given = graph.invoke(said("Where is my lamp?"), THREAD)
-        assert "could not finish this turn (ERROR, " in asked(given)["description"]
-        assert "colleague" in texts(given)[-1]
 
 
 @pytest.mark.req("W-142")
@@ -293,23 +263,3 @@ def test_a_change_that_is_agreed_after_a_hand_over_has_its_result_in_the_next_re
             assert (len(shop.refunds), len(queue.transfers)) == (paid, paid)
             assert done["outcome"]["status"] == "complete", done["outcome"]
     assert texts(done)[-1].startswith("It is paid back, too.")
-
-
-@pytest.mark.req("W-142")
-def test_a_call_that_a_hand_over_comes_before_has_an_answer_when_the_thread_is_given_back(tmp_path):
-    shop, queue = Shop(tmp_path), Queue()
-    wishes = [
-        {**refund("A-2", 400.0), "id": "r"},
-        call("transfer_to_human", "t", reason="it is much", summary="x"),
-        call("delegate_to_agent", "d", agent_name="refund_expert", objective="Look into A-2"),
-    ]
-    turns = [[ADA], wishes, "It is paid back."]
-    model = StrictModel({"listener": [understood("refund")], "support": turns})
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = build_customer_service(
-            model=model, tools=[*shop.tools(), *queue.tools[:2]], durability=kept,
-            policy=PolicyTable.read(POLICY), agents=desk_agents(),
-        )  # fmt: skip
-        assert asked(graph.invoke(said("Refund A-2"), THREAD))["type"] == "take_over"
-        done = graph.invoke(Command(resume="approve"), THREAD)
-    assert (shop.refunds, done["outcome"]["status"]) == ([("A-2", 400.0)], "complete")

@@ -6,8 +6,8 @@ from hypothesis import settings
 from loopwright import open_durability
 from support.forger import Attack, World
 
-SEQUENCES = settings().max_examples
-"""Of both graphs; 1,000 with the profile `thorough`."""
+SEQUENCES = settings().max_examples // 2
+"""Of both graphs; 500 with the profile `thorough`."""
 
 
 @pytest.mark.parametrize(("kind", "first"), [("react", 0), ("customer_service", 1)])

@@ -3,13 +3,12 @@
 import pytest
 
 from loopwright import build_customer_service, open_durability
-from loopwright.policy.desk.company import Company
 from loopwright.state.desk.conversation import AWAY
 from loopwright.state.records import unpack_fields
 from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call
-from support.shops import LUMEN, SHOP, desk_server, make_shop, stand_in
+from support.shops import LUMEN, SHOP, desk_server, make_shop
 from support.strict_messages import StrictModel
 
 
@@ -78,48 +77,13 @@ def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
     assert row["thread"] == THREAD["configurable"]["thread_id"]
 
 
-@pytest.mark.req("S4-77")
-def test_a_customer_who_has_shown_who_they_are_gets_what_the_policy_gives(tmp_path):
-    shop = make_shop(LUMEN, tmp_path / "shop.db")
-    proof = {"email": "ada@post.example", "postcode": "10115", "phone_last4": "1842"}
-    late = {"order_id": "A-1043", "amount": 319.0, "reason": "changed my mind"}
-    due = {"order_id": "A-1042", "amount": 149.0, "reason": "broken"}
-    model = StrictModel(
-        {
-            "listener": [understood("refund")] * 4,
-            "support": [
-                [call("request_refund", **due)],
-                "Please tell me your postcode and the last digits of your number.",
-                [call("verify_identity", **proof)],
-                [call("request_refund", **late)],
-                "After 30 days nothing is paid back.",
-                [call("request_refund", **due)],
-                "Your refund is on its way.",
-            ],
-        }
-    )
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = build_customer_service(
-            model=model, mcp=desk(tmp_path / "shop.db"), durability=kept, company=LUMEN
-        )
-        answers = []
-        for words in ("Money back for A-1042!", "10115, 1842, A-1043", "And A-1042?", "yes"):
-            assert shop.rows("SELECT * FROM refunds") == []
-            answers.append(graph.invoke(said(words), THREAD))
-    assert answers[1]["messages"][-1].text == "After 30 days nothing is paid back."
-    assert "149" in answers[2]["messages"][-1].text
-    [row] = shop.rows("SELECT * FROM refunds")
-    assert (row["order_id"], row["cents"]) == ("A-1042", 14_900)
-
-
 @pytest.mark.req("S4-62", "S4-66")
-@pytest.mark.parametrize("company", [LUMEN, Company()], ids=["its policy", "none"])
-def test_a_hand_over_puts_the_case_into_the_queue_or_makes_a_ticket_unasked(tmp_path, company):
+def test_a_hand_over_puts_the_case_into_the_queue_or_makes_a_ticket_unasked(tmp_path):
     shop = make_shop(LUMEN, tmp_path / "shop.db")
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(
             model=StrictModel({}), mcp=desk(tmp_path / "shop.db"), durability=kept,
-            company=company,
+            company=LUMEN,
         )  # fmt: skip
         waits = graph.invoke(said("I want a human"), THREAD)
         (row,) = shop.rows("SELECT * FROM transfers")
@@ -140,24 +104,3 @@ def test_without_a_model_nothing_but_plain_words_is_answered():
     outcome = graph.invoke(said("How do I clean my lamp Juno?"))["outcome"]
     assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
     assert "No language model is configured" in outcome["unmet"][0]
-
-
-def test_the_stand_in_of_the_example_searches_and_says_what_it_cannot_do(tmp_path):
-    make_shop(LUMEN, tmp_path / "shop.db")
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = build_customer_service(
-            model=stand_in(), mcp=desk(tmp_path / "shop.db"), durability=kept,
-            company=LUMEN,
-        )  # fmt: skip
-
-        def told(text):
-            return graph.invoke(said(text), THREAD)["messages"][-1].text
-
-        assert "Lumen" in told("Hello")
-        assert "[kb-lampclean-juno-en]" in told("How do I clean my lamp Juno?")
-        assert "anything else" in told("yes")
-        assert "No language model is configured" in told("Refund A-1042")
-        assert "I could not find this" in told("Who won the world cup?")
-        assert "[kb-howreturn-zh]" in told("怎么退货")
-        assert "满意" in told("谢谢")
-        assert "感谢" in told("5")
