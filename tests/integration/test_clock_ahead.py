@@ -1,12 +1,6 @@
 """A thread that was saved by a clock that is ahead goes on under one that is right."""
 
-import json
-import logging
-import os
-import subprocess
-import sys
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from langgraph.checkpoint.base import id as ids
@@ -17,10 +11,9 @@ from langgraph.types import Command
 
 from loopwright import open_durability
 from loopwright.run.graph import LoopBuilder
-from support.patience import PATIENCE
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 
-AHEAD = [timedelta(seconds=0.5), timedelta(hours=1), timedelta(days=365)]
+AHEAD = [timedelta(seconds=0.5), timedelta(days=365)]
 
 
 @pytest.fixture(autouse=True)
@@ -94,25 +87,6 @@ def test_a_finished_thread_gets_its_next_turn_and_the_one_after(saver, clock, by
     assert is_in_order(graph)
 
 
-@pytest.mark.req("W-70")
-@pytest.mark.parametrize("by", AHEAD, ids=str)
-def test_a_fork_of_an_old_checkpoint_is_the_newest(saver, clock, by):
-    greeter().compile(saver).invoke(hello(), on("t"))
-    old = greeter().compile(saver).get_state(on("t")).config
-    clock(by)
-    greeter().compile(saver).invoke(hello(), on("t"))
-    clock(timedelta())
-    graph = greeter().compile(saver)
-    graph.invoke({"messages": [("user", "fork")]}, old)
-    assert [m.text for m in graph.get_state(on("t")).values["messages"]][-2] == "fork"
-    clock(timedelta())
-    graph.update_state(old, {"log": ["written"]}, as_node="greet")
-    assert graph.get_state(on("t")).values["log"] == ["greet", "end", "written"]
-    clock(timedelta())
-    graph.update_state(on("t"), {"log": ["again"]}, as_node="greet")
-    assert graph.get_state(on("t")).values["log"] == ["greet", "end", "written", "again"]
-
-
 def nesting(inner):
     builder = LoopBuilder(ToyState, input_schema=ToyInput)
     builder.add_node("inner", inner)
@@ -142,69 +116,3 @@ def test_a_graph_inside_goes_on_too(saver, clock, by):
     result = graph.invoke(Command(resume="three"), on("t"))
     assert result["log"] == ["greet", "ask:one", "ask:two", "ask:three", "end"]
     assert graph.get_state(on("t")).next == ()
-
-
-@pytest.mark.req("W-70")
-def test_other_threads_are_not_told_and_the_ahead_one_is(clock, caplog):
-    saver = InMemorySaver()
-    clock(timedelta(hours=1))
-    greeter().compile(saver).invoke(hello(), on("t"))
-    clock(timedelta())
-    graph = greeter().compile(saver)
-    with caplog.at_level(logging.WARNING):
-        graph.invoke(hello(), on("u"))
-        assert not caplog.records
-        graph.invoke(hello(), on("t"))
-    (record,) = caplog.records
-    assert "Thread 't' was saved by a clock that is 1:00:00 ahead" in record.getMessage()
-
-
-PROCESS = """
-import json, sys, time
-ahead = float(sys.argv[2]) * 1e9
-right = time.time_ns
-time.time_ns = lambda: right() + int(ahead)
-from langgraph.types import Command
-from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
-def pay(amount: int) -> str:
-    "Pay."
-    with open(sys.argv[3], "a") as book:
-        book.write(f"{amount};")
-    return "paid"
-pay_it = [{"name": "pay", "args": {"amount": 3}, "id": "a"}]
-script = {
-    "planner": [{"summary": "p", "todos": [{"id": "1", "description": "pay"}]}],
-    "executor": [pay_it, {"taskCompleted": True, "summary": "It is paid now."}],
-    "verifier": [{"allCompleted": True, "userNeedsSatisfied": True, "summary": "It is paid.",
-        "tasks": [{"id": "1", "completed": True, "evidence": ["1.1.0"]}]}],
-}
-given = json.loads(sys.argv[4])
-if given != "go":
-    script["planner"], script["executor"] = [], script["executor"][1:]
-with open_durability(sys.argv[1]) as kept:
-    graph = build_plan_execute_verify(
-        model=ScriptedModel(script), tools=[pay], policy="ask", durability=kept)
-    config = {"configurable": {"thread_id": "t"}}
-    talk = {"messages": [("user", "Pay 3")]} if given == "go" else Command(resume=given)
-    graph.invoke(talk, config)
-    state = graph.get_state(config)
-    outcome = state.values.get("outcome") or {}
-    print(json.dumps([outcome.get("status"), list(state.next), len(state.interrupts)]))
-"""
-
-
-@pytest.mark.req("W-70")
-def test_an_approval_in_a_task_is_taken_by_another_process(tmp_path):
-    """The real graph: the question stands inside the executor's own checkpoints."""
-    url, book = f"sqlite:///{tmp_path}/t.db", tmp_path / "book"
-
-    def process(ahead: float, given: Any) -> Any:
-        command = [sys.executable, "-c", PROCESS, url, str(ahead), str(book), json.dumps(given)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE, env=os.environ, check=True
-        )
-        return json.loads(done.stdout)
-
-    assert process(timedelta(hours=1).total_seconds(), "go") == [None, ["work"], 1]
-    assert process(0, "approve") == ["complete", [], 0]
-    assert book.read_text() == "3;"

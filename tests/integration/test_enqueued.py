@@ -103,16 +103,6 @@ async def test_what_fails_is_tried_again_and_what_cannot_run_is_set_aside(durabi
         shop.graph.enqueue(other, "cheese", id="three")
 
 
-def test_a_message_that_is_refused_has_no_other_one_tried_again(durability):
-    shop = Shop(durability)
-    last = shop.graph.enqueue(THREAD, "cheese", id="last")
-    shop.turns.end(last, "aside", "why")
-    with pytest.raises(SettingsError, match="another turn with the id"):
-        shop.graph.enqueue(THREAD, "bread", id="last")
-    assert shop.state("last") == "aside"
-    assert shop.graph.enqueue(THREAD, "cheese", id="last").state == "waiting"
-
-
 async def test_what_was_cut_off_goes_on_wherever_it_was_cut_off(durability):
     """A worker that dies leaves the turn begun: with the message in the thread, or not yet."""
     shop = Shop(durability)
@@ -215,16 +205,13 @@ async def test_a_worker_takes_what_died_and_leaves_what_was_let_go(postgres_url)
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("back", [False, True])
-async def test_what_was_given_up_halfway_is_not_gone_on_with(durability, back):
+async def test_what_was_given_up_halfway_is_not_gone_on_with(durability):
     """Else the turn that ends its workers would end those of the next turns, too."""
     shop = Shop(durability)
     due = QueuedInput(shop.graph.enqueue(THREAD, "apples", id="apples"), shop.turns)
     await shop.graph.ainvoke(due, THREAD, interrupt_before=["call_tools"])
     assert shop.graph.get_state(THREAD).next == ("call_tools",)
     shop.turns.end(due.turn, "aside", "It ended its worker each time.")
-    if back:
-        assert shop.graph.dequeue(THREAD, "apples").state == "dequeued"
     shop.graph.enqueue(THREAD, "bread", id="bread")
     await shop.work(lambda: shop.state("bread") == "ended")
     assert shop.paid == ["bread"]
@@ -251,17 +238,6 @@ async def test_what_waits_and_what_is_set_aside_is_listed(durability, url):
     assert [one["turn"] for one in told["turns"]] == ["one"]
     listed = CliRunner().invoke(app, ["turns", "--db", url]).stdout.splitlines()
     assert [line.split("\t")[2] for line in listed] == ["state", "asks", "waiting", "waiting"]
-
-
-def test_what_was_begun_goes_before_what_waits_longer(durability):
-    shop = Shop(durability)
-    names = [shop.graph.enqueue({"configurable": {"thread_id": f"t{n}"}}, "x").id for n in range(4)]
-    first = shop.turns.take(["react"], 1, 60.0)
-    assert [turn.id for turn in first] == names[:1]
-    shop.turns.begin(first[0])
-    shop.turns.postpone(first[0], 0.0, asks=False, failed=False)
-    taken = [{turn.id for turn in shop.turns.take(["react"], 2, 60.0)} for _ in range(3)]
-    assert taken == [set(names[:2]), set(names[2:]), set()]
 
 
 @pytest.mark.req("W-120")
@@ -319,12 +295,3 @@ async def test_a_stop_is_heeded_by_whoever_goes_on_after_the_worker_it_was_meant
     await shop.work(lambda: shop.state("apples") == "ended")
     assert shop.graph.enqueued(THREAD, "apples").outcome["status"] == "cancelled"
     assert durability.journal.waiting("t") == []
-
-
-def test_why_a_turn_failed_is_kept_whatever_characters_it_has(durability):
-    shop = Shop(durability)
-    turn = shop.graph.enqueue(THREAD, "apples", id="apples")
-    shop.turns.postpone(turn, 9.0, "the tool said \x00\ud800", asks=False, failed=True)
-    assert "the tool said" in shop.graph.enqueued(THREAD, "apples").why
-    shop.turns.end(turn, "aside", "\ud800 again")
-    assert "again" in shop.graph.enqueued(THREAD, "apples").why

@@ -10,7 +10,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import Command
 
-from loopwright import ScriptedModel, ThreadBusy, build_react, open_durability
+from loopwright import ScriptedModel, ThreadBusy, build_react
 from support.elsewhere import ElsewhereSaver
 from support.forked import Command as Process, server
 from support.patience import PATIENCE
@@ -65,33 +65,16 @@ class _Synchronous:
         return self._within.__exit__(*how)
 
 
-class _Own:
-    """This package's own, given without what it was opened with."""
-
-    def __init__(self, kept):
-        self._kept = kept
-
-    async def __aenter__(self):
-        return self._kept.checkpointer
-
-    async def __aexit__(self, *how):
-        self._kept.close()
-
-
 def opened(url):
     """One of LangGraph's savers, of the database that is named."""
     if url.startswith("postgres"):
         return AsyncPostgresSaver.from_conn_string(url)
     if url.endswith("async.db"):
         return AsyncSqliteSaver.from_conn_string(url)
-    if url.endswith("own.db"):
-        return _Own(open_durability(f"sqlite:///{url}"))
     return _Synchronous(SqliteSaver.from_conn_string(url))
 
 
-@pytest.fixture(
-    params=["given.db", "async.db", "own.db", pytest.param("postgres", marks=pytest.mark.postgres)]
-)
+@pytest.fixture(params=["given.db", pytest.param("postgres", marks=pytest.mark.postgres)])
 def url(request, tmp_path):
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
@@ -139,23 +122,6 @@ async def test_two_that_share_a_database_do_not_run_a_thread_at_once(url, tmp_pa
         assert len(asked) == 1
         done = await first.ainvoke(Command(resume={"type": "approve"}), on("u"))
     assert done["outcome"]["status"] == "complete"
-
-
-@pytest.mark.req("W-166")
-async def test_a_database_beside_a_saver_keeps_two_apart(tmp_path):
-    path, held = str(tmp_path / "given.db"), 0
-    with (
-        open_durability(f"sqlite:///{path}") as mine,
-        open_durability(f"sqlite:///{path}") as yours,
-    ):
-        async with opened(path + "async.db") as one, opened(path + "async.db") as two:
-            first = paying(one, str(tmp_path / "paid"), durability=mine)
-            second = paying(two, str(tmp_path / "paid"), durability=yours)
-            async for _ in first.astream(SAID, on("t"), stream_mode="updates"):
-                with pytest.raises(ThreadBusy):
-                    await second.ainvoke(SAID, on("t"))
-                held += 1
-    assert held
 
 
 @pytest.mark.req("W-166")

@@ -12,10 +12,9 @@ import pytest
 from langgraph.checkpoint.base import id as ids
 
 from loopwright import LeaseLost, ScriptedModel, ThreadBusy, build_react, open_durability
-from loopwright.cli.terminal import Code, Output, run_attempt
 from loopwright.store.locks.thread_locks import _here
 from support.patience import PATIENCE
-from support.postgres import CUT, everything
+from support.postgres import everything
 from support.reacting import DONE, LOOK
 from support.scripts import call
 from support.toy_graphs import on
@@ -53,13 +52,6 @@ with open_durability(sys.argv[1], lease=1.2) as durability:
     else:
         print("ended:", result["outcome"]["status"], flush=True)
 """
-
-
-@pytest.fixture(params=["direct", "through PgBouncer"])
-def url(request):
-    return request.getfixturevalue(
-        "bouncer_url" if request.param == "through PgBouncer" else "postgres_url"
-    )
 
 
 @pytest.fixture
@@ -110,9 +102,9 @@ def requests(graph, thread="t"):
 
 
 @pytest.mark.req("W-90", "W-92")
-def test_a_frozen_worker_is_taken_over_and_writes_nothing_when_it_comes_back(url, server):
-    durability, graph = another(url)
-    with durability, worker(url) as late:
+def test_a_frozen_worker_is_taken_over_and_writes_nothing_when_it_comes_back(bouncer_url, server):
+    durability, graph = another(bouncer_url)
+    with durability, worker(bouncer_url) as late:
         with pytest.raises(ThreadBusy, match=rf"\(process {late.pid}\)"):
             graph.invoke(said("And now?"), on("t"))
         late.send_signal(signal.SIGSTOP)
@@ -126,20 +118,6 @@ def test_a_frozen_worker_is_taken_over_and_writes_nothing_when_it_comes_back(url
         assert requests(graph) == ["Pay.", "And now?", "And then?"]
 
 
-@pytest.mark.req("W-90", "W-91")
-def test_a_worker_whose_connections_are_cut_goes_on_and_is_not_taken_over(url, server):
-    durability, graph = another(url)
-    with durability, worker(url) as first:
-        server.execute(CUT)
-        with pytest.raises(ThreadBusy, match=rf"\(process {first.pid}\)"):
-            graph.invoke(said("And now?"), on("t"))
-        assert goes_on(first) == "paying 4\n"
-        server.execute(CUT)
-        assert goes_on(first) == "ended: complete\n"
-        graph.invoke(said("And now?"), on("t"))
-        assert requests(graph) == ["Pay.", "And now?"]
-
-
 @pytest.fixture(autouse=True)
 def numbers_of_its_own(monkeypatch):
     """Who goes on with a thread from tomorrow numbers after it: no other test is to do so."""
@@ -147,7 +125,8 @@ def numbers_of_its_own(monkeypatch):
 
 
 @pytest.mark.req("W-92")
-def test_a_clock_that_is_a_day_off_steals_nothing_and_loses_nothing(url, server):
+def test_a_clock_that_is_a_day_off_steals_nothing_and_loses_nothing(postgres_url, server):
+    url = postgres_url
     durability, graph = another(url)
     ends = "SELECT min(until) FROM loopwright_threads"
     with durability, worker(url, 86400, "t") as ahead, worker(url, -86400, "b") as behind:
@@ -190,15 +169,3 @@ def test_a_run_that_is_told_of_its_loss_begins_nothing_more(postgres_url, server
             graph.invoke(said("Look."), on("t"))
     assert seen == ["here"]
     assert len(model.asked) == 2
-
-
-def test_the_command_line_says_that_it_has_failed_and_offers_no_resume(capsys):
-    def lost():
-        raise LeaseLost("Another run has taken the thread.")
-
-    output = Output(json=False)
-    output.thread, output.resume = "t", "loopwright resume t"
-    assert run_attempt(output, lost) == Code.FAILED
-    told = capsys.readouterr().err
-    assert "Another run has taken the thread." in told
-    assert "loopwright resume" not in told

@@ -1,10 +1,9 @@
 """Threads that an earlier version, another graph or another provider left behind."""
 
-import asyncio
 from typing import Any
 
 import pytest
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import START
 from langgraph.types import Command, interrupt
 
 from loopwright import (
@@ -18,7 +17,6 @@ from loopwright.prompts.prompt import read_json
 from loopwright.run.graph import LoopBuilder
 from loopwright.state.loop import PlanState
 from loopwright.state.migrations import SCHEMA_VERSION
-from support import killed
 from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -95,34 +93,6 @@ def test_a_thread_of_an_earlier_version_is_refused_and_stays_as_it_is(
 
 
 @pytest.mark.req("P-07")
-def test_a_thread_of_an_earlier_version_inside_another_graph_is_refused(durability, monkeypatch):
-    inner = build_plan_execute_verify(model=model(), tools=[look])
-    outer = StateGraph(MessagesState, Context).add_node("inner", inner).add_edge(START, "inner")
-    graph, review = outer.compile(durability.checkpointer), Context(review_plan=True)
-    with monkeypatch.context() as earlier:
-        earlier.setattr("loopwright.turn.begin.SCHEMA_VERSION", SCHEMA_VERSION - 1)
-        asked = asyncio.run(graph.ainvoke(GOAL, THREAD, context=review))
-    assert asked["__interrupt__"]
-    with pytest.raises(ThreadIncompatible, match="saved by an earlier version"):
-        asyncio.run(graph.ainvoke(Command(resume="approve"), THREAD, context=review))
-
-
-@pytest.mark.req("P-07")
-def test_a_thread_that_was_asked_before_questions_were_told_goes_on(durability, monkeypatch):
-    with monkeypatch.context() as earlier:
-        earlier.setattr("loopwright.graphs.build.telling", lambda _graph, action: action)
-        asked = new_graph(durability).invoke(GOAL, THREAD, context=Context(review_plan=True))
-    assert asked["__interrupt__"]
-    graph = new_graph(durability)
-    assert not graph.get_state(THREAD).values.get("events")
-    ended = graph.invoke(Command(resume="approve"), THREAD)
-    assert ended["outcome"]["status"] == "complete"
-    shown = {one["name"] for one in graph.get_state(THREAD).values["ui"]}
-    assert "summary-response" in shown
-    assert "approval" not in shown
-
-
-@pytest.mark.req("P-07")
 @GIVEN
 def test_a_thread_that_waits_at_an_unknown_node_is_refused_by_name(durability, given):
     other_graph(durability, "ponder").invoke(GOAL, THREAD)
@@ -132,47 +102,3 @@ def test_a_thread_that_waits_at_an_unknown_node_is_refused_by_name(durability, g
     with pytest.raises(ThreadIncompatible):
         list(graph.stream(given, THREAD))
     assert other_graph(durability, "ponder").get_state(THREAD).next == ("ponder",)
-
-
-def test_the_same_call_id_in_every_turn_is_only_data(tmp_path):
-    calls = []
-
-    def work(name: str) -> str:
-        """Work."""
-        calls.append(name)
-        return f"{name} done"
-
-    def executor(messages, offered):
-        done = [m.text for m in messages if m.type == "tool"]
-        return [call("work", "call_0", name=f"step {len(done)}")] if len(done) < 4 else report(
-            "; ".join(done)
-        )  # fmt: skip
-
-    scripted = ScriptedModel(
-        {
-            "planner": [plan(todo("1", "Do four steps", []), todo("2", "Do four more", []))],
-            "executor": executor,
-            "verifier": [
-                passed("Cited by the provider's id.", t1=["call_0"], t2=["call_0"]),
-                passed("Both steps gave what was asked.", t1=["1.4.0"], t2=["2.4.0"]),
-            ],
-        }
-    )
-    with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:
-        graph = build_plan_execute_verify(model=scripted, tools=[work], durability=durability)
-        outcome = graph.invoke(GOAL, THREAD)["outcome"]
-        evidence = graph.get_state(THREAD).values["evidence"]
-    assert outcome["status"] == "complete"
-    assert len(evidence) == len(calls) == 8
-    assert sorted(e["id"] for e in evidence) == [f"{t}.{n}.0" for t in "12" for n in "1234"]
-    last = [a.messages for a in scripted.asked if a.role == "executor"][-1]
-    assert [m.text for m in last if m.type == "tool"] == [f"step {n} done" for n in range(4)]
-    assert outcome["answer"] == "Both steps gave what was asked.", (
-        "an id that means many calls proves nothing"
-    )
-
-
-@pytest.mark.req("P-46")
-def test_state_is_json_and_messages_also_where_nothing_else_may_be_read_back(tmp_path):
-    """A whole run with questions, saved and read under strict rules, says nothing of odd types."""
-    assert killed.run_strictly("killed", tmp_path) == []

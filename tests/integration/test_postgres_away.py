@@ -81,8 +81,7 @@ def own(tmp_path_factory):
         yield server, folder / "bouncer"
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
-def test_a_server_and_a_pool_that_restart_in_the_middle_of_a_turn_cost_nothing(own, how):
+def test_a_server_and_a_pool_that_restart_in_the_middle_of_a_turn_cost_nothing(own):
     server, folder = own
     paid, port = [], postgres.free_port()
     url = server.database().replace(f":{server.port}/", f":{port}/")
@@ -91,7 +90,7 @@ def test_a_server_and_a_pool_that_restart_in_the_middle_of_a_turn_cost_nothing(o
 
     def restarted():
         before.__exit__(None, None, None)
-        with server.away(how):
+        with server.away(signal.SIGQUIT):
             pass
         after.__enter__()
 
@@ -132,9 +131,8 @@ def test_who_waits_gets_a_connection_soon_after_a_server_was_away_for_long(own, 
     pool.close()
 
 
-@pytest.mark.parametrize("through", ["postgres_url", "bouncer_url"])
-def test_a_database_with_other_settings_serves_as_any_other(through, postgres_server, request):
-    url, name = request.getfixturevalue("postgres_url"), request.getfixturevalue(through)
+def test_a_database_with_other_settings_serves_as_any_other(postgres_url, bouncer_url):
+    url, name = postgres_url, bouncer_url
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute('CREATE SCHEMA "Odd one"')
         for setting in ODD:

@@ -3,8 +3,6 @@
 import sqlite3
 from contextlib import closing
 
-from langgraph.types import Command
-
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
 from support.scripts import call, passed, plan, report, todo
 
@@ -84,32 +82,3 @@ def test_the_next_turn_drops_the_tasks_scratch_and_keeps_the_threads_history(tmp
         assert old.values["outcome"]["status"] == "complete"
         assert old.values["evidence"][0]["result"] == "Ada"
         assert rows(path, "other") == others, "other threads are not touched"
-
-
-def test_a_question_inside_a_task_keeps_its_scratch_until_it_is_answered(tmp_path):
-    path = tmp_path / "threads.db"
-    with open_durability(f"sqlite:///{path}") as durability:
-        graph = graph_on(durability, policy="ask")
-        assert graph.invoke(GOAL, on("t"))["__interrupt__"]
-        waiting, inner = inner_names(path, "t"), rows(path, "t")[1]
-        assert min(inner) > 0
-        assert graph.get_state(on("t")).interrupts
-        assert rows(path, "t")[1] == inner, "looking takes nothing away"
-    with open_durability(f"sqlite:///{path}") as durability:
-        graph = graph_on(durability, policy="ask")
-        answered = graph.invoke(Command(resume="approve"), on("t"))
-        assert waiting <= inner_names(path, "t"), "the resume went on with what was saved"
-    assert answered["outcome"]["status"] == "complete"
-
-
-def test_a_message_instead_of_an_answer_takes_nothing_away(tmp_path):
-    path = tmp_path / "threads.db"
-    with open_durability(f"sqlite:///{path}") as durability:
-        graph = graph_on(durability, policy="ask")
-        (question,) = graph.invoke(GOAL, on("t"))["__interrupt__"]
-        history, waiting = ids(graph, "t"), inner_names(path, "t")
-        (again,) = graph.invoke(GOAL, on("t"))["__interrupt__"]
-        assert again.id != question.id, "a new turn asks its own question"
-        assert waiting <= inner_names(path, "t")
-        assert ids(graph, "t")[-len(history) :] == history
-        assert [q.id for q in graph.get_state(on("t")).interrupts] == [again.id]
