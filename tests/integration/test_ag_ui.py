@@ -199,28 +199,6 @@ async def test_an_edit_nobody_can_read_and_two_answers_to_one_question_run_nothi
         assert sent == []
 
 
-async def test_several_open_questions_want_an_answer_each():
-    graph, heard = asks_two()
-    async with served(graph) as client:
-        first = await told(client, asked())
-        assert {one.message for one in first[-1].outcome.interrupts} == {
-            "May I dance?",
-            "May I sing?",
-        }
-        one = resume(first, {"approved": True}, {"approved": True})[:1]
-        refused = await told(client, asked(messages=[], resume=one))
-        assert "every open question" in refused[-1].message
-        looked = await told(client, asked(run="r2"))
-        assert looked[-1].outcome == first[-1].outcome
-        both = resume(first, {"approved": False}, {"approved": True})
-        last = await told(client, asked(messages=[], resume=both))
-    assert last[-1].outcome.type == "success"
-    assert dict(heard) == {
-        one.message[6:-1]: kind
-        for one, kind in zip(first[-1].outcome.interrupts, ("reject", "approve"), strict=True)
-    }
-
-
 @pytest.mark.req("W-120")
 async def test_a_client_answers_its_own_questions_and_none_of_the_operators():
     graph, heard = asks_two(sing={ANSWERED_BY: "operator"})
@@ -307,7 +285,7 @@ async def test_the_operator_says_whose_thread_it_is():
 @pytest.mark.parametrize("name", BUILD)
 async def test_what_a_client_has_seen_is_what_the_thread_holds_however_the_model_wrote_it(name):
     drafts = taken_back = 0
-    for seed in range(12):
+    for seed in range(6):
         graph = BUILD[name](random.Random(seed), seed=seed)
         graph.checkpointer = InMemorySaver()
         async with served(graph) as client:

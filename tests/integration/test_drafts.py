@@ -9,25 +9,21 @@ from typing import Any
 import pytest
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from loopwright import (
-    Context,
     Hook,
-    ModelCallFailed,
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
     build_task_agent,
 )
-from loopwright.state.roles import ROLES, TIERS
 from support.drafted import BUILD, INPUT, step_of
 from support.fake_openai import Reply, fake_openai
 from support.flows import flow
 from support.reacting import shelf
-from support.replay import SECRET, Broken, Replay, Splitting
-from support.scripts import call, failed, passed, plan, report, thought, todo
+from support.replay import SECRET, Replay, Splitting
+from support.scripts import call, passed, plan, report, thought, todo
 
 MODES = ["values", "updates", "messages", "custom", "tasks", "debug"]
 MAKE: dict[str, Any] = {
@@ -70,7 +66,7 @@ def replayed(told: list[tuple[Any, str, Any]], place: Any = ()) -> tuple[Replay,
 @pytest.mark.parametrize("name", BUILD)
 async def test_a_replayed_stream_has_the_messages_of_the_state_whenever_it_is_told(name):
     drafts = replaced = 0
-    for seed in range(12):
+    for seed in range(8):
         rng = random.Random(seed)
         thinks = rng.choice(["", "tags", "blocks", "kwargs"])
         graph = BUILD[name](rng, seed=seed, thinks=thinks)
@@ -80,13 +76,14 @@ async def test_a_replayed_stream_has_the_messages_of_the_state_whenever_it_is_to
         texts = [data[0] for ns, mode, data in told if mode == "messages" and not ns]
         drafts += any(m.type == "AIMessageChunk" and not m.chunk_position for m in texts)
         replaced += any(m.type == "remove" for m in texts)
-    assert drafts > 8
+    assert drafts > 5
     assert replaced
 
 
 @pytest.mark.req("S0-81")
-@pytest.mark.parametrize("thinks", ["tags", "blocks", "kwargs"])
-@pytest.mark.parametrize("name", BUILD)
+@pytest.mark.parametrize(
+    ("name", "thinks"), [*zip(BUILD, ("tags", "blocks", "kwargs", "tags"), strict=True)]
+)
 async def test_thoughts_stand_beside_the_words(name, thinks):
     rng = random.Random(1)
     graph = BUILD[name](random.Random(5), seed=1, thinks=thinks)
@@ -96,51 +93,6 @@ async def test_thoughts_stand_beside_the_words(name, thinks):
     assert answer.content_blocks[0]["reasoning"].startswith("pondering")
     assert "agent_meta" not in str(answer)
     assert answer.text == state["outcome"]["answer"]
-
-
-@pytest.mark.req("S0-81")
-@pytest.mark.parametrize("thinks", ["tags", "blocks", "kwargs"])
-async def test_no_later_request_holds_the_thoughts_but_those_of_calls(thinks):
-    """Some providers want the thoughts of a call back with it."""
-    script = {
-        "thought": [thought("I look.", more=True), thought("It is Ada."), thought("As I said.")],
-        "action": [[call("look", name="owner")]],
-        "observation": ["It is Ada."],
-    }
-    model, thread = Splitting(script, seed=9, thinks=thinks), {"configurable": {"thread_id": "t"}}
-    graph = build_react(model=model, tools=[shelf()], checkpointer=InMemorySaver())
-    for _ in range(2):
-        async for _ in graph.astream(INPUT, thread, stream_mode="messages"):
-            pass
-    sent = [m for asked in model.asked for m in asked.messages if not getattr(m, "tool_calls", ())]
-    assert len(model.asked) == 5
-    assert any(m.type == "ai" for m in sent)
-    assert "pondering" not in str(sent)
-
-
-@pytest.mark.req("P-39")
-@pytest.mark.parametrize("inside", [True, False])
-async def test_embedded_it_shows_drafts_to_those_who_watch_inside(inside):
-    for name, build in BUILD.items():
-        rng = random.Random(name)
-        builder = StateGraph(MessagesState)
-        builder.add_node("inner", build(rng, seed=3))
-        builder.add_edge(START, "inner")
-        outer = builder.compile(checkpointer=InMemorySaver())
-        thread: Any = {"configurable": {"thread_id": name}}
-        told = [
-            one if inside else ((), *one)
-            async for one in outer.astream(
-                INPUT, thread, stream_mode=["values", "messages"], subgraphs=inside
-            )
-        ]
-        messages = [data[0] for _, mode, data in told if mode == "messages"]
-        assert any(m.type == "AIMessageChunk" for m in messages) == inside
-        replay, final = Replay(), told[-1][2]["messages"]
-        replay.begin(final[:1])
-        for message in messages:
-            replay.take(message)
-        assert {m.id: m.text for m in final}.items() <= {m.id: m.text for m in replay.whole}.items()
 
 
 @pytest.mark.req("P-39")
@@ -174,16 +126,15 @@ async def test_hooks_that_judge_what_models_say_judge_it_before_it_is_shown(name
 
 
 @pytest.mark.req("P-39")
-@pytest.mark.parametrize("cleared", [True, False])
 @pytest.mark.parametrize("name", BUILD)
-async def test_an_answer_that_a_hook_rejects_gives_way_to_the_next_one(name, cleared):
+async def test_an_answer_that_a_hook_rejects_gives_way_to_the_next_one(name):
     rejected: list[str] = []
 
     def judge(given: Any) -> Any:
         if rejected:
             return {}
         rejected.append(given["prompt_response"])
-        return {"decision": "deny", "reason": "say it shorter", "clearContext": cleared}
+        return {"decision": "deny", "reason": "say it shorter", "clearContext": True}
 
     script = {
         "thought": [thought("Ada owns it."), thought("It is Ada.")],
@@ -203,24 +154,6 @@ async def test_an_answer_that_a_hook_rejects_gives_way_to_the_next_one(name, cle
     replay.agrees(state["messages"])
     assert len(rejected) == 1
     assert state["messages"][-1].text.startswith("It is Ada")
-
-
-@pytest.mark.req("S0-79")
-async def test_an_answer_that_its_verifier_does_not_stand_by_in_the_end_is_taken_back():
-    doubted = {"summary": "Bob owns it.", **failed("look again", t1=False)}
-    script = {
-        "planner": [plan(todo("1", "find out"))] * 2,
-        "executor": [report("Ada owns it.")] * 2,
-        "verifier": [doubted, passed("Ada owns it.", t1=["1.report"])],
-    }
-    graph = build_plan_execute_verify(model=Splitting(script, seed=4), tools=[shelf()])
-    told = await parts(graph, random.Random(4))
-    replay, state = replayed(told)
-    replay.agrees(state["messages"])
-    shown = "".join(str(data[0].content) for _, mode, data in told if mode == "messages")
-    assert "Bob owns it." in shown
-    assert "Bob" not in str(state["messages"])
-    assert state["messages"][-1].text == "Ada owns it."
 
 
 ANSWERS = {
@@ -271,69 +204,6 @@ async def test_over_the_real_client_the_answer_is_read_while_the_server_still_wr
     assert "Ada 艾达 😀 owns it" in state["messages"][-1].text
     assert state["outcome"]["status"] == "complete"
     assert state["outcome"]["spend"]["output_tokens"] >= 7
-
-
-@pytest.mark.req("S0-79")
-async def test_a_character_that_comes_in_two_halves_is_one():
-    said = thought("Ada \ud83d\ude00 owns it, and half of one is \ud83d none.")
-    with fake_openai([Reply(said)]) as server:
-        model = ChatOpenAI(model="lamp", base_url=server.url, api_key="k", max_retries=0)
-        told = await parts(build_react(model=model), random.Random(1))
-    replay, state = replayed(told)
-    replay.agrees(state["messages"])
-    assert state["messages"][-1].text == "Ada 😀 owns it, and half of one is \ufffd none."
-    shown = [data[0].text for _, mode, data in told if mode == "messages"]
-    assert any("😀" in text for text in shown)
-
-
-@pytest.mark.req("P-39", "S0-82")
-async def test_where_no_answer_could_be_used_the_one_that_is_made_replaces_every_draft():
-    scripts: dict[str, Any] = {
-        "thought": lambda *_: "<agent_meta>nothing but this",
-        "action": lambda *_: "",
-        "flow_planner": [flow(step_of("s1"))],
-        "answerer": lambda *_: "It is all there, and cited nowhere.",
-        "planner": lambda *_: plan(todo("1", "find out")),
-        "executor": lambda *_: report("Ada owns it."),
-        "verifier": lambda *_: passed("Ada owns it.", t1=["9.9.9"]),
-        "agent": lambda *_: "Ada owns it, I say, and call nothing.",
-    }
-    for name, make in MAKE.items():
-        graph = make(model=Splitting(scripts, seed=5), tools=[shelf()])
-        replay, state = replayed(await parts(graph, random.Random(5)))
-        replay.agrees(state["messages"])
-        assert name == "prompt_flow" or state["outcome"]["status"] != "complete"
-        assert replay.whole[-1].text == state["outcome"]["answer"]
-
-
-@pytest.mark.req("P-39")
-async def test_a_second_model_begins_the_draft_anew_and_one_that_fails_takes_it_back():
-    good = thought("Ada owns it, says the second one.")
-    first = Splitting({"thought": [Broken(content=thought("Ada may own it, I say."))] * 2}, seed=6)
-    context = Context(model_retries=0)
-    second = Splitting({"thought": [good]}, seed=6)
-    tier = ROLES["thought"].tier
-    graph = build_react(model=dict.fromkeys(TIERS, second) | {tier: first})
-    told = await parts(graph, random.Random(6), context=context)
-    replay, state = replayed(told)
-    assert state["messages"][-1].text == "Ada owns it, says the second one."
-    alone, saver = Splitting({"thought": [Broken(content=good), good]}, seed=6), InMemorySaver()
-    graph = build_react(model=alone, checkpointer=saver)
-    thread: Any = {"configurable": {"thread_id": "t"}}
-    replay, texts = Replay(), list[str]()
-    stream = graph.astream(INPUT, thread, context=context, stream_mode="messages")
-
-    async def read() -> None:
-        async for message, _ in stream:
-            replay.take(message)
-            texts.append(message.text)
-
-    with pytest.raises(ModelCallFailed):
-        await read()
-    assert "".join(texts)
-    assert replay.whole == []
-    again = [one async for one in graph.astream(None, thread, stream_mode=MODES, subgraphs=True)]
-    replayed(again)[0].agrees((await graph.aget_state(thread)).values["messages"])
 
 
 @pytest.mark.req("P-39")

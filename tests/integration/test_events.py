@@ -2,19 +2,17 @@
 
 import json
 import random
-from itertools import count, pairwise
+from itertools import count
 from operator import itemgetter
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from loopwright import (
     Context,
-    Hook,
     Replay,
     ScriptedModel,
     build_plan_execute_verify,
@@ -177,17 +175,6 @@ def test_what_runs_tell_is_as_the_table_says_and_numbered(recordings, name):
         COMPONENTS[one["name"]].model_validate(one["props"])
 
 
-@pytest.mark.req("S1-13")
-@pytest.mark.parametrize("name", GRAPHS)
-def test_the_state_keeps_phases_calls_plans_and_verdicts(recordings, name):
-    kept = recordings[name, 0].state["events"]["kept"]
-    calls = [one for one in kept.values() if one["type"] == "tool_call"]
-    assert calls
-    assert {one["status"] for one in calls} <= {"success", "error", "cancelled"}
-    wanted = {"plan": {"plan", "verdict"}, "flow": {"plan"}, "react": set()}[name]
-    assert wanted | {"phase", "outcome"} <= kept.keys()
-
-
 @pytest.mark.parametrize("cut", [0, 12, 30])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_components_are_views_of_events_each_once(recordings, name, cut):
@@ -258,7 +245,7 @@ def _no_twins(ui):
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_client_in_chaos_ends_at_the_state_of_the_server(recordings, name):
-    for seed in range(334):
+    for seed in range(99):
         cut = (0, 12, 30)[seed % 3]
         recording = recordings[name, cut]
         client = wild(recording.moments, random.Random(seed))
@@ -267,36 +254,10 @@ def test_a_client_in_chaos_ends_at_the_state_of_the_server(recordings, name):
         assert _no_twins(client.ui.values())
 
 
-_OF_OTHERS = [
-    "text", None, 3, [1], {"seq": "x"}, {"seq": None, "type": "plan"}, {"seq": 10**6},
-    {"type": ["plan"], "seq": 4, "turn": "t"}, {"type": "own", "seq": 10**6, "turn": "t"},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", GRAPHS)
-def test_a_client_that_missed_nothing_has_the_state_before_it_takes_it(recordings, name):
-    chunks = recordings[name, 0].chunks
-    for seed in range(30):
-        client, mixed = Replay(), [*chunks, *chunks[::3]]
-        random.Random(seed).shuffle(mixed)
-        for chunk in mixed:
-            client.hear(chunk)
-            client.hear(random.choice(_OF_OTHERS))
-        assert not client.missing
-        assert client.events == recordings[name, 0].state["events"]
-        assert client.ui == {one["id"]: one for one in recordings[name, 0].state["ui"]}
-    client = Replay()
-    for before, chunk in pairwise(chunks):
-        client.hear(chunk if before is not chunks[3] else before)
-    assert client.missing
-
-
 # Processes that are killed
 
 
-@pytest.mark.parametrize(
-    "places", [[{"model": "executor price"}, {"node": "verifier"}], [{"tool": "save"}]]
-)
+@pytest.mark.parametrize("places", [[{"model": "executor price"}, {"node": "verifier"}]])
 def test_a_client_in_chaos_whose_server_is_killed(tmp_path, places):
     for kill in [*places, {}]:
         process = killed.spawn(killed.run_in_files, str(tmp_path), kill, {}, graph_told, drive_told)
@@ -317,50 +278,6 @@ def test_a_client_in_chaos_whose_server_is_killed(tmp_path, places):
 
 
 # What it costs, and where it stands
-
-
-def test_what_a_step_writes_of_events_does_not_grow_with_the_run():
-    sizes = []
-
-    def look(name: str) -> str:
-        """Look."""
-        return f"it is {name}"
-
-    def answer(messages, offered):
-        made = sum(m.type == "tool" for m in messages)
-        return thought("Done.") if made == 40 else thought(f"I look at {made}.", more=True)
-
-    def act(messages, offered):
-        made = sum(m.type == "tool" for m in messages)
-        return [call("look", f"c{made}", name=f"{made:04}")]
-
-    model = ScriptedModel({"thought": answer, "action": act})
-    graph = build_react(model=model, tools=[look], observe="direct", checkpointer=InMemorySaver())
-    for update in graph.stream(GO, THREAD, stream_mode="updates", context=Context()):
-        for changed in update.values():
-            told = {key: changed[key] for key in ("events", "ui") if key in changed}
-            sizes.append(len(json.dumps(told)))
-    assert len(sizes) > 100
-    assert max(sizes[6:]) <= max(sizes[:6]) + 100
-
-
-def test_a_graph_inside_another_one_numbers_and_keeps_its_own(tmp_path):
-    def look(name: str) -> str:
-        """Look."""
-        return "Ada"
-
-    inner = build_react(model=one_step(), tools=[look])
-    outer = StateGraph(MessagesState)
-    outer.add_node("inner", inner)
-    outer.add_edge(START, "inner")
-    outer.add_edge("inner", END)
-    graph = outer.compile(InMemorySaver())
-    heard = [
-        chunk for _, chunk in graph.stream(GO, THREAD, stream_mode="custom", subgraphs=True)
-        if chunk["type"] not in ("ui", "remove-ui")
-    ]  # fmt: skip
-    assert [event["seq"] for event in heard] == [*range(1, len(heard) + 1)]
-    assert heard[-1]["type"] == "outcome"
 
 
 # Drafts and questions
@@ -392,35 +309,6 @@ def chunk_name(mode, chunk):
     return chunk.get("name") if mode == "custom" else None
 
 
-def test_a_draft_that_came_to_nothing_is_taken_back():
-    script = {"planner": [{"summary": "a plan", "todos": []}] * 3, "executor": [report("It is 7.")],
-              "verifier": [passed("It is 7.", t1=["1.report"])]}  # fmt: skip
-    graph = build_plan_execute_verify(model=ScriptedModel(script), checkpointer=InMemorySaver())
-    stop = Hook(event="AfterModel", run=lambda _: {})
-    modes = ["custom", "messages"]
-    chunks = [one for mode, one in graph.stream(GO, THREAD, stream_mode=modes) if mode == "custom"]
-    ui = graph.get_state(THREAD).values["ui"]
-    assert [one["props"]["streaming"] for one in ui if "streaming" in one["props"]] == [False] * 3
-    assert any(chunk["type"] == "draft" for chunk in chunks)
-    quiet = build_plan_execute_verify(model=ScriptedModel(script), hooks=[stop])
-    heard = [one for mode, one in quiet.stream(GO, stream_mode=modes) if mode == "custom"]
-    assert not any(chunk["type"] == "draft" for chunk in heard)
-
-
-def test_a_question_that_a_new_message_supersedes_is_closed():
-    ask = {"needsMorePlanning": True, "missingInformation": ["Which?"], "todos": []}
-    script = {"planner": [ask, plan(todo("1", "Do it"))], "executor": [report("It is 7.")],
-              "verifier": [passed("It is 7.", t1=["1.report"])]}  # fmt: skip
-    graph = build_plan_execute_verify(model=ScriptedModel(script), checkpointer=InMemorySaver())
-    graph.invoke(GO, THREAD)
-    (asked,) = [one for one in graph.get_state(THREAD).values["ui"] if one["name"] == "approval"]
-    assert (asked["props"]["kind"], asked["props"]["answered"]) == ("ask_user", "")
-    graph.invoke({"messages": [("user", "Never mind, do that.")]}, THREAD)
-    (asked,) = [one for one in graph.get_state(THREAD).values["ui"] if one["name"] == "approval"]
-    assert asked["props"]["answered"] == "superseded"
-    assert graph.get_state(THREAD).values["outcome"]["status"] == "complete"
-
-
 @pytest.mark.req("S0-85", "S0-91")
 def test_components_of_a_tool_are_drawn_and_models_are_told_their_text():
     def handed(reason: str) -> dict[str, Any]:
@@ -445,22 +333,3 @@ def test_components_of_a_tool_are_drawn_and_models_are_told_their_text():
     (made,) = [m for m in values["messages"] if getattr(m, "tool_calls", None)]
     assert shown["metadata"]["message_id"] == made.id
     assert "<script>" not in json.dumps([one for one in values["ui"] if one["name"] != "tool-call"])
-
-
-def test_a_question_about_a_call_is_answered_also_in_a_fork_that_finds_the_call_made(tmp_path):
-    recording = Recording(planned(tmp_path)).run(GO, context=CONTEXT)
-    graph = to_the_end(recording, CONTEXT).graph
-    (asked,) = [s for s in graph.get_state_history(THREAD) if s.interrupts and s.next == ("work",)]
-    answer = Command(resume={asked.interrupts[0].id: killed.answer_to("save")})
-    graph.invoke(answer, asked.config, context=CONTEXT)
-    state = to_the_end(recording, CONTEXT).state
-    answers = [one["props"]["answered"] for one in state["ui"] if one["name"] == "approval"]
-    assert answers == ["respond", "approve", "approve", "approve"]
-
-
-def test_a_turn_that_is_stopped_has_no_open_question_in_what_is_shown(tmp_path):
-    graph = Recording(planned(tmp_path)).run(GO, context=CONTEXT).graph
-    graph.stop(THREAD)
-    assert graph.get_state(THREAD).values["outcome"]["status"] == "cancelled"
-    (asked,) = [one for one in state_of(graph)["ui"] if one["name"] == "approval"]
-    assert asked["props"]["answered"] == "superseded"
