@@ -13,7 +13,6 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 from loopwright import (
     Context,
@@ -21,11 +20,9 @@ from loopwright import (
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
-    hook,
     open_durability,
 )
 from loopwright.prompts.prompt import read_json, read_section
-from loopwright.state.attachments import MOST_BEFORE
 from loopwright.state.errors import ModelCallFailed
 from support.budget import alongside
 from support.flows import flow, step
@@ -55,11 +52,6 @@ BLOCKS = {
     "audio": {"type": "input_audio", "input_audio": {"data": PIXEL, "format": "wav"}},
     "of nobody": {"type": "hologram", "data": PIXEL},
 }  # fmt: skip
-
-
-def send(text: str) -> str:
-    """Send a mail."""
-    return f"sent {text}"
 
 
 def look(name: str) -> str:
@@ -151,44 +143,6 @@ def test_an_image_of_the_first_turn_is_there_in_the_third(build, scripted):
     assert "attached to the request" not in text
 
 
-@pytest.mark.req("W-09")
-def test_many_earlier_images_are_shown_in_bounds_and_told_that_some_are_left_out():
-    turns = MOST_BEFORE + 3
-    model = planned(turns)
-    graph = build_plan_execute_verify(model=model, checkpointer=InMemorySaver())
-    for turn in range(turns):
-        graph.invoke(attached({"type": "image", "url": f"https://example.org/{turn}"}), THREAD)
-    last = model.asked[-1]
-    urls = [block["url"].rpartition("/")[2] for block in shown(last)]
-    assert urls == [str(n) for n in range(2, turns)]
-    assert "[2 older attachments have no room here]" in last.messages[1].text
-
-
-@pytest.mark.req("W-09")
-def test_attachments_survive_a_new_process_and_stand_where_they_stood(tmp_path):
-    def graph(database, model):
-        return build_plan_execute_verify(
-            model=model, tools=[send], durability=database,
-            policy={"rules": [{"tool": "send", "action": "ask"}]},
-        )  # fmt: skip
-
-    url, image = f"sqlite:///{tmp_path}/threads.db", BLOCKS["standard base64"]
-    before = ScriptedModel(
-        {"planner": [plan(todo("1", "Send what is on it"))], "executor": [[call("send", text="a")]]}
-    )
-    with open_durability(url) as database:
-        assert "__interrupt__" in graph(database, before).invoke(attached(image), THREAD)
-    after = ScriptedModel(
-        {"executor": [report("Sent.")], "verifier": [passed("A cat.", t1=["1.1.0"])]}
-    )
-    with open_durability(url) as database:
-        ended = graph(database, after).invoke(Command(resume={"type": "approve"}), THREAD)
-    assert ended["outcome"]["status"] == "complete"
-    first, again = before.asked[-1], after.asked[0]
-    assert again.messages[: len(first.messages)] == first.messages
-    assert shown(again) == [image]
-
-
 KILLED = """
     import sys
     sys.path.insert(0, sys.argv[2])
@@ -256,17 +210,6 @@ def test_after_a_kill_a_task_goes_on_with_the_same_images_talk_and_evidence(tmp_
 
 
 @pytest.mark.req("W-09")
-def test_the_same_words_with_another_picture_are_another_request():
-    model = planned(2)
-    graph = build_plan_execute_verify(model=model, checkpointer=InMemorySaver())
-    for name in ("cat", "dog"):
-        block = {"type": "image", "url": f"https://example.org/{name}"}
-        graph.invoke({"messages": [HumanMessage([block], id="one")]}, THREAD)
-    assert [asked.role for asked in model.asked] == ["planner", "executor", "verifier"] * 2
-    assert [block["url"][-3:] for block in shown(model.asked[-1])] == ["dog"]
-
-
-@pytest.mark.req("W-09")
 @every_graph
 def test_a_model_that_cannot_read_it_ends_the_run_with_one_sentence(build, scripted):
     class BadRequestError(Exception):
@@ -280,33 +223,14 @@ def test_a_model_that_cannot_read_it_ends_the_run_with_one_sentence(build, scrip
 
 
 @pytest.mark.req("W-09")
-@pytest.mark.parametrize("interactive", [True, False])
-def test_without_a_model_the_run_says_at_once_what_it_cannot_read(interactive):
-    context = Context(interactive=interactive)
+def test_without_a_model_the_run_says_at_once_what_it_cannot_read():
+    context = Context(interactive=False)
     for build in (build_plan_execute_verify, build_prompt_flow, build_react):
         graph = build(tools=[look], model="offline", checkpointer=InMemorySaver())
         result = graph.invoke(attached(BLOCKS["standard url"]), THREAD, context=context)
         asked = "".join(str(i.value) for i in result.get("__interrupt__", []))
         said = asked or str(result["outcome"])
         assert "what you attached cannot be read" in said, build
-
-
-@pytest.mark.req("W-09")
-def test_a_hook_that_changes_the_words_does_not_drop_the_picture():
-    @hook("BeforeModel")
-    def mask(event):
-        messages = [
-            m | {"content": m["content"].replace("secret", "***")}
-            for m in event["llm_request"]["messages"]
-        ]
-        return {"hookSpecificOutput": {"llm_request": {"messages": messages}}}
-
-    model = planned()
-    graph = build_plan_execute_verify(model=model, hooks=[mask])
-    graph.invoke(attached(BLOCKS["standard url"], words="What is the secret?"))
-    for asked in model.asked:
-        assert "secret" not in asked.messages[1].text
-        assert shown(asked) == [BLOCKS["standard url"]]
 
 
 @pytest.mark.req("W-09")

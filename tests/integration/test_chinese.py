@@ -11,18 +11,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright import (
-    AgentDefinition,
     Context,
     PromptManager,
     ScriptedModel,
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
-    build_task_agent,
 )
 from loopwright.flow.execution_plan import ExecutionPlan, RecoveryDecision
 from loopwright.models.reading import read_text
-from loopwright.prompts.prompt import list_slots, read_json, read_section
+from loopwright.prompts.prompt import list_slots
 from loopwright.state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
 from loopwright.state.roles import ROLES
 from support.budget import alongside
@@ -124,46 +122,6 @@ def test_templates_without_a_word_of_english_run(build: Any, language: str) -> N
     assert all(asked.messages[0].text.startswith("汝は") for asked in model.asked)
 
 
-@pytest.mark.req("W-62", "W-64")
-@every_graph
-@pytest.mark.parametrize(
-    "goal",
-    [
-        "查一查台灯的库存。",
-        "把 docs/a.md 读一下",
-        "你好",
-        "用 look 查询 Juno，然后\n写总结",
-        "Где Juno?",
-    ],
-)
-def test_the_offline_model_says_that_it_only_understands_english(build: Any, goal: str) -> None:
-    made = []
-
-    def look(name: str) -> str:
-        """查询一条信息, look up a fact."""
-        made.append(name)
-        return name
-
-    graph = build(model="offline", tools=[look], prompts=own_templates())
-    asks: Any = {"messages": [("user", goal)]}
-    outcome = graph.invoke(asks, context=Context(interactive=False))["outcome"]
-    assert outcome["status"] in ("stuck", "failed", "blocked")
-    assert "The offline model only understands English" in outcome["answer"]
-    assert made == []
-
-
-@every_graph
-def test_the_offline_model_reads_english_with_a_foreign_name_in_it(build: Any) -> None:
-    def look(name: str) -> str:
-        """Look up a fact by its name."""
-        return f"fact {name}"
-
-    graph = build(model="offline", tools=[look], prompts=own_templates())
-    asks: Any = {"messages": [("user", 'Look up the fact "花子".')]}
-    outcome = graph.invoke(asks, context=Context(interactive=False))["outcome"]
-    assert (outcome["status"], "fact 花子" in outcome["answer"]) == ("complete", True)
-
-
 # ---- what models answer
 
 HAN = st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), min_size=2, max_size=12)
@@ -244,17 +202,9 @@ def test_chinese_is_read_in_every_field_of_a_verdict_and_of_planned_steps(id_, o
         assert chosen.reason == one
 
 
-def test_data_in_chinese_is_shown_as_it_is() -> None:
-    model, _ = ran(build_plan_execute_verify, SCRIPTS[build_plan_execute_verify])
-    shown = model.asked[1].messages[1].text
-    assert read_section(shown, "request") == "查一查台灯的负责人是谁。"
-    assert read_json(shown, "task")["description"] == "查询负责人"
-    assert "查询负责人" in shown
-
-
 # ---- empty phrases
 
-PHRASES = ["任务已完成", "完成。", "Done.", "Fertig.", "All tasks completed successfully.", "✅"]
+PHRASES = ["任务已完成", "Done.", "✅"]
 
 
 @pytest.mark.req("W-10")
@@ -278,30 +228,6 @@ def test_a_phrase_is_no_final_answer_in_any_graph(build: Any, phrase: str, langu
 
 
 @pytest.mark.req("W-10")
-@pytest.mark.parametrize("phrase", [*PHRASES, "done", "ok"])
-def test_a_phrase_is_no_report(phrase: str) -> None:
-    script = {role: list(turns) for role, turns in SCRIPTS[build_plan_execute_verify].items()}
-    script["executor"] = [FOUND, report(phrase), report("负责人是花子。")]
-    model, outcome = ran(build_plan_execute_verify, script)
-    assert outcome["status"] == "complete"
-    assert outcome["tasks"][0]["result"] == "负责人是花子。"
-    [again] = [a for a in model.asked if "没有任何实质内容" in a.messages[-1].text]
-    assert again.role == "executor"
-
-
-@pytest.mark.req("W-10")
-def test_a_task_whose_executor_only_says_done_has_no_report_and_is_not_complete() -> None:
-    script = {
-        "planner": [plan(todo("1", "查询"))] * 9,
-        "executor": [FOUND, *[report("任务已完成")] * 30],
-        "verifier": [passed("任务已完成", t1=["1.1.0"])] * 30,
-    }
-    _, outcome = ran(build_plan_execute_verify, script)
-    assert outcome["status"] != "complete"
-    assert outcome["tasks"][0]["status"] != "completed"
-
-
-@pytest.mark.req("W-10")
 def test_an_answer_that_stays_empty_gives_way_to_the_results_or_is_named() -> None:
     flows = {**SCRIPTS[build_prompt_flow], "answerer": ["完成 [查询]", "完成了 [查询]"]}
     _, outcome = ran(build_prompt_flow, flows)
@@ -314,7 +240,7 @@ def test_an_answer_that_stays_empty_gives_way_to_the_results_or_is_named() -> No
 
 
 @pytest.mark.req("W-10")
-@pytest.mark.parametrize("answer", ["42", "是", "Yes", "Berlin", "0", "花子"])
+@pytest.mark.parametrize("answer", ["42", "是", "花子"])
 def test_a_short_answer_ends_every_graph_well(answer: str) -> None:
     for build in BUILDS:
         script = {role: list(turns) for role, turns in SCRIPTS[build].items()}
@@ -336,25 +262,4 @@ def test_who_asks_for_the_word_done_gets_it() -> None:
     assert build_react(model=model).invoke(asks)["outcome"]["status"] == "complete"
 
 
-class Shown(ScriptedModel):
-    """Takes note of the tools that a request shows."""
-
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
-        shown.append([tool["function"] for tool in tools])
-        return super().bind_tools(tools, **kwargs)
-
-
 shown: list[list[dict[str, Any]]] = []
-
-
-def test_the_packages_own_tools_speak_the_language_of_the_run() -> None:
-    made: Any = Shown
-    model = made([[call("complete_task", summary="花子。")]] * 3)
-    graph = build_task_agent(model=model, agents=[AgentDefinition(name="a")])
-    for language in ("zh", "en", "zh"):
-        graph.invoke(GOAL, context=Context(language=language))
-    first, english, last = shown
-    assert first == last
-    texts = re.findall(r'"description": "([^"]+)"', json.dumps(first, ensure_ascii=False))
-    assert [text for text in texts if not re.search("[\u4e00-\u9fff]", text)] == []
-    assert not re.search("[\u4e00-\u9fff]", str(english))

@@ -33,8 +33,7 @@ def see(what: str) -> str:
 
 @pytest.mark.req("W-68")
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
-@pytest.mark.parametrize("words", ["", " \n\t "], ids=["empty", "blank"])
-@pytest.mark.parametrize("interactive", [True, False])
+@pytest.mark.parametrize(("words", "interactive"), [("", True), (" \n\t ", False)])
 def test_an_empty_message_is_refused_also_after_a_change_of_tools(build, words, interactive):
     model, saver = ScriptedModel({}), InMemorySaver()
     for tools in ([look], [look, see], [see]):

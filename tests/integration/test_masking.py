@@ -9,7 +9,7 @@ import pytest
 from loopwright import ScriptedModel, build_prompt_flow, build_react, open_durability
 from loopwright.calls.toolbox import Toolbox
 from loopwright.text.secrets import MASK
-from support.flows import citing, flow, planning, step
+from support.flows import flow, planning, step
 from support.mcp_servers import stdio
 from support.mcp_servers.calling import run
 from support.reacting import THREAD, said
@@ -97,26 +97,6 @@ def test_a_reference_to_a_masked_value_fails_and_nothing_is_sent(tmp_path, leaky
     assert outcome["status"] != "complete"
     assert not (tmp_path / "used").exists()
     assert leaks(*stored(tmp_path, url)) == []
-
-
-@pytest.mark.req("W-50")
-def test_a_model_may_be_asked_about_a_text_that_holds_a_mask_but_not_about_a_mask(leaky):
-    plan = flow(
-        step("s1", "fail", optional=True),
-        step("s2", "environment"),
-        step("s3", "llm_call", arguments={"prompt": "Sum up: {{s2}}"}),
-        step("s4", "llm_call", arguments={"prompt": "{{s2.token}}"}, optional=True),
-    )
-    model = ScriptedModel(
-        {"flow_planner": [plan], "llm_call": ["A server's settings."], "answerer": citing}
-    )
-    graph = build_prompt_flow(model=model, mcp=leaky, policy="allow")
-    graph.invoke(said())
-    prompts = [a.messages[-1].text for a in model.asked if a.role == "llm_call"]
-    assert len(prompts) == 1
-    assert prompts[0].startswith("Sum up: ")
-    assert MASK in prompts[0]
-    assert leaks(prompts) == []
 
 
 @pytest.mark.req("W-50")

@@ -133,19 +133,3 @@ async def test_a_limit_leaves_partial_work_only_where_a_call_has_succeeded(graph
     outcome = (await made.ainvoke(said("Who is x?"), context=limits))["outcome"]
     assert (outcome["status"], outcome["reason"]) == ENDS[graph, tool]
     assert outcome["unmet"]
-
-
-@pytest.mark.req("P-29", "W-21")
-async def test_a_loop_that_could_do_nothing_is_stuck_whatever_it_says():
-    scripted = ScriptedModel(
-        {
-            "thought": [thought("I ask.", more=True), thought("Ada.")],
-            "action": [[call("fail", name="x")]],
-            "observation": ["Hm."],
-        }
-    )
-    made = build_react(model=scripted, tools=Till().tools())
-    outcome = (await made.ainvoke(said("Who is x?")))["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("stuck", "SAME_BLOCKERS")
-    assert outcome["answer"] == "Ada."
-    assert "No tool call succeeded" in outcome["unmet"][0]

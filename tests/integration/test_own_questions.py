@@ -63,9 +63,9 @@ async def told(tmp_path, *tools):
     pytest.fail(f"it asks without end: {shown}")
 
 
-@pytest.mark.parametrize("ann", [WRITES, READS], ids=["write", "read"])
-@pytest.mark.parametrize("bob", [WRITES, READS], ids=["write", "read"])
-@pytest.mark.parametrize("questions", [1, 2])
+@pytest.mark.parametrize(
+    ("ann", "bob", "questions"), [(WRITES, WRITES, 2), (WRITES, READS, 1), (READS, READS, 2)]
+)
 async def test_each_tool_gets_the_answer_to_its_own_question(tmp_path, ann, bob, questions):
     desk = Desk()
     tools = [desk.tool("ann", ann, questions), desk.tool("bob", bob, questions)]

@@ -133,7 +133,7 @@ def shapes(schema: dict[str, Any]) -> Any:
 
 @pytest.mark.req("W-101")
 @pytest.mark.parametrize("build", RUNS, ids=lambda build: build.__name__)
-@settings(max_examples=settings().max_examples // 4, suppress_health_check=[*HealthCheck])
+@settings(max_examples=settings().max_examples // 8, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_arguments_of_any_shape_are_answered_and_end_no_run(world, build, data):
     """Also where a question stands beside them, so that another process answers them."""

@@ -20,12 +20,12 @@ from loopwright.turn.budget import Budget
 from support import adversary, killed
 from support.adversary import Adversary, within
 from support.patience import PATIENCE
-from support.reacting import DONE, THREAD, said, shelf
+from support.reacting import THREAD, said, shelf
 from support.scope import scope_with
 from support.scripts import call, thought
 
-MODELS = hypothesis.settings().max_examples * 4
-"""10,000 with the profile `thorough`."""
+MODELS = hypothesis.settings().max_examples * 2
+"""2,000 with the profile `thorough`."""
 PARTS = 4
 HELPER = AgentDefinition(name="helper", description="Looks things up.", limits=AgentLimits(turns=3))
 TOOLS = [
@@ -82,7 +82,7 @@ async def test_no_model_takes_more_than_the_quote(part):
 # At the desk a model that cannot be reached ends at a human: there is no failure to take up.
 @pytest.mark.parametrize("name", sorted(REGISTRY.keys() - {"customer_service"}))
 def test_a_graph_keeps_its_quote_also_when_it_is_taken_up_after_failures(name):
-    for seed in range(8):
+    for seed in range(4):
         context = Context(**adversary.settings(seed, times=10))
         model = Adversary(seed=seed, lies=seed % 2)
         made = []
@@ -110,9 +110,7 @@ def test_a_graph_keeps_its_quote_also_when_it_is_taken_up_after_failures(name):
 
 
 @pytest.mark.req("P-01", "P-27")
-@pytest.mark.parametrize(
-    ("limit", "most"), [("max_model_calls", 4), ("max_tokens", 6_000), ("max_cost", 0.03)]
-)
+@pytest.mark.parametrize(("limit", "most"), [("max_tokens", 6_000), ("max_cost", 0.03)])
 def test_kills_give_nothing_back(tmp_path, limit, most):
     """Each process is killed in its third request; together they keep one quote."""
     prices = {"worst": adversary.PRICES}
@@ -184,12 +182,3 @@ def test_a_turn_that_runs_out_of_dollars_says_what_it_spent():
     (warned,) = (e for e in events if e["type"] == "budget" and e["limit"] == "usd")
     assert warned["used"] >= 0.8 * warned["of"] == pytest.approx(0.16)
     assert sum(e.get("usd", 0) for e in events if e["type"] == "model") == pytest.approx(spent)
-
-
-def test_a_model_without_a_price_is_named_where_others_have_one():
-    prices = {"worst": adversary.PRICES}
-    thoughts = ScriptedModel([thought("Look.", more=True), DONE])
-    model = {"thought": thoughts, "action": Adversary(seed=3)}
-    graph = build_react(model=model, observe="direct", tools=[shelf()])
-    outcome = graph.invoke(said(), context=Context(prices=prices, max_iterations=1))["outcome"]
-    assert any("The price of scripted is not known" in text for text in outcome["warnings"])

@@ -21,7 +21,7 @@ from support.scripts import failed, passed, plan, report, thought, todo
 
 GIVEN = {"messages": [{"role": "user", "content": "Save a and b."}]}
 WHOLE = '{"items": ["a", "b"]}'
-CUT = ['{"items": ["a"', '{"items": ["a", "b"]', WHOLE + WHOLE, '["a", "b"]', WHOLE + " and"]
+CUT = ['{"items": ["a"', '{"items": ["a", "b"]', WHOLE + WHOLE]
 # The model streams by itself, or because the caller does.
 STREAMED: list[Any] = [("values", True), (["custom", "messages"], False)]
 BUILD: dict[str, Callable[..., Any]] = {
@@ -92,7 +92,7 @@ def test_a_task_runs_whole_calls_alone(arguments, mode, streaming):
 
 
 PLAN = json.dumps(flow(step("s1", "save", arguments={"items": ["a", "b"]})))
-PLACES = [PLAN.index('"a"') + 3, PLAN.index('"b"') + 2, PLAN.index('"b"') + 4, len(PLAN) - 2]
+PLACES = [PLAN.index('"b"') + 2, len(PLAN) - 2]
 
 
 @pytest.mark.req("W-04")
@@ -205,7 +205,7 @@ def at_once(text: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("arguments", "deltas", "mode"),
     alongside(
-        [*product([WHOLE, *CUT[:3]], [pieces, extras, unnumbered, at_once])],
+        [*product([WHOLE, CUT[0]], [pieces, extras, unnumbered, at_once])],
         [(mode,) for mode, _ in [*STREAMED, STREAMED[0]]],
     ),
 )

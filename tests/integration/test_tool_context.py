@@ -8,7 +8,6 @@ import pytest
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 from pydantic import ValidationError
 
 from loopwright import Context, SettingsError, build_react, open_durability
@@ -121,39 +120,11 @@ def test_an_unknown_setting_is_refused_with_where_it_belongs():
     "data",
     [
         {"a": object()},
-        {"a": float("nan")},
-        {"a": {1, 2}},
         {"a": "\ud800"},
         {"a": "é" * 16_000},
-        [1],
     ],
 )
 def test_what_is_no_json_or_too_long_is_refused(data):
     graph = build_react(model=one_step(), tools=[shelf()])
     with pytest.raises(SettingsError, match="tool_context"):
         graph.invoke(said(), context={"tool_context": data})
-
-
-@pytest.mark.req("W-28")
-def test_a_read_for_other_data_is_read_anew():
-    seen: list[str] = []
-
-    @tool
-    def look(runtime: ToolRuntime[Context, Any]) -> str:
-        """Look."""
-        seen.append(runtime.context.tool_context["tenant"])
-        return seen[-1]
-
-    look.metadata = {"readOnlyHint": True}
-
-    @tool
-    def put() -> str:
-        """Put."""
-        return "put"
-
-    options = {"policy": [{"tool": "put", "action": "ask"}], "checkpointer": InMemorySaver()}
-    graph = react_of([look, put], [call("look")], [call("put")], [call("look")], **options)
-    graph.invoke(said(), THREAD, context=Context(tool_context={"tenant": "a"}, dedupe="all"))
-    resume = Command(resume={"type": "respond", "message": "It is put."})
-    graph.invoke(resume, THREAD, context=Context(tool_context={"tenant": "b"}, dedupe="all"))
-    assert seen == ["a", "b"]

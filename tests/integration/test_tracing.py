@@ -15,12 +15,11 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from loopwright import ScriptedModel, build_plan_execute_verify, build_prompt_flow, build_react
+from loopwright import ScriptedModel, build_plan_execute_verify, build_react
 from loopwright.models.choice import Models
 from loopwright.state.context import Context
 from loopwright.text.secrets import MASK
 from loopwright.turn.spans import CALL, TASK, TURN
-from support import flows
 from support.fake_openai import Reply, call as asked_call, fake_openai
 from support.mcp_servers import stdio
 from support.reacting import one_step, said, shelf
@@ -175,19 +174,6 @@ def test_the_sync_doors_keep_the_programs_span(spans):
     assert named(spans, "execute_tool look")
 
 
-async def test_a_step_of_a_plan_is_a_task(spans):
-    tracer = Recorder()
-    graph = build_prompt_flow(
-        model=flows.planning(flows.flow(flows.step("s1", "look", arguments={"name": "owner"}))),
-        tools=[shelf()], policy="allow",
-    )  # fmt: skip
-    await graph.ainvoke(said(), {"callbacks": [tracer]})
-    (run,), (span,) = tracer.of("tool"), named(spans, "execute_tool look")
-    assert (about(run)["task"], of(span)["loopwright.task"]) == ("s1", "s1")
-    assert about(run)["call"].startswith("s1.")
-    assert "role" not in about(run)
-
-
 async def test_no_secret_and_no_words_stand_in_attributes(spans, monkeypatch):
     monkeypatch.setenv("SERVICE_TOKEN", SECRET)
 
@@ -216,17 +202,3 @@ async def test_no_secret_and_no_words_stand_in_attributes(spans, monkeypatch):
         of(span)["error.type"] for span in spans.get_finished_spans() if "error.type" in of(span)
     ]
     assert failed == ["ConnectionError", "tool_error"]
-
-
-async def test_a_structured_answer_is_one_run(spans):
-    with fake_openai([Reply('{"todos": [{"id": "1", "description": "x"}]}')]) as fake:
-        environ = {"OPENAI_BASE_URL": fake.url, "LOOPWRIGHT_MODEL": "openai:small"}
-        model = Models(environ=environ).choose("planner", Context()).model
-        tracer = Recorder()
-        graph = build_plan_execute_verify(
-            model={"planner": model, "executor": ScriptedModel([report("done")] * 3),
-                   "verifier": ScriptedModel([passed("Done.")] * 3)},
-        )  # fmt: skip
-        await graph.ainvoke(said(), {"callbacks": [tracer]}, context=Context(max_verify_cycles=1))
-        assert fake.requests[0]["response_format"]["json_schema"]["name"] == "PlannerResponse"
-    assert not {"RunnableSequence", "RunnableParallel<raw>"} & {run.name for run in tracer.runs}
