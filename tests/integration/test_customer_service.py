@@ -95,24 +95,6 @@ def test_the_customer_is_answered_by_code_in_their_language(talk):
     assert say.model.asked == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["yes, but to my other card", "Yes, make it 20", "yes?", "是的,但是改成20元", "no", "hm"],
-)
-def test_only_a_plain_yes_to_the_open_proposal_is_one(talk, words):
-    tools, refunds = shop()
-    say = talk(
-        [understood("refund")] * 4,
-        [[call("request_refund", order_id="A-1", amount=5.0)], "Which card is it?", "Which one?"],
-        tools,
-    )
-    assert "A-1" in say("Refund A-1")
-    say(words)
-    assert say.known()["proposal"] is None
-    say("yes")  # to nothing that is open
-    assert refunds == []
-
-
 @pytest.mark.req("S4-56")
 def test_slots_are_the_customers_own_and_never_asked_for_again(talk):
     slots = [{"name": "order_id", "value": "A-1"}, {"name": "email", "value": "ada@example.org"}]

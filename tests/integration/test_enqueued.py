@@ -279,6 +279,7 @@ class Hanging(Shop):
         return super().answer(messages, offered)
 
 
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_a_stop_is_heeded_by_whoever_goes_on_after_the_worker_it_was_meant_for(durability):
     shop = Hanging(durability)
     shop.graph.enqueue(THREAD, "apples", id="apples", context={"max_iterations": 9})

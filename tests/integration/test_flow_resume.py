@@ -75,7 +75,7 @@ def test_a_thread_that_ran_out_of_calls_goes_on_with_a_fresh_allowance():
 
 
 def test_a_drain_in_the_middle_fails_nothing_and_repeats_nothing(tmp_path):
-    slots, control, done = RunControl(), []
+    slots, control, done = 3, RunControl(), []
 
     def work(name: str) -> str:
         """Work."""

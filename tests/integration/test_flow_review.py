@@ -103,15 +103,6 @@ def test_an_edit_adds_a_step_and_it_runs(sends):
     assert roles(run.model) == ["flow_planner", "answerer"], "an edit costs no model call"
 
 
-def test_an_edit_leaves_a_step_out_and_it_does_not_run():
-    run = Review(flow(A, step("extra", "put", arguments={"what": "too much"}), W))
-    steps = [one for one in args_of(run.question)["steps"] if one["id"] != "extra"]
-    run.answer({"type": "edit", "args": {"steps": steps}})
-    assert run.ended == ("complete", "GOAL")
-    assert run.world.done("put") == ["a"]
-    assert [t["id"] for t in run.result["outcome"]["tasks"]] == ["a", "w"]
-
-
 @pytest.mark.parametrize(
     ("steps", "words"),
     [

@@ -7,11 +7,9 @@ from contextlib import closing
 import pytest
 
 from loopwright import ScriptedModel, build_prompt_flow, build_react, open_durability
-from loopwright.calls.toolbox import Toolbox
 from loopwright.text.secrets import MASK
 from support.flows import flow, planning, step
 from support.mcp_servers import stdio
-from support.mcp_servers.calling import run
 from support.reacting import THREAD, said
 from support.scripts import call, thought
 
@@ -118,21 +116,6 @@ def test_a_call_that_carries_a_secret_or_a_mask_does_not_run(tmp_path, leaky, wr
     assert "no call carries a secret" in ended["result"]
     assert leaks(events) == []
     assert not (tmp_path / "used").exists()
-
-
-@pytest.mark.req("W-50")
-async def test_a_secret_from_a_headers_callable_and_from_arguments_is_one(tmp_path):
-    """What is told of a tool (its text, its defaults) is masked as well."""
-    entry = stdio("leaky", f"--api-key={TOKEN}", env={"API_TOKEN": TOKEN})
-    box = Toolbox(mcp={"mcpServers": {"leaky": entry}})
-    catalog = await box.catalog()
-    assert catalog.tools["use"].description == f"Connects with {MASK}."
-    assert leaks(catalog) == []
-    box.secrets.learn(["user-token-1"], passing=True)
-    assert box.secrets.mask_text("it is user-token-1") == f"it is {MASK}"
-    record = await run(box, ("rows", {}))
-    assert leaks(record) == []
-    await box.aclose()
 
 
 @pytest.mark.req("W-50")

@@ -278,16 +278,6 @@ def test_nobody_to_ask_means_planning_on_and_then_an_honest_end():
     assert "Which lamp?" in outcome["unmet"]
 
 
-def test_a_refused_answer_ends_as_blocked():
-    unclear = {"needsMorePlanning": True, "missingInformation": ["Which lamp?"]}
-    graph = build_plan_execute_verify(
-        model=two_tasks(planner=[unclear] * 9), checkpointer=InMemorySaver()
-    )
-    ask(graph)
-    outcome = graph.invoke(Command(resume="reject"), THREAD)["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
-
-
 def test_a_plan_under_review_is_approved_edited_or_sent_back():
     model = two_tasks(
         planner=[plan(todo("1", "Find the colour")), plan(todo("1", "Find the owner"))],

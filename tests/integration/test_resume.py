@@ -200,7 +200,7 @@ def workers(work):
 
 @pytest.mark.req("S0-22", "S0-104", "P-13")
 def test_a_drain_in_mid_plan_fails_nothing_and_repeats_nothing(tmp_path, caplog):
-    slots, control = RunControl()
+    slots, control = 3, RunControl()
     done, events = [], []
 
     def work(name: str) -> str:

@@ -181,19 +181,6 @@ def test_a_dispatcher_that_answers_garbage_costs_two_calls_and_decides_nothing(a
     assert outcome["status"] == "complete", outcome
 
 
-@pytest.mark.parametrize("words", ["", "   ", "x" * 10_000, "看" * 10_000])
-def test_empty_and_huge_requests_end_well(words):
-    model = ScriptedModel(
-        {"dispatcher": [{"graph": "direct", "why": "noise"}], "responder": ["What do you mean?"]}
-    )
-    outcome = build_router(model=model, tools=[shelf()]).invoke(said(words))["outcome"]
-    if not words.strip():
-        assert (outcome["reason"], model.asked) == ("MISSING_INFORMATION", [])
-        return
-    assert outcome["status"] == "complete", outcome
-    assert len(of(model, "dispatcher")[0].messages[1].text) < 9_000, "enough to choose by"
-
-
 def test_hooks_of_the_turn_run_once_and_a_rejected_answer_is_made_anew():
     fired = []
 

@@ -92,28 +92,6 @@ def test_a_models_key_is_not_saved(tmp_path):
     assert not [text for text in texts if SECRET in text]
 
 
-def test_a_secret_a_dying_server_prints_is_not_saved(tmp_path):
-    url, path = f"sqlite:///{tmp_path}/t.db", tmp_path / "t.db"
-    model = ScriptedModel(
-        {
-            "planner": [plan(todo("1", "Answer"))],
-            "executor": [report("Answered: 7.")],
-            "verifier": [passed("It is 7.", t1=["1.report"])],
-        }
-    )
-    broken = stdio("failing", env={"API_TOKEN": SECRET})
-    with open_durability(url) as durability:
-        graph = build_plan_execute_verify(
-            model=model, mcp={"mcpServers": {"broken": broken}}, durability=durability
-        )
-        config = {"configurable": {"thread_id": "t"}}
-        message = {"messages": [{"role": "user", "content": "Answer."}]}
-        assert graph.invoke(message, config)["outcome"]["status"] == "complete"
-        (warning,) = graph.get_state(config).values["turn_state"]["warnings"]
-    assert "API_TOKEN is …" in warning
-    assert not [text for text in saved_texts(url, path) if SECRET in text]
-
-
 OF_KIND = "SELECT body FROM loopwright_journal WHERE kind = ? ORDER BY seq"
 
 
