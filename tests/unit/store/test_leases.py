@@ -84,11 +84,11 @@ def test_holders_exclude_each_other_and_are_named(database, url, ask):
     with open_durability(url) as other:
         for thread in ("t", ODD):
             with held(database, thread):
-                assert database.locks.holder(thread) == f"process {os.getpid()}"
+                assert database.locks.describe_holder(thread) == f"process {os.getpid()}"
                 with pytest.raises(ThreadBusy, match=rf"\(process {os.getpid()}\)"):
                     held(other, thread).__enter__()
                 assert is_free(other, "another")
-            assert database.locks.holder(thread) is None
+            assert database.locks.describe_holder(thread) is None
             assert is_free(other, thread)
         ask(STEAL)
         with pytest.raises(ThreadBusy, match=r"\(process 7 on elsewhere\)"), held(other):
@@ -133,12 +133,12 @@ def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
         database.journal.transact("t", lambda _: (None, Change()), fence=fence)
         assert fence.token == database.locks.token("t")
         assert ask("SELECT count(*) FROM loopwright_journal") == [(0,)]
-        assert database.locks.of("t", "inner:1|b:2") == fence
+        assert database.locks.find_fence("t", "inner:1|b:2") == fence
     with pytest.raises(ThreadBusy, match="Another run has locked"):
         database.journal.transact("t", lambda _: (None, Change()), fence=fence)
     assert callable(database.locks.take(build_lock_name("t", "inner:1")))
-    assert database.locks.of("t", "inner:1|b:2").name == build_lock_name("t", "inner:1")
-    assert database.locks.of("t", "outer:1") is None
+    assert database.locks.find_fence("t", "inner:1|b:2").name == build_lock_name("t", "inner:1")
+    assert database.locks.find_fence("t", "outer:1") is None
     assert database.journal.raise_fence("never locked").token == 1
 
 

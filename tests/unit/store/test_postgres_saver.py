@@ -107,7 +107,7 @@ def test_scratch_of_the_named_nodes_goes_and_nothing_else(durability):
             written = saver.put(place, saved.checkpoint, saved.metadata, {})
             saver.put_writes(written, [("log", ["x"])], "00000000-0000-0000-0000-000000000001")
     saver.forget_scratch("s", ["work"])
-    saver.leave("s2")
+    saver.flush_thread("s2")
     for table in ("checkpoints", "checkpoint_writes"):
         left = set(rows(durability, f"SELECT DISTINCT thread_id, checkpoint_ns FROM {table}"))
         assert {name for thread, name in left if thread == "s"} == {"workers:a", "other:a", ""}
@@ -142,7 +142,7 @@ def test_texts_that_postgres_cannot_hold_are_no_end(durability):
     given = {"messages": [HumanMessage("zero \x00 and \ud83d\ude00")]}
     with closing(graph.stream(given, thread)) as chunks:
         next(chunks)
-        assert durability.locks.of("no\ufffdthread\ufffd"), "what is saved shows the lease"
+        assert durability.locks.find_fence("no\ufffdthread\ufffd"), "what is saved shows the lease"
         assert [*chunks]
     assert graph.get_state(thread).values["log"] == ["greet", "end"]
     durability.checkpointer.delete_thread("no\x00thread\ud800")
