@@ -26,6 +26,7 @@ from loopwright.prompts.prompt import read_json, read_section
 from loopwright.state.errors import ModelCallFailed
 from support.budget import alongside
 from support.flows import flow, step
+from support.places import TESTS
 from support.scripts import call, passed, plan, report, thought, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -192,7 +193,7 @@ class Killed:
 def test_after_a_kill_a_task_goes_on_with_the_same_images_talk_and_evidence(tmp_path):
     here = Path(__file__).parent
     args = [sys.executable, "-c", dedent(KILLED), str(tmp_path), str(here)]
-    ended = subprocess.run(args, check=False, cwd=here.parent)
+    ended = subprocess.run(args, check=False, cwd=TESTS)
     assert ended.returncode == -signal.SIGKILL
     run = Killed(tmp_path)
     with open_durability(f"sqlite:///{tmp_path}/threads.db") as database:

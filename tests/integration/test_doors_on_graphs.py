@@ -5,13 +5,13 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
 from loopwright.prompts.prompt import read_section
 from support.patience import PATIENCE
+from support.places import TESTS, reach
 from support.scripts import call, passed, plan, report, todo
 
 QUIET = {"OPENAI_API_KEY": "", "LOOPWRIGHT_MODEL": ""}
@@ -100,8 +100,8 @@ def test_one_graph_through_two_loops_and_the_sync_door_with_one_server(folder, t
 
 def test_a_process_that_used_a_server_leaves_none_behind(folder):
     code = (
-        "import asyncio, os, subprocess, sys\n"
-        "from integration.test_doors_on_graphs import *\n"
+        f"{reach(__file__)}import asyncio, os, subprocess\n"
+        "from test_doors_on_graphs import *\n"
         "graph = build_plan_execute_verify(model=reader(), mcp=workspace(sys.argv[1]))\n"
         "check(graph.invoke(ask()))\n"
         "check(asyncio.run(graph.ainvoke(ask())))\n"
@@ -109,7 +109,7 @@ def test_a_process_that_used_a_server_leaves_none_behind(folder):
         "    capture_output=True, text=True).stdout.splitlines()\n"
         "print(*[line.split()[0] for line in found if 'loopwright.servers' in line])\n"
     )
-    env = {**os.environ, **QUIET, "PYTHONPATH": str(Path(__file__).parents[1])}
+    env = {**os.environ, **QUIET, "PYTHONPATH": str(TESTS)}
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", code, str(folder)],
         env=env, capture_output=True, text=True, timeout=PATIENCE, check=False,

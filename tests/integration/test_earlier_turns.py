@@ -16,6 +16,7 @@ from loopwright.prompts.prompt import read_json
 from loopwright.state.history import INDEX_CAP
 from loopwright.state.messages import TALK_CAP
 from support import forked
+from support.places import TESTS
 from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -83,7 +84,7 @@ def test_a_second_turn_in_a_new_process_opens_what_the_first_one_found(tmp_path)
     here = str(Path(__file__).parent)
     code = dedent(FIRST_PROCESS)
     args = [forked.server().python, "-c", code, str(file), here, str(cap)]
-    subprocess.run(args, check=True, cwd=Path(here).parent)
+    subprocess.run(args, check=True, cwd=TESTS)
     calls = []
     model = ScriptedModel(
         {

@@ -14,15 +14,18 @@ from loopwright import ScriptedModel, ThreadBusy, build_react
 from support.elsewhere import ElsewhereSaver
 from support.forked import Command as Process, server
 from support.patience import PATIENCE
+from support.places import reach
 from support.scripts import call, thought
 from support.toy_graphs import on
 
 SAID = {"messages": [("user", "Pay Ada.")]}
 
-KILLED = """
+KILLED = (
+    reach(__file__)
+    + """
 import asyncio, os, signal, sys
 from contextlib import nullcontext
-from integration.test_given_savers import SAID, opened, paying
+from test_given_savers import SAID, opened, paying
 from support.toy_graphs import on
 
 async def main():
@@ -31,6 +34,7 @@ async def main():
 
 asyncio.run(main())
 """
+)
 
 
 def paying(saver, paid, *, dies=False, **more):

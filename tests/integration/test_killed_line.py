@@ -14,6 +14,7 @@ from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.state.errors import ThreadNotFound
 from support.forked import Command, server
 from support.patience import PATIENCE
+from support.places import reach
 from support.scripts import call, thought
 from support.toy_graphs import on
 
@@ -23,10 +24,12 @@ GO = {"messages": [("user", "Look, then pay.")]}
 WINDOWS = range(1, 8, 2)
 """At which of the writes that wait for their checkpoint it is killed."""
 
-RETURNED = """
+RETURNED = (
+    reach(__file__)
+    + """
 import os, signal, sys
 from loopwright import open_durability
-from integration.test_killed_line import GRAPHS, GO
+from test_killed_line import GRAPHS, GO
 from support.toy_graphs import on
 
 for name, graph in GRAPHS.items():
@@ -37,11 +40,14 @@ for name, graph in GRAPHS.items():
         os.kill(os.getpid(), signal.SIGKILL)
     os.wait()
 """
-LEFT = """
+)
+LEFT = (
+    reach(__file__)
+    + """
 import os, signal, sys
 from loopwright import open_durability
 from loopwright.store.postgres import joins
-from integration.test_killed_line import GO, paying
+from test_killed_line import GO, paying
 from support.toy_graphs import on
 
 joins._PATIENCE = 600.0  # for this one the window stays open
@@ -65,6 +71,7 @@ for left in map(int, sys.argv[3:]):
         os._exit(0)
     os.wait()
 """
+)
 
 
 class Said(TypedDict):

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,6 +13,7 @@ from langgraph.checkpoint.base import id as ids
 from loopwright import LeaseLost, ScriptedModel, ThreadBusy, build_react, open_durability
 from loopwright.store.locks.thread_locks import _here
 from support.patience import PATIENCE
+from support.places import TESTS
 from support.postgres import everything
 from support.reacting import DONE, LOOK
 from support.scripts import call
@@ -63,7 +63,7 @@ def server(postgres_url):
 @contextmanager
 def worker(url, clock=0, thread="t"):
     """Another process that has begun a turn, and is just paying; its clock is off by so much."""
-    tests = str(Path(__file__).parents[1])
+    tests = str(TESTS)
     command = [sys.executable, "-c", WORKER, url, tests, str(clock), thread]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes, text=True) as process:

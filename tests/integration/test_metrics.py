@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -24,6 +23,7 @@ from loopwright.stream import meters
 from support import killed, paying
 from support.mcp_servers import soon, stdio
 from support.mcp_servers.calling import text
+from support.places import DOCS
 from support.reacting import THREAD, one_step, said, shelf
 from support.scripts import call
 
@@ -144,7 +144,7 @@ async def test_without_a_meter_nothing_is_made(monkeypatch):
 
 
 def test_every_instrument_is_documented():
-    page = (Path(__file__).parents[2] / "docs/embedding.md").read_text(encoding="utf-8")
+    page = (DOCS / "embedding.md").read_text(encoding="utf-8")
     table = page.split("\n## Metrics\n")[1].split("\n## ")[0]
     rows = dict(re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", table, flags=re.MULTILINE))
     kinds = {name: f"{one.kind.replace('_', '-')}, `{one.unit}`"

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import sys
-from pathlib import Path
 
 import fsspec  # type: ignore[import-untyped]  # it has no types
 import pytest
@@ -16,6 +15,7 @@ from loopwright.state.calls import results_of
 from loopwright.state.errors import DatabaseError
 from support.forked import Command, server
 from support.patience import PATIENCE
+from support.places import TESTS, reach
 from support.scripts import call, thought
 from support.toy_graphs import on
 
@@ -23,10 +23,12 @@ WHOLE = "".join(f"line {number}\n" for number in range(20_000))
 GO = {"messages": [("user", "Read the book.")]}
 NEXT = thought("Next.", more=True, reason="r")
 
-KILLED = """
+KILLED = (
+    reach(__file__)
+    + """
 import os, signal, sys
 from loopwright import open_durability
-from integration.test_objects import GO, reader
+from test_objects import GO, reader
 from support.toy_graphs import on
 
 left, replace = int(sys.argv[3]), os.replace
@@ -45,6 +47,7 @@ os.replace = dying
 with open_durability(sys.argv[1], results=sys.argv[2], lease=1.0) as kept:
     reader(kept).invoke(GO, on("t"))
 """
+)
 
 
 def reader(kept, between=lambda _name: None):
@@ -110,7 +113,7 @@ def test_who_is_killed_over_an_object_leaves_none_that_is_half_written(url, when
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     given = (url, str(folder), "1", when)
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environ = {**os.environ, "PYTHONPATH": str(TESTS)}
     with Command(server(), given, env=environ, script=script) as process:
         assert process.wait(PATIENCE) != 0
     whole = [*folder.glob("*/*.json")]

@@ -7,12 +7,12 @@ what it does under the variable alone: it gives each saver a list of types.
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from loopwright.graphs.registry import REGISTRY
 from support.patience import PATIENCE
+from support.places import TESTS
 
 PROGRAM = """
 import logging, sys
@@ -27,7 +27,7 @@ for name, saver, ends in run(sys.argv[1]):
 
 @pytest.mark.req("P-46")
 def test_every_graph_runs_and_goes_on_under_strict_rules(tmp_path):
-    tests = str(Path(__file__).parents[1])
+    tests = str(TESTS)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROGRAM, str(tmp_path)],
         env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": tests},

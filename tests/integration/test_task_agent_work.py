@@ -1,6 +1,5 @@
 """What an agent does between its beginning and its end: calls, results, prompts, tiers, events."""
 
-from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -16,6 +15,7 @@ from loopwright.nodes.parts import Parts
 from loopwright.prompts.prompt import CORE_TEMPLATES
 from loopwright.state.roles import TIERS
 from support.openai_rules import problems
+from support.places import DOCS
 from support.reacting import THREAD, said, shelf
 from support.scripts import call
 
@@ -139,7 +139,7 @@ def run_with(models, definition):
 
 @pytest.mark.req("S3-03", "S3-26", "S4-14", "S4-17", "S4-26")
 def test_the_manual_says_what_takes_the_place_of_complete_task_and_which_event_is_which():
-    page = Path(__file__).parents[2].joinpath("docs", "task-agent.md").read_text(encoding="utf-8")
+    page = DOCS.joinpath("task-agent.md").read_text(encoding="utf-8")
     for graph in ("plan_execute_verify", "react", "prompt_flow"):
         assert f"in `{graph}`" in page
     for event in (

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from loopwright.text.secrets import MASK
 from loopwright.turn.spans import CALL, TASK, TURN
 from support.fake_openai import Reply, call as asked_call, fake_openai
 from support.mcp_servers import stdio
+from support.places import DOCS
 from support.reacting import one_step, said, shelf
 from support.scripts import call, passed, plan, report, thought, todo
 
@@ -63,7 +63,7 @@ def about(run: Run) -> dict[str, Any]:
 
 def documented() -> set[str]:
     """The names that the page tells of tracing."""
-    page = (Path(__file__).parents[2] / "docs/embedding.md").read_text(encoding="utf-8")
+    page = (DOCS / "embedding.md").read_text(encoding="utf-8")
     return set(re.findall(r"`([^`]+)`", page.split("\n## Tracing\n")[1].split("\n## ")[0]))
 
 
