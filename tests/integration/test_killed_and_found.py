@@ -14,7 +14,7 @@ from support.asking import asks_in_parallel, on
 from support.forked import Command as Process, server
 from support.patience import PATIENCE
 
-DEATHS = (*range(0, 28, 4), 40)
+DEATHS = (*range(0, 28, 4), 40, 60)
 """By how many transactions of its saver a process has come when it is killed; 0: it is not."""
 
 KILLED = """

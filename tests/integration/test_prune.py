@@ -471,7 +471,7 @@ def dying(name):
             os.kill(os.getpid(), signal.SIGKILL)
         return found
     setattr(ThreadPruning, name, step)
-for name in ("_cut_loose", "_remove", "_forget_inner", "_forget_calls", "_forget_results"):
+for name in ("_make_standalone", "_remove", "_forget_inner", "_forget_calls", "_forget_results"):
     dying(name)
 with open_durability(sys.argv[1], lease=1) as kept:
     while kept.prune("a", keep="latest").left:  # after a kill its lease is still to end
