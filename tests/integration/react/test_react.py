@@ -7,6 +7,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 
 from loopwright import Context, ModelCallFailed, ScriptedModel, build_react
+from support.budget import MANY
 from support.mcp_servers import stdio
 from support.reacting import (
     DONE,
@@ -119,6 +120,15 @@ def test_a_thought_after_the_last_allowed_call_that_does_not_end_the_loop_ends_i
     assert (outcome["status"], outcome["reason"]) == ("partial", reason)
     again = of(model, "thought")[-1].messages[-1].text
     assert "No step is left" in again
+
+
+@pytest.mark.req("W-20")
+def test_as_many_calls_in_a_row_as_wanted_take_one_setting():
+    look = shelf()
+    graph = build_react(model=in_a_row(MANY), tools=[look], observe="direct")
+    outcome = graph.invoke(said(), context=Context(max_iterations=MANY))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL"), outcome["unmet"]
+    assert len(look.calls) == MANY
 
 
 TAG_TO_GO_ON, TAG_TO_STOP = (thought("", more=more) for more in (True, False))
