@@ -164,29 +164,6 @@ def test_anger_lowers_the_bar_and_a_human_comes_sooner(tmp_path, mood, tries):
         assert ("sorry" in texts(given)[-1]) == (mood == "angry")
 
 
-@pytest.mark.req("S4-69")
-def test_a_model_that_wants_a_colleague_and_a_turn_that_fails_end_at_a_human(tmp_path):
-    queue = Queue()
-    model = StrictModel(
-        {
-            "listener": [understood(), understood()],
-            "support": [
-                [call("transfer_to_human", reason="a broken lamp", summary="x")],
-                *[[call("get_order", f"c{n}", order_id="A-1")] for n in range(12)],
-            ],
-        }
-    )
-    graph, kept = desk(tmp_path, model, queue)
-    with kept:
-        given = graph.invoke(said("My lamp is broken"), THREAD)
-        assert asked(given)["description"] == "a broken lamp"
-        assert len(queue.transfers) == 1
-        graph.invoke(Command(resume="approve"), THREAD)
-        stuck = graph.invoke(said("And now?"), THREAD)
-        assert "could not finish this turn (LOOP_DETECTED" in asked(stuck)["description"]
-        assert len(queue.transfers) == 2
-
-
 @pytest.mark.req("S4-62")
 @pytest.mark.parametrize(("word", "paid"), [("approve", [("A-2", 400.0)]), ("reject", [])])
 def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path, word, paid):

@@ -6,7 +6,6 @@ from collections import defaultdict
 
 import pytest
 from langchain_core.tools import ToolException
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_durability
@@ -184,30 +183,6 @@ def test_while_one_waits_for_a_human_others_run_on_and_dependants_wait(tmp_path)
     assert [len(spans) for spans in crew.spans.values()] == [1, 1]
     assert outcome["spend"]["tool_calls"] == 4
     assert outcome["spend"]["model_calls"] == 10
-
-
-def one_save():
-    return Crew(todo("1", "save a"), calls={"save a": [call("save", text="a")]})
-
-
-def test_an_edit_runs_with_the_new_arguments_under_the_same_policy():
-    crew = one_save()
-    policy = [
-        {"tool": "save", "arguments": {"text": "secret"}, "action": "deny", "reason": "no secrets"},
-        *SAVES,
-    ]
-    graph = build_plan_execute_verify(
-        model=crew.model, tools=[crew.save], policy=policy, checkpointer=InMemorySaver()
-    )
-    ask(graph)
-    outcome = answered(graph, {"type": "edit", "args": {"text": "b"}})["outcome"]
-    assert (outcome["status"], crew.saved) == ("complete", ["b"])
-    assert graph.get_state(THREAD).values["evidence"][0]["arguments"] == {"text": "b"}
-
-    ask(graph)
-    outcome = answered(graph, {"type": "edit", "args": {"text": "a secret"}})["outcome"]
-    assert (outcome["status"], crew.saved) == ("blocked", ["b"])
-    assert any("no secrets" in e["result"] for e in graph.get_state(THREAD).values["evidence"])
 
 
 @pytest.mark.req("S0-61")

@@ -92,27 +92,6 @@ async def test_a_failure_after_a_crash_does_not_have_a_finished_write_made_again
     assert steps_by_id(outcome)[then]["result"] == '{"put": 3}'
 
 
-@pytest.mark.req("P-04", "S2-30")
-@pytest.mark.parametrize("then", ["w", "x"], ids=["same id", "other id"])
-async def test_a_new_message_does_not_have_a_write_made_again_whose_read_says_something_else_now(
-    then, tmp_path
-):
-    """The plan is the same, only what the write was made from is lost."""
-    world, reached = World(), threading.Event()
-
-    def plan(name, *more):
-        return flow(step("r", "get"), put(name, "{{r.n}}"), look("e", "e", [name]), *more)
-
-    model = planning(plan("w", step("h", "hang")), plan(then))
-    with open_durability(killed.World(tmp_path).url) as durability:
-        tools = tools_of(durability.journal, reached, again=other)
-        graph = world.graph(model, tools=tools, durability=durability)
-        await cut_off_behind_the_write(graph, world, reached, durability)
-        outcome = (await graph.ainvoke(said("Please go on."), THREAD))["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert world.done("put") == [3]
-
-
 @hook("BeforeTool", match="^put$")
 def louder(given):
     return {"toolInput": {"what": f"{given['tool_input']['what']}!"}}

@@ -1,14 +1,13 @@
 """A write that may have taken effect is not repeated unasked, however it is spelled and cut off."""
 
 import asyncio
-import threading
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright import Context, open_durability
+from loopwright import Context
 from support import killed
 from support.flows import (
     REPLAN,
@@ -55,37 +54,6 @@ def test_a_write_in_doubt_that_a_new_plan_spells_otherwise_is_asked_about(again,
     assert ended(outcome) == ("complete", "GOAL")
     assert book == [(3, "EUR")] * paid
     assert outcome["uncertain_calls"] == []
-
-
-def hanging_once(reached):
-    async def hang() -> str:
-        """Hang the first time."""
-        if not reached.is_set():
-            reached.set()
-            await asyncio.sleep(30)
-        return "done"
-
-    return declared(hang, readOnlyHint=True)
-
-
-@pytest.mark.req("P-06")
-async def test_what_a_human_says_of_a_call_in_doubt_holds_though_the_run_is_cut_off_then(
-    tmp_path,
-):
-    """The doubt is another call's: its end is not the only thing that must be written down."""
-    book, reached = [], threading.Event()
-    pay = {"arguments": {"amount": 3}}
-    after = flow(step("v", "pay", **pay), step("h", "hang", ["v"]))
-    model = planning(flow(step("w", "pay", **pay)), after, after, recovery=REPLAN)
-    with open_durability(killed.World(tmp_path).url) as durability:
-        tools = [paying(book), hanging_once(reached)]
-        graph = World().graph(model, tools=tools, durability=durability)
-        await graph.ainvoke(said(), THREAD, context=Context(tool_deadline=0.2))
-        with killed.no_end_is_saved(durability):
-            await killed.cut_off(graph, Command(resume="respond: it was paid"), reached)
-        outcome = (await graph.ainvoke(said("Please go on."), THREAD))["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert len(book) == 1
 
 
 @pytest.mark.req("P-06")

@@ -184,24 +184,6 @@ def test_a_write_that_fails_is_the_last_one_and_a_replan_sends_only_what_is_miss
     assert results.count("sent to a") == 2
 
 
-def test_of_writes_none_follows_one_that_failed():
-    post = Post(fails=["b"])
-    world = World()
-    plan = flow(sending("s2", ["a", "b", "c"]), put("s3", "later"))
-    outcome = world.graph(planning(plan, recovery=GIVE_UP), tools=[post.tool()]).invoke(said())
-    assert (post.sent, world.calls) == (["a"], [])
-    assert "item 2 of 3 failed" in outcome["outcome"]["unmet"][0]
-
-
-def test_a_retry_of_the_step_makes_only_the_calls_that_failed():
-    post = Post(fails=["b"])
-    model = planning(flow(sending("s2", ["a", "b", "c", "b"])), recovery=[decide("retry_step")])
-    outcome = World().graph(model, tools=[post.tool()]).invoke(said())["outcome"]
-    assert ended(outcome) == ("complete", "GOAL")
-    assert post.sent == ["a", "b", "c", "b"]
-    assert "s2[1].2.0" in steps_by_id(outcome)["s2"]["evidence"]
-
-
 def test_each_item_is_a_question_of_its_own():
     world = World(list=ROWS)
     plan = flow(LIST, put("s2", "{{item.id}}", forEach="{{s1.rows}}"), put("s3", "{{s2.0.put}}"))

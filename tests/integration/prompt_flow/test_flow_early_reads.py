@@ -8,7 +8,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
 
-from loopwright import Context, Hook, ScriptedModel
+from loopwright import Context, ScriptedModel
 from loopwright.models.scripted import ScriptExhausted
 from loopwright.text.secrets import MASK
 from support.flows import (
@@ -16,7 +16,6 @@ from support.flows import (
     THREAD,
     World,
     citing,
-    decide,
     ended,
     flow,
     look,
@@ -133,22 +132,6 @@ def test_a_read_that_policy_asks_about_is_asked_about_when_its_step_runs():
     assert (seen, world.calls) == ([[]], [])
     (task,) = graph.get_state(THREAD).tasks
     assert task.interrupts[0].value["task"] == "a"
-
-
-def test_a_hook_that_has_a_write_follow_a_read_sees_none_before_the_plan_is_sound():
-    world, seen = World(), []
-
-    def follow(_: Any) -> Any:
-        wish = {"name": "put", "args": {"what": "followed"}}
-        return {"hookSpecificOutput": {"tailToolCallRequest": wish}}
-
-    def calm() -> bool:
-        seen.append(list(world.calls))
-        return len(seen) > 20
-
-    hooks = [Hook(event="AfterTool", run=follow, match="look")]
-    run(world, Writing([LONG], '"end"', calm, recovery=[decide("give_up")]), build={"hooks": hooks})
-    assert seen[-1] == []
 
 
 def test_a_secret_that_was_taken_out_of_a_result_is_not_read_with():

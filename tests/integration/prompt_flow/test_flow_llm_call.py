@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from loopwright import Context, Hook
+from loopwright import Hook
 from support.flows import (
     World,
     decide,
     ended,
     flow,
-    look,
     planning,
     put,
     roles,
@@ -66,19 +65,6 @@ def test_a_hook_that_refuses_it_ends_the_run_as_blocked_and_nothing_is_tried_aga
     assert world.calls == []
     assert roles(model) == ["flow_planner"], "nobody is asked to get around a hook"
     assert steps_by_id(outcome)["a"]["attempts"] == 1
-
-
-@pytest.mark.req("S2-25")
-def test_a_model_that_does_not_answer_at_all_is_a_failure_of_its_step():
-    model = planning(
-        flow(*about()["steps"], look("r", "r")),
-        llm_call=[ConnectionError("gone")], recovery=[decide("give_up")],
-    )  # fmt: skip
-    world = World()
-    outcome = world.graph(model).invoke(said(), context=Context(model_retries=0))["outcome"]
-    assert ended(outcome) == ("failed", "ERROR")
-    assert "gone" in outcome["unmet"][0]
-    assert world.done("look") == ["r"]
 
 
 MOOD = {

@@ -184,24 +184,6 @@ def test_a_thought_that_breaks_its_form_is_asked_again_once(bad):
     assert "<agent_meta>" in again[-1].text
 
 
-@pytest.mark.req("S1-13", "S1-37")
-def test_phase_and_iteration_can_be_watched():
-    graph = build_react(model=one_step(), tools=[shelf()], checkpointer=InMemorySaver())
-    events, values = [], []
-    for mode, chunk in graph.stream(said(), THREAD, stream_mode=["custom", "values"]):
-        (events if mode == "custom" else values).append(chunk)
-    phases = [(e["role"], e["iteration"]) for e in events if e["type"] == "phase"]
-    assert phases == [("thought", 1), ("action", 1), ("observation", 1), ("thought", 2)]
-    ended = {"type": "outcome", "status": "complete", "reason": "GOAL"}
-    assert ended.items() <= events[-1].items()
-    history = list(graph.get_state_history(THREAD))[::-1]
-    known = [s.values.get("turn_state", {}) for s in history]
-    seen = [(one.get("phase", "idle"), one.get("iteration", 0)) for one in known]
-    for phase in (("idle", 0), ("thought", 1), ("action", 1), ("observation", 1), ("thought", 2)):
-        assert phase in seen
-    assert seen[-1] == ("idle", 2)
-
-
 def test_observe_direct_hands_results_to_the_next_thought():
     model = one_step()
     graph = build_react(model=model, tools=[shelf()], observe="direct")

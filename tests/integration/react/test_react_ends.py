@@ -12,9 +12,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright import Hook, ScriptedModel, build_react, open_durability
-from loopwright.state.records import unpack_fields
 from loopwright.text.sentences import say
-from support.front_ends import chat_ui_drops
 from support.scripts import call, thought
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -65,10 +63,6 @@ def on(event, output, **options):
     return Hook(event=event, run=lambda _: output, **options)
 
 
-def of(model, role):
-    return [asked for asked in model.asked if asked.role == role]
-
-
 def ended(outcome):
     return outcome["status"], outcome["reason"]
 
@@ -85,25 +79,6 @@ def test_every_hook_has_its_place_in_a_turn():
         "SessionStart", "BeforeAgent", *asked, "BeforeModel", "BeforeToolSelection", "AfterModel",
         "BeforeTool", "AfterTool", *asked, *asked, "AfterAgent", "SessionEnd",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("clear", [False, True])
-def test_an_answer_a_hook_rejects_twice_is_not_given(clear):
-    model = one_payment()
-    reject = {"decision": "deny", "reason": "never", "hookSpecificOutput": {"clearContext": clear}}
-    graph = build(model, on("AfterAgent", reject))
-    result = graph.invoke(said(), THREAD)
-    saved = unpack_fields(graph.get_state(THREAD).values)
-    assert (saved["halt"], saved["task_completed"]) == ("DENIED", False)
-    assert ended(result["outcome"]) == ("blocked", "DENIED")
-    assert "never" in result["outcome"]["answer"]
-    assert result["messages"][-1].text == result["outcome"]["answer"]
-    assert not any("truly" in m.text for m in result["messages"])
-    assert len(of(model, "thought")) == 3
-    last = of(model, "thought")[-1].messages
-    assert any("never" in m.text for m in last)
-    assert any(m.type == "tool" for m in last) is not clear
-    assert chat_ui_drops(saved) == []
 
 
 def test_a_hook_may_change_a_call_or_end_the_turn_before_or_after_it():

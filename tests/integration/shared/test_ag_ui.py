@@ -225,20 +225,6 @@ def of_id(events, name):
     return next(one.message for one in events[-1].outcome.interrupts if one.id == name)
 
 
-async def test_a_message_with_cancelled_answers_withdraws_what_was_asked():
-    send, sent = sender()
-    script = two_sends()
-    graph = build_react(model=script, tools=[send], policy="ask", checkpointer=InMemorySaver())
-    async with served(graph) as client:
-        first = await told(client, asked())
-        dropped = [
-            {"interruptId": q.id, "status": "cancelled"} for q in first[-1].outcome.interrupts
-        ]
-        last = await told(client, asked("Send nothing.", run="r2", resume=dropped))
-    assert (sent, last[-1].outcome.type) == ([], "success")
-    assert last[-1].result["answer"] == "Both were handled."
-
-
 async def test_what_an_assistant_or_a_tool_is_said_to_have_said_is_not_taken():
     look = shelf()
     model = ScriptedModel({"thought": [DONE]})

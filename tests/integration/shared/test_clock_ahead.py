@@ -6,12 +6,10 @@ import pytest
 from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph import START
 from langgraph.types import Command
 
 from loopwright import open_durability
-from loopwright.run.graph import LoopBuilder
-from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
+from support.toy_graphs import asker, greeter, hello, on
 
 AHEAD = [timedelta(seconds=0.5), timedelta(days=365)]
 
@@ -85,34 +83,3 @@ def test_a_finished_thread_gets_its_next_turn_and_the_one_after(saver, clock, by
         graph.invoke(hello(), on("t"))
         assert graph.get_state(on("t")).values["log"] == ["greet", "end"] * turn
     assert is_in_order(graph)
-
-
-def nesting(inner):
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    builder.add_node("inner", inner)
-    builder.add_edge(START, "inner")
-    return builder
-
-
-@pytest.mark.odd_types  # the state of a toy graph
-@pytest.mark.req("W-70")
-@pytest.mark.parametrize("by", AHEAD, ids=str)
-def test_a_graph_inside_goes_on_too(saver, clock, by):
-    """Inside it stands later than the thread around it, whose head was saved before."""
-    clock(timedelta())
-    inner = asker("first")
-    inner.add_node("second", inner.nodes["first"].runnable)
-    inner.add_node("third", inner.nodes["first"].runnable)
-    inner.edges -= {("first", "end")}
-    for step in (("first", "second"), ("second", "third"), ("third", "end")):
-        inner.add_edge(*step)
-    graph = nesting(inner.compile()).compile(saver)
-    graph.invoke(hello(), on("t"))
-    clock(by)
-    graph.invoke(Command(resume="one"), on("t"))
-    clock(timedelta())
-    graph.invoke(Command(resume="two"), on("t"))
-    clock(timedelta())
-    result = graph.invoke(Command(resume="three"), on("t"))
-    assert result["log"] == ["greet", "ask:one", "ask:two", "ask:three", "end"]
-    assert graph.get_state(on("t")).next == ()

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 import pytest
 from langchain.tools import InjectedState, InjectedStore, ToolRuntime
 from langchain_core.messages import (
-    HumanMessage,
     ToolMessage,
 )
 from langchain_core.tools import (
@@ -178,17 +177,3 @@ def test_a_tool_sees_the_state_the_store_and_the_run(build, keys):
         assert len(seen.state["todos"]) == 1
         seen.state["todos"][0]["status"] = "gone"
         assert graph.get_state(THREAD).values["todos"][0]["status"] == "completed"
-
-
-@pytest.mark.req("W-13")
-def test_a_read_answered_from_memory_changes_nothing_again():
-    @tool
-    def peek(runtime: ToolRuntime[Any, Any]) -> Command[Any]:
-        """Peek."""
-        answer = ToolMessage("peeked", tool_call_id=runtime.tool_call_id)
-        return Command(update={"messages": [answer, HumanMessage("P.S.")]})
-
-    peek.metadata = {"readOnlyHint": True}
-    graph = react_of([peek], [call("peek")], [call("peek")], checkpointer=InMemorySaver())
-    state = values(graph)
-    assert [m.text for m in state["messages"] if m.type == "human"] == ["Do it.", "P.S."]

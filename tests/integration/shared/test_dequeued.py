@@ -61,18 +61,3 @@ async def test_a_turn_that_failed_is_taken_back_unless_somebody_is_at_it(
     assert (code, told["state"]) == (0, "dequeued")
     await shop.work(lambda: shop.state("bread") == "ended")
     assert (shop.paid, shop.state("apples")) == (["bread"], "dequeued")
-
-
-async def test_a_turn_that_failed_ends_with_its_thread(durability, monkeypatch):
-    monkeypatch.setattr("loopwright.run.worker._PAUSES", (600.0, 600.0))
-    shop = Shop(durability)
-    shop.away = 10**6
-    for name in ("apples", "bread"):
-        shop.graph.enqueue(THREAD, name, id=name)
-    await shop.work(lambda: any(what == "failed" for what, *_ in shop.told))
-    shop.away = 0
-    assert shop.graph.stop(THREAD)["status"] == "cancelled"
-    shop.turns.postpone(shop.graph.enqueued(THREAD, "apples"), 0, asks=False, failed=False)
-    await shop.work(lambda: shop.state("bread") == "ended")
-    assert shop.graph.enqueued(THREAD, "apples").outcome["status"] == "cancelled"
-    assert shop.paid == ["bread"]

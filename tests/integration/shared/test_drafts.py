@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from langchain_openai import ChatOpenAI
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 from loopwright import (
     Hook,
@@ -204,33 +202,3 @@ async def test_over_the_real_client_the_answer_is_read_while_the_server_still_wr
     assert "Ada 艾达 😀 owns it" in state["messages"][-1].text
     assert state["outcome"]["status"] == "complete"
     assert state["outcome"]["spend"]["output_tokens"] >= 7
-
-
-@pytest.mark.req("P-39")
-@pytest.mark.parametrize("name", ["react", "prompt_flow"])
-async def test_with_questions_and_further_turns_each_run_tells_what_it_adds(name):
-    """A run is a stream of its own: a client begins it with the messages that the thread has."""
-    script = {
-        "thought": [thought("I look.", more=True), thought("It is Ada."), thought("As I said.")],
-        "action": [[call("look", name="owner")]],
-        "observation": ["It is Ada."],
-        "flow_planner": [flow(step_of("s1"))] * 2,
-        "answerer": ["It is Ada. [s1]", "As I said. [s1]"],
-    }
-    ask = [{"tool": "look", "action": "ask"}]
-    graph = MAKE[name](
-        model=Splitting(script, seed=8), tools=[shelf()], policy=ask, checkpointer=InMemorySaver()
-    )
-    thread: Any = {"configurable": {"thread_id": "t"}}
-    replay, given = Replay(), [INPUT, Command(resume="approve"), INPUT, Command(resume="approve")]
-    for one in given:
-        replay.server.clear()
-        if not (await graph.aget_state(thread)).next and isinstance(one, Command):
-            continue
-        async for mode, data in graph.astream(one, thread, stream_mode=["values", "messages"]):
-            if mode == "messages":
-                replay.take(data[0])
-            elif data["messages"]:
-                replay.begin([m for m in data["messages"] if m.type == "human"])
-                replay.agrees(data["messages"])
-    assert "As I said." in replay.whole[-1].text

@@ -6,7 +6,6 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import (
-    Context,
     ScriptedModel,
     build_plan_execute_verify,
     build_prompt_flow,
@@ -88,23 +87,6 @@ async def test_a_server_that_needs_a_while_is_waited_for():
     _, outcome = await run(graph)
     assert (outcome["status"], outcome["warnings"]) == ("complete", [])
     assert "echo" in model.asked[0].tools, "the first call knew its tools"
-
-
-@pytest.mark.req("W-26")
-async def test_the_run_says_how_long_a_server_may_take_and_its_entry_says_it_better(tmp_path):
-    model = ScriptedModel({"thought": [thought("Nothing to do.")]})
-    never = str(tmp_path / "never")
-    mcp = {
-        "by_run": process("slow", never),
-        "by_entry": process("slow", never, startupTimeout=0.2),
-        "longer": process("slow", "1", startupTimeout=PATIENCE),
-    }
-    graph = build_react(model=model, mcp={"mcpServers": mcp}, checkpointer=InMemorySaver())
-    _, outcome = await run(graph, Context(startup_timeout=0.4))
-    assert [text.split("; ")[0].split(". Its")[0] for text in outcome["warnings"]] == [
-        "MCP server 'by_run' is left out: it did not answer within 0.4 s",
-        "MCP server 'by_entry' is left out: it did not answer within 0.2 s",
-    ]
 
 
 @pytest.mark.req("W-26")

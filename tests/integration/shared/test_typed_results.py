@@ -9,7 +9,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
 
 from loopwright import (
-    Context,
     ScriptedModel,
     build_plan_execute_verify,
     build_prompt_flow,
@@ -136,17 +135,6 @@ async def test_an_answer_that_is_the_data_costs_no_call():
         "complete", ["Ada"], '["Ada"]',
     )  # fmt: skip
     assert len(model.asked) == 1
-
-
-async def test_a_spent_budget_leaves_no_result_and_a_turn_without_an_answer_has_none():
-    graph, model = made("react", result_schema=Owner)
-    outcome = (await graph.ainvoke(said(), context=Context(max_model_calls=4)))["outcome"]
-    assert (outcome["status"], outcome["result"]) == ("partial", None)
-    assert "budget" in outcome["unmet"][-1]
-    assert len(model.asked) == 4
-    graph = build_react(model=ScriptedModel([]), result_schema=Owner)
-    outcome = (await graph.ainvoke({"messages": []}))["outcome"]
-    assert (outcome["status"], outcome["result"]) == ("blocked", None)
 
 
 def test_what_is_no_schema_is_refused_when_the_graph_is_built():

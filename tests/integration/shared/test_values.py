@@ -15,7 +15,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.content import create_text_block
 from langchain_core.tools import BaseTool, StructuredTool, tool
-from pydantic import BaseModel, Field, RootModel, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from loopwright import Context, ScriptedModel, build_prompt_flow, build_react
 from support.flows import citing, decide, flow, said, step
@@ -38,10 +38,6 @@ class Finer(Line):
     colour: str = "red"
 
 
-class Tags(RootModel[list[str]]):
-    pass
-
-
 @dataclasses.dataclass
 class Point:
     x: int
@@ -55,10 +51,6 @@ class Pair(NamedTuple):
 
 class Colour(enum.Enum):
     RED = "red"
-
-
-class Level(enum.IntEnum):
-    HIGH = 3
 
 
 class Frame:
@@ -79,7 +71,6 @@ UTC = dt.UTC
 GIVE_UP = decide("give_up")
 U = uuid.UUID(int=5)
 ROW = {"id": 7, "type": "document", "text": "a", "size": 3}
-TEXT = {"id": 1, "type": "text", "text": "a"}
 NUMBER = np.float64(1.5)
 VALUES: list[tuple[str, Any, Any]] = [
     ("none", None, None),
@@ -255,24 +246,6 @@ def test_every_make_of_a_tool_hands_over_its_value():
     gives = StructuredTool.from_function(numbers, name="numbers", description="Give.")
     assert passed_on(gives) == [[0, 1, 2]]
     assert passed_on(tool(later)) == [[]]
-
-
-@pytest.mark.req("W-01")
-@pytest.mark.parametrize(("given", "gets"), [(2.5, "2.5"), (0, "0")])
-def test_a_number_goes_where_only_a_text_is_taken(given: Any, gets: str):
-    taken: list[Any] = []
-
-    def take(what: str) -> str:
-        """Take a text."""
-        taken.append(what)
-        return "taken"
-
-    run_flow(
-        [fetching(given), take],
-        step("s1", "fetch"),
-        step("s2", "take", ["s1"], arguments={"what": "{{s1}}"}),
-    )
-    assert taken == [gets]
 
 
 @pytest.mark.req("W-01")

@@ -57,23 +57,6 @@ KINDS = pytest.mark.parametrize("kind", [_react, _plan, _flow], ids=lambda kind:
 
 @pytest.mark.req("P-06")
 @KINDS
-def test_a_new_request_to_a_graph_inside_another_makes_the_same_write_again(kind, tmp_path):
-    book = []
-
-    def put(what: str) -> str:
-        """Put something where it belongs."""
-        book.append(what)
-        return "put"
-
-    with open_durability(killed.World(tmp_path).url) as durability:
-        graph = _inside(kind, durability, put)
-        for words in ("Put x.", "Do it again."):
-            assert "__interrupt__" not in graph.invoke(said(words), THREAD)
-    assert book == ["x", "x"]
-
-
-@pytest.mark.req("P-06")
-@KINDS
 async def test_a_write_cut_off_inside_a_graph_is_asked_about_after_a_new_message(kind, tmp_path):
     book, reached = [], threading.Event()
 
