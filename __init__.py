@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from .prompts.agents import codebase_investigator, desk_agents
     from .prompts.prompt import PromptManager
     from .run.graph import LoopBuilder
+    from .state.agent import AgentDefinition, AgentLimits
     from .state.context import Context
     from .state.contracts import ExecutorResponse, PlannerResponse, Todo, VerifierResponse
-    from .state.definition import AgentDefinition, AgentLimits
     from .state.errors import (
         AnswerRejected,
         DatabaseError,
@@ -42,13 +42,12 @@ if TYPE_CHECKING:
     from .store.durability import Durability, open_durability
     from .store.journal.port import Journal
     from .store.work.turns import Turn
-    from .stream.chat_events import stream_event
-    from .stream.replay import Replay
+    from .stream.replay import Replay, stream_event
 
 # Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
 _HOMES: Final = {
-    "AgentDefinition": "state.definition",
-    "AgentLimits": "state.definition",
+    "AgentDefinition": "state.agent",
+    "AgentLimits": "state.agent",
     "AnswerRejected": "state.errors",
     "Context": "state.context",
     "DatabaseError": "state.errors",
@@ -94,7 +93,7 @@ _HOMES: Final = {
     "parse_executor": "models.reading",
     "parse_planner": "models.reading",
     "parse_verifier": "models.reading",
-    "stream_event": "stream.chat_events",
+    "stream_event": "stream.replay",
 }
 
 # Spelled out for type checkers; a test compares it with _HOMES. It lacks LeanChatOpenAI, so that

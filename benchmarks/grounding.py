@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 from loopwright.policy.desk.grounding import ComparedText, Grounds, find_unproven
-from loopwright.state.desk.claims import is_polite
+from loopwright.state.desk import is_polite
 from support.shops import SHOP, Article, Shop, knowledge, make_shop
 
 ROOT = Path(__file__).parents[1]

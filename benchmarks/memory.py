@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 from langchain_core.messages import AIMessage, BaseMessage
 
 from loopwright import Context, ScriptedModel, build_task_agent, open_durability
-from loopwright.state.window import count_call_tokens, estimate_message_tokens
+from loopwright.state.snapshot import count_call_tokens, estimate_message_tokens
 from support.compressing import TARGET, compressed
 from support.strict_messages import problems
 

@@ -9,15 +9,13 @@ approval      a human's word on a call
 path          from planned calls to their tool messages: the list of wrappers
 call_records  one call: as it waits, on its way, and as it ended
 
-The wrappers, as `wrappers_of` in `path` lists them:
+The wrappers, as `list_wrappers` in `path` lists them:
 
 guard         the tables of a policy
-loop_guard    calls that go round in circles
-own           calls of the package's own tools
+limits        calls that go round in circles; what the run may still call
+sending       calls of the package's own tools; at the end the call itself, within its deadline
 reuse         reads that are answered from memory
-allowance     what the run may still call
 journal       writes: known, in doubt, or to be sent
 result_store  results that are too long to be shown
 after_tool    AfterTool hooks
-sending       the call itself, within its deadline
 """

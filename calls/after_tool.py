@@ -2,24 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..hooks.contract import Verdict
 from ..state.calls import HOOK_STOP
 from ..text.sentences import say
 from .approval import settle_tail
-from .call_records import Call, PendingCall, build_hook_fields, record_end, update_call
+from .call_records import Call, PendingCall, build_hook_fields, tell_end, update_call
 from .commands import drop_messages, merge_updates
 from .guard import passes_tables
 from .results import ToolResult, make_failure
-from .wrapper import PassScope, Then
+
+if TYPE_CHECKING:
+    from .path import PassScope, Then
 
 _RESPONSE_KEYS: Final = frozenset(
     {"llmContent", "llm_content", "returnDisplay", "return_display", "error"}
 )
 
 
-async def show_to_hooks(work: PassScope, call: Call, then: Then) -> None:
+async def show_to_hooks(work: "PassScope", call: Call, then: "Then") -> None:
     """Make a call, and let the hooks change what is shown of it.
 
     Its result is withheld where a hook denies it, and has the reason under `HOOK_STOP` in its
@@ -27,8 +29,11 @@ async def show_to_hooks(work: PassScope, call: Call, then: Then) -> None:
     """
     await then(call)
     tail_of, result = call.pending.get("tail_of", ""), call.outcome
-    fields = build_hook_fields(call.known_tool, call.args) | {
-        "tool_response": _build_tool_response(result)
+    fields = build_hook_fields(call.known_tool, call.args)
+    fields["tool_response"] = {
+        "llmContent": result.text,
+        "returnDisplay": result.text if result.data is None else result.data,
+        "error": {"message": result.text} if result.is_error else None,
     }
     if tail_of:
         fields["original_request_name"] = tail_of
@@ -49,7 +54,7 @@ async def show_to_hooks(work: PassScope, call: Call, then: Then) -> None:
 
 
 async def _run_tail(
-    work: PassScope, before: PendingCall, name: str, args: dict[str, Any]
+    work: "PassScope", before: PendingCall, name: str, args: dict[str, Any]
 ) -> ToolResult:
     """The call a hook wants right after another one, if policy allows it without a question."""
     tool = work.gate.catalog.find(name)
@@ -68,14 +73,8 @@ async def _run_tail(
     await work.run_along(work, call)
     if call.doubt is not None:
         return make_failure(say("tail_in_doubt", tool=name, why=call.doubt.why))
-    record_end(call)
+    tell_end(call)
     return call.outcome
-
-
-def _build_tool_response(result: ToolResult) -> dict[str, Any]:
-    error = {"message": result.text} if result.is_error else None
-    data = result.text if result.data is None else result.data
-    return {"llmContent": result.text, "returnDisplay": data, "error": error}
 
 
 def _apply_hook_output(result: ToolResult, verdict: Verdict) -> ToolResult:
@@ -83,13 +82,14 @@ def _apply_hook_output(result: ToolResult, verdict: Verdict) -> ToolResult:
 
     Its data, files and links are gone then, and the messages that its tool adds.
     """
-    given = verdict.tool_response
+    response = verdict.tool_response
     if verdict.is_blocked:
         return make_failure(say("result_withheld", why=verdict.reason))
-    if isinstance(given, Mapping):
-        if set(given) - _RESPONSE_KEYS:  # a misspelt key must not show what it meant to hide
+    if isinstance(response, Mapping):
+        if set(response) - _RESPONSE_KEYS:  # a misspelt key must not show what it meant to hide
             return make_failure(say("result_unreadable"))
-        given = next((str(given[k]) for k in ("llmContent", "llm_content") if k in given), None)
-    if given is None:
+        shown = [str(response[k]) for k in ("llmContent", "llm_content") if k in response]
+        response = shown[0] if shown else None
+    if response is None:
         return result
-    return ToolResult(given, is_error=result.is_error, update=drop_messages(result.update))
+    return ToolResult(response, is_error=result.is_error, update=drop_messages(result.update))

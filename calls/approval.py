@@ -4,8 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Literal, Never, cast
+from typing import Any, Final, Literal, Never, assert_never, cast
 
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
 from langgraph.types import Overwrite
 
 from ..state import questions
@@ -15,14 +16,17 @@ from ..text.canonical import hash_of
 from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from .call_records import Call, PendingCall
-from .forms import SHOWN, build_form_question, build_reply, describe_server, fill_form, list_fields
 from .gate import Gate, check_edit, split_refresh
 from .policy import NOT_INTERACTIVE
+from .results import parse_json
 from .toolbox import explain_unknown_tool
 
 Calls = Sequence[Mapping[str, Any]]
 Decisions = Mapping[str, Decision]
 """By `decision_key`."""
+
+_SHOWN: Final = 2_000
+"""Characters of arguments, or of a form, that a question shows."""
 
 _UNCERTAIN: Final = (
     "The call of {name}{where} may have run already: {why}. Nobody knows whether it took effect, "
@@ -122,8 +126,8 @@ def build_call_question(call: Mapping[str, Any], objection: str = "") -> dict[st
     if call.get("form"):
         return build_form_question(call, objection) | more
     call_id, uncertain = call["call_id"], bool(call.get("doubt"))
-    described = _render_doubt(call) if uncertain else _render_proposal(call)
-    description = "\n\n".join(filter(None, [objection, described]))
+    lines = _render_doubt(call) if uncertain else _render_proposal(call)
+    description = "\n\n".join(filter(None, [objection, *lines, _render_arguments(call)]))
     return {
         "type": "uncertain_call" if uncertain else "tool_approval",
         "id": call["id"],
@@ -184,23 +188,20 @@ def make_decision(call: Mapping[str, Any], answer: Answer, now: datetime) -> Dec
     )  # fmt: skip
 
 
-def _render_proposal(call: Mapping[str, Any]) -> str:
-    asked = f"Run {call['name']}{describe_server(call)}? ({call['reason']})"
-    lines = [asked, call["about"], _render_arguments(call)]
-    return "\n\n".join(filter(None, lines))
+def _render_proposal(call: Mapping[str, Any]) -> list[str]:
+    return [f"Run {call['name']}{describe_server(call)}? ({call['reason']})", call["about"]]
 
 
-def _render_doubt(call: Mapping[str, Any]) -> str:
-    doubt = call["doubt"]
-    text = _OTHER if doubt["other"] else _UNCERTAIN
-    words = text.format(name=call["name"], where=describe_server(call), why=doubt["why"])
-    return f"{words}\n\n{_render_arguments(call)}"
+def _render_doubt(call: Mapping[str, Any]) -> list[str]:
+    text = _OTHER if call["doubt"]["other"] else _UNCERTAIN
+    where, why = describe_server(call), call["doubt"]["why"]
+    return [text.format(name=call["name"], where=where, why=why)]
 
 
 def _render_arguments(call: Mapping[str, Any]) -> str:
     shown = json.dumps(call["args"], ensure_ascii=False, indent=2)
-    if len(shown) > SHOWN:
-        shown = shown[:SHOWN] + "…"
+    if len(shown) > _SHOWN:
+        shown = shown[:_SHOWN] + "…"
     return f"Arguments:\n{shown}"
 
 
@@ -226,19 +227,19 @@ async def apply_decision(gate: Gate, call: Call, decision: Decision | None) -> N
             call.args, call.again = args, bool(pending.get("again"))
 
 
-async def _settle_asked(gate: Gate, call: Call, said: Decision | None) -> None:
+async def _settle_asked(gate: Gate, call: Call, decision: Decision | None) -> None:
     pending = call.pending
-    if said is None:
+    if decision is None:
         call.deny(say("unapproved"))
-    elif not pending.get("form") and _answer_by_word(call, said):
+    elif not pending.get("form") and _answer_by_word(call, decision):
         return
     elif call.tool is None:
         call.answer(explain_unknown_tool(pending["name"], gate.catalog), "error")
-    elif said["type"] == "edit" and not pending.get("form"):
-        await _settle_edited(gate, call, call.tool, said)
+    elif decision["type"] == "edit" and not pending.get("form"):
+        await _settle_edited(gate, call, call.tool, decision)
     elif (args := _judge_arguments(gate, call, pending["args"], asked=True)) is not None:
         call.args, call.again = args, bool(pending.get("again"))
-        call.reply = build_reply(pending, said)
+        call.reply = build_reply(pending, decision)
 
 
 async def settle_tail(gate: Gate, call: Call) -> None:
@@ -295,12 +296,12 @@ def _answer_by_word(call: Call, said: Decision) -> bool:
             call.answer(words or say("no_output"), "success", "answered by the user")
         case "reject" if doubt and not doubt["other"]:
             name = "user_gave_up_saying" if words else "user_gave_up"
-            told = say(name, words=words.rstrip("."), advice=say("report_doubt"))
-            call.answer(told, "cancelled", GAVE_UP)
+            text = say(name, words=words.rstrip("."), advice=say("report_doubt"))
+            call.answer(text, "cancelled", GAVE_UP)
         case "reject":
             name = "user_rejected_saying" if words else "user_rejected"
-            told = say(name, words=words.rstrip("."), advice=say("do_without"))
-            call.answer(told, "cancelled", "rejected")
+            text = say(name, words=words.rstrip("."), advice=say("do_without"))
+            call.answer(text, "cancelled", "rejected")
         case "expired":
             call.answer(say("expired", advice=say("send_anew")), "cancelled", "expired")
         case _:
@@ -308,3 +309,87 @@ def _answer_by_word(call: Call, said: Decision) -> bool:
             _: Never = kind
             call.deny(say("unapproved"))
     return True
+
+
+# The form of a server that asks in the middle of a call, and an answer as it fills it in.
+
+
+def build_form_question(call: Mapping[str, Any], objection: str) -> dict[str, Any]:
+    """The question that a server asks while it runs a call, with the fields of its form."""
+    form = call["form"]
+    fields = {name: field.get("default", "") for name, field in list_fields(form).items()}
+    schema = json.dumps(form.get("schema") or {}, ensure_ascii=False, indent=2)
+    about = f"The form:\n{schema[:_SHOWN]}" if fields else ""
+    if form.get("url"):
+        about = f"Go to {form['url']}, then answer."
+    asked = f"{call['name']}{describe_server(call)} asks before it goes on: {form['message']}"
+    description = "\n\n".join(filter(None, [objection, asked, about]))
+    return {
+        "type": "elicitation",
+        "id": call["id"],
+        "task": call["task"],
+        "form": form,
+        **questions.make_question("ask_user", fields, description, answers="respond"),
+    }
+
+
+def build_reply(call: Mapping[str, Any], decision: Decision) -> dict[str, Any] | None:
+    """What the server that asked is told, by a decision that `check_answer` had nothing against."""
+    if not call.get("form"):
+        return None
+    kind = decision["type"]
+    match kind:
+        case "reject":
+            return {"action": "decline"}
+        case "approve" | "edit" | "respond" | "expired":
+            args, message = decision.get("args"), str(decision.get("message") or "")
+            content, _ = fill_form(call["form"], kind, args, message)
+            return {"action": "accept", "content": content}
+        case _:
+            assert_never(kind)
+
+
+def fill_form(
+    form: Mapping[str, Any], kind: DecisionKind, args: object, message: str
+) -> tuple[dict[str, Any] | None, str]:
+    """The form as an answer fills it in, and what is wrong with it."""
+    fields = list_fields(form)
+    if kind == "reject" or not fields:
+        return None, ""
+    wanted = f"The form wants a JSON object with {', '.join(fields)}."
+    values = _read_fields(fields, args, message)
+    if values is None:
+        return None, wanted
+    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
+    content = {**defaults, **{name: value for name, value in values.items() if value != ""}}
+    error = next(Draft202012Validator(form.get("schema") or {}).iter_errors(content), None)
+    return content, f"The answer does not fit: {error.message[:300]}. {wanted}" if error else ""
+
+
+def _read_fields(
+    fields: Mapping[str, Mapping[str, Any]], args: object, message: str
+) -> dict[str, Any] | None:
+    """Edited fields, a JSON object in words, or the words for a form that has one field."""
+    edited = dict(args) if isinstance(args, dict) else {}
+    words = message or ("" if "answer" in fields else str(edited.pop("answer", "") or ""))
+    if not words or any(value != "" for value in edited.values()):
+        return edited
+    value = parse_json(words)
+    if isinstance(value, dict):
+        return value
+    if len(fields) != 1:
+        return None
+    ((name, field),) = fields.items()
+    return {name: words if value is None or field.get("type") == "string" else value}
+
+
+def list_fields(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The fields of a form, by name."""
+    properties = (form.get("schema") or {}).get("properties")
+    items = properties.items() if isinstance(properties, dict) else ()
+    return {name: field if isinstance(field, dict) else {} for name, field in items}
+
+
+def describe_server(call: Mapping[str, Any]) -> str:
+    """Whose tool it calls, in words."""
+    return f" of the MCP server {call['server']!r}" if call["server"] else ""

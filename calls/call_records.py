@@ -1,7 +1,7 @@
 """One call: as it waits in the state, on its way along the path, and as it ended.
 
-`Call` is the record. A `PendingCall` is what the state keeps of it until it is answered, a
-`CallRecord` what a graph is told of its end, `Evidence` what the state keeps of that.
+`Call` is the record. A `PendingCall` is what the state keeps of it until it is answered, `evidence`
+what the state keeps of an answered one.
 """
 
 import uuid
@@ -35,7 +35,6 @@ Reason = Literal[
 """Why a call ended as it did; "" where its status says it all."""
 
 _EVENT_TEXT: Final = 2_000
-_NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server", "update", "own"})
 
 
 class InDoubt(TypedDict):
@@ -158,6 +157,7 @@ class Call:
         key: The idempotency key, once it is known.
         result: What the model is shown; None as long as nothing answers the call.
         returned: What the tool itself gave in this pass, before hooks, masks and the size cap.
+        message: Answers the call in the conversation, once it has ended.
         end_status: How it ended; None leaves that to the result.
         reason: Why it ended so; "" where its status says it all.
         stored: Id of the whole result in the store, where `result` is only a part of it.
@@ -179,6 +179,7 @@ class Call:
     key: str = ""
     result: ToolResult | None = None
     returned: ToolResult | None = None
+    message: ToolMessage = field(default_factory=lambda: ToolMessage("", tool_call_id=""))
     end_status: ToolStatus | None = None
     reason: Reason = ""
     stored: str = ""
@@ -220,6 +221,25 @@ class Call:
     def outcome(self) -> ToolResult:
         """Its result, of a call that was answered."""
         return cast("ToolResult", self.result)
+
+    @property
+    def update(self) -> dict[str, Any]:
+        """What its tool wants changed in the graph's state; a result is applied once."""
+        return {} if self.reused_from else self.outcome.update
+
+    @property
+    def evidence(self) -> Evidence:
+        """The call that was answered, as the state keeps it."""
+        pending, components = self.pending, self.outcome.artifact.get(SHOWN)
+        evidence = Evidence(
+            id=self.id, task=pending["task"], call_id=pending["call_id"], tool=pending["name"],
+            arguments=self.args, status=self.final_status, reason=self.reason,
+            result=self.outcome.text, seconds=round(self.seconds, 3),
+        )  # fmt: skip
+        server = pending["server"] if self.reason == UNCERTAIN else None
+        more = {"server": server, "read_only": pending["read_only"], "components": components}
+        more |= {"reused_from": self.reused_from, "same_as": self.same_as}
+        return evidence | cast("Evidence", {key: value for key, value in more.items() if value})
 
     @property
     def final_status(self) -> ToolStatus:
@@ -266,32 +286,16 @@ class Call:
         self.change_status("executing")
 
 
-class CallRecord(Evidence, total=False):
-    """One call as it ended: its evidence, and what only its graph needs of it.
-
-    `message` carries the `result`, the text the model is shown. `ran` is whether the tool was
-    called now, `counts` whether this turn pays for it: a call that a crash cut off from its count
-    does not run again, but is paid for. `update` is what its tool wants changed in the graph's
-    state.
-    """
-
-    ran: bool
-    counts: bool
-    own: bool
-    message: ToolMessage
-    update: dict[str, Any]
-
-
 @dataclass(frozen=True)
 class PassResult:
     """What one pass over the calls of a message came to.
 
     Attributes:
-        records: The calls that are answered, in the order of the message.
+        answered: The calls that are answered, in the order of the message.
         waiting: The others, in the same order: they, or what stands before them, need a human.
     """
 
-    records: list[CallRecord]
+    answered: list[Call]
     waiting: list[PendingCall]
 
 
@@ -312,43 +316,16 @@ async def emit_waiting(scope: RunScope, call: Call) -> None:
     )  # fmt: skip
 
 
-def record_end(call: Call) -> CallRecord:
-    """Tell how a call ended, and write it down."""
-    pending, result, seconds = call.pending, call.outcome, round(call.seconds, 3)
-    links = {"reused_from": call.reused_from, "same_as": call.same_as}
-    links = {name: value for name, value in links.items() if value}
-    why = {"reason": call.reason} if call.reason else {}
-    components = result.artifact.get(SHOWN, [])
-    call.change_status(
-        call.final_status, result=result.text[:_EVENT_TEXT], seconds=seconds, **why, **links
-    )
-    if components:
+def tell_end(call: Call) -> None:
+    """Tell how a call ended, and make the message that answers it."""
+    links = {"reused_from": call.reused_from, "same_as": call.same_as, "reason": call.reason}
+    more = {name: value for name, value in links.items() if value}
+    text, seconds = call.outcome.text[:_EVENT_TEXT], round(call.seconds, 3)
+    call.change_status(call.final_status, result=text, seconds=seconds, **more)
+    if components := call.outcome.artifact.get(SHOWN, []):
         for event in make_component_events(call.id, components):
             call.emit(event)
-    changes = {} if call.reused_from else result.update
-    more: dict[str, object] = {
-        "read_only": pending["read_only"],
-        "own": pending.get("own"),
-        **links,
-    }
-    more |= {"components": components, "update": changes}
-    record = {
-        "id": call.id,
-        "task": pending["task"],
-        "call_id": pending["call_id"],
-        "tool": pending["name"],
-        "server": pending["server"],
-        "arguments": call.args,
-        "status": call.final_status,
-        "reason": call.reason,
-        "result": result.text,
-        "seconds": seconds,
-        "ran": call.ran,
-        "counts": call.counts,
-        "message": _build_message(call),
-        **{key: value for key, value in more.items() if value},
-    }
-    return cast("CallRecord", record)
+    call.message = _build_message(call)
 
 
 def _build_message(call: Call) -> ToolMessage:
@@ -368,14 +345,6 @@ def _build_message(call: Call) -> ToolMessage:
         artifact=artifact or None,
         additional_kwargs=about,
     )
-
-
-def to_evidence(record: CallRecord) -> Evidence:
-    """A call that was answered, as the state keeps it."""
-    kept: dict[str, Any] = {k: v for k, v in record.items() if k not in _NOT_KEPT}
-    if record["reason"] == UNCERTAIN and record["server"]:
-        kept["server"] = record["server"]
-    return cast("Evidence", kept)
 
 
 def build_hook_fields(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:

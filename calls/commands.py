@@ -16,20 +16,18 @@ from langgraph.types import Command, Overwrite
 
 from ..state.messages import make_signature
 from ..text.sentences import say
-from .call_records import CallRecord
+from .call_records import Call
 from .results import ToolResult, normalize_result, to_plain_json
 
-_KINDS: Final[Mapping[str, type[HumanMessage | AIMessage]]] = {
-    "human": HumanMessage, "ai": AIMessage
-}  # fmt: skip
+_KINDS: Final = {"human": HumanMessage, "ai": AIMessage}
 """Which messages a tool may add; only the package itself gives a model a system message."""
 
 _KEPT: Final = ("id", "name", "additional_kwargs")
 
 
-def find_commands(given: object) -> list[Any]:
+def find_commands(result: object) -> list[Any]:
     """What a tool gave, as a list, if there is a graph command in it; else nothing."""
-    items = given if isinstance(given, list) else [given]
+    items = result if isinstance(result, list) else [result]
     return items if any(isinstance(item, Command) for item in items) else []
 
 
@@ -50,17 +48,17 @@ def read_commands(
     Returns:
         The result. Its `update` has what is to be changed, its text names what is not applied.
     """
-    wishes = _CommandReader(takes, {str(m.id): m for m in known if m.id})
+    reader = _CommandReader(takes, {str(m.id): m for m in known if m.id})
     for item in items:
-        wishes.read(item)
-    own = [message for message in wishes.answers if message.tool_call_id == call_id]
-    wishes.left += ["ToolMessage"] * (len(wishes.answers) - len(own) if own else 0)
-    said = [normalize_result(message) for message in own or wishes.answers]
-    result = said[0] if said else ToolResult(say("no_output"))
-    texts = [one.text for one in said] or [result.text]
-    if wishes.left:
-        texts.append(say("command_not_applied", what=", ".join(dict.fromkeys(wishes.left))))
-    return replace(result, text="\n".join(texts), update=wishes.update)
+        reader.read(item)
+    own = [message for message in reader.answers if message.tool_call_id == call_id]
+    reader.left += ["ToolMessage"] * (len(reader.answers) - len(own) if own else 0)
+    results = [normalize_result(message) for message in own or reader.answers]
+    results = results or [ToolResult(say("no_output"))]
+    texts = [result.text for result in results]
+    if reader.left:
+        texts.append(say("command_not_applied", what=", ".join(dict.fromkeys(reader.left))))
+    return replace(results[0], text="\n".join(texts), update=reader.update)
 
 
 @dataclass
@@ -72,20 +70,22 @@ class _CommandReader:
     update: dict[str, Any] = field(default_factory=dict)
     answers: list[ToolMessage] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    """What is not applied."""
 
     def read(self, item: object) -> None:
         """Take in one command, or a message beside it."""
         if not isinstance(item, Command):
             self._add_messages(item, self.takes)
             return
-        elsewhere = item.graph is not None
-        for key, value in _list_updates(item):
+        takes = self.takes if item.graph is None else ()
+        for key, value in item._update_as_tuples() if item.update else ():
+            value = value.value if isinstance(value, Overwrite) else value
             if key == "messages":
-                self._add_messages(value, () if elsewhere else self.takes)
-            elif elsewhere or key not in self.takes or not _fits(key, _unwrap_value(value)):
-                self.left.append(key)
+                self._add_messages(value, takes)
+            elif key in takes and _fits(key, value):
+                self.update[key] = to_plain_json(value)
             else:
-                self.update[key] = to_plain_json(_unwrap_value(value))
+                self.left.append(str(key))
         self.left += [key for key in ("goto", "resume", "graph") if getattr(item, key)]
 
     def _add_messages(self, value: object, takes: Collection[str]) -> None:
@@ -99,13 +99,6 @@ class _CommandReader:
                 self.update.setdefault("messages", []).append(_message_to_json(message))
             else:
                 self.left.append(type(message).__name__)
-
-
-def _list_updates(command: Command[Any]) -> list[tuple[str, Any]]:
-    """The keys and values of an update; what is none is one key that no graph has."""
-    if not command.update:
-        return []
-    return [(str(key), value) for key, value in command._update_as_tuples()]
 
 
 def _convert_messages(value: object) -> list[Any]:
@@ -123,16 +116,12 @@ def _may_be_added(message: object) -> bool:
 
 
 def _message_to_json(message: BaseMessage) -> dict[str, Any]:
-    about = {key: value for key in _KEPT if (value := getattr(message, key, None))}
-    return {"type": message.type, **to_plain_json({"content": message.content, **about})}
-
-
-def _unwrap_value(value: object) -> object:
-    return value.value if isinstance(value, Overwrite) else value
+    fields = {key: value for key in _KEPT if (value := getattr(message, key, None))}
+    return {"type": message.type, **to_plain_json({"content": message.content, **fields})}
 
 
 def _fits(key: str, value: object) -> bool:
-    """Whether a value is of the kind that the key holds: texts to mend, else a yes or no."""
+    """Whether a value is of the kind that the key holds: a list of texts, else a yes or no."""
     if key == "improvements":
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     return isinstance(value, bool)
@@ -151,34 +140,31 @@ def drop_messages(update: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in update.items() if key != "messages"}
 
 
-def collect_updates(records: Sequence[CallRecord]) -> list[dict[str, Any]]:
+def collect_updates(calls: Sequence[Call]) -> list[dict[str, Any]]:
     """What the tools of these calls want changed, in the order of the calls, as JSON."""
-    return [{**r["update"], "call": r["id"]} for r in records if r.get("update")]
+    return [{**call.update, "call": call.id} for call in calls if call.update]
 
 
-def merge_values(wishes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_values(updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The keys that tools want changed, besides messages; the later call wins."""
-    changed = {key: value for wish in wishes for key, value in drop_messages(wish).items()}
+    changed = {key: value for update in updates for key, value in drop_messages(update).items()}
     changed.pop("call", None)
     return changed
 
 
 def build_messages(
-    wishes: Sequence[Mapping[str, Any]], turn: str, known: Sequence[AnyMessage]
+    updates: Sequence[Mapping[str, Any]], turn: str, known: Sequence[AnyMessage]
 ) -> list[AnyMessage]:
     """The messages that tools add. Each has an id that no known message has: none is replaced."""
-    if not wishes:
-        return []
-    taken = {str(message.id) for message in known}
+    taken = {str(message.id) for message in known} if updates else set()
     added: list[AnyMessage] = []
-    for wish in wishes:
-        for place, plain in enumerate(wish.get("messages", [])):
-            about = {key: plain[key] for key in ("content", *_KEPT) if key in plain}
-            own = f"{turn}.{wish['call']}.{place}"
-            about["id"] = own if about.get("id", own) in taken else about.get("id", own)
-            taken.add(about["id"])
+    for update in updates:
+        for place, plain in enumerate(update.get("messages", [])):
+            fields = {key: plain[key] for key in ("content", *_KEPT) if key in plain}
+            if fields.get("id") is None or fields["id"] in taken:
+                fields["id"] = f"{turn}.{update['call']}.{place}"
+            taken.add(fields["id"])
             # Signed: a human message that a tool adds is no request of the user.
-            signed = about.get("additional_kwargs", {}) | make_signature("tool")
-            about["additional_kwargs"] = signed
-            added.append(_KINDS[plain["type"]](**about))
+            signed = fields.get("additional_kwargs", {}) | make_signature("tool")
+            added.append(_KINDS[plain["type"]](**fields | {"additional_kwargs": signed}))
     return added

@@ -1,20 +1,21 @@
 """From a model's message to calls that are checked, judged, and scheduled or asked about."""
 
+import json
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 
 from ..state.calls import HOOK_STOP, call_id, find_stop_in_calls
-from ..store.journal.port import Verdict
-from ..text.canonical import make_storable_json, shorten_text
+from ..state.messages import calls_in
+from ..text.canonical import hash_of, make_storable_json, shorten_text
 from ..text.secrets import MASK, Secrets, is_masked
 from ..text.sentences import say
 from ..tools.arguments import check_arguments
-from ..tools.catalog import Catalog, CatalogTool
+from ..tools.catalog import Catalog, CatalogTool, is_name, normalize_name
 from ..tools.python_tools import BUILT_IN
 from ..turn.scope import RunScope
 from .call_records import (
@@ -28,7 +29,6 @@ from .call_records import (
 )
 from .guard import Guard
 from .journal import CallJournal, find_doubt
-from .message_calls import make_unique_ids, read_calls
 from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, is_granted
 from .toolbox import Toolbox, explain_unknown_tool
 
@@ -40,23 +40,17 @@ _ASKED: Final = "a hook wants a human to decide"
 
 @dataclass(frozen=True)
 class Gate:
-    """What stands between a call and its run; the same for every call of a message.
-
-    Attributes:
-        catalog: What can be called.
-        policy: What may be called.
-        scope: The run that wants the calls.
-        grants: What a human has allowed for the thread.
-        secrets: What no call may carry.
-        guard: The tables of the policy, if it has some.
-    """
+    """What stands between a call and its run; the same for every call of a message."""
 
     catalog: Catalog
     policy: Policy
     scope: RunScope
     grants: Collection[Mapping[str, Any]] = ()
+    """What a human has allowed for the thread."""
     secrets: Secrets = field(default_factory=Secrets)
+    """What no call may carry."""
     guard: Guard | None = None
+    """The tables of the policy, if it has some."""
 
     @classmethod
     async def for_run(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
@@ -72,11 +66,7 @@ class Gate:
         return self.catalog.find(call["name"], call["server"])
 
     def judge(self, tool: CatalogTool, args: object) -> tuple[dict[str, Any], Action, str]:
-        """Check the arguments of a call and ask the policy about it.
-
-        Returns:
-            The arguments to run with, what happens to the call, and why.
-        """
+        """The arguments to run a call with, what happens to it by the policy, and why."""
         fitted, problem = check_arguments(tool.schema, self.secrets.mask_json(args))
         if is_masked(fitted) and tool.tool is not BUILT_IN:
             problem = say("arguments_masked", mask=MASK)
@@ -107,17 +97,14 @@ async def open_calls(
 ) -> list[PendingCall]:
     """Check and judge the calls of a message, let hooks change them, and schedule or ask.
 
-    What the human has allowed for the thread is not asked again. Every step is told as an event,
-    and `Notification` hooks hear of each call that begins to wait.
-
     Args:
         scope: The run; its path begins the ids of the calls.
         toolbox: What can be called, and by which policy.
         message: The model's message.
         round_: The model turn, next in the ids of its calls.
-        complete: False where the message was cut, so that no call in it can be trusted.
-        names: Begins the calls' names in the journal where these are made again after a crash;
-            without it they have new ones, and must be saved before they are run.
+        complete: False if the message was cut, so that no call in it can be trusted.
+        names: Begins the calls' names in the journal if the same calls are planned again after a
+            crash. Without it the names are new, and must be saved before the calls run.
         before: Names under which earlier plans may have made the call.
     """
     gate = await Gate.for_run(toolbox, scope)
@@ -129,28 +116,27 @@ async def open_calls(
         call["before"] = list(before)
     planned = await _check_journal(gate, planned)
     if gate.guard is not None:
-        planned = await gate.guard.judge_planned(
-            planned, [gate.find_tool(call) for call in planned]
-        )
+        tools = [gate.find_tool(call) for call in planned]
+        planned = await gate.guard.judge_planned(planned, tools)
     asked = any(_wants_approval(call) for call in planned)
     grants = await scope.journal.grants(scope.thread) if asked else []
     return [await _announce_call(gate, apply_grants(call, gate, grants)) for call in planned]
 
 
-async def _announce_call(gate: Gate, call: PendingCall) -> PendingCall:
+async def _announce_call(gate: Gate, pending: PendingCall) -> PendingCall:
     """Tell where a call stands, and begin to wait for a human where it must."""
-    on_its_way = Call.from_pending(call, gate.scope.emit, status="validating")
-    on_its_way.emit_status()
-    if call["action"] == "allow":
-        on_its_way.change_status("scheduled")
-    elif call["action"] == "ask":
-        call["expires_at"] = None if call.get("doubt") else _compute_expiry(call, gate)
-        await emit_waiting(gate.scope, on_its_way)
-    return update_call(call, status=on_its_way.status)
+    call = Call.from_pending(pending, gate.scope.emit, status="validating")
+    call.emit_status()
+    if pending["action"] == "allow":
+        call.change_status("scheduled")
+    elif pending["action"] == "ask":
+        pending["expires_at"] = None if pending.get("doubt") else _compute_expiry(pending, gate)
+        await emit_waiting(gate.scope, call)
+    return update_call(pending, status=call.status)
 
 
 async def _check_journal(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCall]:
-    """The calls, those without an approval of their own of which the journal knows something.
+    """The calls, some of them changed by what the journal knows of those that may be asked about.
 
     What was made asks nobody. What may have been made is one question, for the approval as well;
     the first call that it concerns asks it, and settles it for those behind it.
@@ -159,33 +145,23 @@ async def _check_journal(gate: Gate, calls: Sequence[PendingCall]) -> list[Pendi
     writes = [call for call in asked if not (call["read_only"] or call.get("own"))]
     if not writes:
         return list(calls)
-    book = CallJournal(gate.scope)
-    emit = gate.scope.emit
-    intents = [
-        book.build_intent(Call.from_pending(call, emit, gate.find_tool(call))) for call in writes
-    ]
-    verdicts: dict[str, Verdict] = {}
+    book, emit = CallJournal(gate.scope), gate.scope.emit
+    made = [Call.from_pending(call, emit, gate.find_tool(call)) for call in writes]
+    verdicts = await book.look_up([book.build_intent(call) for call in made])
+    changed: dict[str, PendingCall] = {}
     doubted: set[str] = set()
-    for call, verdict in zip(writes, await book.look_up(intents), strict=True):
-        if verdict.say in ("doubt", "other"):
-            if verdict.row.key in doubted:
-                continue
+    for call, verdict in zip(writes, verdicts, strict=True):
+        doubt = find_doubt(verdict)
+        if verdict.say == "known":
+            changed[call["id"]] = update_call(
+                call, action="allow", reason="it was made before", known=True
+            )
+        elif doubt and gate.scope.can_ask and verdict.row.key not in doubted:
             doubted.add(verdict.row.key)
-        verdicts[call["id"]] = verdict
-    return [_apply_verdict(gate, call, verdicts.get(call["id"])) for call in calls]
-
-
-def _apply_verdict(gate: Gate, call: PendingCall, verdict: Verdict | None) -> PendingCall:
-    if verdict is None or verdict.say == "send":
-        return call
-    if verdict.say == "known":
-        return update_call(call, action="allow", reason="it was made before", known=True)
-    doubt = find_doubt(verdict)
-    if doubt is None or not gate.scope.can_ask:
-        return call
-    return mark_waiting(
-        call, doubt.arguments(call["args"]), doubt.reason, doubt=doubt.to_in_doubt()
-    )
+            changed[call["id"]] = mark_waiting(
+                call, doubt.arguments(call["args"]), doubt.reason, doubt=doubt.to_in_doubt()
+            )
+    return [changed.get(call["id"], call) for call in calls]
 
 
 def apply_grants(
@@ -195,53 +171,40 @@ def apply_grants(
     tool = gate.find_tool(call)
     if tool is None or not _wants_approval(call) or call.get("doubt") or gate.guard:
         return call  # by a table each yes is given to one call
-    if not any(is_granted(one, tool, call["args"]) for one in grants):
-        return call
-    return update_call(call, action="allow", reason=GRANTED)
+    if any(is_granted(grant, tool, call["args"]) for grant in grants):
+        return update_call(call, action="allow", reason=GRANTED)
+    return call
 
 
 def _wants_approval(call: PendingCall) -> bool:
     """Whether a question stands before the call, or would if somebody could be asked."""
-    if call["action"] == "ask":
-        return True
-    return call["action"] == "deny" and call["reason"] == NOT_INTERACTIVE
+    unasked = call["action"] == "deny" and call["reason"] == NOT_INTERACTIVE
+    return call["action"] == "ask" or unasked
 
 
 def _compute_expiry(call: PendingCall, gate: Gate) -> str | None:
     """When the question about a call ends, as ISO 8601; None where it never does."""
-    tool = gate.find_tool(call)
-    if tool is None:
-        return None
-    # A hook may ask about a call that policy allows.
-    expires_in = gate.decide(tool, call["args"]).expires_in
-    seconds = expires_in or gate.scope.context.question_expires_in
-    if seconds is None:
+    tool, seconds = gate.find_tool(call), gate.scope.context.question_expires_in
+    if tool is not None:  # a hook may ask about a call that policy allows
+        seconds = gate.decide(tool, call["args"]).expires_in or seconds
+    if tool is None or seconds is None:
         return None
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
 
 
 def plan_calls(
-    message: AIMessage,
-    *,
-    task: str,
-    round_: int,
-    gate: Gate,
-    complete: bool = True,
+    message: AIMessage, *, task: str, round_: int, gate: Gate, complete: bool = True
 ) -> list[PendingCall]:
     """Plan the calls of one message, invalid ones last: each of them needs an answer.
 
-    Missing and repeated call ids are made unique; `settle_ids` does the same to the message.
+    Missing and repeated call ids are made unique; `set_call_ids` does the same to the message.
     """
     planned: list[PendingCall] = []
     ids = make_unique_ids(message, gate.scope, task=task, round_=round_)
     for index, (call, problem) in enumerate(read_calls(message)):
-        name = call_id(task, round_, index)
         problem = problem or ("" if complete else say("call_cut_off"))
-        planned.append(
-            _plan_call(gate, call, problem)
-            | {"id": name, "task": task, "call_id": ids[index]}
-            | {"intent": uuid.uuid4().hex}
-        )
+        own = {"id": call_id(task, round_, index), "task": task, "call_id": ids[index]}
+        planned.append(_plan_call(gate, call, problem) | own | {"intent": uuid.uuid4().hex})
     return planned
 
 
@@ -249,9 +212,10 @@ def _plan_call(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     """A planned call without its ids."""
     name = str(call.get("name") or "")
     tool = gate.catalog.find(name)
-    given = gate.secrets.mask_json(call.get("args"))
-    args, again = split_refresh(tool.schema if tool else {}, given)
-    base = {
+    args, again = split_refresh(
+        tool.schema if tool else {}, gate.secrets.mask_json(call.get("args"))
+    )
+    planned = {
         "name": name,
         "server": tool.server if tool else None,
         "about": shorten_text(tool.description, _SHOWN_DESCRIPTION) if tool else "",
@@ -262,25 +226,20 @@ def _plan_call(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
         "status": "validating",
         "again": again,
     }
-    if tool is not None and tool.own is not None and not tool.read_only:
-        base["own"] = True
     if tool is None:
-        return base | {"reason": explain_unknown_tool(name, gate.catalog)}
+        return planned | {"reason": explain_unknown_tool(name, gate.catalog)}
+    if tool.own is not None and not tool.read_only:
+        planned["own"] = True
     if problem:
-        return base | {"args": {}}
+        return planned | {"args": {}}
     fitted, action, reason = gate.judge(tool, args)
-    return base | {"args": fitted, "action": action, "reason": reason}
+    return planned | {"args": fitted, "action": action, "reason": reason}
 
 
 def split_refresh(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
-    """Take out of the arguments what asks for a fresh result, unless the tool has such arguments.
+    """The tool's own arguments, and whether `"refresh": true` or a `"retry_reason"` was there.
 
-    Args:
-        schema: The tool's own parameters.
-        args: What the model sent; anything but an object is handed back as it is.
-
-    Returns:
-        The tool's own arguments, and whether `"refresh": true` or a `"retry_reason"` was there.
+    A tool that has such arguments itself gets them. Anything but an object is handed back.
     """
     if not isinstance(args, dict):
         return args, False
@@ -294,9 +253,9 @@ def split_refresh(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
 async def run_before_tool_hooks(planned: Sequence[PendingCall], gate: Gate) -> list[PendingCall]:
     """Let the BeforeTool hooks speak of each call whose arguments are sound.
 
-    A call is denied where a hook blocks, asked about where one asks, and judged anew where one
-    changed its arguments. If a hook ended the run, no call of the message may run, and each says
-    why under `HOOK_STOP`.
+    A call is denied if a hook blocks it, asked about if one asks, and judged again if one changed
+    its arguments. If a hook ended the run, no call of the message may run, and each says why under
+    `HOOK_STOP`.
     """
     calls = [await _fire_before_tool(call, gate) for call in planned]
     if not (stop := find_stop_in_calls(calls)):
@@ -339,3 +298,99 @@ async def check_edit(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]
     if not verdict.refusal and verdict.tool_input not in (None, dict(args)):
         return say("another_hook_would_change")
     return verdict.refusal
+
+
+# The calls of a message as they stand in it: read, named, and spelled as providers take them.
+
+
+def read_calls(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Every call in the message, invalid ones last, with what is wrong with its form, or ""."""
+    raw = _read_raw_arguments(message)
+    for index, call in enumerate(message.tool_calls):
+        problem = _explain_no_object(raw[index]) if index < len(raw) else ""
+        yield call, say("arguments_no_json", why=problem) if problem else ""
+    for invalid in message.invalid_tool_calls:
+        why = _explain_no_object(invalid.get("args") or "") or invalid.get("error")
+        yield invalid, say("arguments_no_json", why=str(why or say("not_readable"))[:200])
+
+
+def make_unique_ids(message: AIMessage, scope: RunScope, *, task: str, round_: int) -> list[str]:
+    """An id for each call of a message: the provider's, or ours where the thread knows it.
+
+    Providers repeat ids, or give none. Ours holds the turn, and a hash: calls of two steps may
+    differ in characters alone that no id may have, and OpenAI takes 40 characters.
+    """
+    given, ids = [call.get("id") for call in calls_in(message)], list[str]()
+    known = scope.around.public.get("messages", ()) if any(given) else ()
+    taken = {call["id"] for before in known for call in calls_in(before)}
+    for index, own in enumerate(given):
+        made = hash_of([scope.agent, call_id(task, round_, index)])[:12]
+        is_new = isinstance(own, str) and own and own not in taken
+        ids.append(str(own) if is_new else f"call_{scope.turn}_{made}")
+        taken.add(ids[-1])
+    return ids
+
+
+def set_call_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMessage:
+    """The message with the call ids of its planned calls, so that each answer finds its call.
+
+    A name that was made up, such as `multi_tool_use.parallel`, is spelled as providers take it:
+    one they refuse would fail every later request with this message.
+    """
+    ids = (call["call_id"] for call in calls)
+    made = [
+        _fix_call_name(call) | {"args": make_storable_json(call["args"]), "id": next(ids)}
+        for call in message.tool_calls
+    ]
+    broken = [_fix_call_name(call) | {"id": next(ids)} for call in message.invalid_tool_calls]
+    return message.model_copy(update={"tool_calls": made, "invalid_tool_calls": broken})
+
+
+def assign_call_ids(message: AIMessage, scope: RunScope, *, round_: int) -> AIMessage:
+    """The message with an id of its own for each call, where none of them is to run."""
+    ids = make_unique_ids(message, scope, task=scope.path, round_=round_)
+    return set_call_ids(message, [{"call_id": id_} for id_ in ids])
+
+
+def fix_call_names(message: AnyMessage) -> AnyMessage:
+    """The message with names of calls that providers take; mostly it is the message itself."""
+    made = calls_in(message)
+    if all(is_name(call["name"] or "") for call in made) or not isinstance(message, AIMessage):
+        return message
+    names = {
+        "tool_calls": [_fix_call_name(call) for call in message.tool_calls],
+        "invalid_tool_calls": [_fix_call_name(call) for call in message.invalid_tool_calls],
+    }
+    return message.model_copy(update=names)
+
+
+def _fix_call_name(call: Any) -> dict[str, Any]:
+    return {**call, "name": normalize_name(call["name"] or "unknown")}
+
+
+def _read_raw_arguments(message: AIMessage) -> list[str]:
+    """The arguments as the provider sent them, where the message still has them.
+
+    A streaming parser closes what was cut, so a broken call looks whole once it is parsed.
+    """
+    if isinstance(message, AIMessageChunk):
+        texts = [chunk.get("args") or "" for chunk in message.tool_call_chunks]
+    else:
+        calls = message.additional_kwargs.get("tool_calls")
+        functions = [c.get("function") or {} for c in calls or () if isinstance(c, Mapping)]
+        texts = [str(function.get("arguments") or "") for function in functions]
+    # More raw texts than calls means that some were unreadable, so the order tells nothing.
+    return texts if len(texts) == len(message.tool_calls) else []
+
+
+def _explain_no_object(text: str) -> str:
+    """Why a text is no JSON object; no text at all stands for no arguments."""
+    if not text.strip():
+        return ""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        return str(error)
+    except RecursionError:
+        return say("nested_too_deeply")
+    return "" if isinstance(value, dict) else say("it_is_a", kind=type(value).__name__)

@@ -1,4 +1,4 @@
-"""A policy's tables at the gate: who the customer is, the facts read anew, and the row that holds.
+"""A policy's tables at the gate: who the customer is, the facts as they are now, and the row.
 
 A call is judged when it is planned, so that the customer or a human can be asked, and again when it
 runs. Who was verified, and that a turn has made its change, is kept with the thread's grants.
@@ -6,7 +6,7 @@ runs. Who was verified, and that a turn has made its change, is kept with the th
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ from .sending import run_once, send_to_tool
 from .toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from .wrapper import PassScope, Then
+    from .path import PassScope, Then
 
 VERIFIED: Final = "verified"
 CHANGED: Final = "changed"
@@ -45,10 +45,10 @@ def find_approver(call: PendingCall) -> By | None:
     """Who has agreed to the call as it is; who has answered a question is whom it was put to."""
     if call["action"] == "ask":
         return call.get("answered_by", "customer")
-    given = call.get("agreed")
-    if given is None or given != build_agreement(call, "operator") | {"by": given["by"]}:
+    agreed = call.get("agreed")
+    if agreed is None or agreed != build_agreement(call, "operator") | {"by": agreed["by"]}:
         return None
-    return "operator" if given["by"] == "operator" else "customer"
+    return "operator" if agreed["by"] == "operator" else "customer"
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,10 @@ class Guard:
 
     def _apply_ruling(self, call: PendingCall, ruling: Ruling) -> PendingCall:
         """A call and what is to happen to it by its ruling."""
-        told = {
-            "verdict": ruling.verdict, "row": ruling.row, "words": ruling.words,
-            "consent": ruling.consent,
-        }  # fmt: skip
-        call = update_call(call, ruling=told)
+        call = update_call(call, ruling=asdict(ruling))
         if ruling.verdict == "forbidden":
             return update_call(call, action="deny", reason=ruling.words)
-        asks = ruling.consent or ruling.verdict == "asks"
-        if not asks:
+        if not (ruling.consent or ruling.verdict == "asks"):
             return call
         if not (self.scope.can_ask and self.scope.context.interactive):
             return update_call(call, action="deny", reason=NOT_INTERACTIVE)
@@ -110,7 +105,7 @@ class Guard:
 
     async def find_refusal(
         self, call: PendingCall, tool: CatalogTool, args: Mapping[str, Any]
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Why a call that is about to run may not, by the facts as they are now; "" if it may."""
         if await self._has_too_many_tries(tool):
             return say("policy_tries", tool=tool.name)
@@ -125,18 +120,20 @@ class Guard:
             return say("policy_wants_human", words=ruling.words)
         if ruling.consent and by is None:
             return say("policy_no_consent")
-        return (
-            ""
-            if not governed.is_counted or await self._begin_change(call)
-            else say("policy_one_change")
-        )
+        if governed.is_counted and not await self._begin_change(call):
+            return say("policy_one_change")
+        return ""
 
     async def record_identity(
         self, call: PendingCall, tool: CatalogTool, result: ToolResult
     ) -> None:
         """Note who is verified, if that is the tool that verifies: its newest answer counts."""
         identity = self.table.identity
-        if identity is None or not await self._is_named(identity.tool, tool):
+        if identity is None:
+            return
+        catalog = await self.toolbox.catalog(self.scope.user)
+        named = _find_by_name(identity.tool, [*catalog.tools.values()])
+        if named is None or (named.original, named.server) != (tool.original, tool.server):
             return
         data = _extract_data(result)
         who = _get_path(data, identity.customer)
@@ -151,7 +148,8 @@ class Guard:
     async def _judge_call(
         self, governed: GovernedTool, call: PendingCall, args: Mapping[str, Any]
     ) -> Ruling:
-        known = KnownFacts(call=args, customer=await self._load_customer())
+        verified = [row[VERIFIED] for row in await self._load_rows() if VERIFIED in row]
+        known = KnownFacts(call=args, customer=verified[-1] if verified else None)
         if (forbidden := self.table.find_early_ban(governed, known)) is not None:
             return forbidden
         for name in governed.facts:
@@ -186,21 +184,12 @@ class Guard:
     async def _load_rows(self) -> list[dict[str, Any]]:
         return await self.scope.journal.grants(self.scope.journal_thread)
 
-    async def _load_customer(self) -> Any:
-        verified = [row[VERIFIED] for row in await self._load_rows() if VERIFIED in row]
-        return verified[-1] if verified else None
-
     async def _has_too_many_tries(self, tool: CatalogTool) -> bool:
         identity = self.table.identity
         if identity is None or not self.table.is_verifier(tool.original, tool.server):
             return False
         failed = [row for row in await self._load_rows() if row.get(VERIFIED, "") is None]
         return len(failed) >= identity.tries
-
-    async def _is_named(self, name: str, tool: CatalogTool) -> bool:
-        """Whether the name means this tool, and no other could be meant."""
-        found = _find_by_name(name, [*(await self.toolbox.catalog(self.scope.user)).tools.values()])
-        return found is not None and (found.original, found.server) == (tool.original, tool.server)
 
     async def _find_turn_change(self) -> str:
         """The call by which the turn began to change something; "" where none did."""

@@ -30,27 +30,20 @@ def inject_arguments(
 ) -> dict[str, Any]:
     """The values of a tool's hidden parameters, by their names.
 
-    Args:
-        scope: The run.
-        tool: The tool.
-        call: Its call.
-        config: The call's config.
-        tools: The program's tools.
-
     Raises:
-        NotGiven: One of them cannot be filled in, and has no default.
+        InjectionError: One of them cannot be filled in, and has no default.
     """
     module = sys.modules.get(RUNTIME_MODULE)
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, annotation, required in _list_hidden(tool):
-        found = _resolve_value(module, annotation, scope) if module else None
+        value = _resolve_value(module, annotation, scope) if module else None
         if module and _find_marker(annotation, module.ToolRuntime):
-            given[name] = _build_runtime(module, scope, call, config, tools)
-        elif found is not None:
-            given[name] = found
+            values[name] = _build_runtime(module, scope, call, config, tools)
+        elif value is not None:
+            values[name] = value
         elif required and not _find_marker(annotation, InjectedToolCallId):
             raise InjectionError(_explain_missing(module, annotation, scope, tool.name, name))
-    return given
+    return values
 
 
 def _list_hidden(tool: CatalogTool) -> Iterator[tuple[str, Any, bool]]:
@@ -81,7 +74,7 @@ def _find_marker(annotation: Any, kind: type) -> Any:
     if isinstance(annotation, kind):
         return annotation
     inside = [*get_args(annotation), *getattr(annotation, "__metadata__", ())]
-    return next((m for one in inside if (m := _find_marker(one, kind)) is not None), None)
+    return next((m for part in inside if (m := _find_marker(part, kind)) is not None), None)
 
 
 def _resolve_value(module: ModuleType, annotation: Any, scope: RunScope) -> Any:
@@ -107,8 +100,8 @@ def _build_runtime(
     tools: Sequence[BaseTool],
 ) -> Any:
     def write(value: Any) -> None:
-        told = {"id": call["id"], "task": call["task"], "tool": call["name"], "value": value}
-        scope.emit({"type": "tool_output", **told})
+        about = {"id": call["id"], "task": call["task"], "tool": call["name"]}
+        scope.emit({"type": "tool_output", **about, "value": value})
 
     around = config.get("configurable", {}).get(RUNTIME)
     return module.ToolRuntime(

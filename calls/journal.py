@@ -22,7 +22,7 @@ from .policy import NOT_INTERACTIVE
 from .results import ToolResult
 
 if TYPE_CHECKING:
-    from .wrapper import PassScope, Then
+    from .path import PassScope, Then
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class CallJournal:
         journal, word = self.scope.journal, find_word(call)
         return await journal.begin(self.thread, intent, word, self.scope.run.fence)
 
-    async def look_up(self, intents: Sequence[Intent]) -> list[Verdict]:
+    async def look_up(self, intents: Sequence[Intent]) -> Sequence[Verdict]:
         """What `begin` would say of each call."""
-        return [*await self.scope.journal.preview_verdicts(self.thread, intents)]
+        return await self.scope.journal.preview_verdicts(self.thread, intents)
 
     async def answer_blocked(self, call: Call, why: str) -> bool:
         """Whether the journal says something of a call that cannot run now, and so answers it.
@@ -85,8 +85,8 @@ class CallJournal:
             call.result, call.doubt = None, doubt
             return True
         # A human had it run again, which cannot be done: to ask once more would bring no more.
-        told = say("doubted_and_barred", why=doubt.why, bar=why, advice=say("report_doubt"))
-        call.answer(told, "cancelled", UNCERTAIN)
+        text = say("doubted_and_barred", why=doubt.why, bar=why, advice=say("report_doubt"))
+        call.answer(text, "cancelled", UNCERTAIN)
         return True
 
     async def record_decision(self, call: Call) -> None:
@@ -121,7 +121,7 @@ class CallJournal:
         await self.scope.journal.end(self.thread, row, ending)
 
     async def record_pause(self, row: Row) -> None:
-        """Record that the tool itself asked a question: it begins anew with the answer."""
+        """Record that the tool itself asked a question: with the answer it begins again."""
         await self.scope.journal.end(self.thread, row, End("paused"))
 
 
@@ -133,22 +133,22 @@ def find_word(call: Call) -> Word | None:
 
 def find_doubt(verdict: Verdict) -> Doubt | None:
     """Why a call may have run already; None where the journal does not doubt it."""
-    found, row = verdict
-    if found in ("send", "known"):
+    row = verdict.row
+    if verdict.say in ("send", "known"):
         return None
     why = _explain_row(row)
-    if found == "doubt":
+    if verdict.say == "doubt":
         return Doubt(why, row)
-    told = say("another_in_doubt", tool=row.tool, arguments=dict(row.arguments), why=why)
-    return Doubt(told, row, other=True)
+    text = say("another_in_doubt", tool=row.tool, arguments=dict(row.arguments), why=why)
+    return Doubt(text, row, other=True)
 
 
 def _explain_row(row: Row) -> str:
     since = f"{row.since[:19].replace('T', ' ')} UTC"
     if not row.result:
         return say("begun_and_cut_off", since=since)
-    said = str(row.result.get("text", ""))[:300].rstrip(". ")
-    return say("begun_and_not_answered", since=since, result=said)
+    text = str(row.result.get("text", ""))[:300].rstrip(". ")
+    return say("begun_and_not_answered", since=since, result=text)
 
 
 def answer_from_row(call: Call, row: Row, *, plain: bool = False) -> None:
@@ -163,8 +163,8 @@ def answer_from_row(call: Call, row: Row, *, plain: bool = False) -> None:
         update={} if row.source else known.get("update") or {},
     )
     if row.source and not plain:
-        told = say("made_before", source=row.source, result=result.text)
-        result = replace(result, text=told)
+        text = say("made_before", source=row.source, result=result.text)
+        result = replace(result, text=text)
     call.result, call.end_status, call.reason = result, None, ""
     call.stored, call.counts = str(known.get("stored", "")), not row.source
     call.reused_from, call.args = row.source, dict(row.arguments)
@@ -186,12 +186,12 @@ def _result_to_json(call: Call) -> dict[str, Any]:
 def answer_unasked(call: Call, doubt: Doubt) -> None:
     """Answer a call that is in doubt, or that another one's doubt holds up: nobody can be asked."""
     if doubt.other:
-        told = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
-        call.answer(told, "cancelled", NOT_INTERACTIVE)
+        text = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
+        call.answer(text, "cancelled", NOT_INTERACTIVE)
         return
     doubt.count_doubt()
-    told = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
-    call.answer(told, "cancelled", UNCERTAIN)
+    text = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
+    call.answer(text, "cancelled", UNCERTAIN)
 
 
 async def journal_write(work: "PassScope", call: Call, then: "Then") -> None:
@@ -217,7 +217,7 @@ async def journal_write(work: "PassScope", call: Call, then: "Then") -> None:
         except ElicitationPending:
             raise  # the row stays claimed: after a crash the call is in doubt
         except GraphBubbleUp:
-            # A pause by a hook comes after the tool has done its work: not begun anew.
+            # A pause by a hook comes after the tool has done its work: it is not begun again.
             if call.returned is None:
                 await book.record_pause(row)
             raise  # whatever else cuts it off, the call may have taken effect: it stays claimed

@@ -26,8 +26,8 @@ async def _find_tools(args: Mapping[str, Any], own: Any) -> ToolResult:
 def build_tool_finder() -> CatalogTool:
     """The tool; offered where the others are too many to be shown whole."""
     query = {"type": "string", "minLength": 1, "description": say("find_tools_query")}
-    told = say("find_tools_tool")
-    return make_own_tool(FIND_TOOLS, told, {"query": query}, _find_tools, required=["query"])
+    about = say("find_tools_tool")
+    return make_own_tool(FIND_TOOLS, about, {"query": query}, _find_tools, required=["query"])
 
 
 def build_skill_reader(instructions: Instructions) -> CatalogTool:
@@ -43,9 +43,9 @@ def build_skill_reader(instructions: Instructions) -> CatalogTool:
         shown, _ = await own.results.shorten(ToolResult(text), own.scope.context.result_cap)
         return shown
 
-    about = {
+    parameters = {
         "name": {"type": "string", "enum": [*instructions.skills]},
         "file": {"type": "string", "description": say("read_skill_file")},
     }
-    told = say("read_skill_tool")
-    return make_own_tool(READ_SKILL, told, about, read, required=["name"], read_only=True)
+    about = say("read_skill_tool")
+    return make_own_tool(READ_SKILL, about, parameters, read, required=["name"], read_only=True)

@@ -1,12 +1,14 @@
 """The one path by which a tool call runs: a list of wrappers, and the calls of one pass along it.
 
-`open_calls` in `gate` comes before it. A pass reads the human's answers (`settle` in `approval`),
-then each of its calls goes through `wrappers_of`.
+`open_calls` in `gate` comes before it. A pass reads the human's answers (`apply_decision` in
+`approval`), then each of its calls goes through `list_wrappers`. A wrapper is a function that can
+be read alone. It answers a call, or lets those behind it do so by `await then(call)` and looks at
+what came of it: afterwards the call has a `result` or a `doubt`.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -17,31 +19,61 @@ from ..tools.mcp.call import ElicitationPending
 from ..turn.scope import RunScope
 from ..turn.spans import is_traced
 from .after_tool import show_to_hooks
-from .allowance import pay_for_call
 from .approval import Decisions, apply_decision, find_decision, select_for_pass
 from .call_records import (
     Call,
-    CallRecord,
     PassResult,
     PendingCall,
     emit_waiting,
     mark_waiting,
-    record_end,
-    to_evidence,
+    tell_end,
     update_call,
 )
 from .gate import Gate
 from .guard import guard_by_tables, note_verification
-from .handlers import answer_by_handler
 from .journal import CallJournal, answer_unasked, journal_write
-from .loop_guard import guard_against_loops
-from .result_store import cap_size
-from .reuse import reuse_result
-from .sending import mark_executing, send_call, trace_call
+from .limits import guard_against_loops, pay_for_call
+from .result_store import ResultStore, cap_size
+from .reuse import ReadCache, reuse_result
+from .sending import answer_by_handler, mark_executing, send_call, trace_call
 from .toolbox import Toolbox
-from .wrapper import PassScope, Wrapper
 
 T = TypeVar("T")
+
+Then = Callable[[Call], Awaitable[None]]
+"""Hands a call to the wrappers behind."""
+
+Wrapper = Callable[["PassScope", Call, Then], Awaitable[None]]
+"""One stage of the path; what its tool, its server or a hook asks is raised through it."""
+
+
+@dataclass(kw_only=True)
+class PassScope:
+    """What the calls of one pass share."""
+
+    scope: RunScope
+    toolbox: Toolbox
+    gate: Gate
+    book: CallJournal
+    results: ResultStore
+    memory: ReadCache | None
+    """Results that may be reused; None where no tool's may be."""
+    history: Sequence[Evidence]
+    """The calls before this message."""
+    beside: list[Evidence]
+    """The calls of the same message that have ended, in this pass or an earlier one."""
+    plain: bool
+    state: CallState | None
+    shared: bool
+    """Several calls run in this pass."""
+    run_along: Callable[["PassScope", Call], Awaitable[None]]
+    """Takes a call through its wrappers."""
+    closed: bool = False
+    """No further call of the pass begins."""
+    wrote: bool = False
+    asked: dict[str, PendingCall] = field(default_factory=dict)
+    """The calls that a human must decide on first, by id."""
+
 
 NOT_RECORDED: Final = (
     "Tool calls are recorded in memory only, so after a crash a call that changed something could "
@@ -139,16 +171,15 @@ async def run_calls(
     ready = [Call.from_pending(call, scope.emit, gate.find_tool(call)) for call in now]
     for call in ready:
         await apply_decision(gate, call, find_decision(call.pending, decided))
-    ends = await run_in_order(
-        [(_is_write(call), partial(_finish_call, work, call)) for call in ready]
-    )
+    is_write = [call.result is None and not call.known_tool.read_only for call in ready]
+    runs = [partial(_finish_call, work, call) for call in ready]
+    ends = await run_in_order([*zip(is_write, runs, strict=True)])
     if work.wrote and scope.run.durable and not scope.journal.durable:
         scope.notes.append(NOT_RECORDED)
-    records = {record["id"]: record for record in ends if record is not None}
-    return PassResult(
-        [records[call["id"]] for call in planned if call["id"] in records],
-        [work.asked.get(c["id"], c) for c in planned if c["id"] not in records],
-    )
+    answered = [call for call, has_ended in zip(ready, ends, strict=True) if has_ended]
+    ended = {call.id for call in answered}
+    waiting = [work.asked.get(c["id"], c) for c in planned if c["id"] not in ended]
+    return PassResult(answered, waiting)
 
 
 def _list_earlier(history: Sequence[Evidence], calls: Sequence[PendingCall]) -> list[Evidence]:
@@ -159,24 +190,20 @@ def _list_earlier(history: Sequence[Evidence], calls: Sequence[PendingCall]) -> 
     return [*history[:end]]
 
 
-def _is_write(call: Call) -> bool:
-    return call.result is None and not call.known_tool.read_only
-
-
-async def _finish_call(work: PassScope, call: Call) -> CallRecord | None:
-    """Take one call to its end; None where it must wait."""
+async def _finish_call(work: PassScope, call: Call) -> bool:
+    """Take one call to its end; False if it must wait."""
     if not await _answer_call(work, call):
-        return None
+        return False
     if (doubt := call.doubt) is not None:
         args = doubt.arguments(call.args)
         if work.scope.can_ask:
             await _ask_human(work, call, args, doubt.reason, doubt=doubt.to_in_doubt())
-            return None
+            return False
         call.args = args
         answer_unasked(call, doubt)
-    record = record_end(call)
-    work.beside.append(to_evidence(record))
-    return record
+    tell_end(call)
+    work.beside.append(call.evidence)
+    return True
 
 
 async def _answer_call(work: PassScope, call: Call) -> bool:
@@ -237,7 +264,7 @@ async def run_in_order(
 
 async def run_parallel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Wait for all of it, also when one raises: its siblings' results must not get lost."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     if not tasks:
         return []
     try:

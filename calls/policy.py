@@ -5,26 +5,29 @@ arguments; a `Case` is a decision with what must hold for it.
 """
 
 import json
-import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict
 
+from ..policy.rules import select_language
 from ..policy.table import PolicyTable
 from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
 from ..state.questions import Remembered
 from ..text.canonical import canonical
-from ..text.patterns import PatternError, find_pattern_error, is_found
 from ..text.sentences import say
+from ..text.words import PatternError, find_pattern_error, is_found
 from ..tools.catalog import CatalogTool
-from .table_policy import decide_by_table
+from ..tools.python_tools import BUILT_IN
+
+Action = Literal["allow", "ask", "deny"]
 
 WHOLE: Final = ""
 """The argument path that stands for all arguments together, as canonical JSON."""
@@ -33,9 +36,8 @@ WHOLE: Final = ""
 class Grant(TypedDict):
     """Which calls need no further question; JSON only, so it can be kept with the thread.
 
-    `arguments` maps argument paths to patterns searched in their values, made here of the values
-    themselves: nobody who answers gives a pattern. All must fit, and an empty mapping fits every
-    call of the tool.
+    `arguments` maps argument paths to patterns of their values. All must fit; an empty mapping fits
+    every call of the tool. Whoever answers a question gives values, never a pattern.
     """
 
     tool: str
@@ -56,15 +58,15 @@ def make_grant(
     return Grant(tool=tool, server=server, arguments=patterns)
 
 
-def is_granted(given: Mapping[str, Any], tool: CatalogTool, args: Mapping[str, Any]) -> bool:
+def is_granted(grant: Mapping[str, Any], tool: CatalogTool, args: Mapping[str, Any]) -> bool:
     """Whether a grant covers a call.
 
     Names get or lose their server's prefix when another server comes or goes, so the tool's own
     name on its server counts as well. What cannot be read covers nothing.
     """
-    if given.get("server") != tool.server or given.get("tool") not in (tool.name, tool.original):
+    if grant.get("server") != tool.server or grant.get("tool") not in (tool.name, tool.original):
         return False
-    patterns = given.get("arguments")
+    patterns = grant.get("arguments")
     if not isinstance(patterns, Mapping):
         return False
     try:
@@ -89,8 +91,6 @@ def matches_pattern(pattern: str, args: Mapping[str, Any], path: str) -> bool:
     return is_found(pattern, text)
 
 
-Action = Literal["allow", "ask", "deny"]
-
 NOT_INTERACTIVE: Final = "not_interactive"
 """The reason of a call that would be asked about, where nobody can answer."""
 
@@ -109,8 +109,7 @@ class Decision:
     expires_in: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
+class Rule(BaseModel):
     """One rule. It speaks of a call if everything it names fits.
 
     Attributes:
@@ -127,34 +126,29 @@ class Rule:
         reason: Told to the model and the user.
     """
 
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
     action: Action
     tool: str = "*"
     server: str | None = None
     agent: str | None = None
-    annotations: Mapping[str, bool] = field(default_factory=dict)
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    expires_in: float | None = None
+    annotations: dict[str, bool] = {}
+    arguments: dict[str, str] = {}
+    expires_in: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     reason: str = ""
 
-    def __post_init__(self) -> None:
-        """Refuse what would silently never match, or fail only once a call comes."""
-        if self.action not in _STRICTNESS:
-            msg = f"A policy rule's action is allow, ask or deny, not {self.action!r}."
-            raise SettingsError(msg)
-        for name in ("tool", "server", "agent", "reason"):
-            value = getattr(self, name)
-            optional = name in ("server", "agent") and value is None
-            _require(optional or isinstance(value, str), name, value, "text")
-        _require(
-            _is_mapping_of(self.annotations, bool),
-            "annotations",
-            self.annotations,
-            "hints to booleans",
-        )
-        _require(
-            _is_mapping_of(self.arguments, str), "arguments", self.arguments, "paths to patterns"
-        )
-        _require(_is_delay(self.expires_in), "expires_in", self.expires_in, "seconds above 0")
+    def __init__(self, **values: Any) -> None:
+        """Refuse what would silently never match, or fail only once a call comes.
+
+        Raises:
+            SettingsError: A key or a value is wrong.
+        """
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            wrong = "; ".join(f"{e['loc'][0]}: {e['msg']}" for e in error.errors())
+            msg = f"This is no policy rule: {values!r}. {wrong}."
+            raise SettingsError(msg) from error
         for name, pattern in self.arguments.items():
             if why := find_pattern_error(pattern):
                 msg = f"The policy rule's pattern for {name!r} is no regular expression: {why}."
@@ -171,24 +165,6 @@ class Rule:
         return all(tool.declared.get(hint, False) == v for hint, v in self.annotations.items())
 
 
-def _require(fits: bool, name: str, value: object, wanted: str) -> None:
-    if not fits:
-        msg = f"A policy rule's {name} is {wanted}, not {value!r}."
-        raise SettingsError(msg)
-
-
-def _is_mapping_of(value: object, kind: type) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(key, str) and isinstance(item, kind) for key, item in value.items()
-    )
-
-
-def _is_delay(value: object) -> bool:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return 0 < value < math.inf
-    return value is None
-
-
 @dataclass(frozen=True)
 class Case:
     """A decision with what must hold for it: who calls (a glob), and patterns of arguments."""
@@ -203,12 +179,10 @@ class Case:
         Where a search takes too long nobody knows: what allows does not fit, all else does.
         """
         names = [agent, *agent.split("/")]
-        if self.agent is not None and not any(fnmatchcase(one, self.agent) for one in names):
+        if self.agent is not None and not any(fnmatchcase(name, self.agent) for name in names):
             return False
         try:
-            return all(
-                matches_pattern(pattern, args, path) for path, pattern in self.arguments.items()
-            )
+            return all(matches_pattern(p, args, path) for path, p in self.arguments.items())
         except TimeoutError:
             return self.decision.action != "allow"
 
@@ -268,23 +242,16 @@ class Policy:
         agent: str = "",
         grants: Collection[Mapping[str, Any]] = (),
     ) -> Decision:
-        """Decide on one call. Pure.
+        """Decide on one call with checked arguments, by this agent. Pure.
 
-        Args:
-            tool: The tool.
-            args: Its checked arguments.
-            context: The run's settings. Its `policy` speaks of calls no rule speaks of: it may make
-                them stricter always, looser only where the program gave no policy.
-            can_ask: Whether a question can be put and the run resumed with its answer.
-            agent: The graph or sub-agent that wants the call.
-            grants: What the user has approved for the rest of the thread, see `grant`. They spare
-                a question, never lift a denial.
+        The `policy` of the run's settings decides about calls without a rule: it may always make
+        them stricter, but looser only if the program gave no policy. Grants (what the user has
+        approved for the rest of the thread) spare a question and never lift a denial.
         """
-        cases = self.list_cases(tool, context)
-        decision = _pick_strictest(cases, args, agent)
+        decision = _pick_strictest(self.list_cases(tool, context), args, agent)
         if decision.action != "ask":
             return decision
-        if self.table is None and any(is_granted(one, tool, args) for one in grants):
+        if self.table is None and any(is_granted(grant, tool, args) for grant in grants):
             return Decision("allow", GRANTED)
         if not (can_ask and context.interactive):
             return Decision("deny", NOT_INTERACTIVE)
@@ -300,23 +267,22 @@ class Policy:
         cases: list[Case] = []
         for rule in self.rules:
             if rule.may_fit(tool):
-                cases.append(Case(_apply_rule(rule, context), rule.agent, rule.arguments))
+                reason = rule.reason or say("policy_rule", tool=rule.tool)
+                seconds = rule.expires_in or context.question_expires_in
+                decision = _set_expiry(Decision(rule.action, reason), seconds)
+                cases.append(Case(decision, rule.agent, rule.arguments))
                 if rule.agent is None and not rule.arguments:
                     return cases
-        return [
-            *cases,
-            *self._list_server_cases(tool, context),
-            Case(self._decide_default(tool, context)),
-        ]
+        cases += self._list_server_cases(tool, context)
+        return [*cases, Case(self._decide_default(tool, context))]
 
     def _list_server_cases(self, tool: CatalogTool, context: Context) -> list[Case]:
         """What a server wants to be asked about, where the tool alone would be let through.
 
         Whoever has said something of this tool, or of all tools, has decided it.
         """
-        if not tool.asks or tool.auto_approve or self.default in _STRICTNESS:
-            return []
-        if self._decide_default(tool, context) != _decide_by_hints(tool):
+        decided = tool.auto_approve or self.default in _STRICTNESS
+        if decided or self._decide_default(tool, context) != _decide_by_hints(tool):
             return []
         decision = _set_expiry(Decision("ask", say("asked_by_server")), context.question_expires_in)
         return [Case(decision, arguments={path: p}) for path, p in tool.asks.items()]
@@ -324,15 +290,14 @@ class Policy:
     def _decide_default(self, tool: CatalogTool, context: Context) -> Decision:
         """The decision on calls no rule speaks of."""
         decision = self._decide_unruled(tool)
-        word = context.policy
-        order = _STRICTNESS.index
+        word, order = context.policy, _STRICTNESS.index
         if word != "default" and (not self.given or order(word) > order(decision.action)):
             decision = Decision(word, say("policy_of_this_run", word=word))
         return _set_expiry(decision, context.question_expires_in)
 
     def _decide_unruled(self, tool: CatalogTool) -> Decision:
         if self.table is not None:
-            return Decision(*decide_by_table(self.table, tool))
+            return Decision(*_decide_by_table(self.table, tool))
         if tool.auto_approve:
             return Decision("allow", "autoApprove in the MCP configuration")
         if self.default in _STRICTNESS:
@@ -343,13 +308,8 @@ class Policy:
 def _pick_strictest(cases: Sequence[Case], args: Mapping[str, Any], agent: str) -> Decision:
     """What is decided for an agent or for one around it: who is delegated to may never do more."""
     line = reversed([*accumulate(agent.split("/"), "{}/{}".format)])
-    found = [next(case.decision for case in cases if case.fits(args, one)) for one in line]
-    return max(found, key=lambda decision: _STRICTNESS.index(decision.action))
-
-
-def _apply_rule(rule: Rule, context: Context) -> Decision:
-    decision = Decision(rule.action, rule.reason or say("policy_rule", tool=rule.tool))
-    return _set_expiry(decision, rule.expires_in or context.question_expires_in)
+    made = [next(case.decision for case in cases if case.fits(args, name)) for name in line]
+    return max(made, key=lambda decision: _STRICTNESS.index(decision.action))
 
 
 def _set_expiry(decision: Decision, seconds: float | None) -> Decision:
@@ -370,6 +330,41 @@ def _decide_by_hints(tool: CatalogTool) -> Decision:
     return Decision("ask", "the tool does not declare itself read-only")
 
 
+def _decide_by_table(table: PolicyTable, tool: CatalogTool) -> tuple[Literal["allow", "deny"], str]:
+    """Whether calls of a tool may come before the guard, which judges each call, and why."""
+    if table.is_verifier(tool.original, tool.server):
+        return "allow", "it verifies who the customer is"
+    if tool.tool is BUILT_IN:
+        return "allow", "it asks a model"
+    governed = table.find_governed(tool.original, tool.server)
+    if governed is None:
+        if tool.read_only and table.reads:
+            return "allow", "read-only"
+        return "deny", say("policy_unlisted", tool=tool.name)
+    if governed.section is None and governed.verdict == "forbidden":
+        return "deny", select_language(governed.article) or say("policy_forbidden", tool=tool.name)
+    if governed.reads:
+        return "allow", "the policy says that it only reads"
+    return "allow", say("policy_by_table", rows=governed.section or governed.verdict)
+
+
+def mark_read_only(table: PolicyTable, tool: CatalogTool) -> CatalogTool:
+    """The tool as the operator knows it: a table may say of one that it only reads."""
+    governed = table.find_governed(tool.original, tool.server)
+    return replace(tool, read_only=True, idempotent=True) if governed and governed.reads else tool
+
+
+def list_missing_tools(table: PolicyTable, tools: Collection[CatalogTool]) -> list[str]:
+    """What to say of tools that a table names and nobody has; without tools there is no word.
+
+    A change that is named wrongly is forbidden as one that is not named.
+    """
+    names = {name for t in tools for name in (t.original, f"{t.server}/{t.original}")}
+    lost = ", ".join(name for name in table.tool_names if name not in names)
+    advice = "but the policy names it: correct the name there, or give the tool."
+    return [f"There is no tool {lost}, {advice}"] if tools and lost else []
+
+
 def _read_word(value: object) -> PolicyWord:
     if value not in get_args(PolicyWord):
         msg = f"A policy's default is one of {', '.join(get_args(PolicyWord))}, not {value!r}."
@@ -380,11 +375,10 @@ def _read_word(value: object) -> PolicyWord:
 def _read_rule(value: object) -> Rule:
     if isinstance(value, Rule):
         return value
-    known = {field.name for field in fields(Rule)}
-    if not isinstance(value, Mapping) or "action" not in value or set(value) - known:
-        msg = f"A policy rule has an action and keys of {sorted(known)}, but this one is {value!r}."
+    if not isinstance(value, Mapping):
+        msg = f"A policy rule is an object with an action, not {value!r}."
         raise SettingsError(msg)
-    return Rule(**value)
+    return Rule(**{str(key): item for key, item in value.items()})
 
 
 def _load_file(path: Path) -> object:

@@ -19,7 +19,7 @@ from .call_records import Call
 from .results import ToolResult, hash_text, make_failure, parse_container, to_json_text
 
 if TYPE_CHECKING:
-    from .wrapper import PassScope, Then
+    from .path import PassScope, Then
 
 log = logging.getLogger(__name__)
 
@@ -105,14 +105,14 @@ class ResultStore:
                 kind = item.value.get("type", "file")
                 return make_failure(say("result_no_text", id=repr(key), kind=kind))
         if offset >= len(text):
-            told = say("result_too_short", id=repr(key), length=len(text), offset=offset)
-            return make_failure(told)
+            why = say("result_too_short", id=repr(key), length=len(text), offset=offset)
+            return make_failure(why)
         end = offset + _count_fitting(text[offset : offset + cap], cap - _NOTE)
-        told = say(
+        note = say(
             "end_of_result" if end >= len(text) else "part_of_result",
             start=offset, end=end, total=len(text), reader=READ_RESULT, id=repr(key),
         )  # fmt: skip
-        return ToolResult(f"{text[offset:end]}\n{told}")
+        return ToolResult(f"{text[offset:end]}\n{note}")
 
     async def _save_value(self, key: str, value: dict[str, Any]) -> bool:
         try:

@@ -3,12 +3,15 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
+from pydantic import ValidationError
 
+from ..stream.components import COMPONENTS, OF_TOOLS, text_of
 from ..text.canonical import make_storable, make_storable_json
 from ..text.secrets import Secrets
 from ..text.sentences import say
@@ -70,20 +73,12 @@ def mask_result(result: ToolResult, secrets: Secrets) -> ToolResult:
 
 
 def normalize_result(raw: object) -> ToolResult:
-    """Read whatever a tool returned: a message, an MCP answer, blocks, a text or any value."""
+    """Read what a tool gave: its message, or its value as it returned it."""
     if isinstance(raw, ToolResult):
         return raw
     if isinstance(raw, ToolMessage):
         return _from_message(raw)
-    if isinstance(raw, ReturnedValue):
-        return _from_value(raw)
-    if isinstance(raw, Mapping) and isinstance(raw.get("content"), list) and _is_answer(raw):
-        return _from_answer(raw)
-    if isinstance(raw, list) and raw and all(_is_block(block) for block in raw):
-        return _from_blocks(raw, None, is_error=False)
-    data = to_plain_json(raw)
-    text = data if isinstance(data, str) else to_json_text(data)
-    return ToolResult(make_storable(text), None if isinstance(data, str) else data)
+    return _from_value(raw if isinstance(raw, ReturnedValue) else ReturnedValue(raw))
 
 
 def make_failure(why: str) -> ToolResult:
@@ -97,9 +92,8 @@ def from_exception(name: str, error: BaseException) -> ToolResult:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     words = to_text(error).strip()
-    kind = type(error).__name__
-    told_so = "tool_raised" if words else "tool_raised_silently"
-    return make_failure(say(told_so, tool=name, error=kind, why=words))
+    sentence = "tool_raised" if words else "tool_raised_silently"
+    return make_failure(say(sentence, tool=name, error=type(error).__name__, why=words))
 
 
 def to_plain_json(value: object) -> Any:
@@ -144,12 +138,8 @@ def _extract_data(data: Any) -> Any:
 
 
 def _is_mere_text(block: Any) -> bool:
-    return (
-        isinstance(block, dict)
-        and set(block) == {"type", "text"}
-        and block["type"] == "text"
-        and isinstance(block["text"], str)
-    )
+    is_text = isinstance(block, dict) and block.keys() == {"type", "text"}
+    return is_text and block["type"] == "text" and isinstance(block["text"], str)
 
 
 def _is_content(value: Any, *, said: bool) -> bool:
@@ -159,10 +149,7 @@ def _is_content(value: Any, *, said: bool) -> bool:
     """
     if not isinstance(value, list) or not value or not all(map(_is_block, value)):
         return False
-    if said:
-        return True
-    marked = all(map(_is_marked, value))
-    return marked and not all(map(_is_mere_text, value))
+    return said or (all(map(_is_marked, value)) and not all(map(_is_mere_text, value)))
 
 
 def _is_marked(block: Any) -> bool:
@@ -172,33 +159,21 @@ def _is_marked(block: Any) -> bool:
 
 
 def _from_message(message: ToolMessage) -> ToolResult:
+    """A message; LangChain's MCP adapter puts the structured part into its artifact."""
     blocks = [message.content] if isinstance(message.content, str) else message.content
-    answer = {"content": blocks, "isError": message.status == "error"}
-    own = message.artifact
-    if isinstance(own, Mapping) and "structured_content" in own:  # as LangChain's MCP adapter does
-        return _from_answer({**answer, "structuredContent": own["structured_content"]})
-    result = _from_answer(answer)
-    if own is None:
-        return result
-    return replace(result, artifact={**result.artifact, "own": to_plain_json(own)})
-
-
-def _from_answer(answer: Mapping[str, Any]) -> ToolResult:
-    data = answer.get("structuredContent")
-    is_error = answer.get("isError") is True
-    inner = data.get("result", {}) if isinstance(data, Mapping) and len(data) == 1 else {}
-    if not isinstance(inner, dict):
-        data = inner  # the wrapper that servers put around values that are no objects
-    result = _from_blocks(answer["content"], data, is_error=is_error)
+    own, is_error, data = message.artifact, message.status == "error", None
+    structured = isinstance(own, Mapping) and "structured_content" in own
+    if structured:
+        data = own["structured_content"]
+        inner = data.get("result", {}) if isinstance(data, Mapping) and len(data) == 1 else {}
+        if not isinstance(inner, dict):
+            data = inner  # the wrapper that servers put around values that are no objects
+    result = _from_blocks(blocks, data, is_error=is_error)
     if is_error and result.text == say("no_output"):
         return make_failure(say("tool_failed_silently"))
-    return result
-
-
-def _is_answer(raw: Mapping[str, Any]) -> bool:
-    return all(_is_block(block) for block in raw["content"]) and bool(
-        raw["content"] or {"isError", "structuredContent", "_meta", "meta"} & set(raw)
-    )
+    if own is None or structured:
+        return result
+    return replace(result, artifact={**result.artifact, "own": to_plain_json(own)})
 
 
 def _is_block(value: object) -> bool:
@@ -328,3 +303,96 @@ def drop_advice(text: str) -> str:
     for name in ADVICE:
         text = text.replace(say(name), "")
     return " ".join(text.split())
+
+
+# Results that are made to be looked at: texts, JSON and components, in the order they stand in.
+# A tool returns `{"items": [{"type": "text", "value": "…"}, {"type": "component", "name": …,
+# "props": {…}}, …]}`, also `json` and `webcomponent`; `content` for `items` and `component` for
+# `name` are read too. A `webcomponent` is never rendered: it is text like any other.
+
+_KINDS: Final = frozenset({"text", "json", "component", "webcomponent"})
+_DRAWN: Final = frozenset({"component", "webcomponent"})
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
+_MOST: Final = 20
+_LONGEST: Final = 20_000
+_MOST_LINKS: Final = 200
+
+
+def render_items(result: ToolResult) -> ToolResult:
+    """The result with the text of its items for a model, and their components for people."""
+    if not (items := _read_items(result.data)):
+        return _add_links(result)
+    shown = [_build_component(item) for item in items]
+    texts = [
+        drawn["text"] if drawn else _render_item(item)
+        for drawn, item in zip(shown, items, strict=True)
+    ]
+    components = [drawn for drawn in shown if drawn is not None][:_MOST]
+    artifact = {**result.artifact, **({SHOWN: components} if components else {})}
+    return replace(result, text=make_storable("\n\n".join(filter(None, texts))), artifact=artifact)
+
+
+def _read_items(data: Any) -> Sequence[Mapping[str, Any]]:
+    """The items of a result, if that is what it is: at least one of them is to be drawn."""
+    if not isinstance(data, Mapping) or len(data.keys() & {"items", "content"}) != 1:
+        return []
+    items = data.get("items", data.get("content"))
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        return []
+    kinds = {str(item.get("type")) for item in items}
+    return items if kinds <= _KINDS and kinds & _DRAWN else []
+
+
+def _build_component(item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A component that can be drawn; None for what is shown as text."""
+    if item["type"] != "component":
+        return None
+    name, props = _parse_component(item)
+    if not _NAME.fullmatch(name) or not isinstance(props, Mapping):
+        return None
+    if name in COMPONENTS:
+        if name not in OF_TOOLS:
+            return None
+        try:
+            checked = COMPONENTS[name].model_validate(props)
+        except ValidationError:
+            return None
+        props = checked.model_dump(mode="json")
+    if len(to_json_text(props)) > _LONGEST:
+        return None
+    return {"name": name, "props": dict(props), "text": text_of(name, props)}
+
+
+def _parse_component(item: Mapping[str, Any]) -> tuple[str, Any]:
+    """The name and the props of an item, which may stand in its `value`."""
+    value = item.get("value")
+    fields = {**item, **value} if isinstance(value, Mapping) else item
+    return str(fields.get("name") or fields.get("component") or ""), fields.get("props")
+
+
+def _render_item(item: Mapping[str, Any]) -> str:
+    """An item that is not drawn, in words."""
+    if item["type"] == "component":
+        name, props = _parse_component(item)
+        return text_of(name, props) if isinstance(props, Mapping) else name
+    value = item.get("value")
+    return value if isinstance(value, str) else to_json_text(value)
+
+
+def _add_links(result: ToolResult) -> ToolResult:
+    """Links that a server gave with its result are resources."""
+    links = [
+        {
+            "name": str(link.get("name") or link.get("uri") or ""),
+            "uri": str(link.get("uri") or ""),
+            "description": str(link.get("description") or ""),
+            "mime_type": str(link.get("mimeType") or ""),
+        }
+        for link in result.artifact.get("links", ())
+    ]
+    if not links:
+        return result
+    several = {"resources": links[:_MOST_LINKS]}
+    name, props = ("resource-info", links[0]) if len(links) == 1 else ("resource-list", several)
+    component = {"name": name, "props": props, "text": text_of(name, props)}
+    return replace(result, artifact={**result.artifact, SHOWN: [component]})

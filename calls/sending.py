@@ -7,8 +7,8 @@ and whoever asked is told that the end is not known.
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Mapping
-from dataclasses import replace
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from langchain_core.runnables.config import ensure_config, merge_configs
@@ -16,10 +16,10 @@ from langchain_core.tools import BaseTool, ToolException
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from ..state.calls import UNCERTAIN
+from ..state.calls import UNCERTAIN, CallState, Evidence
 from ..state.context import Context
 from ..text.sentences import say
-from ..tools.catalog import CatalogTool
+from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import is_argument_error, run_tool
 from ..tools.values import NoJson
@@ -28,12 +28,19 @@ from ..turn.scope import RunScope
 from .call_records import Call, Reason
 from .commands import find_commands, read_commands
 from .injection import InjectionError, inject_arguments
-from .result_items import render_items
-from .results import ToolResult, from_exception, make_failure, mask_result, normalize_result
+from .result_store import ResultStore
+from .results import (
+    ToolResult,
+    from_exception,
+    make_failure,
+    mask_result,
+    normalize_result,
+    render_items,
+)
 from .toolbox import Toolbox, describe_application
 
 if TYPE_CHECKING:
-    from .wrapper import PassScope, Then
+    from .path import PassScope, Then
 
 log = logging.getLogger(__name__)
 
@@ -111,12 +118,11 @@ async def _call_python(
         shown = replace(scope, emit=lambda event: emit(secrets.mask_json(event)))
         tools = (await toolbox.catalog(scope.user)).tools.values()
         try:
-            values = inject_arguments(
-                shown, tool, call.pending, config, [one.tool for one in tools if one.tool]
-            )
+            offered = [known.tool for known in tools if known.tool]
+            values = inject_arguments(shown, tool, call.pending, config, offered)
         except InjectionError as error:
-            told = say("failed_call", why=error, advice=say("do_without"))
-            return ToolResult(told, is_error=True)
+            text = say("failed_call", why=error, advice=say("do_without"))
+            return ToolResult(text, is_error=True)
         args = {**args, **values}
     request = {"type": "tool_call", "name": tool.original, "args": args, "id": id_}
     result = await run_tool(cast("BaseTool", tool.tool), request, config)
@@ -142,12 +148,10 @@ class Response(NamedTuple):
 
 
 async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: float) -> Response:
-    """Do the work within the deadline; whatever goes wrong becomes a result.
+    """Do the work within the deadline, in seconds; whatever goes wrong becomes a result.
 
-    Args:
-        tool: What is called; a write that may have taken effect ends `uncertain`, and says so.
-        work: The call.
-        deadline: Seconds; after them the work is cancelled, and left behind if it will not end.
+    A write that may have taken effect ends as `uncertain`, and says so. Work that does not end when
+    it is cancelled is left behind.
 
     Raises:
         GraphBubbleUp: The tool asked a question of its own.
@@ -205,7 +209,7 @@ def _has_ended(tool: CatalogTool, error: BaseException) -> bool:
     other error may come after the effect.
     """
     if isinstance(error, BaseExceptionGroup):
-        return all(_has_ended(tool, one) for one in error.exceptions)
+        return all(_has_ended(tool, inner) for inner in error.exceptions)
     if isinstance(error, ServerUnavailable):
         return not error.sent
     return isinstance(error, ToolException) or is_argument_error(tool.tool, error)
@@ -221,11 +225,7 @@ async def contain_exit(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def wait_with_deadline(task: asyncio.Future[Any], deadline: float) -> bool:
-    """Wait for a task at most so long, then cancel it; one that will not end is left behind.
-
-    Returns:
-        Whether it ended in time.
-    """
+    """Whether a task ends in time; else it is cancelled, and left behind if it will not end."""
     try:
         done, _ = await asyncio.wait({task}, timeout=deadline)
         return bool(done)
@@ -241,3 +241,33 @@ def _consume_exception(task: asyncio.Future[Any]) -> None:
     """Look at a task's exception, which perhaps nobody else will."""
     if not task.cancelled():
         task.exception()
+
+
+# The package's own tools.
+
+
+@dataclass(frozen=True)
+class HandlerScope:
+    """One call of such a tool, as its handler sees it; it changes state by its result."""
+
+    scope: RunScope
+    results: ResultStore
+    """Long results of the thread."""
+    catalog: Catalog
+    """What can be called."""
+    state: CallState | None = None
+    """The graph's state, to be read only; None where a call stands in no loop."""
+    beside: Sequence[Evidence] = ()
+    """The calls of the same message that have ended, in this pass or an earlier one."""
+
+
+async def answer_by_handler(work: "PassScope", call: Call, _: "Then") -> None:
+    """Answer a call of the package's own tool; no allowance pays for it."""
+    tool = call.known_tool
+    own = HandlerScope(work.scope, work.results, work.gate.catalog, work.state, [*work.beside])
+    call.begin()
+    handler: Any = tool.own
+    began = time.monotonic()
+    deadline = compute_deadline(call.pending, tool, work.scope.context)
+    call.result, call.reason = await run_once(tool, handler(call.args, own), deadline)
+    call.ran, call.seconds = True, time.monotonic() - began

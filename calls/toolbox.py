@@ -37,10 +37,9 @@ from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import MissingTools
 from ..turn.scope import RunScope
 from .package_tools import build_tool_finder
-from .policy import Policy, PolicyLike
+from .policy import Policy, PolicyLike, list_missing_tools, mark_read_only
 from .result_store import ResultStore
 from .reuse import ReadCache
-from .table_policy import list_missing_tools, mark_read_only
 
 T = TypeVar("T")
 
@@ -215,7 +214,7 @@ class Toolbox:
 
         Raises:
             ServerUnavailable: the server cannot be reached.
-            Asked: It asks the human something first; the call is parked under its key.
+            ElicitationPending: It asks the human something first; the call is parked under its key.
         """
         call = ServerCall(
             name=tool.original, args=dict(args), resendable=tool.resendable, user_id=user_id,
@@ -226,8 +225,8 @@ class Toolbox:
                 lambda servers: servers.call(str(tool.server), call)
             )
         except ToolGone:
-            said = explain_unknown_tool(tool.name, await self.catalog(user_id))
-            return ToolMessage(said, tool_call_id="", status="error")
+            text = explain_unknown_tool(tool.name, await self.catalog(user_id))
+            return ToolMessage(text, tool_call_id="", status="error")
 
     def is_parked(self, key: str) -> bool:
         """Whether the call of this idempotency key waits in this process for a human's answer."""
@@ -258,12 +257,8 @@ class Toolbox:
                 lacks = [] if unsure else list_missing_tools(table, tools.values())
                 found = replace(found, tools=tools, warnings=(*found.warnings, *lacks))
             if found.deferred_tools.is_needed:
-                own = {
-                    READ_RESULT: found.own[READ_RESULT],
-                    FIND_TOOLS: build_tool_finder(),
-                    **found.own,
-                }
-                found = replace(found, own=own)
+                first = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: build_tool_finder()}
+                found = replace(found, own={**first, **found.own})
             self._named[key] = (listings, found)
         return self._named[key][1]
 
@@ -271,8 +266,8 @@ class Toolbox:
 def describe_application(scope: RunScope) -> dict[str, Any]:
     """What a server is told of the application; a Python tool has it in its `ToolRuntime`."""
     names = ("resource_id", "task_id", "tool_context")
-    told = {f"loopwright/{name}": getattr(scope.context, name) for name in names}
-    return {key: value for key, value in told.items() if value}
+    values = {f"loopwright/{name}": getattr(scope.context, name) for name in names}
+    return {key: value for key, value in values.items() if value}
 
 
 def explain_unknown_tool(name: str, catalog: Catalog) -> str:

@@ -13,9 +13,8 @@ from types import MappingProxyType
 from typing import Final
 
 from ..prompts.agents import SHIPPED, read_agent
-from ..state.definition import AgentDefinition
-from ..state.environment import read_variable
-from ..state.errors import SettingsError
+from ..state.agent import AgentDefinition
+from ..state.errors import SettingsError, read_variable
 from ..store.durability import Durability
 from ..store.threads.thread_list import GRAPH_KEY
 from .settings import DEFINED, Settings

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..state.environment import require_nonempty
-from ..state.errors import SettingsError
+from ..state.errors import SettingsError, require_nonempty
 from .settings import DEFAULT_GRAPH, Settings, read_plan_input
 from .terminal import Code, Output, run_guarded
 

@@ -17,7 +17,7 @@ from ..graphs.registry import find_builder
 from ..state.errors import LoopwrightError
 from ..store.durability import Durability
 from ..store.threads.thread_list import EXPIRY
-from ..text.units import plural
+from ..text.canonical import plural
 from .approvals import Asker
 from .ctrl_c import CtrlC, PromptLeft
 from .keyboard import Keyboard

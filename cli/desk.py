@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..state.desk.conversation import AWAY
+from ..state.channels import unpack_fields
+from ..state.desk import AWAY
 from ..state.errors import SettingsError, ThreadBusy, ThreadNotFound
 from ..state.messages import calls_in
-from ..state.records import unpack_fields
 from ..store.durability import Durability
 from ..store.threads.hand_overs import HandOver, find_hand_over
 from .run import Session, open_session

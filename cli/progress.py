@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from ..state.calls import TRANSITIONS, step_of
 from ..state.roles import ROLES
 from ..stream.views import read_part_fields
-from ..text.units import plural
+from ..text.canonical import plural
 from .terminal import render_call, shorten_line
 
 UNFINISHED: Final = frozenset({"pending", "in_progress"})

@@ -5,10 +5,9 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from ..state.environment import require_nonempty
-from ..state.errors import DatabaseError, SettingsError
+from ..state.errors import DatabaseError, SettingsError, require_nonempty
 from ..store.threads.pruning import Pruned
-from ..text.units import format_size, plural
+from ..text.canonical import format_size, plural
 from .settings import Settings, check_thread_id, parse_age
 from .terminal import Code, Output, clean
 

@@ -23,8 +23,9 @@ from ..graphs.registry import find_builder
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
 from ..run.graph import LoopGraph
+from ..state.channels import unpack_fields
 from ..state.context import Context
-from ..state.desk.conversation import collect_handoff_texts
+from ..state.desk import collect_handoff_texts
 from ..state.errors import (
     AnswerRejected,
     SettingsError,
@@ -32,13 +33,12 @@ from ..state.errors import (
     ThreadNotFound,
 )
 from ..state.messages import ROLE
-from ..state.records import unpack_fields
 from ..state.roles import roles_of
 from ..store.checkpoints.thread_head import ThreadHead
 from ..store.durability import Durability
 from ..store.locks.wait_queue import parse_wait
 from ..store.threads.thread_list import GRAPH_KEY
-from ..stream.chat_events import stream_event
+from ..stream.replay import stream_event
 from .agents import AGENT_KEY, NamedAgent, load_origin, select_agent
 from .approvals import Asker, Question, parse_answers
 from .progress import Event

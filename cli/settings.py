@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Option
 
-from ..state.environment import read_variable, require_nonempty
-from ..state.errors import SettingsError
+from ..state.errors import SettingsError, read_variable, require_nonempty
 from ..state.roles import GRAPHS
 from .terminal import quote_words
 

@@ -16,12 +16,11 @@ from ..prompts.company import read_company
 from ..prompts.instructions import FILE, read_instructions
 from ..run.background import run_blocking
 from ..state.context import Context
-from ..state.environment import require_nonempty
-from ..state.errors import SettingsError
+from ..state.errors import SettingsError, require_nonempty
 from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
 from ..store.durability import DEFAULT_URL, inspect_database
-from ..text.units import plural
+from ..text.canonical import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
 from .agents import find_agent

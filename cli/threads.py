@@ -13,7 +13,7 @@ from ..state.errors import DatabaseError
 from ..store.durability import Durability
 from ..store.journal.intents import describe_uncertain_call
 from ..store.threads.thread_list import EXPIRY, ThreadSummary
-from ..text.units import format_seconds, format_size
+from ..text.canonical import format_seconds, format_size
 from .settings import Settings, check_thread_id
 from .terminal import Code, Output, clean, render_call, shorten_line
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ..state.contracts import FINISHED
 from ..state.plan import count_progress
-from ..text.units import plural
+from ..text.canonical import plural
 from .keyboard import Keyboard
 from .progress import UNFINISHED, Board, Event, Step, render_event, render_item_count, render_spend
 from .settings import NO_MODEL

@@ -29,9 +29,15 @@ from ..nodes.agent.tools.delegate_to_agent import Team, select_team
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
 from ..run.graph import LoopBuilder
-from ..state.agent import WARNED, AgentInput, AgentState, find_reached_limit, is_long
+from ..state.agent import (
+    WARNED,
+    AgentDefinition,
+    AgentInput,
+    AgentState,
+    find_reached_limit,
+    is_long,
+)
 from ..state.context import Context
-from ..state.definition import AgentDefinition
 from .build import assemble_served_parts
 
 NAME = "agent_loop"

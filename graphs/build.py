@@ -25,17 +25,16 @@ from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, make_session_opener
+from ..models.ask_value import ResultSchema, ResultType
 from ..models.choice import Models
 from ..models.reservation import quote
-from ..models.typed_result import ResultSchema, ResultType
 from ..nodes.parts import Parts
 from ..prompts.instructions import read_instructions
 from ..prompts.prompt import PromptManager, resolve_language
 from ..run.ceiling import apply_ceiling, read_ceiling
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
-from ..state.environment import read_variable, require_nonempty
-from ..state.errors import SettingsError
+from ..state.errors import SettingsError, read_variable, require_nonempty
 from ..state.loop import LoopOutput
 from ..state.roles import roles_of
 from ..store.durability import Durability, open_durability

@@ -33,9 +33,9 @@ from ..policy.table import PolicyTable
 from ..prompts.agents import load_agent
 from ..prompts.company import read_company
 from ..run.graph import LoopBuilder, LoopGraph
+from ..state.agent import AgentDefinition
 from ..state.context import Context
-from ..state.definition import AgentDefinition
-from ..state.desk.conversation import HANDED_OVER, DeskState
+from ..state.desk import HANDED_OVER, DeskState
 from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
 from .agent_loop import build_runs

@@ -16,9 +16,8 @@ from ..nodes.agent.tools.write_todos import write_todos
 from ..nodes.parts import Parts
 from ..prompts.agents import load_agent
 from ..run.graph import LoopBuilder, LoopGraph
-from ..state.agent import TaskAgentState
+from ..state.agent import AgentDefinition, TaskAgentState
 from ..state.context import Context
-from ..state.definition import AgentDefinition
 from ..state.loop import LoopInput, LoopOutput
 from .agent_loop import Due, add_loop, build_runs, route_to_foreground
 from .build import (

@@ -1,7 +1,7 @@
-"""What a hook is, when it runs, what it may say and what came of it; docs/hooks.md has it in words.
+"""Hooks: their events, their outputs, and how several outputs are merged; see docs/hooks.md.
 
-Events, keys and the way several outputs are merged follow the hooks of gemini-cli
-(docs/hooks/reference.md there), so a hook written for it can be carried over.
+Events, keys and merging follow gemini-cli (docs/hooks/reference.md there), so its hooks can be
+carried over.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -13,8 +13,8 @@ from pydantic.alias_generators import to_camel, to_snake
 from typing_extensions import TypedDict
 
 from ..state.errors import SettingsError
-from ..text.patterns import find_pattern_error, is_found
 from ..text.sentences import say
+from ..text.words import find_pattern_error, is_found
 
 HookEvent = Literal[
     "BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel", "BeforeToolSelection", "BeforeTool",
@@ -42,31 +42,25 @@ ADVISORY: Final = frozenset({"SessionStart", "SessionEnd", "PreCompress", "Notif
 
 @dataclass(frozen=True, kw_only=True)
 class Hook:
-    """One callable and when it runs.
-
-    Attributes:
-        event: When it runs.
-        run: Takes the event's input, returns an output, a text for the user, or None; sync ones
-            run in a thread.
-        name: Shown in events and warnings; by default the callable's own name.
-        match: Regular expression searched in the tool's name; for sessions, compression and
-            notifications the exact source, reason, trigger or type. Empty or `*` matches all.
-        timeout: Seconds it may take.
-        on_error: What a crash, a timeout or an unreadable output means: `open` goes on without
-            it, `closed` blocks, as a hook that guards something should.
-        order: Hooks with lower numbers come first in merging and in sequence.
-        sequential: Run all hooks of the event one after the other, each on what the ones before
-            it changed.
-    """
+    """One callable and when it runs."""
 
     event: HookEvent
     run: HookCallable
+    """Gets the event's input; returns an output, a text for the user, or None. Sync ones run in a
+    thread."""
     name: str = ""
+    """Shown in events and warnings; by default the callable's own name."""
     match: str = ""
+    """Regular expression searched in the tool's name; for other events the exact source, reason,
+    trigger or type. Empty or `*` matches all."""
     timeout: float = 60.0
+    """Seconds."""
     on_error: Literal["open", "closed"] = "open"
+    """After a crash, a timeout or an unreadable output `open` goes on, `closed` blocks."""
     order: int = 0
+    """Hooks with lower numbers come first."""
     sequential: bool = False
+    """Run all hooks of the event one after the other, each on the changes of those before it."""
 
     def __post_init__(self) -> None:
         """Refuse what would silently never run or never guard."""
@@ -82,17 +76,12 @@ class Hook:
         """Whether it is meant for this tool, source, reason, trigger or type."""
         if self.match in ("", "*"):
             return True
-        if MATCHED[self.event] == "tool_name":
-            return _is_tool_named(self.match, value)
-        return value == self.match
-
-
-def _is_tool_named(pattern: str, tool: str) -> bool:
-    """Whether a pattern names a tool; where that takes too long, the hook is asked anyway."""
-    try:
-        return is_found(pattern, tool)
-    except TimeoutError:
-        return True
+        if MATCHED[self.event] != "tool_name":
+            return value == self.match
+        try:
+            return is_found(self.match, value)
+        except TimeoutError:  # rather one hook too many than a guard too few
+            return True
 
 
 def _find_problem(hook: Hook) -> str:
@@ -122,7 +111,7 @@ def _find_match_problem(hook: Hook) -> str:
 
 
 class HookOptions(TypedDict, total=False):
-    """What may be said of a hook beside its event and its callable; see `Hook`."""
+    """The options of a hook; see `Hook`."""
 
     name: str
     match: str
@@ -159,7 +148,7 @@ class TailCall(BaseModel):
 
 
 class Output(BaseModel):
-    """What one hook says. It is read strictly: a misspelt key of a guard must not be consent."""
+    """What one hook returns; read strictly, because a misspelt key of a guard is no consent."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -188,7 +177,7 @@ class Output(BaseModel):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it is denied; of several hooks, by some hook or by a guard that failed."""
+        """Whether it is denied."""
         return self.decision in ("deny", "block")
 
     @property
@@ -198,12 +187,12 @@ class Output(BaseModel):
 
     @property
     def halt_reason(self) -> str | None:
-        """Why the run must end here, where it must."""
+        """Why the run must end here; None if it need not."""
         return None if self.go_on else self.stop_reason or self.reason
 
     @property
     def refusal(self) -> str:
-        """Why it must not be: the run is ended, or it is denied; "" where it may be."""
+        """Why the run ends or the call is denied; "" if neither."""
         return self.halt_reason or (self.reason if self.is_blocked else "")
 
 
@@ -243,7 +232,7 @@ def read_output(raw: object) -> Output:
         return Output.model_validate(given | inner)
     except ValidationError as error:
         # Which keys are wrong; their values may be what must not be told.
-        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        wrong = [f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()]
         msg = f"its output cannot be read ({'; '.join(wrong[:3])})"
         raise UnreadableOutput(msg) from None
 
@@ -258,15 +247,14 @@ def _read_mapping(what: str, given: object) -> dict[str, Any]:
 def merge_outputs(
     event: str, fields: Mapping[str, Any], outputs: Sequence[Output], warnings: Sequence[str] = ()
 ) -> Verdict:
-    """Join what hooks said of an event and its input, in the order in which the hooks stand.
+    """Merge the outputs of hooks, in the order of the hooks.
 
-    One block is enough and beats every question; reasons and contexts are joined; of changes the
-    later one wins, for arguments of a call key by key; tools that may be chosen add up, and the
-    strictest mode counts.
+    One block is enough and beats every question; reasons and contexts are joined; the later change
+    wins, for a call's arguments key by key; allowed tools add up, and the strictest mode counts.
     """
-    told = {"context": _join_texts(o.context for o in outputs), "warnings": list(warnings)}
+    texts = {"context": _join_texts(o.context for o in outputs), "warnings": list(warnings)}
     if event in ADVISORY:
-        return NOTHING.model_copy(update=told)
+        return NOTHING.model_copy(update=texts)
     denied = [o for o in outputs if o.is_blocked]
     asked = [o for o in outputs if o.asks_human]
     stops = [o.halt_reason for o in outputs if o.halt_reason is not None]
@@ -280,11 +268,11 @@ def merge_outputs(
         "tail_call": _find_last(outputs, "tail_call"),
         "clear_context": any(o.clear_context for o in outputs),
     }
-    return NOTHING.model_copy(update=told | decided | _collect_changes(fields, outputs))
+    return NOTHING.model_copy(update=texts | decided | _collect_changes(fields, outputs))
 
 
 def update_fields(fields: Mapping[str, Any], output: Output) -> dict[str, Any]:
-    """The input of the next hook in a sequence: what this one changed is in it."""
+    """The input of the next hook in a sequence, with the changes of this one."""
     changed = _collect_changes(fields, [output])
     if "llm_request" in changed:
         changed["llm_request"] = {**fields.get("llm_request", {}), **changed["llm_request"]}
@@ -306,13 +294,13 @@ def _find_last(outputs: Sequence[Output], key: str) -> Any:
 
 
 def _collect_changes(fields: Mapping[str, Any], outputs: Sequence[Output]) -> dict[str, Any]:
-    """What the outputs put in the place of parts of the input."""
+    """The parts of the input that the outputs replace."""
     requests = _list_given(outputs, "llm_request")
     inputs = _list_given(outputs, "tool_input")
     changed = {
         "tool_input": _merge_arguments(fields.get("tool_input", {}), inputs) if inputs else None,
         "tool_response": _find_last(outputs, "tool_response"),
-        "llm_request": {k: v for one in requests for k, v in one.items()} if requests else None,
+        "llm_request": {k: v for part in requests for k, v in part.items()} if requests else None,
         "llm_response": _find_last(outputs, "llm_response"),
     }
     return {key: value for key, value in changed.items() if value is not None}
@@ -321,11 +309,7 @@ def _collect_changes(fields: Mapping[str, Any], outputs: Sequence[Output]) -> di
 def _merge_arguments(
     before: Mapping[str, Any], given: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Each hook's arguments replace those it was given.
-
-    Several hooks see the same arguments: only what one of them changed counts, or a later one
-    would bring back what an earlier one took out.
-    """
+    """Apply only what each hook changed: all of them saw the same arguments."""
     after = dict(before)
     for arguments in given:
         for name in before.keys() - arguments.keys():

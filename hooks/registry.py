@@ -1,4 +1,4 @@
-"""All hooks of a graph: fired by event, each within its time, merged into one verdict."""
+"""All hooks of a graph: run by event, each with a deadline, and merged into one verdict."""
 
 import asyncio
 import contextvars
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 def current_folder() -> str:
-    """Where the process is now; ask at import, as no event loop may look at the file system."""
+    """The working directory; call it at import, since file access would block an event loop."""
     try:
         return os.getcwd()
     except OSError:  # deleted under the process
@@ -51,63 +51,56 @@ _STARTED_IN: Final = current_folder()
 
 
 class Hooks:
-    """The hooks of a graph. Where none is registered for an event, firing it does nothing.
-
-    Attributes:
-        events: The events that some hook listens to: ask here before you gather what to tell.
-    """
+    """The hooks of a graph; `events` are those that some hook listens to."""
 
     def __init__(self, hooks: Iterable[Hook] = ()) -> None:
         """Sort the hooks by order; one given twice runs once, and only hooks are taken."""
-        given: list[Hook] = []  # a callable need not be hashable, so no set
-        for one in hooks:
-            if not isinstance(one, Hook):
+        unique: list[Hook] = []  # a callable need not be hashable, so no set
+        for hook in hooks:
+            if not isinstance(hook, Hook):
                 msg = (
-                    f"hooks takes Hook objects, not a {type(one).__name__}: write"
+                    f"hooks takes Hook objects, not a {type(hook).__name__}: write"
                     " Hook(event=..., run=...), or put @hook(event) above the function."
                 )
                 raise SettingsError(msg)
-            if one not in given:
-                given.append(one)
-        self._ordered = sorted(given, key=lambda hook: hook.order)
-        self.events = frozenset(one.event for one in given)
+            if hook not in unique:
+                unique.append(hook)
+        self._ordered = sorted(unique, key=lambda hook: hook.order)
+        self.events = frozenset(hook.event for hook in unique)
 
     def exclude(self, *events: HookEvent) -> "Hooks":
-        """These hooks but those of some events."""
-        return Hooks(one for one in self._ordered if one.event not in events)
+        """These hooks without those of some events."""
+        return Hooks(hook for hook in self._ordered if hook.event not in events)
 
     async def fire(
         self, event: HookEvent, *, emit: Emit | None = None, thread: str = "", **fields: Any
     ) -> Verdict:
-        """Run the event's hooks and merge what they say; a pause of the graph passes through.
+        """Run the event's hooks and merge their outputs; a pause of the graph passes through.
 
-        Args:
-            event: The event.
-            emit: Takes one `hook` event a hook, and a `warning` for one that failed.
-            thread: The thread; by default that of the surrounding run.
-            fields: The event's own input keys; JSON values.
+        `emit` gets a `hook` event for each hook, and a `warning` for each that failed. `fields`
+        are the event's own input keys.
         """
         value = str(fields.get(MATCHED.get(event, ""), ""))
-        hooks = [one for one in self._ordered if one.event == event and one.matches(value)]
+        hooks = [hook for hook in self._ordered if hook.event == event and hook.matches(value)]
         if not hooks:
             return NOTHING
         given = _build_common_fields(event, thread) | fields
-        together = _run_in_sequence if any(one.sequential for one in hooks) else _run_parallel
-        ran = await together(hooks, given)
-        for one in ran:
-            one.emit_result(emit)
-        failed = [one.warning for one in ran if one.failed]
-        return merge_outputs(event, given, [one.output for one in ran], failed)
+        run_all = _run_in_sequence if any(hook.sequential for hook in hooks) else _run_parallel
+        runs = await run_all(hooks, given)
+        for run in runs:
+            run.emit_result(emit)
+        warnings = [run.warning for run in runs if run.failed]
+        return merge_outputs(event, given, [run.output for run in runs], warnings)
 
 
 def make_session_opener(hooks: Hooks) -> OpenSession | None:
-    """What is put around every run of a graph; None where no hook wants to know of it."""
+    """What surrounds every run of a graph; None if no hook listens to sessions."""
     return partial(_open_session, hooks) if hooks.events & {"SessionStart", "SessionEnd"} else None
 
 
 @asynccontextmanager
 async def _open_session(hooks: Hooks, thread: str, source: str) -> AsyncIterator[Session]:
-    """Tell of the start, and of the end however it comes: `exit`, or `other` after an error."""
+    """Run the hooks of the session's start and end; the reason is `other` after an error."""
     started = await hooks.fire("SessionStart", thread=thread, source=source)
     reason = "other"
     try:
@@ -118,7 +111,7 @@ async def _open_session(hooks: Hooks, thread: str, source: str) -> AsyncIterator
 
 
 def _build_common_fields(event: str, thread: str) -> dict[str, Any]:
-    """What every hook is told. Runs write no transcript file, so its path is empty."""
+    """The input keys of every event. Runs write no transcript file, so its path is empty."""
     config = var_child_runnable_config.get() or {}
     return {
         "session_id": thread or str(config.get("configurable", {}).get("thread_id") or ""),
@@ -159,30 +152,33 @@ class _HookRun:
     def emit_result(self, emit: Emit | None) -> None:
         output = self.output
         texts = {"message": output.system_message, "reason": output.reason, "error": self.error}
-        told = {
-            "type": "hook", "event": self.hook.event, "name": self.hook.label,
-            "status": self.status, "seconds": self.seconds,
+        event = {
+            "type": "hook",
+            "event": self.hook.event,
+            "name": self.hook.label,
+            "status": self.status,
+            "seconds": self.seconds,
             **({} if output.suppress_output else {k: v for k, v in texts.items() if v}),
-        }  # fmt: skip
-        if emit is None:  # a session has no stream to be told on
-            log.log(logging.WARNING if self.failed else logging.INFO, "%s", told)
+        }
+        if emit is None:  # a session has no stream
+            log.log(logging.WARNING if self.failed else logging.INFO, "%s", event)
             return
-        emit(told)
+        emit(event)
         if self.failed:
             emit({"type": "warning", "text": self.warning})
 
 
 async def _run_in_sequence(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list[_HookRun]:
-    ran = []
-    for one in hooks:
-        ran.append(await _run_hook(one, given))
-        given = update_fields(given, ran[-1].output)
-    return ran
+    runs = []
+    for hook in hooks:
+        runs.append(await _run_hook(hook, given))
+        given = update_fields(given, runs[-1].output)
+    return runs
 
 
 async def _run_parallel(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list[_HookRun]:
     """All at once; if one pauses the graph or the run is cancelled, none is left behind."""
-    tasks = [asyncio.ensure_future(_run_hook(one, given)) for one in hooks]
+    tasks = [asyncio.ensure_future(_run_hook(hook, given)) for hook in hooks]
     try:
         return await asyncio.gather(*tasks)
     finally:
@@ -213,9 +209,9 @@ async def _run_hook(hook: Hook, given: Mapping[str, Any]) -> _HookRun:
 
 
 async def _run_with_deadline(seconds: float, work: Any) -> Any:
-    """Wait at most so long; work that will not end is cancelled and left behind."""
+    """Wait at most so long, then cancel the work and leave it behind."""
     task = asyncio.ensure_future(work)
-    # If it is left behind, nobody else will look at its exception.
+    # Nobody else looks at the exception of a task that is left behind.
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)

@@ -1,6 +1,6 @@
 """The one path by which a model is asked: a list of wrappers around one request.
 
-Each wrapper is a file that can be read alone, and is on the path only if the run has a use for it.
+Each wrapper can be read alone, and is on the path only if the run has a use for it.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from ..state.context import Context
 from ..state.contracts import Contract
 from ..state.messages import FINAL, REASONING, calls_in
 from ..state.outcome import Spend
@@ -20,17 +19,15 @@ from ..text.sentences import say
 from ..turn import spans
 from ..turn.budget import Limit
 from ..turn.scope import RunScope
-from .call import call_model
+from .call import call_model, trace_model_call
 from .choice import Chosen, Models, apply_settings
 from .drafts import reasoning_of
-from .fallbacks import try_fallbacks
 from .model_hooks import apply_hooks, enforce_tool_rules
 from .prices import attach_price
 from .reading import Reading, read_answer
 from .request import Asker, Call, Listener, NotAsked, Reply, Request, Wrapper
 from .reservation import charge_budget
-from .retries import retry_call
-from .tracing import trace_model_call
+from .retries import retry_call, try_fallbacks
 
 C = TypeVar("C", bound=Contract)
 
@@ -98,16 +95,14 @@ async def ask(
 
     Every ask is reserved in the run's budget and added to it. Hooks may change each request,
     answer in the model's place, or refuse. Events: retry, fallback, budget, warning, hook, model.
-    If another model had to be asked, the scope's notes say so.
 
     Args:
-        scope: The run.
+        scope: The run. Its notes say if another model had to be asked.
         models: Where models come from.
         role: Who asks.
         messages: The conversation.
         tools: Tools the model may call, in OpenAI's format. Real calls win over a contract.
-        may_call: False if the tools are only shown, so that the request begins like those of
-            other roles: a call is refused.
+        may_call: False if the tools are only shown, so that requests of several roles begin alike.
         contract: What the answer must be.
         check: Names problems of a valid contract, which are fed back like malformed answers.
         read: Reads an answer that is no contract; its problems are fed back likewise.
@@ -123,14 +118,20 @@ async def ask(
         ModelUnavailable: If the model cannot be built.
         ModelCallFailed: If no model could be reached, or the last one takes no request so long.
     """
-    chosen = await _choose_model(models, role, scope.context, bump)
+    if (chosen := models.find_built(role, scope.context, bump=bump)) is None:
+        # Clients read certificates and configuration files when they are built.
+        chosen = await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
     chosen = apply_settings(chosen, settings) if settings else chosen
     asker = Asker(scope, models, role, listeners)
     call = _build_path(asker, chosen)
     request = Request(
         chosen=chosen, messages=messages, tools=tools, may_call=may_call, contract=contract
     )
-    answer, extra = Answer[C](AIMessage("")), _build_reminder(request)
+    # A model that has called a tool where it must not is told so.
+    forgets = chosen.quirks.calls_anyway and tools and not may_call
+    answer, extra = Answer[C](AIMessage("")), list[BaseMessage]()
+    if forgets:
+        extra = [HumanMessage(say("words_alone"))]
     for _ in range(most_asks):
         try:
             reply = await call(replace(request, messages=[*messages, *extra]))
@@ -145,13 +146,6 @@ async def ask(
             break
         extra = _build_repair(reading, contract)
     return _add_cost(asker, answer, chosen)
-
-
-async def _choose_model(models: Models, role: str, context: Context, bump: int) -> Chosen:
-    if chosen := models.find_built(role, context, bump=bump):
-        return chosen
-    # Clients read certificates and configuration files when they are built.
-    return await asyncio.to_thread(models.choose, role, context, bump=bump)
 
 
 def _read(
@@ -186,12 +180,6 @@ def _read_reasoning(scope: RunScope, message: AIMessage) -> str:
     if "AfterModel" in scope.hooks.events or not (in_words or apart):
         return ""
     return reasoning_of(message)
-
-
-def _build_reminder(request: Request) -> list[BaseMessage]:
-    """What a model is told that has called a tool where it must not."""
-    forgets = request.chosen.quirks.calls_anyway and request.tools and not request.may_call
-    return [HumanMessage(say("words_alone"))] if forgets else []
 
 
 def _refuse_answer(answer: Answer[C], refusal: NotAsked) -> Answer[C]:

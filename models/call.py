@@ -17,6 +17,7 @@ from langchain_core.messages import (
     ToolCall,
     ToolCallChunk,
 )
+from langchain_core.messages.tool import invalid_tool_call, tool_call
 from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.constants import TAG_NOSTREAM
@@ -24,7 +25,7 @@ from langgraph.constants import TAG_NOSTREAM
 from ..text.canonical import make_storable
 from ..turn import spans
 from .refusals import Quirks, drop_settings
-from .request import Asker, Listener, Reply, Request
+from .request import Asker, Call, Listener, Reply, Request
 
 
 async def call_model(asker: Asker, request: Request) -> Reply:
@@ -43,6 +44,15 @@ async def call_model(asker: Asker, request: Request) -> Reply:
     result = await bind_request(request).ainvoke(list(request.messages), config)
     answer: AIMessage = result["raw"] if isinstance(result, dict) else result
     return Reply(hearing.complete_message(answer), request)
+
+
+async def trace_model_call(asker: Asker, inner: Call, request: Request) -> Reply:
+    """Put a span around the call, and its numbers into the meter."""
+    chosen = request.chosen
+    with spans.open_model_span(asker.scope, asker.role, chosen.model, chosen.name) as tell:
+        reply = await inner(request)
+        tell(reply.message)
+    return reply
 
 
 class StreamCollector(AsyncCallbackHandler):
@@ -108,13 +118,10 @@ def _split_invalid_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -
     broken: list[InvalidToolCall] = []
     for piece in pieces:
         name, id_, text = piece["name"] or "", piece["id"], piece["args"] or ""
-        args = _parse_object(text)
-        if args is None:
-            broken.append(InvalidToolCall(
-                type="invalid_tool_call", name=name, args=text, id=id_, error=None
-            ))  # fmt: skip
+        if (args := _parse_object(text)) is None:
+            broken.append(invalid_tool_call(name=name, args=text, id=id_))
         else:
-            calls.append(ToolCall(type="tool_call", name=name, args=args, id=id_))
+            calls.append(tool_call(name=name, args=args, id=id_))
     kept = {"tool_call_chunks": pieces} if isinstance(message, AIMessageChunk) else {}
     return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": broken, **kept})
 
@@ -125,7 +132,7 @@ def _merge_provider_args(message: AIMessage, pieces: list[ToolCallChunk]) -> lis
     Clients that stream these alone have a chunk of the first piece of a call, and of no other.
     """
     own = message.additional_kwargs.get("tool_calls")
-    functions = [one.get("function") for one in own or () if isinstance(one, Mapping)]
+    functions = [call.get("function") for call in own or () if isinstance(call, Mapping)]
     texts = [str(f.get("arguments") or "") for f in functions if isinstance(f, Mapping)]
     pairs = zip(texts, pieces, strict=False)
     if len(texts) != len(pieces) or any(not t.startswith(p["args"] or "") for t, p in pairs):

@@ -13,8 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from pydantic.alias_generators import to_snake
 
 from ..state.context import Context
-from ..state.environment import read_variable
-from ..state.errors import ModelUnavailable
+from ..state.errors import ModelUnavailable, read_variable
 from ..state.roles import ROLES, TIERS, Tier
 from .refusals import Quirks
 

@@ -15,12 +15,13 @@ import regex  # type: ignore[import-untyped]  # its stubs are a package of their
 from langchain_core.messages import AIMessage, AIMessageChunk
 from pydantic import BaseModel
 from pydantic.alias_generators import to_snake
+from pydantic_core import from_json
 
 from ..run.message_stream import StreamedDraft, begin_draft
 from ..state.messages import REASONING, ROLE
 from ..text.canonical import make_storable
 from ..turn.scope import RunScope
-from .hidden_tags import VisibleText, VisibleThoughts
+from .hidden_tags import Throttle, VisibleText, VisibleThoughts
 from .reading import AROUND_JSON, strip_thoughts
 from .refusals import Quirks
 from .request import Listener
@@ -176,18 +177,6 @@ def _read_text(chunk: AIMessageChunk, *, with_calls: bool) -> str:
     return "".join([str(chunk.text), *args])
 
 
-_REFUSED: Final = re.compile(r'"(?:all_?completed|user_?needs_?satisfied)"\s*:\s*false', re.I)
-# Whole characters of a JSON text; two escapes that stand for one character are one.
-_HEX: Final = "[0-9a-fA-F]"
-_CHARACTERS: Final = re.compile(
-    rf'(?:[^"\\]|\\[^u]|\\u(?:(?![dD][89abAB]){_HEX}{{4}}'
-    rf"|[dD][89abAB]{_HEX}{{2}}(?:\\u{_HEX}{{4}}|(?=[^\\]|\\[^u]))))*"
-)
-_LONG: Final = 2_000
-_MORE: Final = 50
-"""Before the field, what is longer than `_LONG` is read again when one part in so many is new."""
-
-
 class _Field:
     """Reads a JSON object piece by piece for the text of a field, unless a flag speaks against it.
 
@@ -197,112 +186,80 @@ class _Field:
     def __init__(self, name: str) -> None:
         """Nothing is read yet."""
         self.shown, self.thoughts, self.unopened = "", "", False
-        self._name = re.compile(rf'(?<!\\)"{name}"\s*:\s*"')
-        self._rest, self._next = "", 0
-        self._found = self._over = False
+        self._name, self._text, self._throttle = name, "", Throttle(2_000, 200)
 
     def read(self, piece: str) -> None:
         """Read on."""
-        self._rest += piece
-        if not self._found and len(self._rest) >= self._next:
-            self._next = len(self._rest) + max(0, len(self._rest) - _LONG) // _MORE
-            answer = strip_thoughts(self._rest, AROUND_JSON)
-            if field := self._name.search(answer):
-                self._found, self._rest = True, answer[field.end() :]
-                self._over = _REFUSED.search(answer, 0, field.start()) is not None
-        if self._found and not self._over:
-            self._take()
-
-    def _take(self) -> None:
-        """Decode what is there of the value; half an escape waits for its other half."""
-        field = _CHARACTERS.match(self._rest)
-        whole = field[0] if field else ""
-        self._over = self._rest[len(whole) : len(whole) + 1] == '"'
+        self._text += piece
+        if not self._throttle.is_due(len(self._text)):
+            return
+        found = _find_newest(strip_thoughts(self._text, AROUND_JSON), _ANY_OBJECT)
         with suppress(ValueError):
-            self.shown += str(json.loads(f'"{whole}"', strict=False))
-        self._rest = self._rest[len(whole) :]
+            value = from_json(found, allow_partial="trailing-strings") if found else {}
+            text = value.get(self._name, "")
+            if isinstance(text, str) and not any(value.get(flag) is False for flag in _FLAGS):
+                self.shown = text
 
 
-# Of a structured answer.
+_FLAGS: Final = (
+    "allCompleted", "all_completed", "userNeedsSatisfied", "user_needs_satisfied",
+)  # fmt: skip
+_ANY_OBJECT: Final = re.compile(r'\{\s*"\w+"\s*:')
+_DECODER: Final = json.JSONDecoder()
 
-_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*("|\\?$)|[{}\[\],]', re.DOTALL)
-_CLOSES: Final = {"{": "}", "[": "]"}
+
+def _find_newest(text: str, begins: re.Pattern[str]) -> str:
+    """The last object in a text from its first brace on: models rehearse what they will say."""
+    place, newest = 0, ""
+    while found := begins.search(text, place):
+        newest = text[found.start() :]
+        try:
+            _, place = _DECODER.raw_decode(text, found.start())
+        except ValueError:
+            return newest
+        newest = text[found.start() : place]
+    return newest
 
 
 class PartialJson:
-    """Reads an object as far as it is written, from where it stopped.
-
-    What counts are its finished fields, and of its lists the finished items. Of several objects
-    it is the last one: models rehearse what they will say.
-    """
+    """Reads an object as far as it is written: its finished fields, and finished items of lists."""
 
     def __init__(self, contract: type[BaseModel]) -> None:
         """Look for an object whose first field is one of the contract's."""
         fields = contract.model_fields
         names = {*fields, *(str(f.alias) for f in fields.values() if f.alias)}
         self._begins = re.compile(rf'\{{\s*"(?:{"|".join(sorted(names))})"\s*:')
-        self._forget()
-
-    def _forget(self, at: int = 0) -> None:
-        self._at, self._start, self._end = at, -1, -1
-        self._open = self._closing = ""
         self._value: Any = {}
+        self.has_begun = False
+        """Whether there is an object."""
 
     def fields(self, text: str) -> dict[str, Any] | None:
         """What is finished; None if the text says no more of it than it did before."""
-        if len(text) < self._at:  # a retry begins from the front
-            self._forget()
-        if not self._open:
-            if (begins := self._begins.search(text, self._at)) is None:
-                return None
-            self._forget(begins.start())
-            self._start = begins.start()
-        before = self._end
-        self._read(text)
-        if self._end == before:
-            return None
-        try:
-            value = json.loads(text[self._start : self._end] + self._closing)
-        except ValueError:
-            return None
-        if value == self._value:
+        found = _find_newest(text, self._begins)
+        self.has_begun = bool(found)
+        value = self._read_finished(found)
+        if value is None or value == self._value:
             return None
         self._value = value
-        return value if isinstance(value, dict) else None
+        return value
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether there is an object."""
-        return self._start >= 0
-
-    def _read(self, text: str) -> None:
-        """Go on to the end of the text, or of the object."""
-        for sign in _TOKENS.finditer(text, self._at):
-            token, self._at = sign[0], sign.end()
-            if token in _CLOSES:
-                self._open += _CLOSES[token]
-            elif token == ",":
-                self._end_here(sign.start())
-            elif token in "}]":
-                self._open = self._open[:-1]
-                self._end_here(sign.end())
-                if not self._open:
-                    return
-            elif sign[1] != '"':  # a text that is not whole yet
-                self._at = sign.start()
-                return
-            elif self._open == "}]":
-                self._end_here(sign.end())
-
-    def _end_here(self, end: int) -> None:
-        """A field has ended, or an item of a list, or all of it."""
-        if self._open in ("", "}", "}]"):
-            self._end, self._closing = end, self._open[::-1]
-
-
-_SHORT: Final = 10_000
-_PART: Final = 50
-"""Of a text longer than `_SHORT` the listener hears when it has grown by one part in so many."""
+    def _read_finished(self, text: str) -> dict[str, Any] | None:
+        ended = text.rstrip(", \n\t")
+        for rest in ("", "]}", "}"):  # it may end between two items, or between two fields
+            with suppress(ValueError):
+                return dict(from_json(ended + rest))
+        try:
+            value: dict[str, Any] = from_json(text, allow_partial=True)
+        except ValueError:
+            return None
+        name, last = value.popitem() if value else ("", {})
+        if isinstance(last, list):
+            known = self._value.get(name, [])
+            is_half = last != known and last and isinstance(last[-1], dict | list)
+            value[name] = last[:-1] if is_half else last
+        elif not isinstance(last, dict):
+            value[name] = last
+        return value
 
 
 class WholeAnswer:
@@ -318,15 +275,14 @@ class WholeAnswer:
 
     def begin(self, _: Quirks) -> None:
         """A model is asked, perhaps again."""
-        self._written, self._length, self._next = list[str](), 0, 0
+        self._written, self._length, self._throttle = list[str](), 0, Throttle(1_000, 50)
 
     def hear(self, chunk: AIMessageChunk) -> None:
         """Take the next piece."""
         pieces = [chunk.text, *(part["args"] or "" for part in chunk.tool_call_chunks)]
         self._written += pieces
         self._length += sum(map(len, pieces))
-        if self._length >= self._next:
-            self._next = self._length + max(0, self._length - _SHORT) // _PART
+        if self._throttle.is_due(self._length):
             self._tell("".join(self._written))
 
 
@@ -359,7 +315,7 @@ def make_field_listeners(
 def make_draft_emitter(
     scope: RunScope, role: str, **about: Any
 ) -> Callable[[dict[str, Any]], bool]:
-    """What tells the fields that are written, and says whether that was news; see `drafting`."""
+    """What tells the fields that are written, and says whether that was news."""
     before = dict[str, Any]()
 
     def tell(fields: dict[str, Any]) -> bool:

@@ -3,10 +3,10 @@
 A thought is a text and then `<agent_meta>{"shouldContinue": …, "reason": …}</agent_meta>`. The tag
 is confidential: whatever begins one is taken out of a message before anybody else gets it.
 
-`visible` takes hidden tags out of a whole text, `VisibleText` out of one that is being written. It
-holds back from its first letter on whatever `visible` takes out, so what is shown is the beginning
-of what will be visible. One thing cannot be known early: a text before a `</think>` that nobody
-opened was a thought, and is no longer shown then.
+`strip_tags` takes hidden tags out of a whole text, `VisibleText` out of one that is being written:
+it holds back what `strip_tags` may take out, so what is shown is the beginning of the final text.
+One thing cannot be known early: a text before a `</think>` that nobody opened was a thought, and
+is no longer shown then.
 """
 
 import re
@@ -19,8 +19,7 @@ from pydantic import ConfigDict, StrictBool
 
 from ..state.contracts import Contract, Text
 from ..state.messages import is_words
-from ..text.empty_phrases import says_nothing
-from ..text.sentences import say
+from ..text.sentences import say, says_nothing
 from .reading import (
     Reading,
     explain_unusable,
@@ -129,7 +128,8 @@ def strip_message_tags(message: AIMessage) -> AIMessage:
     if isinstance(content, str):
         content = strip_tags(content)
     elif _mentions_tag(content):
-        others = [block for block in content if not _is_text(block) and not _mentions_tag(block)]
+        texts = [b for b in content if isinstance(b, str) or b.get("type") == "text"]
+        others = [b for b in content if b not in texts and not _mentions_tag(b)]
         shown = strip_tags(message.text)
         content = [*([{"type": "text", "text": shown}] if shown else []), *others]
     return message.model_copy(update={"content": content, "additional_kwargs": extra})
@@ -140,10 +140,6 @@ _CALLS: Final = frozenset({"tool_calls", "function_call"})
 
 def _mentions_tag(value: object) -> bool:
     return re.search(_NAME, str(value), re.IGNORECASE) is not None
-
-
-def _is_text(block: object) -> bool:
-    return isinstance(block, str) or (isinstance(block, dict) and block.get("type") == "text")
 
 
 def strip_tags(text: str) -> str:
@@ -195,11 +191,9 @@ def _read(inside: str) -> tuple[AgentMeta | None, list[str]]:
 # Of a text that is being written.
 
 # The same as above, for a reader that sees no end: `regex` says what may still match.
-_HIDDEN: Final = regex.compile(
-    rf"(?P<think><think(?:ing)?>)|(?P<thought></think(?:ing)?>)|{_OPENED}/?+\s*+{_TAG_NAME}",
-    regex.IGNORECASE,
-)
-_THOUGHT_END: Final = regex.compile(r"</think(?:ing)?>", regex.IGNORECASE)
+_HIDDEN: Final = regex.compile(rf"</?think(?:ing)?>|{_OPENED}/?+\s*+{_TAG_NAME}", regex.IGNORECASE)
+_THINK: Final = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_THINK_END: Final = regex.compile(r"</think(?:ing)?>", regex.IGNORECASE)
 # The flags without their tag are hidden if they are the last words.
 _OBJECT: Final = r"\{[^{}]*(?:['\"]should_?continue['\"]|(?:\}[\s`}]*)?\Z)"
 _FLAGS: Final = regex.compile(
@@ -208,9 +202,21 @@ _FLAGS: Final = regex.compile(
 )
 _FENCE: Final = "```"
 _NOTHING_IN_IT: Final = regex.compile(r"```[ \t]*+\w*+\s*+(?:```|\Z)")
-_LONG: Final = 2_000
-_MORE: Final = 50
-"""Of what is held back more than `_LONG` is read again when it has grown by one part in so many."""
+
+
+class Throttle:
+    """Says when a text that grows is read again: a long one not at every piece."""
+
+    def __init__(self, long: int, part: int) -> None:
+        """A text of more than `long` characters is read when it has grown by 1 / `part`."""
+        self._long, self._part, self._next = long, part, 0
+
+    def is_due(self, length: int) -> bool:
+        """Whether a text of this length is to be read."""
+        if length < self._next:
+            return False
+        self._next = length + max(0, length - self._long) // self._part
+        return True
 
 
 class VisibleText:
@@ -224,69 +230,59 @@ class VisibleText:
         """What stood in think blocks so far."""
         self.unopened = False
         """Whether thoughts ended that no tag had begun."""
-        self._rest = ""
-        self._spoken = ""
-        self._thinks, self._fenced = thinks, False
-        self._next = 0
+        self._text = "<think>" if thinks else ""
+        self._throttle = Throttle(2_000, 200)
 
     def read(self, piece: str) -> None:
         """Read on."""
-        self._rest += piece
-        if len(self._rest) + len(self._spoken) < self._next:
-            return
-        while self._rest and self._step():
-            pass
-        self._show()
-        held = len(self._rest) + len(self._spoken)
-        self._next = held + max(0, held - _LONG) // _MORE
+        self._text += piece
+        if self._throttle.is_due(len(self._text)):
+            text = self._split_thoughts().lstrip()
+            before = self.shown if text.startswith(self.shown) else ""
+            self.shown = before + _cut_hidden(text, before)
 
-    def _step(self) -> bool:
-        """Go on to the next sign; False if the rest must wait for more."""
-        if self._thinks:
-            end = _THOUGHT_END.search(self._rest, partial=True)
-            self.thoughts += self._rest[: end.start()] if end else self._rest
-            return self._advance(end, thinks=False)
-        sign = _find_first_sign(self._rest)
-        text = self._rest[: sign.start()] if sign else self._rest
-        self._spoken += text
-        if sign is None or sign.partial or not (sign["think"] or sign["thought"]):
-            self._rest = self._rest[len(text) :]
-            return False
-        if sign["thought"]:
-            self.unopened = True
-            self.thoughts += (self.shown + self._spoken).lstrip()
-            self.shown = self._spoken = ""
-            self._fenced = False
-        return self._advance(sign, thinks=bool(sign["think"]))
+    def _split_thoughts(self) -> str:
+        """Keep the thoughts, and return what is said aloud."""
+        spoken, thoughts, place, inside = "", "", 0, False
+        for tag in _THINK.finditer(self._text):
+            closes, part = bool(tag[1]), self._text[place : tag.start()]
+            if inside and not closes:
+                continue
+            if inside:
+                thoughts += part
+            elif closes:
+                self.unopened = True
+                thoughts, spoken = thoughts + (spoken + part).lstrip(), ""
+            else:
+                spoken += part
+            place, inside = tag.end(), not closes
+        rest = self._text[place:]
+        if inside:
+            end = _THINK_END.search(rest, partial=True)
+            rest, thoughts = "", thoughts + (rest[: end.start()] if end else rest)
+        self.thoughts = thoughts
+        return spoken + rest
 
-    def _advance(self, sign: Any, *, thinks: bool) -> bool:
-        if sign is None or sign.partial:
-            self._rest = self._rest[sign.start() :] if sign else ""
-            return False
-        self._rest, self._thinks = self._rest[sign.end() :], thinks
-        return True
 
-    def _show(self) -> None:
-        """Show the text, without an end that may turn out to be hidden."""
-        text = self._spoken if self.shown else self._spoken.lstrip()
-        flags = _FLAGS.search(text, partial=True)
-        text = text[: flags.start()] if flags else text
-        text = self._cut_open_fence(text)
-        half = _HIDDEN.search(text, partial=True)
-        text = (text[: half.start()] if half else text).rstrip()
-        if text:
-            whole = self._spoken if self.shown else self._spoken.lstrip()
-            self.shown, self._spoken = self.shown + text, whole[len(text) :]
+def _cut_hidden(text: str, before: str) -> str:
+    """What of a text may be shown behind what is shown: no end that may turn out to be hidden."""
+    text = text[len(before) :]
+    flags = _FLAGS.search(text, partial=True)
+    text = text[: flags.start()] if flags else text
+    text = _cut_open_fence(text, is_open=before.count(_FENCE) % 2 == 1)
+    tag = _HIDDEN.search(text, partial=True)
+    return (text[: tag.start()] if tag else text).rstrip()
 
-    def _cut_open_fence(self, text: str) -> str:
-        """The text up to a fence with nothing in it yet; what closes a fence opens none."""
-        end, place = 0, text.find(_FENCE)
-        while place >= 0:
-            if not self._fenced and _NOTHING_IN_IT.match(text, place, partial=True):
-                return text[:place]
-            self._fenced, end = not self._fenced, place + len(_FENCE)
-            place = text.find(_FENCE, end)
-        return text[:end] + text[end:].rstrip("`")
+
+def _cut_open_fence(text: str, *, is_open: bool) -> str:
+    """The text up to a fence with nothing in it yet; what closes a fence opens none."""
+    end, place = 0, text.find(_FENCE)
+    while place >= 0:
+        if not is_open and _NOTHING_IN_IT.match(text, place, partial=True):
+            return text[:place]
+        is_open, end = not is_open, place + len(_FENCE)
+        place = text.find(_FENCE, end)
+    return text[:end] + text[end:].rstrip("`")
 
 
 _MENTION: Final = regex.compile(rf"{_TAG_NAME}|should_?continue", regex.IGNORECASE)
@@ -312,14 +308,3 @@ class VisibleThoughts:
         """What is shown at the end of the text: a mention that was only begun is none."""
         is_none = "_" not in self._rest and not _MENTION.match(self._rest)
         return self.shown + (self._rest if is_none else "")
-
-
-def _find_first_sign(text: str) -> Any:
-    """The first sign of something hidden; half a one before another may become one with it."""
-    sign = _HIDDEN.search(text, partial=True)
-    for _ in range(_MOST_LAYERS):
-        before = sign and _HIDDEN.search(text, endpos=sign.start(), partial=True)
-        if before is None or before.start() == sign.start():
-            break
-        sign = before
-    return sign

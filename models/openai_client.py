@@ -19,12 +19,9 @@ from typing import Any, Final
 from weakref import ref
 
 import openai
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
-from langchain_openai.chat_models import base
 from pydantic import PrivateAttr
 
 
@@ -108,32 +105,6 @@ class LeanChatOpenAI(ChatOpenAI):
         messages: Any = input_ if whole else self._convert_input(input_).to_messages()
         return _prepare_body(self, self._payloads.of(messages, make))
 
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        """As `ChatOpenAI` does it, but an answer in words or calls is read in the event loop.
-
-        There it is handed to a thread of asyncio's few, which costs more than to read it.
-        """
-        given = {**self._default_params, **kwargs}
-        special = self.include_response_headers or getattr(self, "_uses_gateway", False)
-        if special or "response_format" in given or self._use_responses_api(given) or not _KNOWN:
-            return await super()._agenerate(messages, stop, run_manager, **kwargs)
-        payload = self._get_request_payload(messages, stop=stop, **kwargs)
-        try:
-            answer = (await self.async_client.with_raw_response.create(**payload)).parse()
-        except openai.BadRequestError as error:
-            base._handle_openai_bad_request(error)
-            raise
-        except openai.APIError as error:
-            base._handle_openai_api_error(error)
-            raise
-        return self._create_chat_result(answer, {})
-
 
 class _Unchecked(ChatOpenAI):
     """The same, whatever is sent."""
@@ -215,8 +186,6 @@ async def _capture_body(
     return ear.body
 
 
-_KNOWN: Final = {"_handle_openai_bad_request", "_handle_openai_api_error"} <= vars(base).keys()
-"""Whether errors can be reported as the stock client reports them."""
 _GROWING: Final = (HumanMessage, AIMessage, ToolMessage)
 _NOTHING: Final = (None, (), None)
 _PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -271,7 +240,8 @@ class PerLoopClient(openai.DefaultAsyncHttpxClient):
         """Send a request over a connection of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._open:
-            self._forget_closed()
+            for closed in [loop for loop in self._open.copy() if loop.is_closed()]:
+                self._open.pop(closed, None)  # it was closed without an end
             own = openai.DefaultAsyncHttpxClient(verify=self._certificates, limits=_build_limits())
             until_the_end = self._close_with(loop, own)
             self._open[loop] = own, until_the_end
@@ -285,11 +255,6 @@ class PerLoopClient(openai.DefaultAsyncHttpxClient):
         finally:
             self._open.pop(loop, None)
             await own.aclose()
-
-    def _forget_closed(self) -> None:
-        """Let go of loops that were closed without an end."""
-        for loop in [loop for loop in self._open.copy() if loop.is_closed()]:
-            self._open.pop(loop, None)
 
 
 @cache

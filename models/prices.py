@@ -1,6 +1,6 @@
 """What models cost: as the settings say, else by the package genai-prices, which asks nobody.
 
-`priced` is on the path of a call if a price may be known or there is a limit in dollars.
+`attach_price` is on the path of a call if a price may be known or there is a limit in dollars.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
@@ -40,8 +40,7 @@ async def attach_price(asker: Asker, inner: Call, request: Request) -> Reply:
     return await inner(replace(request, price=price))
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(NamedTuple):
     """US dollars: of a token by its kind, and of a call."""
 
     input: float
@@ -97,12 +96,7 @@ class Price:
 
 
 def _find_dearest(rates: Iterable[Rates]) -> Rates:
-    highest, *rest = rates
-    for other in rest:
-        highest = Rates(
-            *(max(getattr(highest, n), getattr(other, n)) for n in Rates.__annotations__)
-        )
-    return highest
+    return Rates(*map(max, zip(*rates, strict=True)))
 
 
 async def price_of(chosen: Chosen, context: Context) -> Price | None:
@@ -135,12 +129,10 @@ def find_listed_price(name: str, model: BaseChatModel) -> Price | None:
     if is_script(model) or not has_price_list():
         return None
     url = str(getattr(model, "openai_api_base", None) or "")
-    provider = name.partition(":")[0] if _strip_provider(name) != name else _provider_of(model)
+    provider = str(model._get_ls_params().get("ls_provider", ""))
+    if _strip_provider(name) != name:
+        provider = name.partition(":")[0]
     return _look_up_price(_strip_provider(name), _THEIRS.get(provider, provider), url)
-
-
-def _provider_of(model: BaseChatModel) -> str:
-    return str(model._get_ls_params().get("ls_provider", ""))
 
 
 FREE: Final = Price(((0, Rates(0, 0, 0, 0, 0)),))
@@ -149,10 +141,8 @@ FREE: Final = Price(((0, Rates(0, 0, 0, 0, 0)),))
 @cache
 def _from_settings(price: tuple[tuple[str, float], ...]) -> Price:
     rate = {name: value / _MILLION for name, value in price}
-    plain = rate["input"]
-    return Price(
-        ((0, Rates(plain, rate["output"], rate.get("cached_input", plain), plain, plain)),)
-    )
+    plain, cached = rate["input"], rate.get("cached_input", rate["input"])
+    return Price(((0, Rates(plain, rate["output"], cached, plain, plain)),))
 
 
 @cache
@@ -184,9 +174,8 @@ def _read(entry: Any) -> Price | None:
     if not rows:
         return None
     starts = {0} | {t.start for row in rows for v in row.values() for t in getattr(v, "tiers", ())}
-    return Price(
-        tuple((at, _find_dearest(_rates(row, at) for row in rows)) for at in sorted(starts))
-    )
+    tiers = [(start, _find_dearest(_rates(row, start) for row in rows)) for start in sorted(starts)]
+    return Price(tuple(tiers))
 
 
 def _rates(row: Mapping[str, Any], start: int) -> Rates:

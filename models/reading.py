@@ -127,8 +127,8 @@ def explain_unusable(message: AIMessage) -> str:
     """Why the message must not be trusted as a whole; empty if it may."""
     blocks = message.content if isinstance(message.content, list) else []
     parts = [message.additional_kwargs, *(block for block in blocks if isinstance(block, dict))]
-    if refusal := next((refusal for part in parts if (refusal := part.get("refusal"))), None):
-        return say("model_refused", why=f"{refusal!s:.300}")
+    if refusals := [part["refusal"] for part in parts if part.get("refusal")]:
+        return say("model_refused", why=f"{refusals[0]!s:.300}")
     values = (str(message.response_metadata.get(name)).lower() for name in _REASONS)
     reasons = {reason.rsplit(".", 1)[-1] for reason in values}
     kind = next((kind for kind, known in _STOPPED.items() if reasons & known), None)
@@ -244,15 +244,6 @@ def strip_thoughts(text: str, thoughts: tuple[re.Pattern[str], re.Pattern[str]] 
     return until.sub("", blocks.sub("", text))
 
 
-def _find_search_text(text: str) -> tuple[str, str]:
-    """Where to look for an object, and what was said aloud.
-
-    Some models answer without closing their thoughts: if nothing else was said, these are searched.
-    """
-    aloud = strip_thoughts(text, AROUND_JSON)
-    return (aloud if aloud.strip() else AROUND_JSON[1].sub("", text)), aloud
-
-
 def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | None, str]:
     """Find the JSON object in a model's answer.
 
@@ -272,7 +263,9 @@ def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | Non
     opened, whole = "", _loads(text)
     objects = [] if whole is None else [whole]
     if whole is None:
-        searched, aloud = _find_search_text(text)
+        # Some models answer without closing their thoughts: without other words these are searched.
+        aloud = strip_thoughts(text, AROUND_JSON)
+        searched = aloud if aloud.strip() else AROUND_JSON[1].sub("", text)
         slices, opened = _slice_objects(searched)
         objects = [value for slice_ in slices if (value := _repair_object(slice_)) is not None]
     unwrapped = [_unwrap(value, keys) for value in reversed(objects)]
@@ -324,17 +317,16 @@ def _repair_object(slice_: str) -> dict[str, Any] | None:
     depth = max(accumulate((sign == "{") - (sign == "}") for sign in slice_))
     if value is not None or len(slice_) > _LONGEST_REPAIRED or depth > DEEPEST:
         return value
-    plain = _WIDE.sub(lambda sign: _PLAIN.get(sign[0]) or sign[1] or _quote_text(sign[2]), slice_)
+    plain = _WIDE.sub(
+        lambda sign: _PLAIN.get(sign[0]) or sign[1] or json.dumps(sign[2], ensure_ascii=False),
+        slice_,
+    )
     if (value := _loads(plain)) is not None:
         return value
     try:
         return _as_object(repair_json(plain, return_objects=True))
     except Exception:  # noqa: BLE001 - a repair that fails in any way is no repair
         return None
-
-
-def _quote_text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _loads(text: str) -> dict[str, Any] | None:

@@ -164,7 +164,7 @@ def explain_failure(
     """The sentence for a user if no model answered; `messages` are what it was sent."""
     advice = "resume the thread when it is reachable again"
     if status_of(error) in (400, 401, 403, 404, 413, 422):
-        advice = "mend that, then resume the thread"
+        advice = "correct that, then resume the thread"
     if is_too_long(error):
         advice = (
             "the request is longer than it takes: lower context_budget, name a model that takes "
@@ -301,14 +301,12 @@ def _find_refused_settings(text: str, model: BaseChatModel) -> set[str]:
     words = set(re.findall(r"[a-z][a-z0-9_]*", text.lower()))
     words |= {_WIRE_NAMES[word] for word in words & _WIRE_NAMES.keys()}
     fields = type(model).model_fields
-    set_fields = {
-        name
-        for name in words & fields.keys()
-        if not _NEEDED.fullmatch(name)
-        and not fields[name].is_required()
-        and getattr(model, name, None) != fields[name].get_default(call_default_factory=True)
+    free = {
+        n for n in words & fields.keys() if not (_NEEDED.fullmatch(n) or fields[n].is_required())
     }
-    return set_fields | (words & _extras(model).keys())
+    usual = {name: fields[name].get_default(call_default_factory=True) for name in free}
+    changed = {name for name in free if getattr(model, name, None) != usual[name]}
+    return changed | (words & _extras(model).keys())
 
 
 def _extras(model: BaseChatModel) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ..state.contracts import Contract
 from ..state.errors import SettingsError
 from ..state.outcome import Quote, Spend, add_spend, model_spend
 from ..state.roles import TIERS
-from ..state.window import count_call_tokens
+from ..state.snapshot import count_call_tokens
 from ..turn.budget import Budget, CallMaximum, Limit
 from ..turn.scope import RunScope
 from .choice import Chosen, Models, window_of
@@ -63,8 +63,8 @@ async def charge_budget(asker: Asker, inner: Call, request: Request) -> Reply:
     try:
         reply = await inner(replace(request, model=allowance.model))
     except Exception as error:
-        broken = read_broken_answer(error)  # one that nobody can read counts like any other
-        if broken is None:
+        # An answer that nobody can read counts like any other.
+        if (broken := read_broken_answer(error)) is None:
             _settle(asker, allowance, model_spend(asker.role, request.chosen.name, 0, 0))
             raise
         reply = Reply(broken, request)
@@ -330,6 +330,5 @@ def _estimate_dollars(
 def _render_price(price: Price | None) -> dict[str, float] | None:
     if price is None:
         return None
-    rates = price.dearest
-    values = (rates.dearest_input, rates.output, rates.cached)
+    values = (price.dearest.dearest_input, price.dearest.output, price.dearest.cached)
     return {name: round(v * _MILLION, 6) for name, v in zip(RATES, values, strict=True)}

@@ -1,4 +1,4 @@
-"""Ask within the deadline, a few at once, and again if that may help."""
+"""Ask within the deadline, a few at once, again if that may help, then the next model."""
 
 import asyncio
 from dataclasses import replace
@@ -20,6 +20,27 @@ _MOST_AT_ONCE: Final = 32
 _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Semaphore]] = (
     WeakKeyDictionary()
 )
+
+
+async def try_fallbacks(asker: Asker, inner: Call, request: Request) -> Reply:
+    """Ask the model, then each of its fallbacks, until one answers.
+
+    Raises:
+        ModelCallFailed: The last one did not answer either.
+    """
+    for spare in request.chosen.fallbacks:
+        try:
+            return await inner(request)
+        except ModelCallFailed as failed:
+            name, error = request.chosen.name, failed.__cause__ or failed
+            # The type of the error alone: its words may hold what must not be saved.
+            asker.scope.notes.append(
+                f"The {asker.role}'s model {name} did not answer ({type(error).__name__}); "
+                f"{spare.name} was asked instead."
+            )
+            asker.report({"type": "fallback", "to": spare.name}, request.chosen, error)
+            request = replace(request, chosen=spare)
+    return await inner(request)
 
 
 async def retry_call(asker: Asker, inner: Call, request: Request) -> Reply:

@@ -22,7 +22,7 @@ from pydantic import PrivateAttr
 
 from ..state.errors import SettingsError
 from ..state.roles import ROLE_METADATA, ROLES
-from ..state.window import count_call_tokens
+from ..state.snapshot import count_call_tokens
 from .reading import extract
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
@@ -75,7 +75,7 @@ class ScriptedModel(BaseChatModel):
     - by a function of the messages and the names of the schema and the tools it may call; it may be
       async: `ScriptedModel(lambda messages, offered: f"seen {len(messages)} messages")`.
 
-    Streams text by words and tool calls by pieces, with usage. `asked` lists every call made.
+    `astream` gives text by words and tool calls by pieces, with usage. `asked` lists every call.
 
     Raises:
         ScriptExhausted: On a call for which no turn is left; names the role.
@@ -133,10 +133,6 @@ class ScriptedModel(BaseChatModel):
         """Give the next turn, as `invoke` does."""
         return await super().ainvoke(input, config, **_with_role(config, kwargs))
 
-    def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[AIMessageChunk]:
-        """Stream the next turn."""
-        yield from super().stream(input, config, **_with_role(config, kwargs))
-
     async def astream(
         self, input: Any, config: Any = None, **kwargs: Any
     ) -> AsyncIterator[AIMessageChunk]:
@@ -149,11 +145,6 @@ class ScriptedModel(BaseChatModel):
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
         return _result(await self._areply(messages, kwargs))
-
-    def _stream(
-        self, messages: list[BaseMessage], *_: Any, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
-        yield from _pieces(self._reply(messages, kwargs))
 
     async def _astream(
         self, messages: list[BaseMessage], *_: Any, **kwargs: Any

@@ -7,7 +7,7 @@ from typing import Any, cast
 from langgraph.runtime import Runtime
 
 from ..calls.approval import keep_waiting
-from ..calls.call_records import CallRecord, to_evidence
+from ..calls.call_records import Call
 from ..calls.commands import build_messages, collect_updates, merge_values
 from ..calls.path import run_calls
 from ..state.calls import (
@@ -15,6 +15,7 @@ from ..state.calls import (
     UNCERTAIN,
     CallState,
     CallsUpdate,
+    Evidence,
     find_stop_in_results,
     is_left_in_doubt,
 )
@@ -58,31 +59,30 @@ async def call_tools(
         scope, parts.toolbox, state.calls, decisions=state.decisions, history=state.own_evidence,
         state=state,
     )  # fmt: skip
-    records, before = done.records, state.denied if _has_earlier_pass(state) else ""
-    cancelled = [r["reason"] for r in records if r["status"] == "cancelled"]
-    update = _apply_tool_wishes(state, records, waits=bool(done.waiting)) | PassUpdate(
-        evidence=[to_evidence(record) for record in records if not record.get("own")],
+    calls, before = done.answered, state.denied if _has_earlier_pass(state) else ""
+    evidence = [call.evidence for call in calls]
+    cancelled = [call.reason for call in calls if call.final_status == "cancelled"]
+    update = _apply_tool_wishes(state, calls, waits=bool(done.waiting)) | PassUpdate(
+        evidence=[call.evidence for call in calls if not call.pending.get("own")],
         denied=cancelled[-1] if cancelled else before,
-        strikes=max(state.strikes, count_strikes(records)),
-        spend=scope.add_seconds(Spend(tool_calls=sum(r["counts"] for r in records))),
+        strikes=max(state.strikes, count_strikes(evidence)),
+        spend=scope.add_seconds(Spend(tool_calls=sum(call.counts for call in calls))),
         warnings=scope.notes,
     )
     update |= keep_waiting(state, done.waiting)
-    if why := _find_stop(scope, records):
+    if why := _find_stop(scope, calls, evidence):
         update |= ended(*why)
     elif done.waiting and scope.run.stopped():
         update |= ended(STOPPED, "")
     return update
 
 
-def _apply_tool_wishes(
-    state: CallState, records: Sequence[CallRecord], *, waits: bool
-) -> PassUpdate:
+def _apply_tool_wishes(state: CallState, calls: Sequence[Call], *, waits: bool) -> PassUpdate:
     """What tools want changed; their messages follow once every call of the turn has its answer."""
-    answers = [record["message"] for record in records]
-    if not (state.held or any(record.get("update") for record in records)):
+    answers = [call.message for call in calls]
+    if not (state.held or any(call.update for call in calls)):
         return PassUpdate(messages=answers, held=[], found=[])
-    wishes = collect_updates(records)
+    wishes = collect_updates(calls)
     held = [*state.held, *(wish for wish in wishes if wish.get("messages"))]
     added = [] if waits else build_messages(held, state.turn_id, state.messages)
     found = [name for wish in wishes for name in wish.get("found", [])]
@@ -99,15 +99,16 @@ def _has_earlier_pass(state: CallState) -> bool:
     return bool(state.calls) and str(state.calls[0]["id"]).rpartition(".")[0] == newest
 
 
-def _find_stop(scope: RunScope, records: Sequence[CallRecord]) -> tuple[str, str] | None:
+def _find_stop(
+    scope: RunScope, calls: Sequence[Call], evidence: Sequence[Evidence]
+) -> tuple[str, str] | None:
     """A doubt with nobody to ask, a loop that goes on after a warning, or a hook's word."""
-    evidence = [to_evidence(record) for record in records]
     if doubtful := [record for record in evidence if is_left_in_doubt(record)]:
         words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
         return UNCERTAIN, say("task_in_doubt", calls=words)
-    if count_strikes(records) >= LAST_STRIKE:
+    if count_strikes(evidence) >= LAST_STRIKE:
         what = describe_loop(evidence, scope.run.model_turn)
         scope.emit({"type": "loop", "task": scope.path, "strike": LAST_STRIKE, "what": what})
         return LOOP_DETECTED, what
-    stopped = find_stop_in_results([record["message"] for record in records])
+    stopped = find_stop_in_results([call.message for call in calls])
     return ("denied", stopped) if stopped else None

@@ -12,7 +12,7 @@ from langchain_core.messages import (
     SystemMessage,
 )
 
-from ..calls.message_calls import fix_call_names
+from ..calls.gate import fix_call_names
 from ..models.drafts import drop_thoughts, wrap_reasoning
 from ..prompts.prompt import render_section
 from ..state.messages import REASONING, is_words, make_signature

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from ..calls.toolbox import Toolbox
+from ..models.ask_value import ResultSchema, add_typed_result
 from ..models.choice import Models
-from ..models.typed_result import ResultSchema, add_typed_result
 from ..state.loop import LoopState
 from ..store.locks.thread_locks import LockedBy
 from ..turn.begin import MissingTools, note_request

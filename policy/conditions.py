@@ -11,7 +11,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Final, NamedTuple
 
-from ..text.synonyms import synonyms_of
+from ..text.sentences import synonyms_of
 
 Value = str | Decimal
 """A word of a list, or a number."""

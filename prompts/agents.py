@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
-from ..state.definition import AgentDefinition
+from ..state.agent import AgentDefinition
 from ..state.errors import SettingsError
 from ..state.roles import TIERS
 from .instructions import read_front_matter
@@ -18,8 +18,10 @@ _OWN: Final = frozenset({
 })  # fmt: skip
 _LISTS: Final = frozenset({"tools", "agents"})
 _LIMITS: Final[Mapping[str, tuple[str, float]]] = {
-    "max_turns": ("turns", 1), "timeout_mins": ("seconds", 60), "max_time_minutes": ("seconds", 60),
-}  # fmt: skip
+    "max_turns": ("turns", 1),
+    "timeout_mins": ("seconds", 60),
+    "max_time_minutes": ("seconds", 60),
+}
 """Key of other systems to the limit it is, and how many of its units are one."""
 _TIERS: Final = {"haiku": "fast", "flash": "fast", "sonnet": "balanced", "opus": "powerful"}
 SHIPPED: Final = Path(__file__).parent / "shipped"
@@ -31,12 +33,19 @@ _NOT_KEPT: Final = frozenset({"disallowed_tools"})
 def read_agent(path: str | Path) -> AgentDefinition:
     """The agent that a file describes; its text is the prompt.
 
-    What is not understood is among the definition's `warnings`, which every outcome has.
+    Keys that are not understood become `warnings`, which every outcome has.
 
     Raises:
-        SettingsError: It cannot be read, or says what no agent can be.
+        SettingsError: The file cannot be read, or describes no agent.
     """
-    fields, text = _read_file(Path(path))
+    try:
+        fields, text = read_front_matter(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"The agent file {path} cannot be read ({error}); check the path."
+        raise SettingsError(msg) from error
+    except ValueError as error:
+        msg = f"The agent file {path} {error}."
+        raise SettingsError(msg) from error
     found = {to_snake(key.replace("-", "_")): value for key, value in fields.items()}
     if barred := sorted(found.keys() & _NOT_KEPT):
         msg = f"The agent file {path} has {barred[0]}: list the tools it may call under tools."
@@ -44,6 +53,19 @@ def read_agent(path: str | Path) -> AgentDefinition:
     if found.pop("kind", "local") != "local":
         msg = f"The agent file {path} is of another kind than local: such agents cannot be run."
         raise SettingsError(msg)
+    given, notes = _read_fields(found)
+    warnings = tuple(f"The agent file {path}: {note}." for note in notes)
+    try:
+        return AgentDefinition(**given, prompt=text.strip(), warnings=warnings)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        msg = f"The agent file {path}: {where}: {first['msg']}."
+        raise SettingsError(msg) from error
+
+
+def _read_fields(found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The fields of a definition, and what of the file is not understood."""
     given: dict[str, Any] = {key: found.pop(key) for key in _OWN & found.keys()}
     notes: list[str] = []
     for key in _LISTS & found.keys():
@@ -52,15 +74,7 @@ def read_agent(path: str | Path) -> AgentDefinition:
         given.setdefault("tier", tier)
     own = given.get("limits") or {}
     given["limits"] = _read_limits(found) | own if isinstance(own, dict) else own
-    notes += [f"{key} is not known and counts for nothing" for key in sorted(found)]
-    warnings = tuple(f"The agent file {path}: {note}." for note in notes)
-    try:
-        return AgentDefinition(**given, prompt=text, warnings=warnings)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        msg = f"The agent file {path}: {where}: {first['msg']}."
-        raise SettingsError(msg) from error
+    return given, notes + [f"{key} is not known and counts for nothing" for key in sorted(found)]
 
 
 def codebase_investigator() -> AgentDefinition:
@@ -80,18 +94,6 @@ def desk_agents() -> tuple[AgentDefinition, ...]:
 def load_agent(given: AgentDefinition | str | Path) -> AgentDefinition:
     """A definition, or the one that a file of this path holds; see `read_agent`."""
     return given if isinstance(given, AgentDefinition) else read_agent(given)
-
-
-def _read_file(path: Path) -> tuple[dict[str, Any], str]:
-    try:
-        fields, text = read_front_matter(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"The agent file {path} cannot be read ({error}); check the path."
-        raise SettingsError(msg) from error
-    except ValueError as error:
-        msg = f"The agent file {path} {error}."
-        raise SettingsError(msg) from error
-    return fields, text.strip()
 
 
 def _read_names(value: object, note: Callable[[str], None]) -> tuple[str, ...] | None:

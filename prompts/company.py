@@ -32,7 +32,8 @@ def read_company(folder: str | Path) -> Company:
         return Company(**said, folder=str(file.parent), policy=rules)
     except ValidationError as error:
         first = error.errors()[0]
-        raise _make_error(file, f"{_format_place(first['loc'])}: {first['msg']}.") from error
+        where = ".".join(map(str, first["loc"])) or "it"
+        raise _make_error(file, f"{where}: {first['msg']}.") from error
 
 
 def _read_yaml(file: Path) -> dict[str, Any]:
@@ -50,10 +51,6 @@ def _read_yaml(file: Path) -> dict[str, Any]:
     if not isinstance(said, dict) or not said.get("name"):
         raise _make_error(file, "has no name: write lines such as `name: Lumen`.")
     return {str(key): value for key, value in said.items()}
-
-
-def _format_place(where: tuple[int | str, ...]) -> str:
-    return ".".join(map(str, where)) or "it"
 
 
 def _make_error(path: Path, what: str) -> SettingsError:

@@ -1,7 +1,7 @@
-"""Instructions of an operator: AGENTS.md and skills in the folders that he names, and in no other.
+"""Instructions of an operator: AGENTS.md and skills, in the folders that the operator names.
 
-They are read when a graph is built. What is changed later, perhaps by a tool, is no instruction:
-it is said, and holds from the next time a graph is built.
+They are read when a graph is built. Later changes, perhaps by a tool, are reported and ignored
+until a graph is built again.
 """
 
 import re
@@ -47,15 +47,7 @@ class Skill:
 
 @dataclass(frozen=True)
 class Instructions:
-    """What the named folders say.
-
-    Attributes:
-        folders: As they were named.
-        texts: Each AGENTS.md and what it says.
-        stamps: Where one may stand, and what stood there.
-        skills: By their names.
-        problems: Why skills are left out.
-    """
+    """What the named folders hold: AGENTS.md files, skills by name, and why some are left out."""
 
     folders: tuple[Path, ...] = ()
     texts: Mapping[Path, str] = field(default_factory=dict)
@@ -64,15 +56,15 @@ class Instructions:
     problems: tuple[str, ...] = ()
 
     def render_text(self) -> str:
-        """What every role is told."""
-        said = [say("instructions", file=FILE, text=text) for text in self.texts.values()]
+        """The instructions and the list of skills, for every role's prompt."""
+        parts = [say("instructions", file=FILE, text=text) for text in self.texts.values()]
         if self.skills:
             lines = (f"- {skill.name}: {skill.description}" for skill in self.skills.values())
-            said.append(say("skills_listed", skills="\n".join(lines)))
-        return "\n\n".join(said)
+            parts.append(say("skills_listed", skills="\n".join(lines)))
+        return "\n\n".join(parts)
 
     def list_changed(self) -> list[str]:
-        """Which instructions are others than those that are followed."""
+        """A warning for each AGENTS.md that has changed since it was read."""
         return [
             f"{path} has changed since it was read: what it said then is followed until the graph "
             "is built again."
@@ -109,7 +101,7 @@ def read_instructions(folders: str | Path | Sequence[str | Path] | None) -> Inst
         SettingsError: One is no folder, has nothing to follow, or an AGENTS.md that cannot be read.
     """
     given = [folders] if isinstance(folders, str | Path) else [*(folders or ())]
-    named = tuple(dict.fromkeys(_check_folder(Path(one)) for one in given))
+    named = tuple(dict.fromkeys(_check_folder(Path(path)) for path in given))
     texts: dict[Path, str] = {}
     skills: dict[str, Skill] = {}
     problems: list[str] = []
@@ -130,10 +122,10 @@ def read_instructions(folders: str | Path | Sequence[str | Path] | None) -> Inst
 
 
 def read_front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """What a Markdown file says of itself as YAML between two lines `---`, and the text behind it.
+    """The YAML between the two first lines `---` of a Markdown file, and the text behind it.
 
     Raises:
-        ValueError: There is none, or it cannot be read; says why, to follow the file's name.
+        ValueError: It is missing or unreadable; the message follows the file's name.
     """
     from ..policy.parts import read_yaml  # noqa: PLC0415 - who has such files pays for it
 

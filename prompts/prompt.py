@@ -1,8 +1,7 @@
 """`PromptManager`: the system prompt of each role, from its core template and business context.
 
-What a prompt holds beside that is data, in tagged sections that are written once and can be read
-back: `<name>` … `</name>` on lines of their own. Data is never a template: braces stay braces. No
-tag in the data can begin or end a section: see `tags`.
+All else in a prompt is data in tagged sections that can be read back: `<name>` … `</name>` on
+lines of their own. Braces in data stay braces, and no tag in data can begin or end a section.
 """
 
 import json
@@ -41,35 +40,31 @@ def _read_templates(folder: Traversable | Path) -> dict[str, str]:
     }
 
 
-def _read_all() -> dict[str, dict[str, str]]:
-    folders = [f for f in files(__package__).joinpath("core").iterdir() if f.is_dir()]
-    return {f.name: found for f in folders if (found := _read_templates(f))}
-
-
 # Read at import: a file read inside a node would block the event loop.
-CORE_TEMPLATES: Final = _read_all()
+CORE_TEMPLATES: Final = {
+    folder.name: templates
+    for folder in files(__package__).joinpath("core").iterdir()
+    if folder.is_dir() and (templates := _read_templates(folder))
+}
 """Language to role to the core template. A language may leave roles out: English has them all."""
 _SHOWN: Final = 40
 _SHIPPED: Final = frozenset(CORE_TEMPLATES)
 
 
 class PromptManager:
-    """Holds templates and business contexts, and builds the prompt of a role from them.
+    """Builds the prompt of a role from its core template and business contexts.
 
-    A prompt is the role's core template with its slots filled once. `{{businessContext}}` gets the
-    system context for all roles first, then the context of the role; the phases of the ReAct loop
-    also have `{{resourceId}}` and `{{taskId}}`. They share one template and so one prompt, with the
-    contexts of all of them; one that is given a template of its own has its own prompt, in which
-    a thought lists the `{{tools}}`. Everything else in template and context is text; braces in it
-    stay as they are.
+    The template's slots are filled once. `{{businessContext}}` gets the system context, then the
+    context of the role. The phases of the ReAct loop also have `{{resourceId}}` and `{{taskId}}`;
+    they share one template, and so one prompt with the contexts of all of them, unless one is
+    given its own template, in which a thought lists the `{{tools}}`.
     """
 
     def __init__(self, *, language: str | Path = ENGLISH) -> None:
         """Start with the core templates of a language and no business context.
 
-        Args:
-            language: Its name, or a folder of your own that is called after it: from then on the
-                settings of a run may name it, too.
+        A `Path` is a folder of your own with the language's name; settings may name it from then
+        on, too.
 
         Raises:
             SettingsError: The language is not known, or the folder holds none.
@@ -93,8 +88,12 @@ class PromptManager:
 
         Accepts a mapping of role to text or file, or a folder with one `<role>.md` per role.
         """
-        found = contexts if isinstance(contexts, Mapping) else _list_contexts_in(Path(contexts))
-        self._contexts = {role: _read_text(text) for role, text in found.items()}
+        if not isinstance(contexts, Mapping):
+            if not (folder := Path(contexts)).is_dir():
+                msg = f"{folder} is no folder: business contexts are one <role>.md a role in one."
+                raise SettingsError(msg)
+            contexts = {path.stem: path for path in sorted(folder.glob("*.md"))}
+        self._contexts = {role: _read_text(text) for role, text in contexts.items()}
 
     def set_core_template(self, role: str, template: str | Path) -> None:
         """Replace the core template of a role, or give a new role one.
@@ -119,13 +118,11 @@ class PromptManager:
         """Build the system prompt of a role.
 
         Args:
-            role: planner, executor, verifier, thought, action, observation, or a role with a
-                template of its own.
+            role: A role of the package, or one with a template of its own.
             system_context: Added for this prompt only, after the one set for all roles.
-            business_context: Added for this prompt only, after the one set for the role; or such
-                texts by role.
+            business_context: The same for this role; or such texts by role.
             language: Of the core template, if it differs from the manager's.
-            slots: Texts for the template's other slots by name; one that is left out is empty.
+            slots: Texts for the template's other slots by name; missing ones are empty.
 
         Raises:
             SettingsError: No template is known for the role or language.
@@ -152,14 +149,14 @@ class PromptManager:
     ) -> list[str]:
         """The context of a role; if it has one prompt with others, of each of them by name."""
         name = _find_template(role, known)
-        sharing = [one for one in ROLES if one not in known and find_template(one) == name]
+        sharing = [peer for peer in ROLES if peer not in known and find_template(peer) == name]
         texts = {
-            one: _join_parts([self._contexts.get(one, ""), given.get(one, "")])
-            for one in sharing or [role]
+            peer: _join_parts([self._contexts.get(peer, ""), given.get(peer, "")])
+            for peer in sharing or [role]
         }
         if name == role:
             return [*texts.values()]
-        return [say("for_the_phase", phase=one, text=text) for one, text in texts.items() if text]
+        return [say("for_the_phase", phase=peer, text=text) for peer, text in texts.items() if text]
 
     def get_phase_prompt(
         self,
@@ -169,14 +166,13 @@ class PromptManager:
         tool_info: Sequence[Mapping[str, Any]] = (),
         **contexts: str,
     ) -> str:
-        """Build the system prompt of a phase of the ReAct loop.
+        """Build the system prompt of a phase of the ReAct loop: thought, action or observation.
 
         Args:
-            phase: thought, action or observation.
-            resource_id: What the user has open; '' if there is nothing.
-            task_id: The user's task in the application; '' if there is none.
-            tool_info: The tools, each with `name` and `description`, for a thought with a template
-                of its own; one that shares the action's prompt is sent their definitions with it.
+            phase: Which one.
+            resource_id: What the user has open.
+            task_id: The user's task in the application.
+            tool_info: Name and description of each tool, for a thought with its own template.
             contexts: `system_context`, `business_context` and `language` as for `get_prompt`.
         """
         tools = (
@@ -193,10 +189,9 @@ class PromptManager:
 
 
 def read_language(folder: Path) -> str:
-    """Learn a language from a folder of its name, which is given back.
+    """Learn a language from a folder like `prompts/core/en`, and return its name.
 
-    It holds what `prompts/core/en` does: a template a role, `sentences.md` and lists of words.
-    English is used for what it leaves out.
+    English is used for what the folder leaves out.
 
     Raises:
         SettingsError: It is no such folder, or what it holds does not fit what is filled in.
@@ -212,8 +207,8 @@ def read_language(folder: Path) -> str:
     }
     for role, text in templates.items():
         _check_slots(str(folder / f"{role}.md"), role, text)
-    if (said := folder / FILE).is_file():
-        _check_sentences(said)
+    if (sentences := folder / FILE).is_file():
+        _check_sentences(sentences)
     learn_language(name, folder)
     CORE_TEMPLATES[name] = {role: text.strip() for role, text in templates.items()}
     return name
@@ -297,13 +292,6 @@ def _read_text(text: str | Path) -> str:
         raise SettingsError(msg) from error
 
 
-def _list_contexts_in(folder: Path) -> dict[str, str | Path]:
-    if not folder.is_dir():
-        msg = f"{folder} is no folder; business contexts are one <role>.md per role in a folder."
-        raise SettingsError(msg)
-    return {path.stem: path for path in sorted(folder.glob("*.md"))}
-
-
 # The sections of the data.
 
 
@@ -312,10 +300,14 @@ def render_section(name: str, value: object) -> str:
     if name not in NAMES:
         msg = f"There is no section {name!r}; the sections are {list(NAMES)}."
         raise ValueError(msg)
-    body = (
-        escape_tags(value) if isinstance(value, str) else escape_tags_in_json(_render_json(value))
-    )
-    return f"<{name}>\n{body}\n</{name}>"
+    if isinstance(value, str):
+        return f"<{name}>\n{escape_tags(value)}\n</{name}>"
+    if isinstance(value, list) and value:
+        items = ",\n".join(json.dumps(item, ensure_ascii=False) for item in value)
+        text = f"[\n{items}\n]"
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+    return f"<{name}>\n{escape_tags_in_json(text)}\n</{name}>"
 
 
 def render_sections(values: Mapping[str, object]) -> str:
@@ -340,11 +332,5 @@ def read_json(text: str, name: str) -> Any:
 
 
 def _find_body(text: str, name: str) -> str | None:
-    found = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
-    return str(found[-1]) if found else None
-
-
-def _render_json(value: object) -> str:
-    if isinstance(value, list) and value:
-        return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=False) for item in value) + "\n]"
-    return json.dumps(value, ensure_ascii=False)
+    bodies = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
+    return str(bodies[-1]) if bodies else None

@@ -1,10 +1,9 @@
-"""The tags of sections in data: found in any spelling, and written so that they are none.
+"""Finds section tags in data, in any spelling, and escapes them.
 
-A model reads more as a tag than a parser does: capitals, blanks and invisible characters in it,
-brackets and letters of another script, attributes, whatever ends the line. So does this. In a text
-the tag gets a backslash, which reading takes away; in JSON its bracket is escaped, as JSON has it.
-What only looks a little like a tag stays as it is, such as the type `List<Task>` or `<taskbar>`; so
-does a tag between the words of a line.
+A model takes more for a tag than a parser does: capitals, blanks, invisible characters, brackets
+and letters of another script, attributes. In a text a tag gets a backslash, which reading removes;
+in JSON its bracket is escaped. `List<Task>`, `<taskbar>` and a tag between the words of a line
+stay as they are.
 """
 
 import re
@@ -77,7 +76,7 @@ def escape_tags(text: str) -> str:
 
 
 def unescape_tags(text: str) -> str:
-    """A defused text as it was: what is behind the bracket says nothing of where a tag stands."""
+    """An escaped text as it was."""
     tags = [tag for tag in _find_edge_tags(text) if text.startswith("\\", tag.behind)]
     cut = [replace(tag, behind=tag.behind + 1) for tag in tags]
     return _rewrite_tags(text, cut, lambda bracket: bracket.removesuffix("\\"))
@@ -112,15 +111,15 @@ def _find_edge_tags(text: str) -> list[_Tag]:
     return found
 
 
-def _find_tags(text: str, said: Callable[[str], str] = str) -> list[_Tag]:
-    """All that is spelled like a tag; `said` reads what is behind a bracket."""
+def _find_tags(text: str, read: Callable[[str], str] = str) -> list[_Tag]:
+    """All that is spelled like a tag; `read` decodes what is behind a bracket."""
     brackets = list(_OPENED.finditer(text))
     ends = [*(bracket.start() for bracket in brackets[1:]), len(text)]
     spans = [(*bracket.span(), end) for bracket, end in zip(brackets, ends, strict=False)]
     return [
         _Tag(start, behind)
         for start, behind, end in spans
-        if _begins_tag(text[start - 1 : start], text[start:behind], said(text[behind:end]))
+        if _begins_tag(text[start - 1 : start], text[start:behind], read(text[behind:end]))
     ]
 
 

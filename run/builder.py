@@ -18,11 +18,11 @@ from langgraph.pregel._read import ChannelRead
 from langgraph.types import Command
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 
+from ..state.channels import channels_of, pack_fields, schema_of, unpack_fields
 from ..state.context import Context, OpenSession
 from ..state.errors import StateKeyError
 from ..state.loop import FOLDED, drop_unchanged
 from ..state.outcome import Quote
-from ..state.records import channels_of, pack_fields, schema_of, unpack_fields
 from ..store.base import langgraph_keys as keys
 from ..store.base.fair_scheduler import yield_to_others
 from ..store.journal.port import Fence

@@ -10,12 +10,11 @@ from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.graph import END
 from langgraph.types import Command, StateUpdate
 
+from ..state.channels import unpack_fields
 from ..state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
-from ..state.loop import STOPPING
+from ..state.loop import SCHEMA_VERSION, STOPPING, migrate
 from ..state.messages import STEERS, read_messages
-from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
-from ..state.records import unpack_fields
 from ..store.base import langgraph_keys as keys
 from ..store.base.worker_threads import run_in_worker
 from ..store.checkpoints.thread_head import CUT_OFF, ThreadHead, write_update

@@ -17,6 +17,7 @@ from langgraph.types import Checkpointer, StateSnapshot, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
+from ..state.channels import unpack_fields
 from ..state.context import Context
 from ..state.errors import (
     DatabaseError,
@@ -25,9 +26,8 @@ from ..state.errors import (
     ThreadBusy,
     ThreadIncompatible,
 )
-from ..state.migrations import migrate
+from ..state.loop import migrate
 from ..state.outcome import Outcome, Quote
-from ..state.records import unpack_fields
 from ..store.base import langgraph_keys as keys
 from ..store.base.fair_scheduler import yield_to_others
 from ..store.checkpoints.thread_head import drop_answered

@@ -11,8 +11,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt, StateUpdate
 
+from ..state.channels import unpack_fields
 from ..state.context import SESSION_KEY, OpenSession
-from ..state.records import unpack_fields
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.thread_head import ThreadHead, find_inner_namespaces, find_open_questions
 from ..store.durability import Saver, get_saver_locks

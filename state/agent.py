@@ -1,5 +1,6 @@
-"""State of one agent's loop; the graph's own agent and every sub-agent have it."""
+"""What an agent is, and the state of its loop; the graph's own agent and sub-agents share them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -8,17 +9,17 @@ from typing import Annotated, Any, Final, Literal
 from langchain_core.messages import AnyMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import TypedDict
 
 from .calls import CallState, CallsUpdate, Evidence, TurnState, keep_newest
 from .context import Context
-from .definition import AgentLimits
 from .loop import LoopState, LoopUpdate
 from .messages import EVIDENCE, Messages, slice_since
-from .outcome import Reason, Spend
+from .outcome import Reason
 from .plan import Task, merge_tasks
-from .snapshot import TARGET_SHARE, TURN_LIMIT
-from .window import estimate_message_tokens
+from .roles import Tier
+from .snapshot import TARGET_SHARE, TURN_LIMIT, estimate_message_tokens
 
 MAIN: Final = "agent"
 """The path of a graph's own agent: begins its call ids, `agent.<round>.<index>`."""
@@ -34,6 +35,70 @@ WARNED: Final[frozenset[Reason]] = frozenset(
     {"MAX_TURNS", "TIMEOUT", "BUDGET", "ERROR_NO_COMPLETE_TASK_CALL"}
 )
 """Ends before the goal that leave one more turn, in which an agent may save what it has."""
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}")
+
+
+class AgentLimits(BaseModel):
+    """What an agent may use in one user turn, where that is less than the run's settings allow."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    turns: int | None = Field(default=None, ge=1, description="Model turns; one more may report.")
+    seconds: float | None = Field(default=None, gt=0, description="Active seconds.")
+    tokens: int | None = Field(default=None, ge=1, description="Input and output tokens.")
+    tool_calls: int | None = Field(default=None, ge=0, description="Tool calls.")
+    usd: float | None = Field(default=None, gt=0, description="Money, by the prices known.")
+    context: int | None = Field(default=None, ge=1_000, description="Tokens of one request.")
+
+
+class AgentDefinition(BaseModel):
+    """The graph's own agent, or one that it may delegate to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    name: str = "agent"
+    """By which it is called; letters, digits, `_` and `-`."""
+    display_name: str = ""
+    """What people are shown; its name by default."""
+    description: str = ""
+    """What it is for, as the delegating agent reads."""
+    input: Any = None
+    """A pydantic model or JSON schema of its input, beside the objective in words."""
+    prompt: str = ""
+    """Added to the system prompt of the loop."""
+    tier: Tier | None = None
+    """How strong its model is; balanced by default."""
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    window: int | None = Field(default=None, ge=1_000)
+    """Tokens its model takes, if the model's profile does not say."""
+    tools: tuple[str, ...] | None = None
+    """Names or globs of the tools it may call; None means all of the graph's."""
+    read_only: bool = False
+    """Only tools that declare to be read-only."""
+    limits: AgentLimits = AgentLimits()
+    output_name: str = "output"
+    output: Any = None
+    """A pydantic model or JSON schema of the output that `complete_task` must give."""
+    lenient: bool = False
+    """A plain text answer also ends the run (`responded`)."""
+    agents: tuple[str, ...] = ()
+    """Names of the agents it may delegate to."""
+    warnings: tuple[str, ...] = ()
+    """What in its file is not understood."""
+
+    @field_validator("name")
+    @classmethod
+    def _is_name(cls, given: str) -> str:
+        if not _NAME.fullmatch(given):
+            msg = f"{given!r} is no name of an agent: use letters and digits, then also _ and -"
+            raise ValueError(msg)
+        return given
+
+    @property
+    def title(self) -> str:
+        """What people are shown."""
+        return self.display_name or self.name
 
 
 class Report(TypedDict, total=False):
@@ -53,7 +118,10 @@ class AgentInput(TurnState):
 
     messages: Messages = field(default_factory=list)
     path: str = MAIN
+    """Whose calls these are: `agent`, or a sub-agent's handle path."""
     limits: dict[str, Any] = field(default_factory=dict)
+    """Most turns, seconds, tokens, tool_calls and usd of this user turn; intake writes them, or
+    the delegating agent."""
 
 
 @dataclass(kw_only=True)
@@ -63,10 +131,6 @@ class AgentState(CallState, AgentInput):
     record = "turn_state"
 
     path: str = MAIN
-    """Whose calls these are: `agent`, or a sub-agent's handle path; its input."""
-    limits: dict[str, Any] = field(default_factory=dict)
-    """Most turns, seconds, tokens, tool_calls and usd of this user turn; intake writes, or whoever
-    delegates."""
     round: int = 0
     """Model turns of this user turn, which has the id `<path>#<round>`; agent_turn counts."""
     report: Report | None = None
@@ -148,19 +212,12 @@ class TaskAgentState(AgentState, LoopState):
     }  # fmt: skip
 
 
-class AgentUpdate(CallsUpdate, total=False):
-    """What a node of the loop may change."""
+class AgentUpdate(LoopUpdate, CallsUpdate, total=False):
+    """What a node of the loop, or of the graph around it, may change."""
 
-    messages: Any
-    spend: Spend
-    warnings: list[str]
     limits: dict[str, Any]
     round: int
     report: Report | None
-    halt: Reason | None
-    unmet: list[str]
-    should_continue: bool
-    task_completed: bool
     nudged: bool
     todos: list[Task] | Overwrite
     snapshot: dict[str, Any]
@@ -174,11 +231,6 @@ class AgentUpdate(CallsUpdate, total=False):
     delegations: list[Any]
     background: list[Any]
     awaited: bool
-
-
-class TaskAgentUpdate(AgentUpdate, LoopUpdate, total=False):  # type: ignore[misc]  # the same keys, resettable
-    """What intake and finish may change besides."""
-
     cut_off: list[Any]
 
 
@@ -208,10 +260,7 @@ def merge_limits(context: Context, own: AgentLimits) -> dict[str, Any]:
 
 
 def find_reached_limit(state: AgentState) -> Reason | None:
-    """The limit that an agent has reached; None while there is room.
-
-    Of tokens and dollars that is room for a call like those before: the final warning.
-    """
+    """The limit that an agent has reached; of tokens and dollars one more call must fit."""
     spend = state.spend
     last = 1 + 1 / max(1, spend.get("model_calls", 0))
     tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
@@ -241,21 +290,17 @@ def estimate_next_window(state: AgentState) -> int:
     if not state.window:
         return estimate_message_tokens(list_request_messages(state))
     inside = f"{state.path}/"
-    own = (
-        message for message in reversed(state.messages) if not _is_about_subagent(message, inside)
-    )
-    return state.window + estimate_message_tokens(
-        takewhile(lambda message: message.type != "ai", own)
-    )
+    own = (m for m in reversed(state.messages) if not _is_about_subagent(m, inside))
+    return state.window + estimate_message_tokens(takewhile(lambda m: m.type != "ai", own))
 
 
 def _is_about_subagent(message: AnyMessage, inside: str) -> bool:
-    """Whether people were asked by it of a call of a sub-agent."""
+    """Whether a message asks people about a call of a sub-agent."""
     return str(message.additional_kwargs.get(EVIDENCE)).startswith(inside)
 
 
 def list_request_messages(state: AgentState) -> list[AnyMessage]:
-    """The messages that requests hold, without those by which people were asked of sub-agents."""
+    """The messages that requests hold, without questions about calls of sub-agents."""
     kept: list[AnyMessage] = []
     inside, asked = f"{state.path}/", set[str | None]()
     for message in slice_since(state.messages, state.cut):

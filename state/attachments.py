@@ -1,7 +1,4 @@
-"""What messages of the user hold beside words: images, audio, files, in whatever block.
-
-A block is passed on as it came; whether a model can read it, its provider says.
-"""
+"""Attachments of the user's messages: images, audio, files. Blocks are passed on unchanged."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -49,42 +46,30 @@ def list_attachments(messages: Sequence[AnyMessage]) -> Iterator[Attachment]:
 def name_attachments(messages: Sequence[AnyMessage]) -> dict[int, list[str]]:
     """The names of what each message has attached, by its place."""
     names: dict[int, list[str]] = {}
-    for one in list_attachments(messages):
-        names.setdefault(one.place, []).append(one.name)
+    for item in list_attachments(messages):
+        names.setdefault(item.place, []).append(item.name)
     return names
 
 
 def build_attachment_blocks(messages: Sequence[AnyMessage], place: int) -> list[Block]:
-    """What a role is shown beside words, a line of text before each: what the request has attached.
+    """The attachments of the request at this place, and the newest of the messages before it.
 
-    Of the talk before it the newest are shown; a line says how many have no room.
-
-    Args:
-        messages: The conversation.
-        place: Where the request stands.
+    A line of text precedes each; the first one says how many are left out.
     """
-    found = list(list_attachments(messages[: place + 1]))
-    of_request = [one for one in found if one.place == place]
-    before = found[: len(found) - len(of_request)]
-    kept = _take_newest(before)
-    left = len(before) - len(kept)
-    shown = [_make_text_block(say("older_attachments_left_out", count=left))] if left else []
-    for one in kept:
-        shown += [_make_text_block(say("attached_before", name=one.name)), one.block]
-    for one in of_request:
-        shown += [_make_text_block(say("attached_to_request", name=one.name)), one.block]
-    return shown
-
-
-def _take_newest(before: Sequence[Attachment]) -> list[Attachment]:
-    kept: list[Attachment] = []
-    room = SIZE_BEFORE
-    for one in before[: -MOST_BEFORE - 1 : -1]:
-        room -= len(str(one.block))
+    attached = list(list_attachments(messages[: place + 1]))
+    before = [item for item in attached if item.place != place]
+    kept, room = 0, SIZE_BEFORE
+    for item in before[: -MOST_BEFORE - 1 : -1]:
+        room -= len(str(item.block))
         if room < 0:
             break
-        kept.insert(0, one)
-    return kept
+        kept += 1
+    left = len(before) - kept
+    shown = [_make_text_block(say("older_attachments_left_out", count=left))] if left else []
+    for item in attached[left:]:
+        name = "attached_to_request" if item.place == place else "attached_before"
+        shown += [_make_text_block(say(name, name=item.name)), item.block]
+    return shown
 
 
 def _make_text_block(text: str) -> Block:

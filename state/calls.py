@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -15,7 +16,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from ..text.canonical import make_storable
-from .append_only import GrowingChannel, IndexedList
+from .channels import GrowingChannel, IndexedList
 from .messages import Messages
 from .outcome import Reason, Spend, add_spend
 from .questions import Decision
@@ -26,8 +27,8 @@ ToolStatus = Literal[
 
 _ENDS: Final[frozenset[ToolStatus]] = frozenset({"success", "error", "cancelled"})
 
-# A call may succeed without running: a human's words, a recorded result or an earlier one answer
-# it. A scheduled one waits again where it turns out that it may have run before a crash.
+# A human's words, a recorded result or an earlier one may answer a call that does not run. A
+# scheduled call waits again if it may have run before a crash.
 TRANSITIONS: Final[Mapping[ToolStatus, frozenset[ToolStatus]]] = {
     "validating": _ENDS | {"scheduled", "awaiting_approval"},
     "awaiting_approval": _ENDS | {"scheduled", "awaiting_approval"},
@@ -53,28 +54,16 @@ def advance(before: ToolStatus, after: ToolStatus) -> ToolStatus:
 
 UNCERTAIN: Final = "uncertain"
 """The reason of a call that may have taken effect, whatever its record says."""
-
 SERVER_ASKS: Final = "its server asks"
 """The reason of a call that waits for the answer to a question of its server."""
-
 GAVE_UP: Final = "gave_up"
-"""The reason of such a call that a human no longer wants."""
-
-
+"""The reason of an uncertain call that a human no longer wants."""
 STOPPED: Final = "stopped"
 """Why a task ends with calls that have not begun: somebody stopped the turn."""
 
 
 class Evidence(TypedDict, total=False):
-    """One call, id `<task>.<round>.<index>`, or a task's report without calls, `<task>.report`.
-
-    `reason` says why a call was cancelled, or, as `uncertain`, that nobody knows whether it took
-    effect; its MCP server, if any, is kept then. `reused_from` and `same_as` name the earlier call
-    whose result this one shows: it was reused, or the loop guard answered instead of reading
-    again; a write with `same_as` was made once more, and gave the same. One that is `read_only`
-    changed nothing. `turn` is that of a record of an earlier user turn.
-    `components` is what people are shown of the result.
-    """
+    """One call, id `<task>.<round>.<index>`, or a task's report without calls, `<task>.report`."""
 
     id: str
     task: str
@@ -85,24 +74,26 @@ class Evidence(TypedDict, total=False):
     result: str
     seconds: float
     reason: str
+    """Why it was cancelled; `uncertain`: it may have taken effect."""
     reused_from: str
+    """The earlier call whose result was reused."""
     same_as: str
+    """The earlier call with the same result: the loop guard showed it, or a write repeated it."""
     server: str
+    """The MCP server of an uncertain call."""
     read_only: bool
     turn: int
+    """Of a record of an earlier user turn."""
     components: list[dict[str, Any]]
+    """What people are shown of the result."""
 
 
 def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) -> list[Evidence]:
     """Batch reducer for a delta channel: records by their `id`, the later one wins."""
-    merged = IndexedList.of(left, _id)
+    merged = IndexedList.of(left, itemgetter("id"))
     for record in chain.from_iterable(writes):
-        merged.put(record, _id)
+        merged.put(record, itemgetter("id"))
     return merged
-
-
-def _id(record: Evidence) -> str:
-    return record["id"]
 
 
 def call_id(task: str, round_: int, index: int = 0) -> str:
@@ -111,7 +102,7 @@ def call_id(task: str, round_: int, index: int = 0) -> str:
 
 
 def item_task(step: str, index: int) -> str:
-    """Whose calls those of one item are, of a step that is made once for each item of a list."""
+    """The task of one item of a step with `forEach`."""
     return f"{step}[{index}]"
 
 
@@ -120,18 +111,18 @@ _ITEM: Final = re.compile(r"(.+)\[(\d+)\]", re.DOTALL)
 
 def step_of(task: str) -> str:
     """The step whose item a task is; any other task is its own."""
-    found = _ITEM.fullmatch(task)
-    return found[1] if found else task
+    item = _ITEM.fullmatch(task)
+    return item[1] if item else task
 
 
 def index_of(task: str) -> int | None:
-    """Which item of its step a task is; None where it is none."""
-    found = _ITEM.fullmatch(task)
-    return int(found[2]) if found else None
+    """Which item of its step a task is; None if it is none."""
+    item = _ITEM.fullmatch(task)
+    return int(item[2]) if item else None
 
 
 def is_left_in_doubt(record: Evidence) -> bool:
-    """Whether a call that may have run was given up, because nobody could be asked about it."""
+    """Whether a call that may have run was given up because nobody could be asked."""
     return record["status"] == "cancelled" and record.get("reason") == UNCERTAIN
 
 
@@ -149,7 +140,6 @@ T = TypeVar("T")
 
 HOOK_STOP: Final = "hook_stop"
 """Key of a planned call, and of a result's artifact: why a hook wants the run to end here."""
-
 
 RESULTS: Final = ("loopwright", "results")
 """Under which labels a store has long results."""
@@ -191,9 +181,9 @@ MOST_FOUND: Final = 60
 
 
 def keep_found(left: list[str], right: list[str]) -> list[str]:
-    """Reducer: append names that are not there yet; of too many the newest half stays.
+    """Reducer: append new names; of too many the newest half stays.
 
-    A name that is there keeps its place, because what stands behind it would be read anew.
+    A known name keeps its place, so that the provider's prompt cache still fits.
     """
     joined = join_texts(left, right)
     if len(joined) <= MOST_FOUND:
@@ -226,8 +216,7 @@ class TurnState:
 class CallState(TurnState, ABC):
     """Calls between the model turn that wants them and the messages that answer them.
 
-    `path` says whose calls they are, a task's id or the graph's own name: it begins every evidence
-    id `<path>.<round>.<index>`.
+    `path`, a task's id or the graph's own name, begins every evidence id.
     """
 
     record = "call_state"

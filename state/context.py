@@ -1,4 +1,4 @@
-"""What one run is begun with: its settings, as a form that Studio shows, and what hooks gave it."""
+"""The settings of a run, as a form that Studio shows, and what hooks gave its session."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,6 @@ from .roles import ROLES, TIERS, Tier
 
 PolicyWord = Literal["default", "allow", "ask", "deny"]
 
-
 RATES: Final = ("input", "output", "cached_input")
 """What a model's price says; the last may be left out."""
 
@@ -24,7 +23,7 @@ MOST_TOOL_CONTEXT: Final = 32_000
 
 
 def explain_unfit_context(given: dict[str, Any]) -> str:
-    """Why data cannot be a `tool_context`; "" where it can."""
+    """Why data cannot be a `tool_context`; "" if it can."""
     try:
         length = len(json.dumps(given, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
@@ -240,11 +239,9 @@ class Context(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_known_settings(cls, given: Any) -> Any:
-        """Say where data of the application belongs, which is no setting."""
-        unknown = (
-            sorted(map(str, set(given) - set(cls.model_fields))) if type(given) is dict else []
-        )
-        if unknown:
+        """Refuse unknown settings, and say where data of the application belongs."""
+        names = set(given) if type(given) is dict else set()
+        if unknown := sorted(map(str, names - set(cls.model_fields))):
             msg = (
                 f"{', '.join(map(repr, unknown))}: no setting is named so; put data of your "
                 "application, which its tools need, into tool_context"
@@ -255,7 +252,7 @@ class Context(BaseModel):
     @field_validator("tool_context")
     @classmethod
     def _check_json(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Refuse what could not be sent to a tool."""
+        """Refuse data that could not be sent to a tool."""
         if why := explain_unfit_context(given):
             raise ValueError(why)
         return given
@@ -263,10 +260,10 @@ class Context(BaseModel):
     @field_validator("prices")
     @classmethod
     def _check_price(cls, given: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-        """Refuse a price that could not be counted with."""
+        """Refuse a price that cannot be used."""
         for model, price in given.items():
-            whole = {*RATES[:2]} <= price.keys() <= {*RATES}
-            if not (whole and all(isfinite(one) and one >= 0 for one in price.values())):
+            complete = {*RATES[:2]} <= price.keys() <= {*RATES}
+            if not (complete and all(isfinite(rate) and rate >= 0 for rate in price.values())):
                 msg = (
                     f"the price of {model!r} needs input and output, and may have cached_input, in"
                     " US dollars per million tokens, such as"
@@ -293,13 +290,13 @@ DEFAULTS: Final = Context()
 STARTUP: Final[ContextVar[float]] = ContextVar(
     "loopwright_startup", default=DEFAULTS.startup_timeout
 )
-"""The run's `startup_timeout`, which each node notes when it begins."""
+"""The run's `startup_timeout`, set when a node begins."""
 
 T = TypeVar("T")
 
 
 def context_of(runtime: Runtime[Context]) -> Context:
-    """The run's settings; the defaults where the graph was embedded without `context=`."""
+    """The run's settings; the defaults if the graph was called without `context=`."""
     return runtime.context or DEFAULTS
 
 

@@ -22,9 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from ..text.canonical import make_storable
-from ..text.empty_phrases import says_nothing
-from ..text.sentences import say
-from ..text.synonyms import synonyms_of
+from ..text.sentences import say, says_nothing, synonyms_of
 
 TaskStatus = Literal[
     "pending", "in_progress", "completed", "failed", "skipped", "cancelled", "blocked"
@@ -53,18 +51,13 @@ def read_word(
 ) -> object:
     """Read one word of a set as models spell it: `RETRY_STEP` and `retryStep` are one.
 
-    Args:
-        value: As it was given; what is none of the words comes back as it is.
-        words: The set.
-        also: Other words, in small letters and digits alone, for words of the set.
+    `also` has synonyms, in small letters and digits. Anything else comes back unchanged.
     """
     if not isinstance(value, str):
         return value
-    spelled = {_squash(word): word for word in words}
-    whole = _squash(value)
-    last = _squash(value.rsplit(".", 1)[-1])  # of an enum as Python prints it
-    known = {**(also or {}), **spelled}
-    return known.get(whole) or known.get(last) or value
+    known = {**(also or {}), **{_squash(word): word for word in words}}
+    last = value.rsplit(".", 1)[-1]  # of an enum as Python prints it
+    return known.get(_squash(value)) or known.get(_squash(last)) or value
 
 
 def _squash(text: str) -> str:
@@ -89,7 +82,7 @@ def as_list(value: object) -> object:
 
 
 def _read_text(value: object) -> object:
-    """Read numbers and null where a text is wanted; a text that could not be kept is mended."""
+    """Read numbers and null as text, and replace characters that cannot be stored."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -97,11 +90,9 @@ def _read_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _read_flag(value: object) -> object:
-    return read_word(value, ("true", "false"), synonyms_of("flag"))
-
-
-Flag = Annotated[bool, BeforeValidator(_read_flag)]
+Flag = Annotated[
+    bool, BeforeValidator(lambda value: read_word(value, ("true", "false"), synonyms_of("flag")))
+]
 Text = Annotated[str, BeforeValidator(_read_text)]
 Texts = Annotated[list[Text], BeforeValidator(as_list)]
 Id = Annotated[str, BeforeValidator(_read_text), Field(max_length=200)]
@@ -109,7 +100,7 @@ Status = Annotated[TaskStatus, BeforeValidator(read_status)]
 
 
 def _must_be(wanted: str, *also: str) -> AfterValidator:
-    """What an answer says it is must be what was asked for; saying nothing is fine."""
+    """The kind of an answer, if it names one, must be the kind that was asked for."""
     known = {_squash(name): wanted for name in also}
 
     def read(given: str) -> str:
@@ -127,20 +118,17 @@ class Contract(BaseModel):
 
     @classmethod
     def read_other_spelling(cls, text: str) -> dict[str, Any] | None:  # noqa: ARG003 - of the few that have one
-        """The contract as an object, where a text holds it otherwise than as JSON."""
+        """The contract in a text that is not JSON; None where there is none."""
         return None
 
     @classmethod
     def wire_schema(cls) -> dict[str, Any]:
-        """The JSON schema that goes to the provider; its title is the class name.
-
-        Every caller gets a copy of its own: a provider's adapter may change what it is given.
-        """
-        return deepcopy(_schema_of(cls))
+        """The JSON schema for the provider, a copy; its title is the class name."""
+        return deepcopy(_build_schema(cls))
 
 
-@cache  # milliseconds to make, and wanted at every call of a model
-def _schema_of(contract: type[Contract]) -> dict[str, Any]:
+@cache  # takes milliseconds, and each model call needs it
+def _build_schema(contract: type[Contract]) -> dict[str, Any]:
     return contract.model_json_schema(by_alias=True)
 
 
@@ -220,21 +208,17 @@ class ExecutorResponse(Contract):
 
     @model_validator(mode="after")
     def _says_how_it_stands(self) -> Self:
-        said = (self.task_completed, self.should_continue, self.next_action)
-        if said == (None, None, None) and not self.todos:
-            raise ValueError(say("completed_or_not"))
-        if self._claims_completion and says_nothing(self.summary):
+        if self.task_completed is None and self.next_action is None:
+            if self.should_continue is None and not self.todos:
+                raise ValueError(say("completed_or_not"))
+            completed = any(todo.status == "completed" for todo in self.todos)
+        else:
+            by_action = self.task_completed is None and self.next_action == "complete"
+            completed = self.task_completed is True or by_action
+        if completed and says_nothing(self.summary):
             empty = not self.summary.strip()
             raise ValueError(say("completed_without_result" if empty else "says_nothing"))
         return self
-
-    @property
-    def _claims_completion(self) -> bool:
-        if self.task_completed is None and self.next_action is None:
-            return any(todo.status == "completed" for todo in self.todos)
-        return self.task_completed is True or (
-            self.task_completed is None and self.next_action == "complete"
-        )
 
 
 class TaskVerdict(Contract):
@@ -255,8 +239,8 @@ class TaskVerdict(Contract):
 class VerifierResponse(Contract):
     """The verdict on the whole run.
 
-    Providers write structured answers in the order of the schema: the answer comes first, so that
-    it is shown while it is written, then what is judged one by one, and last what follows from it.
+    Models write the fields in this order: the answer first, so that it streams, then the tasks one
+    by one, then what follows from them.
     """
 
     summary: Text = Field(
@@ -279,24 +263,16 @@ class VerifierResponse(Contract):
     @model_validator(mode="after")
     def _does_not_contradict_itself(self) -> Self:
         self.improvements = [text for text in self.improvements if text.strip()]
-        problem = _find_contradiction(self)
-        if problem:
-            raise ValueError(problem)
+        if self.passed and says_nothing(self.summary):
+            raise ValueError(say("passed_without_summary"))
+        if self.all_completed and any(not task.completed for task in self.tasks):
+            raise ValueError(say("all_but_not_all"))
+        if not self.passed and not self.improvements:
+            raise ValueError(say("not_passed_without_improvements"))
         return self
 
 
-def _find_contradiction(verdict: VerifierResponse) -> str:
-    if verdict.passed and says_nothing(verdict.summary):
-        return say("passed_without_summary")
-    if verdict.all_completed and any(not task.completed for task in verdict.tasks):
-        return say("all_but_not_all")
-    if not verdict.passed and not verdict.improvements:
-        return say("not_passed_without_improvements")
-    return ""
-
-
 TaskDecision = Literal["complete", "continue", "skip", "retry", "fail"]
-
 
 _BY_STATUS: Final[Mapping[str, TaskDecision]] = {
     "completed": "complete",
@@ -310,19 +286,16 @@ _BY_STATUS: Final[Mapping[str, TaskDecision]] = {
 def decide_task(answer: ExecutorResponse, task_id: str) -> TaskDecision:
     """Read the end of a task's turn: taskCompleted, then nextAction, then the status in todos.
 
-    Where taskCompleted is there it alone says whether the task is complete; the others may then
-    still say what else becomes of it. Never from words in the summary.
+    If taskCompleted is false, the others cannot complete the task. Words in the summary count for
+    nothing.
     """
     if answer.task_completed:
         return "complete"
-    wished = next((todo.status for todo in answer.todos if todo.id == task_id), "")
-    wishes = (answer.next_action, _BY_STATUS.get(wished))
-    decided = next((wish for wish in wishes if wish and _may_be(wish, answer)), None)
-    return decided or ("fail" if answer.should_continue is False else "continue")
-
-
-def _may_be(wish: TaskDecision, answer: ExecutorResponse) -> bool:
-    return wish != "complete" or answer.task_completed is None
+    status = next((todo.status for todo in answer.todos if todo.id == task_id), "")
+    for wish in (answer.next_action, _BY_STATUS.get(status)):
+        if wish and (wish != "complete" or answer.task_completed is None):
+            return wish
+    return "fail" if answer.should_continue is False else "continue"
 
 
 class LoopVerdict(Contract):

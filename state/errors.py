@@ -1,24 +1,10 @@
-"""Every exception the package raises, drawn.
-
-LoopwrightError
-├── SettingsError            a setting, file or name the user gave is wrong (exit code 2)
-│   ├── ModelUnavailable     no such model, provider package or key
-│   ├── ToolServerError      the MCP configuration cannot be used
-│   └── DatabaseError        the database URL cannot be opened
-├── ThreadError
-│   ├── ThreadNotFound       no checkpoint under this thread id
-│   ├── ThreadIncompatible   saved by a graph whose nodes or schema this one does not have
-│   └── ThreadBusy           another run holds the thread
-│       └── LeaseLost        another run has taken it from this one, which stops
-├── AnswerRejected           an answer to a pending question has none of the accepted shapes
-├── StateKeyError            a node returned a key that its graph's state does not have
-├── SyncCallInLoop           a sync method was called on the package's own event loop
-└── ModelCallFailed          a model stayed unreachable through every retry and fallback
-    └── RequestTooLong       it takes less than it was sent
+"""Every exception the package raises, and the check that a setting is not empty.
 
 Each message is one sentence or two: what is wrong, where, what to do. Each error is also one of
 Python's own kinds: LangGraph's server shows the message of those and hides all others.
 """
+
+from collections.abc import Mapping
 
 
 class LoopwrightError(Exception):
@@ -79,3 +65,25 @@ class ModelCallFailed(LoopwrightError, RuntimeError):
 
 class RequestTooLong(ModelCallFailed):
     """A model was sent more than it takes; an agent compresses its history and asks once more."""
+
+
+def read_variable(environ: Mapping[str, str], name: str) -> str | None:
+    """The value of a variable; None where it is unset.
+
+    Raises:
+        SettingsError: It is set and empty, as `NAME=$FORGOTTEN` leaves it: what it was to say, a
+            policy perhaps, is not known, so the default must not step in.
+    """
+    return require_nonempty(environ.get(name), f"The environment variable {name}")
+
+
+def require_nonempty(value: str | None, what: str) -> str | None:
+    """A setting that somebody gave, or None; `what` names it.
+
+    Raises:
+        SettingsError: It was given and is empty.
+    """
+    if value is not None and not value.strip():
+        msg = f"{what} is empty: give it a value, or leave it out."
+        raise SettingsError(msg)
+    return value

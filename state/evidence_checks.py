@@ -12,8 +12,7 @@ from .plan import Task, is_left_out, list_required
 def select_admissible(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> list[Evidence]:
     """The records a verdict may cite: all calls, and reports that are still their task's result.
 
-    A report of an earlier attempt, or of an earlier task under the same id, proves nothing now;
-    and none does after a call of its task that failed or is in doubt: words do not undo it.
+    A report counts for nothing if a call of its task failed or is in doubt.
     """
     vain = find_failed_tasks(evidence, tasks)
     results = {t["id"]: t.get("result", "") for t in tasks if t["id"] not in vain}
@@ -27,21 +26,20 @@ def select_admissible(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> li
 def find_failed_tasks(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> set[str]:
     """The tasks with a call that failed or is in doubt.
 
-    So is one that stands for such a task of an earlier plan, unless a task that does has made a
-    call that succeeded.
+    A task that replaces a failed one counts as failed until a replacement makes a successful call.
     """
-    made = {r["task"] for r in evidence if r["tool"] is not None and _has_succeeded(r)}
-    vain = {r["task"] for r in evidence if r["tool"] is not None and not _has_succeeded(r)}
-    mended = {i for t in tasks if t["id"] in made for i in t.get("replaces", [])}
-    heirs = {t["id"] for t in tasks if (vain - mended).intersection(t.get("replaces", []))}
-    return vain | heirs
+    calls = [record for record in evidence if record["tool"] is not None]
+    succeeded = {record["task"] for record in calls if _has_succeeded(record)}
+    failed = {record["task"] for record in calls if not _has_succeeded(record)}
+    repaired = {i for t in tasks if t["id"] in succeeded for i in t.get("replaces", [])}
+    heirs = {t["id"] for t in tasks if (failed - repaired).intersection(t.get("replaces", []))}
+    return failed | heirs
 
 
 def find_undone_writes(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """The calls that were to change something and did not, and that no later one made good.
+    """The writes that failed and that no call of a later message made good.
 
-    Only one of a later message can: who asked for it knew of the failure. One that was refused is
-    made good by the same tool alone.
+    A refused write is made good only by the same tool.
     """
     made: set[tuple[str, str]] = set()
     left: list[Evidence] = []
@@ -58,10 +56,7 @@ def find_undone_writes(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 
 def is_citable(record: Evidence) -> bool:
-    """Whether a call of an earlier turn can prove a task of this one: it read, and it succeeded.
-
-    What a call changed was done for the request of its own turn.
-    """
+    """Whether a call of an earlier turn can prove a task of this one: a read that succeeded."""
     return _has_succeeded(record) and bool(record.get("read_only"))
 
 
@@ -72,7 +67,7 @@ def _has_succeeded(record: Evidence) -> bool:
 def find_only_proofs(
     verdict: VerifierResponse, tasks: Sequence[Task], evidence: Sequence[Evidence]
 ) -> dict[str, str]:
-    """Of each task called completed without a citation its only admissible proof, if it has one."""
+    """The only admissible proof of each task that is judged completed without a citation."""
     proofs: dict[str, list[str]] = {}
     for record in select_admissible(evidence, tasks):
         if _has_succeeded(record):
@@ -101,13 +96,12 @@ def check_verdict(
     evidence: Sequence[Evidence],
     earlier: Sequence[Evidence] = (),
 ) -> list[str]:
-    """Every reason not to believe a verdict, one sentence each; empty where it holds.
+    """Every reason not to believe a verdict, one sentence each; empty if it holds.
 
-    Each task called completed must cite evidence of its own that exists in this run and is no
-    failed call, unless as a finding: an error that is the answer. Where it cites none and there is
-    one proof, that is taken. What was read in an `earlier` turn proves a task that had no call
-    fail. One that was left out may be called completed without proof: then the request needs it no
-    more. A passed verdict must judge every task.
+    Each completed task must cite its own successful calls, or as a finding a call whose error is
+    the answer. If it cites none and has one proof, that is taken. Reads of an `earlier` turn prove
+    a task without a failed call. A task that was left out needs no proof. A passed verdict must
+    judge every task.
     """
     only = find_only_proofs(verdict, tasks, evidence)
     known, vain = index_by_citation(evidence, tasks, earlier), find_failed_tasks(evidence, tasks)
@@ -126,26 +120,19 @@ def check_verdict(
             proven |= set() if found else {judged.id}
     if verdict.all_completed:
         missing = [t for t in list_required(tasks) if t["id"] not in proven | spared]
-        problems += [_describe_unproven(task) for task in missing]
+        for task in missing:
+            how = "task_left_out" if is_left_out(task) else "task_unproven"
+            problems.append(say(how, task=repr(task["id"]), status=task["status"]))
         if tasks and not proven and not missing:
             problems.append(say("nothing_proven"))
     return problems
 
 
-def _describe_unproven(task: Task) -> str:
-    how = "task_left_out" if is_left_out(task) else "task_unproven"
-    return say(how, task=repr(task["id"]), status=task["status"])
-
-
 def find_spared(
     verdict: VerifierResponse, tasks: Sequence[Task], evidence: Sequence[Evidence]
 ) -> set[str]:
-    """The tasks that were left out, and that the verdict holds for needless.
-
-    Not those with a call that failed: that it was needless is a claim like any other.
-    """
-    vain = find_failed_tasks(evidence, tasks)
-    left = {task["id"] for task in tasks if is_left_out(task)} - vain
+    """The tasks without a failed call that were left out, and that the verdict needs no more."""
+    left = {task["id"] for task in tasks if is_left_out(task)} - find_failed_tasks(evidence, tasks)
     claimed = (t.id for t in verdict.tasks if t.completed and not (t.evidence or t.findings))
     return left.intersection(claimed)
 
@@ -175,7 +162,7 @@ def list_cited_ids(judged: TaskVerdict, task: Task, known: Mapping[str, Evidence
 def _citation_problems(
     judged: TaskVerdict, task: Task, known: Mapping[str, Evidence], vain: Collection[str]
 ) -> list[str]:
-    """Why a task is not proven; what it cites of others beside its own counts for nothing."""
+    """Why a task is not proven; citations of other tasks beside its own count for nothing."""
     cited = [(name, False) for name in judged.evidence]
     cited += [(name, True) for name in judged.findings]
     if not cited:
@@ -189,9 +176,9 @@ def _citation_problems(
 
 
 def _explain_foreign(record: Evidence | None, task: Task, vain: Collection[str]) -> str:
-    """Why a record is none for this task: the name of the sentence; "" where it is one.
+    """Why a record may not prove this task, as the name of a sentence; "" if it may.
 
-    Of a task that this one stands for only its failures count: they may be what was to be found.
+    Of a task that this one replaces only failures count: they may be the finding.
     """
     if record is None:
         return ""
@@ -204,19 +191,16 @@ def _explain_foreign(record: Evidence | None, task: Task, vain: Collection[str])
 def _find_problem(citation: str, record: Evidence | None, finding: bool) -> str:
     if record is None:
         return say("citation_unknown", evidence=repr(citation))
-    if _has_succeeded(record) or (finding and _is_an_answer(record)):
+    # An error is an answer of the tool, unless the call is in doubt or was not made.
+    in_doubt = record.get("reason") in (UNCERTAIN, GAVE_UP)
+    is_answer = record["status"] == "error" and record["tool"] is not None and not in_doubt
+    if _has_succeeded(record) or (finding and is_answer):
         return ""
     return say("finding_is_none" if finding else "citation_failed", evidence=repr(citation))
 
 
-def _is_an_answer(record: Evidence) -> bool:
-    """Whether a tool answered with an error; a call in doubt, or never made, answered nothing."""
-    ended = record["status"] == "error" and record.get("reason") not in (UNCERTAIN, GAVE_UP)
-    return ended and record["tool"] is not None
-
-
 def make_rejected_verdict(problems: Sequence[str]) -> VerifierResponse:
-    """The verdict where none could be believed: inconclusive, with the reasons to mend."""
+    """The verdict if none could be believed: inconclusive, with the reasons."""
     return VerifierResponse(
         all_completed=False,
         user_needs_satisfied=False,

@@ -26,27 +26,25 @@ Failure = Literal[
 """Why a step failed. `refused`: policy, a hook or a human does not let it run. `uncertain`: it may
 have taken effect. `execution_error`: an exception of ours."""
 
-
 Shape = Literal["text", "json", "value", "stored"]
+"""Where a step has its result as data; see `FlowStep.shape`."""
 Strategy = Literal["retry_step", "replan_from_failure", "complete_replan", "give_up"]
-"""Where a step has its result as data, see `FlowStep.shape`."""
 
 
 class FlowStep(Task, total=False):
-    """One step in state: a task that is one call of one tool.
+    """One step: a task that is one call of one tool.
 
-    Of a task's fields `depends_on` holds the ids of all steps it waits for, those it refers to
-    included; `result` is the text of its result as a model is shown it; `feedback` says why it
-    failed; `attempts` counts its calls, `rounds` numbers them over the whole request: the call's
-    id is `<step>.<round>.0`.
+    `depends_on` has all steps it waits for, also those it refers to; `result` is the text that
+    models see; `feedback` says why it failed; `attempts` counts its calls; `rounds` numbers them
+    over the whole request, so the call's id is `<step>.<round>.0`.
     """
 
     tool: str
     arguments: dict[str, Any]
     """As planned, with references."""
     changes: bool
-    """Its tool may change the world, by what was known when the plan was taken: a resume must
-    find the steps in the same order, even if the tool has gone by then."""
+    """Its tool may change the world, as known when the plan was adopted: after a resume the order
+    of steps must be the same, even if the tool is gone."""
     optional: bool
     retries: int
     expect: dict[str, Any] | str | None
@@ -54,36 +52,34 @@ class FlowStep(Task, total=False):
     when: str | None
     """The condition under which it is to run; see `flow.conditions`."""
     for_each: Any
-    """The list of which each item is a call of its own, as planned; None where it is one call."""
+    """The list, as planned, of which each item is a call of its own; None for one call."""
     max_items: int
     items: list["FlowStep"]
-    """The calls of its items, in their order; empty before its list is known. Each is a step of
-    which only what its own call changed is kept; its id is `<step>[<place>]`, see `item_task`."""
+    """The calls of its items, in order; empty before its list is known. Each holds only what its
+    own call changed; its id is `<step>[<place>]`."""
     unwanted: bool
-    """It was skipped as the plan wants it: its condition, or that of a step it is made from, does
-    not hold."""
+    """It was skipped because its condition, or that of a step it needs, does not hold."""
     expected_output: str
     spare: bool
-    """A write of an earlier plan that this one does not list: a step that would send the same
-    takes its result instead, and this one goes."""
+    """A write of an earlier plan that this plan does not list. A step that would send the same
+    takes its result, and this one goes."""
     claims: list[str]
-    """Names in the journal under which its call was, or may have been, made for earlier plans."""
+    """Journal names under which its call was, or may have been, made for earlier plans."""
     failure: Failure | Literal[""]
     shape: Shape | Literal[""]
-    """Where the result as data is: the `result` text itself, the JSON it spells, `value`, or the
-    store under the id `stored`. '' before the step is done. See `value_of` and `was_made`."""
+    """Where the result as data is: the `result` text, the JSON in it, `value`, or the store under
+    `stored`; '' before the step is done."""
     value: Any
-    """The result as data, where its text does not say it."""
+    """The result as data, if its text does not say it."""
     stored: str
-    """Id of the whole result in the store, where it is too long for the state; else ''."""
+    """Id of a result in the store that is too long for the state."""
     made_of: str
-    """What a step that was taken over from an earlier plan was made from: its print under the
-    variables of that plan, see `order.prints`; else ''. A new plan writes it. Of an item: its call
-    as a hash, so that one of another plan that makes the same is the same."""
+    """The fingerprint of a step carried over from an earlier plan, under that plan's variables; of
+    an item a hash of its call."""
 
 
 class Draft(TypedDict):
-    """One plan that is not adopted: the planner's words, what they mean, what is wrong."""
+    """One plan that is not adopted: the planner's text, the plan in it, what is wrong."""
 
     text: str
     plan: dict[str, Any] | None
@@ -149,8 +145,8 @@ class FlowState(CallState, LoopState, FlowInput):
     planning: FlowPlanning = "ready"
     """What check_flow or review_flow decided; their routers read it."""
     drafts: list[Draft] = field(default_factory=list)
-    """Answers of the planner that are not sound, oldest first, the newest perhaps unchecked;
-    plan_flow appends, check_flow fills in the findings; a sound plan clears them, and recover."""
+    """Unsound answers of the planner, oldest first; plan_flow appends, check_flow adds the
+    findings; a sound plan clears them, and recover."""
     prints: list[str] = field(default_factory=list)
     """Fingerprints of the plans this turn adopted; check_flow and review_flow append."""
     strategy: Strategy | Literal[""] = ""
@@ -166,11 +162,9 @@ class FlowState(CallState, LoopState, FlowInput):
     objection: list[str] = field(default_factory=list)
     """What is wrong with the plan as the user edited it; review_flow writes, and asks again."""
     cut_off: list[Any] = field(default_factory=list)
-    """Ends of steps that a new message cut off before run_flow could gather them; the graph's
-    doors write them, intake takes them in."""
+    """Steps that ended before a new message cut run_flow off; the doors write, intake reads."""
     not_enough: str = ""
-    """What the answerer missed in the results, so that more was planned: once a turn; answer_flow
-    writes it."""
+    """What the answerer missed in the results, once a turn; answer_flow writes it."""
     given: Given = field(default_factory=Given)
     """What the program handed in for this request; intake writes it."""
 
@@ -224,15 +218,14 @@ def select_failed(steps: Sequence[FlowStep]) -> list[FlowStep]:
 
 
 def is_spared(step: FlowStep) -> bool:
-    """Whether the plan itself wants the step left out, by a condition that does not hold."""
+    """Whether a condition of the plan left the step out."""
     return step["status"] == "skipped" and bool(step.get("unwanted"))
 
 
 def was_made(step: FlowStep) -> bool:
-    """Whether the step is not done though it changed the world: the result failed its check.
+    """Whether a step that is not completed has changed the world, perhaps with some of its items.
 
-    The call is not made again; another plan may give it another check. Of a step with items some
-    may be made.
+    Its result failed the check. The call is not made again; another plan may check otherwise.
     """
     if step["status"] == "completed":
         return False
@@ -246,7 +239,7 @@ def is_done(item: FlowStep) -> bool:
 
 
 def items_of(step: FlowStep) -> list[FlowStep]:
-    """The items of a step as steps of their own, whose calls nothing else is asked of."""
+    """The items of a step as steps of their own."""
     alone = FlowStep(for_each=None, expect=None, items=[], claims=[], rounds=0)
     return [
         step | alone | item | FlowStep(id=item_task(step["id"], place))
@@ -255,7 +248,7 @@ def items_of(step: FlowStep) -> list[FlowStep]:
 
 
 def make_call_name(revision: str, step: FlowStep, more: int = 1) -> str:
-    """The name in the journal of a step's next call in a plan, or of its last one."""
+    """The journal name of a step's next call in a plan; with `more=0` of its last one."""
     return f"{revision}.{call_id(step['id'], step['rounds'] + more)}"
 
 
@@ -266,10 +259,7 @@ def reopen_items(items: Sequence[FlowStep], *, anew: bool = False) -> list[FlowS
 
 
 def read_value(step: FlowStep) -> Any:
-    """The result of a finished step as data: a text, or the JSON value it is.
-
-    Of a stored result this is what the state holds, its head and tail.
-    """
+    """The result of a finished step as data; of a stored one the head and tail in the state."""
     shape = step.get("shape", "")
     if shape == "value":
         return step.get("value")

@@ -1,7 +1,4 @@
-"""What was said and found before: the talk, and an index of calls whose results can be read again.
-
-Calls of earlier user turns are kept under ids of their own, `t<turn>:<id>`, in a bounded list.
-"""
+"""The conversation and the calls of earlier turns, kept in a bounded list as `t<turn>:<id>`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,28 +52,29 @@ def _take_newest(records: Sequence[Any], room: int, size: Any) -> list[Any]:
 def make_earlier_records(
     turn: int, evidence: Sequence[Evidence], answers: Sequence[Mapping[str, str]] = ()
 ) -> list[Evidence]:
-    """What a turn that ended leaves to later ones: its calls and reports, and the user's answers.
-
-    A call that was answered with an earlier result is not kept twice.
-    """
+    """The calls, reports and user's answers that a turn leaves to later ones; reused ones once."""
     kept = [record for record in evidence if not record.get("reused_from")]
-    asked = [
+    answered = [
         Evidence(id=f"answer.{place}", task="", tool=ASKED, status="success", seconds=0.0,
-                 arguments={"question": one["question"]}, result=one["answer"])
-        for place, one in enumerate(answers)
+                 arguments={"question": answer["question"]}, result=answer["answer"])
+        for place, answer in enumerate(answers)
     ]  # fmt: skip
-    return [_make_earlier_record(record, turn) for record in [*asked, *kept]]
-
-
-def _make_earlier_record(record: Evidence, turn: int) -> Evidence:
-    text = beginning_of(record["result"], _LONGEST)
-    return {**record, "id": f"t{turn}:{record['id']}", "call_id": "", "turn": turn, "result": text}
+    return [
+        {
+            **record,
+            "id": f"t{turn}:{record['id']}",
+            "call_id": "",
+            "turn": turn,
+            "result": beginning_of(record["result"], _LONGEST),
+        }
+        for record in [*answered, *kept]
+    ]
 
 
 def build_call_index(records: Sequence[Evidence], *, citing: bool = False) -> list[dict[str, Any]]:
-    """Records as a model is shown them, newest last; the first line tells how many have no room.
+    """Records as a model sees them, newest last; the first line says how many are left out.
 
-    Who is `citing` also sees which of them can be cited.
+    With `citing` each says whether it can be cited.
     """
     lines = [
         _make_index_line(r) | ({"citable": is_citable(r)} if citing else {})

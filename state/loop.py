@@ -1,6 +1,6 @@
 """The typed state of the graphs. Every field has a default, so an old thread meets a new field."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
@@ -11,6 +11,8 @@ from typing_extensions import TypedDict
 
 from .attachments import Block
 from .calls import CallState, CallsUpdate, Evidence, Records, TurnState, keep_newest
+from .channels import Components, Events, KeptEvents
+from .errors import ThreadIncompatible
 from .history import EarlierRecords
 from .messages import (
     STEERS,
@@ -23,18 +25,21 @@ from .messages import (
 )
 from .outcome import Outcome, Reason, Spend
 from .plan import Task, merge_tasks
-from .ui_channels import Components, Events, KeptEvents
 
 U = TypeVar("U", bound=Mapping[str, Any])
 
 Planning = Literal["again", "ask", "review", "ready", "blocked"]
-
 
 STOPPING: Final = "stopping"
 """The field below by which a graph's turn is told to end."""
 
 PUBLIC: Final = ("messages", "todos", "improvements", "task_completed", "should_continue")
 """The fields of a graph's state that its tools see, where the graph has them."""
+
+SCHEMA_VERSION: Final = 3
+"""Of what is saved; a change of that raises it by one and adds a step to `MIGRATIONS`."""
+MIGRATIONS: Final[dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {}
+"""Old version to a function from saved values to the update that brings them to the next one."""
 
 
 @dataclass(kw_only=True)
@@ -68,8 +73,7 @@ class LoopState(LoopOutput, TurnState):
     request_message: str = ""
     """Id of the message that holds the request; intake writes it."""
     task_completed: bool = False
-    """The whole request is done and proven; whoever judges the answer writes it: the verifier, a
-    thought, answer_flow."""
+    """The whole request is done and proven; the verifier, a thought or answer_flow writes it."""
     should_continue: bool = True
     """Another cycle may run; whoever meets a limit clears it."""
     improvements: list[str] = field(default_factory=list)
@@ -79,8 +83,7 @@ class LoopState(LoopOutput, TurnState):
     stop_hook_active: bool = False
     """A hook rejected this turn's answer, so another one is being made; finish sets it."""
     events: Events = field(default_factory=KeptEvents)
-    """What was told of this turn, and up to which number; what stands around each node writes it,
-    and `ui`, which shows it."""
+    """The events of this turn; the emitter around each node writes them, and `ui`."""
     allowance: int = 0
     """How often this request was given its limits afresh; intake counts."""
 
@@ -164,8 +167,7 @@ class PlanState(LoopState):
     blockers: list[str] = field(default_factory=list)
     """What kept the last verdict from passing; the same twice means stuck."""
     cut_off: list[Any] = field(default_factory=list)
-    """Ends of tasks that a new message cut off before work could gather them; the graph's doors
-    write them, intake takes them in."""
+    """Tasks that ended before a new message cut work off; the doors write, intake reads."""
 
     per_turn = LoopState.per_turn | {
         "todos", "evidence", "answers", "planning_rounds", "cycles", "missing", "blockers",
@@ -234,30 +236,20 @@ class TaskUpdate(CallsUpdate, total=False):
     """What a node of the executor graph may change."""
 
     messages: Any
+    spend: Spend
+    warnings: list[str]
     round: int
     status: str
     result: str
     feedback: str
     wishes: dict[str, str]
-    warnings: list[str]
-    spend: Spend
 
 
 # Keys whose writes are folded into what is there: an empty write changes nothing.
-FOLDED = frozenset(
-    {
-        "messages",
-        "ui",
-        "found",
-        "spend",
-        "warnings",
-        "todos",
-        "evidence",
-        "earlier",
-        "decisions",
-        "objections",
-    }
-)
+FOLDED = frozenset({
+    "messages", "ui", "found", "spend", "warnings", "todos", "evidence", "earlier", "decisions",
+    "objections",
+})  # fmt: skip
 
 
 def drop_unchanged(state: object, update: U) -> U:
@@ -273,3 +265,32 @@ def drop_unchanged(state: object, update: U) -> U:
         return bool(value) if key in FOLDED else bool(getattr(state, key) != value)
 
     return cast("U", {key: value for key, value in given.items() if is_changed(key, value)})
+
+
+def migrate(values: Mapping[str, Any], *, thread: str) -> dict[str, Any]:
+    """The update that brings saved values to `SCHEMA_VERSION`; empty where they are there.
+
+    A thread without a version has not begun its first turn.
+
+    Raises:
+        ThreadIncompatible: A newer version wrote the thread, or one without a step in `MIGRATIONS`.
+    """
+    version = int(values.get("schema_version") or SCHEMA_VERSION)
+    if version > SCHEMA_VERSION:
+        msg = (
+            f"Thread {thread!r} was saved with schema version {version}, this package knows"
+            f" {SCHEMA_VERSION}: upgrade loopwright to continue it."
+        )
+        raise ThreadIncompatible(msg)
+    if version == SCHEMA_VERSION:
+        return {}
+    update: dict[str, Any] = {}
+    for old in range(version, SCHEMA_VERSION):
+        if old not in MIGRATIONS:
+            msg = (
+                f"Thread {thread!r} was saved by an earlier version (schema {version}), which this"
+                " package cannot read: start a new thread."
+            )
+            raise ThreadIncompatible(msg)
+        update |= MIGRATIONS[old]({**values, **update})
+    return update | {"schema_version": SCHEMA_VERSION}

@@ -19,25 +19,30 @@ from langgraph.types import Overwrite
 
 from ..text.canonical import beginning_of, weigh
 from ..text.sentences import say
-from .append_only import GrowingChannel, IndexedList
 from .attachments import Block, blocks_in, build_attachment_blocks, name_attachments
+from .channels import GrowingChannel, IndexedList
 from .errors import SettingsError
 
 
 def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMessage]:
-    """Fold batches of messages into the conversation.
+    """Fold batches of messages, in any spelling LangChain reads, into the conversation.
 
     A known id replaces, `RemoveMessage` removes (an unknown id is ignored), `REMOVE_ALL_MESSAGES`
-    empties. Dicts, strings and tuples are accepted. A message without id gets one derived from
-    its place and content: replaying the same writes must give the same ids, in whatever batches.
-    It does not repair tool calls without results: that is the entry node's work.
+    empties. A message without id gets one derived from its place and content, so that replaying
+    the same writes gives the same ids, in whatever batches.
     """
     news = [m for w in writes for m in read_messages(w if isinstance(w, list) else [w])]
     whole = IndexedList.of(state if isinstance(state, IndexedList) else read_messages(state), _id)
     if any(isinstance(message, RemoveMessage) for message in news):
         merged = {str(message.id): message for message in whole}
         for message in news:
-            _fold(merged, message)
+            if not isinstance(message, RemoveMessage):
+                named = _assign_id(message, next(reversed(merged), ""), len(merged))
+                merged[str(named.id)] = named
+            elif message.id == REMOVE_ALL_MESSAGES:
+                merged.clear()
+            else:
+                merged.pop(str(message.id), None)
         return IndexedList.of(merged.values(), _id)
     for message in news:
         last = str(whole[-1].id) if whole else ""
@@ -59,18 +64,20 @@ def read_messages(items: Sequence[Any]) -> list[AnyMessage]:
 def explain_unreadable(given: Any) -> str:
     """Why values for the message channel are no messages; "" where they are.
 
-    What cannot be read must not be written: no state of the thread could be read any more. A
-    SettingsError names one that is too long.
+    Writing an unreadable value would make every state of the thread unreadable.
+
+    Raises:
+        SettingsError: They are too long.
     """
     if isinstance(given, Overwrite):
         mine = given.value is None or isinstance(given.value, list)
-        if not mine or not all(isinstance(one, BaseMessage) for one in given.value or ()):
+        if not mine or not all(isinstance(written, BaseMessage) for written in given.value or ()):
             return "an Overwrite holds something else than a list of messages"
         given = given.value or []
     words = whole = 0
-    for place, one in enumerate(given if isinstance(given, list) else [given], start=1):
+    for place, written in enumerate(given if isinstance(given, list) else [given], start=1):
         try:
-            (read,) = read_messages([one])
+            (read,) = read_messages([written])
             words, whole = words + len(read.text), whole + len(repr(vars(read)))
         except KeyError as error:
             return f"message {place} has no {error.args[0]!r}"
@@ -94,18 +101,8 @@ def explain_too_long(size: int, most: int) -> str:
     return f"{what}: shorten it, or let a tool read the text." if size > most else ""
 
 
-def _fold(merged: dict[str, AnyMessage], message: AnyMessage | RemoveMessage) -> None:
-    if isinstance(message, RemoveMessage):
-        if message.id == REMOVE_ALL_MESSAGES:
-            merged.clear()
-        merged.pop(str(message.id), None)
-        return
-    message = _assign_id(message, next(reversed(merged), ""), len(merged))
-    merged[str(message.id)] = message
-
-
 def _assign_id(message: AnyMessage, last: str, count: int) -> AnyMessage:
-    """The message with an id; one without follows so many, of which the last one has this id."""
+    """The message with an id; `count` messages precede it, the last one with the id `last`."""
     if message.id is not None:
         return message
     seed = f"{last}\0{count}\0{message.type}\0{message.content!r}"
@@ -117,7 +114,6 @@ def _assign_id(message: AnyMessage, last: str, count: int) -> AnyMessage:
 MESSAGES: Final = GrowingChannel[AnyMessage](merge_messages, snapshot_frequency=100)
 
 Messages = Annotated[list[AnyMessage], MESSAGES]
-
 
 # Longer requests are shown shortened in the middle; state keeps every word.
 REQUEST_CAP: Final = 100_000
@@ -159,20 +155,13 @@ def _find_newest(messages: Sequence[AnyMessage], fits: Callable[[AnyMessage], bo
 
 
 def request_text(messages: Sequence[AnyMessage], request: str = "") -> str:
-    """The words of the request, in prompt length; '' where there is none.
-
-    Of one that is a picture alone a sentence says so.
-    """
+    """The words of the request, in prompt length; a sentence for a picture alone; '' if none."""
     place = find_request(messages, request)
     if place < 0:
         return ""
     text = messages[place].text
     if not text.strip() and blocks_in(messages[place]):
         return say("request_without_words")
-    return _shorten(text)
-
-
-def _shorten(text: str) -> str:
     if len(text) <= REQUEST_CAP:
         return text
     half = REQUEST_CAP // 2
@@ -186,10 +175,9 @@ def attachments_of(messages: Sequence[AnyMessage], request: str) -> list[Block]:
 
 
 def conversation_of(messages: Sequence[AnyMessage], request: str) -> Conversation:
-    """The talk before a request as {role, text}: words of the user and answers, newest last.
+    """The conversation before a request as {role, text}: words of the user and final answers.
 
-    What phases say to each other, calls and results are no part of it. The oldest words go first
-    where not all have room; the first entry then says how many.
+    If not all have room, the oldest are left out, and the first entry says how many.
     """
     before = messages[: max(0, find_request(messages, request))]
     talk = [(place, message) for place, message in enumerate(before) if is_talk(message)]
@@ -201,8 +189,8 @@ def conversation_of(messages: Sequence[AnyMessage], request: str) -> Conversatio
         room -= weigh(text)
         if room < 0 and shown:
             break
-        said = {"role": "user" if message.type == "human" else "assistant", "text": text}
-        shown.insert(0, said | ({"attached": names[place]} if place in names else {}))
+        entry = {"role": "user" if message.type == "human" else "assistant", "text": text}
+        shown.insert(0, entry | ({"attached": names[place]} if place in names else {}))
     left = len(talk) - len(shown)
     return [{"left_out": say("earlier_words_left_out", count=left)}, *shown] if left else shown
 
@@ -214,13 +202,9 @@ def is_talk(message: AnyMessage) -> bool:
     if not isinstance(message, AIMessage) or _list_call_ids(message) or not message.text.strip():
         return False
     about = message.additional_kwargs
-    by_phase = about.get(ROLE, PACKAGE) != PACKAGE
-    return not by_phase or is_answer(message)
-
-
-def is_answer(message: AnyMessage) -> bool:
-    """Whether a message of ours ended a user turn."""
-    return str(message.id).startswith(ANSWER) or bool(message.additional_kwargs.get(ENDS))
+    if about.get(ROLE, PACKAGE) == PACKAGE:
+        return True
+    return str(message.id).startswith(ANSWER) or bool(about.get(ENDS))  # it ended a turn
 
 
 REASONING: Final = "reasoning_content"
@@ -240,7 +224,6 @@ STEERS: Final = "steers"
 """Key in the `additional_kwargs` of a user's message that came while a turn was running."""
 ENDS: Final = "ends"
 """Key in a message's `additional_kwargs`: a model ended the turn with it."""
-
 
 REJECTED: Final = "rejected"
 """Key in a message's `additional_kwargs`: why a hook did not accept what was said with it."""
@@ -285,21 +268,15 @@ Answer = Callable[[str], ToolMessage]
 def make_repairs(
     messages: Sequence[AnyMessage], answer: Answer, *, open_calls: Collection[str] = ()
 ) -> list[Any]:
-    """The writes that make a conversation whole; none where it is.
+    """The writes that give each call of a conversation its answer, from the first defect on.
 
-    Args:
-        messages: The conversation, oldest first, each with an id.
-        answer: Makes the missing answers. Their ids must be new, or those of the ones replaced.
-        open_calls: Ids of calls of the newest message with calls which our own tool node has not
-            answered: whatever else answers them is made up.
-
-    Returns:
-        Messages to remove from the first defect on, then everything as it should follow.
+    `answer` makes the missing answers, with new ids or those of the answers they replace.
+    `open_calls` are calls of the newest message with calls that our own tool node has not
+    answered: any other answer to them is made up.
     """
     whole = _repair_all(messages, answer, frozenset(open_calls))
-    same = sum(
-        1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(messages, whole, strict=False))
-    )
+    pairs = zip(messages, whole, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
     if same == len(messages) == len(whole):
         return []
     return [*(RemoveMessage(id=str(m.id)) for m in messages[same:]), *whole[same:]]
@@ -341,6 +318,6 @@ def _find_answers(behind: Iterable[AnyMessage], made_up: frozenset[str]) -> dict
 
 
 def _is_made_up(message: ToolMessage, open_calls: frozenset[str]) -> bool:
-    if "evidence" in message.additional_kwargs:  # our own tool node signs its answers
+    if EVIDENCE in message.additional_kwargs:  # our own tool node signs its answers
         return False
     return message.tool_call_id in open_calls or str(message.id).startswith(PLACEHOLDER)

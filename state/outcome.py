@@ -61,20 +61,16 @@ def model_spend(
     role: str, model: str, input_tokens: int, output_tokens: int, usd: float | None = None
 ) -> Spend:
     """The spend of one model call; `usd` is None where the model's price is unknown."""
-    one = RoleSpend(model_calls=1, input_tokens=input_tokens, output_tokens=output_tokens)
+    counted = RoleSpend(model_calls=1, input_tokens=input_tokens, output_tokens=output_tokens)
     if usd is not None:
-        one["usd"] = usd
-    spend = Spend(
-        model_calls=1,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        by_role={role: one},
-        by_model={model: one.copy()},
-        models={role: model},
-    )
-    if usd is not None:
-        spend["usd"] = usd
-    return spend
+        counted["usd"] = usd
+    spend: Any = counted | {
+        "by_role": {role: counted},
+        "by_model": {model: counted.copy()},
+        "models": {role: model},
+    }
+    whole: Spend = spend
+    return whole
 
 
 OutcomeStatus = Literal[

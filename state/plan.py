@@ -1,4 +1,4 @@
-"""Plans as data: problems in them, their order, and what a new plan carries over from the old."""
+"""Plans as data: their problems, their order, and what a new plan carries over from the old one."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -9,7 +9,6 @@ from typing import Any, Final
 from typing_extensions import TypedDict
 
 from ..text.sentences import say
-from .append_only import IndexedList
 from .contracts import FINISHED, TaskStatus, Todo, may_change, read_status
 from .questions import make_question
 
@@ -43,36 +42,24 @@ class Task(TypedDict, total=False):
 
 
 def merge_tasks(left: list[Task], writes: Sequence[Sequence[Task]]) -> list[Task]:
-    """Batch reducer: tasks by id; known ones are updated field by field, new ones appended.
-
-    One that is `gone` goes.
-    """
-    merged = IndexedList.of(left, _id)
+    """Batch reducer: tasks by id, updated field by field; one that is `gone` is removed."""
+    merged = {task["id"]: task for task in left}
     for task in chain.from_iterable(writes):
         if task.get("gone"):
-            merged = IndexedList.of([one for one in merged if one["id"] != task["id"]], _id)
+            merged.pop(task["id"], None)
         else:
-            merged.put(task, _id, lambda old, new: {**old, **new})
-    return merged
-
-
-def _id(task: Task) -> str:
-    return task["id"]
+            merged[task["id"]] = {**merged.get(task["id"], Task()), **task}
+    return list(merged.values())
 
 
 def name_todos(todos: Sequence[Todo]) -> list[Todo]:
-    """Give every todo a usable id: white space goes, a missing one becomes its place."""
-    return [
-        todo.model_copy(
-            update={
-                "id": _clean_id(todo.id) or str(place),
-                "depends_on": None
-                if todo.depends_on is None
-                else [_clean_id(i) for i in todo.depends_on],
-            }
-        )
-        for place, todo in enumerate(todos, 1)
-    ]
+    """Give every todo an id without white space; a missing one becomes its place."""
+    named: list[Todo] = []
+    for place, todo in enumerate(todos, 1):
+        needs = None if todo.depends_on is None else [*map(_clean_id, todo.depends_on)]
+        ids = {"id": _clean_id(todo.id) or str(place), "depends_on": needs}
+        named.append(todo.model_copy(update=ids))
+    return named
 
 
 def _clean_id(text: str) -> str:
@@ -91,10 +78,8 @@ def find_problems(todos: Sequence[Todo], limit: int) -> list[str]:
             problems.append(
                 say("task_depends_on_unknown", task=repr(todo.id), unknown=unknown, known=ids[:20])
             )
-    return problems or _find_cycles(todos)
-
-
-def _find_cycles(todos: Sequence[Todo]) -> list[str]:
+    if problems:
+        return problems
     try:
         TopologicalSorter({t.id: t.depends_on or [] for t in todos}).prepare()
     except CycleError as error:
@@ -114,9 +99,7 @@ def make_plan_question(tasks: Sequence[Task]) -> dict[str, Any]:
     return make_question("review_plan", {"todos": shown}, text)
 
 
-_OF_TASKS: Final = (
-    "id", "description", "priority", "acceptance_criteria", "inputs", "depends_on"
-)  # fmt: skip
+_OF_TASKS: Final = ("id", "description", "priority", "acceptance_criteria", "inputs", "depends_on")
 
 
 def describe_plan(tasks: Sequence[Task]) -> str:
@@ -138,7 +121,7 @@ def describe_changes(old: Sequence[Task], new: Sequence[Task]) -> list[str]:
 
 
 def make_fallback_plan(request: str) -> list[Todo]:
-    """The plan where no sound one could be had: the request itself as one task."""
+    """The plan if no sound one could be made: the request itself as one task."""
     return [Todo(id="1", description=request.strip() or say("answer_the_user"))]
 
 
@@ -156,15 +139,11 @@ def sort_by_dependencies(tasks: Sequence[Task]) -> list[Task]:
     ordered: list[Task] = []
     done: set[str] = set()
     while left:
-        ready = next((t for t in left if done >= set(_list_needed_ids(t)) & known), left[0])
+        ready = next((t for t in left if done >= set(t.get("depends_on") or []) & known), left[0])
         left.remove(ready)
         ordered.append(ready)
         done.add(ready["id"])
     return ordered
-
-
-def _list_needed_ids(task: Task) -> list[str]:
-    return task.get("depends_on") or []
 
 
 def map_dependencies(tasks: Sequence[Task]) -> dict[str, list[str]]:
@@ -172,7 +151,7 @@ def map_dependencies(tasks: Sequence[Task]) -> dict[str, list[str]]:
     ordered = [task["id"] for task in sort_by_dependencies(tasks)]
     if is_sequential(tasks):
         return {name: ordered[:place] for place, name in enumerate(ordered)}
-    needs = {task["id"]: _list_needed_ids(task) for task in tasks}
+    needs = {task["id"]: task.get("depends_on") or [] for task in tasks}
     return {name: [other for other in needs[name] if other in needs] for name in ordered}
 
 
@@ -181,24 +160,25 @@ def adopt_plan(
 ) -> list[Task]:
     """Turn a sound plan into tasks, carrying over what is already done.
 
-    A completed task stays completed where the new plan holds the same words and none of its
-    dependencies runs again (the order of a plan without dependencies is none). A completed task
-    that the new plan leaves out is kept in front: its result and evidence still stand. Other old
-    tasks go. Ids are never given to another task while a kept one holds them, so evidence ids
-    stay unambiguous.
-
-    Args:
-        todos: The new plan.
-        old: The tasks before it.
-        rounds: Task id to the rounds that evidence already names, also of tasks that went.
+    A completed task stays completed if the new plan has the same words and none of its
+    dependencies runs again. A completed task that the new plan leaves out is kept in front: its
+    result and evidence still hold. Other old tasks go. No other task gets the id of a kept one, so
+    evidence ids stay unambiguous. `rounds` are those that evidence already names, by task id.
     """
     done = [t for t in old if t["status"] == "completed"]
     failed = {t["id"]: t for t in old if t["status"] != "completed"}
     named: dict[str, str] = {}
     fresh: dict[str, Task] = {}
     taken = {t["id"] for t in done}
-    for todo in _dependencies_first(todos):
-        task = _as_task(todo)
+    by_id = {todo.id: todo for todo in todos}
+    order = TopologicalSorter({t.id: t.depends_on or [] for t in todos})
+    for todo in map(by_id.__getitem__, order.static_order()):
+        task: Task = {
+            **new_task(todo.id, todo.description, todo.depends_on),
+            "priority": todo.priority,
+            "acceptance_criteria": list(todo.acceptance_criteria),
+            "inputs": todo.inputs,
+        }
         match = _find_same_words(task, done)
         if match:
             done.remove(match)
@@ -217,10 +197,9 @@ def adopt_plan(
 
 
 def _link_successors(fresh: Sequence[Task], old: Sequence[Task], rounds: Mapping[str, int]) -> None:
-    """Let new tasks say which unfinished ones of the plan before they stand for.
+    """Set on new tasks which unfinished old ones with calls they replace.
 
-    That is the one with the same words, or with the same id; where there is none, every task that
-    is wholly new. Only tasks that have made calls leave something behind.
+    The task with the same words replaces it, else the one with the same id, else all new tasks.
     """
     open_tasks = [task for task in fresh if task["status"] != "completed"]
     known = {task["id"] for task in old}, {fingerprint(task) for task in old}
@@ -240,21 +219,6 @@ def _find_same_words(task: Task, done: Sequence[Task]) -> Task | None:
     """The finished task with the same words; of several the one with the same id."""
     same = [t for t in done if fingerprint(t) == fingerprint(task)]
     return next((t for t in same if t["id"] == task["id"]), same[0] if same else None)
-
-
-def _dependencies_first(todos: Sequence[Todo]) -> list[Todo]:
-    by_id = {todo.id: todo for todo in todos}
-    order = TopologicalSorter({t.id: t.depends_on or [] for t in todos}).static_order()
-    return [by_id[i] for i in order]
-
-
-def _as_task(todo: Todo) -> Task:
-    return {
-        **new_task(todo.id, todo.description, todo.depends_on),
-        "priority": todo.priority,
-        "acceptance_criteria": list(todo.acceptance_criteria),
-        "inputs": todo.inputs,
-    }
 
 
 def new_task(name: str, description: str, depends_on: list[str] | None) -> Task:
@@ -279,7 +243,7 @@ def new_task(name: str, description: str, depends_on: list[str] | None) -> Task:
 
 
 def _continue_counts(task: Task, before: Task | None, rounds: int) -> None:
-    """Let rounds go on counting over attempts: evidence ids never repeat, limits do not refill."""
+    """Continue the counts of an earlier attempt, so that evidence ids never repeat."""
     task["rounds"] = rounds
     if before:
         task["attempts"] = before.get("attempts", 0)
@@ -303,7 +267,7 @@ def fingerprint(task: Task) -> str:
 
 
 def apply_wishes(tasks: Sequence[Task], wishes: Mapping[str, object]) -> list[Task]:
-    """Statuses a model wishes, applied by id; unknown ids and forbidden changes are ignored."""
+    """Apply the statuses that a model wishes, by id; others and forbidden changes are ignored."""
     changed: list[Task] = []
     for task in tasks:
         wish = read_status(wishes.get(task["id"]))
@@ -312,12 +276,12 @@ def apply_wishes(tasks: Sequence[Task], wishes: Mapping[str, object]) -> list[Ta
     return changed
 
 
-# Only its own run may start or complete a task: another one may at most ask to leave it out.
+# Only its own run may start or complete a task; another one may ask to leave it out.
 _WISHABLE = frozenset({"skipped", "cancelled"})
 
 
 def list_required(tasks: Sequence[Task]) -> list[Task]:
-    """The tasks that must be proven: all but those that the verifier too holds for needless."""
+    """The tasks that must be proven: all but those that the verifier agreed to leave out."""
     return [task for task in tasks if not (is_left_out(task) and task.get("spared"))]
 
 

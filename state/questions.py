@@ -1,4 +1,4 @@
-"""A question to a human in the one shape both known front ends accept, and any answer as one."""
+"""A question to a human in the shape that both known front ends accept, and its answer."""
 
 import json
 from collections.abc import Mapping
@@ -36,18 +36,11 @@ def make_question(
     answers: Allowed = "decide",
     **extra: object,
 ) -> dict[str, Any]:
-    """Build one question about one action.
+    """Build one question about one action; `extra` goes into the action request.
 
     Agent Chat UI reads `action_requests` and `review_configs`, Agent Inbox reads `action_request`
-    and `config`. Chat UI has no place for words but the fields of the action, so a question that
-    wants words has an empty field `answer`.
-
-    Args:
-        name: The action.
-        args: Its arguments, shown as fields.
-        description: The question in words.
-        answers: Which answers it takes, see `DECISIONS`.
-        extra: Goes into the action request.
+    and `config`. Chat UI takes words only in the fields of the action, so a question that wants
+    words has an empty field `answer`.
     """
     decisions = list(DECISIONS[answers])
     shown = {**args, "answer": ""} if answers == "respond" else args
@@ -66,7 +59,7 @@ def make_question(
 
 
 def is_for_operator(question: object) -> bool:
-    """Whether a question is put to the operator, so that no customer's answer is taken."""
+    """Whether only the operator may answer a question."""
     return isinstance(question, Mapping) and question.get(ANSWERED_BY) == "operator"
 
 
@@ -86,26 +79,22 @@ class Answer(BaseModel):
 
     Accepted: `{"type": …}`, `{"decisions": [one]}`, `[{"type", "args"}]` with one element, the
     bare words `approve`, `reject[: reason]`, `respond: text`, and JSON text of any of these.
-
-    Attributes:
-        type: What is decided.
-        message: The reason of a rejection, or the words of a response.
-        name: The tool of an edit, where the front end repeats it.
-        args: The new arguments of an edit.
-        tool_call_id: Which call the answer is for; "" where the front end does not say.
-        remember: What an approval covers for the rest of the thread: this call again (`call`),
-            every call of the tool (`tool`, `session` or true), or those with these values,
-            `{argument path: value}`; "" only this one call.
     """
 
     model_config = ConfigDict(extra="ignore")
 
     type: AnswerKind
     message: str = ""
+    """The reason of a rejection, or the words of a response."""
     name: str = ""
+    """The tool of an edit, if the front end repeats it."""
     args: dict[str, Any] | None = None
+    """The new arguments of an edit."""
     tool_call_id: str = ""
+    """Which call the answer is for; "" if the front end does not say."""
     remember: Remembered = ""
+    """What an approval covers for the rest of the thread: "" only this call, `call` this call
+    again, `tool` every call of the tool (also `session` or true), or `{argument path: value}`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -125,7 +114,7 @@ class Answer(BaseModel):
         return self
 
     def read_edited_plan(self, listed: str) -> dict[str, Any]:
-        """The edited plan; front ends that edit in text fields send what it lists as JSON text."""
+        """The edited plan; `listed` may be JSON text, as front ends with text fields send it."""
         args = self.args or {}
         try:
             return {**args, listed: json.loads(args[listed])}
@@ -139,7 +128,7 @@ class Answer(BaseModel):
 
 
 def describe_review(answer: Answer, plan: str) -> str:
-    """What a review came to, in words; `plan` is the edited one, where that can run."""
+    """The result of a review in words; `plan` is the edited plan if it can run."""
     if answer.type == "approve":
         return "The plan was approved."
     if answer.type == "edit" and plan:
@@ -169,22 +158,21 @@ def _unwrap_decision(value: object) -> object:
 
 
 def _unfold(value: object) -> object:
-    if isinstance(value, Answer):
-        return value.model_dump()
-    if isinstance(value, str):
-        return _from_text(value)
-    if isinstance(value, dict) and isinstance(value.get("decisions"), list):
-        inner = _unfold_single(value["decisions"])
-        around = {key: value[key] for key in ("remember", "tool_call_id") if key in value}
-        return {**around, **inner} if isinstance(inner, dict) else inner
-    return _unfold_single(value) if isinstance(value, list) else value
-
-
-def _unfold_single(values: list[Any]) -> object:
-    if len(values) != 1:
-        msg = f"one answer is wanted, {len(values)} were given"
-        raise ValueError(msg)
-    return _unfold(values[0])
+    match value:
+        case Answer():
+            return value.model_dump()
+        case str():
+            return _from_text(value)
+        case dict() if isinstance(value.get("decisions"), list):
+            inner = _unfold(value["decisions"])
+            around = {key: value[key] for key in ("remember", "tool_call_id") if key in value}
+            return {**around, **inner} if isinstance(inner, dict) else inner
+        case [decision]:
+            return _unfold(decision)
+        case list():
+            msg = f"one answer is wanted, {len(value)} were given"
+            raise ValueError(msg)
+    return value
 
 
 def _from_text(text: str) -> object:
@@ -213,34 +201,26 @@ def _normalize_decision(value: object) -> object:
         msg = f"an answer's type is approve, reject, edit or respond, not {value.get('type')!r}"
         raise ValueError(msg)
     args = value.get("args")
+    words = value.get("message") or (args if isinstance(args, str) else "")
     read = {
         "type": kind,
         "name": value.get("name") or "",
         "args": args if isinstance(args, dict) else None,
-        "message": _make_storable(value.get("message") or (args if isinstance(args, str) else "")),
+        # Half a character in a message would break every later model call.
+        "message": make_storable(words) if isinstance(words, str) else words,
         "tool_call_id": str(value.get("tool_call_id") or value.get("id") or ""),
         "remember": value.get("remember"),
     }
-    return read | _read_edited_action(value.get("edited_action") or args)
-
-
-def _make_storable(words: object) -> object:
-    """Words go into messages, where half a character would break every later model call."""
-    return make_storable(words) if isinstance(words, str) else words
-
-
-def _read_edited_action(value: object) -> dict[str, Any]:
-    """Name and arguments as Chat UI (`name`, `args`) and Inbox (`action`, `args`) nest them."""
-    if isinstance(value, dict) and set(value) in ({"name", "args"}, {"action", "args"}):
-        return {"name": value.get("name") or value.get("action") or "", "args": value["args"]}
-    return {}
+    # Chat UI nests an edit as name and args, Agent Inbox as action and args.
+    action = value.get("edited_action") or args
+    if isinstance(action, dict) and set(action) in ({"name", "args"}, {"action", "args"}):
+        name = action.get("name") or action.get("action") or ""
+        return {**read, "name": name, "args": action["args"]}
+    return read
 
 
 def _check_remember(value: object) -> object:
-    """What an approval covers.
-
-    Values must be texts, as they are, and at least one: none would cover every call.
-    """
+    """What an approval covers: at least one value, since none would cover every call."""
     if value in _NEVER:
         return ""
     if value in _SESSION:
@@ -256,21 +236,23 @@ def _check_remember(value: object) -> object:
 
 
 class TextAnswer(Answer):
-    """An answer to a question that a text can answer: what is no decision is the answer itself.
+    """An answer to a question that takes a text: whatever is no decision is the answer itself.
 
-    `approve`, `reject[: reason]` and `respond: text` are decisions here as everywhere; `yes` and
-    `no` are what was asked for.
+    `yes` and `no` are answers here, not decisions.
     """
 
     @model_validator(mode="before")
     @classmethod
     def _any_shape(cls, value: object) -> object:
-        plain = _read_plain_text(value)
-        return _normalize_decision(
-            _fix_inbox_response(
-                _unwrap_decision(value) if plain is None else {"message": plain, **_SAID}
-            )
-        )
+        if (plain := _read_plain_text(value)) is not None:
+            return _normalize_decision({"type": "respond", "message": plain})
+        answer = _unwrap_decision(value)
+        if isinstance(answer, dict) and answer.get("type") == "reject":
+            # Agent Inbox sends what was typed as a rejection with text for `args`.
+            args = answer.get("args")
+            if not answer.get("message") and isinstance(args, str) and args.strip():
+                answer = {**answer, "type": "respond"}
+        return _normalize_decision(answer)
 
 
 class Words(TextAnswer):
@@ -285,12 +267,11 @@ class Words(TextAnswer):
 
     @property
     def words(self) -> str:
-        """What was said: as a message, or as the edited argument `answer`."""
-        said = self.message if self.type == "respond" else (self.args or {}).get("answer")
-        return said.strip() if isinstance(said, str) else ""
+        """The message of a response, or the edited argument `answer`."""
+        text = self.message if self.type == "respond" else (self.args or {}).get("answer")
+        return text.strip() if isinstance(text, str) else ""
 
 
-_SAID: Final = {"type": "respond"}
 _ANSWERS: Final = frozenset({"yes", "y", "no", "n"})
 
 
@@ -314,12 +295,3 @@ def _read_plain_text(value: Any) -> str | None:
             known = isinstance(decision, dict) and "type" in decision
             return None if known and str(decision["type"]).lower() in _KIND_WORDS else value
     return None
-
-
-def _fix_inbox_response(value: object) -> object:
-    """Agent Inbox sends what was typed as a rejection with text for `args`; it means the text."""
-    if isinstance(value, dict) and value.get("type") == "reject" and not value.get("message"):
-        args = value.get("args")
-        if isinstance(args, str) and args.strip():
-            return {**value, "type": "respond"}
-    return value

@@ -1,8 +1,7 @@
-"""Who asks a model: one table. What else is known of a role stands in no other place.
+"""The one table of roles, which ask models.
 
 A new role is a row here, a template `prompts/core/<language>/<name>.md` and the node that asks.
-Roles that share one conversation share one template, too, so that each request begins with the
-one before it.
+Roles of one conversation share a template, so that each request begins with the one before it.
 """
 
 from collections.abc import Mapping
@@ -19,23 +18,19 @@ ROLE_METADATA: Final = "loopwright_role"
 
 @dataclass(frozen=True)
 class Role:
-    """One role.
-
-    Attributes:
-        name: As settings, events, templates and a request's metadata have it.
-        graph: Whose role it is; "" where it is for a graph of the user's own.
-        tier: How strong a model it is given where nothing else is said.
-        label: What it does, as the terminal shows it.
-        contract: Class name of what it must answer; "" where it answers in words.
-        shares: The template it shares with other roles of its graph; "" where it has its own.
-    """
+    """One role."""
 
     name: str
     graph: str
+    """Whose role it is; "" for a graph of the user's own."""
     tier: Tier
+    """The default strength of its model."""
     label: str
+    """What it does, as the terminal shows it."""
     contract: str = ""
+    """Class name of what it must answer; "" if it answers in words."""
     shares: str = ""
+    """The template it shares with other roles of its graph."""
 
 
 _PLAN, _REACT, _FLOW = "plan_execute_verify", "react", "prompt_flow"

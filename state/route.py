@@ -33,7 +33,6 @@ _HOPELESS: Final[frozenset[Reason]] = frozenset(
 _SAID_NO: Final = frozenset({"denied", "rejected", "not_interactive", "expired", "gave_up"})
 """Reasons of calls that somebody had to allow, and did not."""
 
-
 _OWN_WORD: Final[frozenset[Reason]] = frozenset({"GOAL", "SAME_BLOCKERS"})
 """Reasons of a graph that ended by itself, with a part undone."""
 
@@ -112,7 +111,6 @@ _PROOF: Final = re.compile(
     re.IGNORECASE,
 )
 
-
 _EMPTY: Final = re.compile(
     r"\b(?:a|an|the|i|me|my|we|us|our|you|your|it|its|is|are|was|be|am|do|does|did|can|could|would"
     r"|will|to|of|in|on|at|for|by|with|and|or|if|that|this|what|who|how|when|where|why|which|please"
@@ -127,66 +125,42 @@ def strip_generic_words(request: str) -> str:
     return _EMPTY.sub(" ", request)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Features:
-    """What is known of a request without asking a model."""
-
-    request: str
-    length: float
-    """In characters; one of a script without spaces counts for more."""
-    asks: int
-    """Sentences, lines and parts that ask for something."""
-    wants_proof: bool
-    """It has words that ask for proof, or for many deliverables."""
-    attached: bool
-    """It comes with more than words."""
-    tools: int
-    """All there are."""
-    likely: int
-    """Those that its words are likely to need."""
-
-    @classmethod
-    def of(cls, request: str, *, attached: bool, tools: int, likely: int) -> "Features":
-        """Look at a request."""
-        text = request.strip()
-        return cls(
-            request=text, length=weigh(text), asks=1 + len(_THEN.findall(text)),
-            wants_proof=_PROOF.search(text) is not None, attached=attached, tools=tools,
-            likely=likely,
-        )  # fmt: skip
-
-
 def is_greeting(request: str) -> bool:
     """Whether somebody greets, thanks or says good-bye, and asks for nothing."""
     short = len(request) <= _LONGEST_GREETING
     return short and _GREETING.fullmatch(request.strip()) is not None
 
 
-def choose_by_rule(seen: Features, context: Context) -> tuple[Way, str] | None:
+def choose_by_rule(
+    request: str, context: Context, *, attached: bool, likely: int
+) -> tuple[Way, str] | None:
     """The graph of a request that needs no judgement, and the name of the sentence that says why.
 
-    None where somebody must judge.
+    None if a model must judge. `attached`: it comes with more than words; `likely`: how many tools
+    its words may need.
     """
-    if seen.attached:
+    text = request.strip()
+    if attached:
         return None
-    if is_greeting(seen.request):
+    if is_greeting(text):
         return "direct", "route_greeting"
-    large = seen.length > context.route_length or seen.asks > context.route_asks
-    if large or seen.wants_proof:
+    parts = 1 + len(_THEN.findall(text))  # sentences, lines and parts that ask for something
+    large = weigh(text) > context.route_length or parts > context.route_asks
+    if large or _PROOF.search(text):
         return None
-    if not seen.likely:
+    if not likely:
         return "direct", "route_no_tool"
-    return ("react", "route_one_tool") if seen.likely <= context.route_tools else None
+    return ("react", "route_one_tool") if likely <= context.route_tools else None
 
 
 # What follows a graph that failed
 
 
 def choose_stronger(state: RouterState, *, can_ask: bool) -> Way | None:
-    """What takes the request over from the graph that had it; None where nothing would help.
+    """The graph that takes the request over; None if nothing would help.
 
-    Who ended by its own word, with a part undone, gives way once: a stronger graph that says the
-    same is believed.
+    A graph that ended by itself with a part undone is followed once: a stronger graph that says
+    the same is believed.
     """
     ended, way = state.inner, state.way
     if ended is None or way == "" or ended["status"] in ("complete", "blocked", "cancelled"):
@@ -195,7 +169,9 @@ def choose_stronger(state: RouterState, *, can_ask: bool) -> Way | None:
     in_doubt = ended["uncertain_calls"] and not can_ask
     if refused or in_doubt or ended["reason"] in _HOPELESS:
         return None
-    word = {one["reason"] for one in state.tried if one["graph"] != "direct"} & _OWN_WORD
+    word = {
+        attempt["reason"] for attempt in state.tried if attempt["graph"] != "direct"
+    } & _OWN_WORD
     return None if ended["reason"] in _OWN_WORD and word else STRONGER.get(way)
 
 
@@ -214,9 +190,9 @@ _NOT_KEPT: Final = frozenset({
 
 
 def make_inner_input(state: RouterState, *, remembers: bool) -> dict[str, Any]:
-    """What the graph that has the request begins with: the conversation, and what it had left.
+    """The input of the graph that has the request: the conversation, and what was kept of it.
 
-    `remembers`: it has a place for what other graphs have found.
+    `remembers`: its state has `earlier`, for what other graphs have found.
     """
     given = {"messages": state.messages, **state.kept.get(state.way, {})}
     given["request_message"] = state.request_message
@@ -232,14 +208,14 @@ def select_kept(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def collect_earlier(way: str, turn: int, values: Mapping[str, Any]) -> list[Evidence]:
-    """What a graph's calls brought, unless it remembers that itself.
+    """The records of a graph's calls, unless its state has `earlier`.
 
     Steps of one graph and tasks of another may have equal ids.
     """
     if "earlier" in values:
         return list(values["earlier"])
-    found: list[Evidence] = values.get("evidence") or []
-    return make_earlier_records(turn, [one | Evidence(id=f"{way}.{one['id']}") for one in found])
+    records: list[Evidence] = values.get("evidence") or []
+    return make_earlier_records(turn, [r | Evidence(id=f"{way}.{r['id']}") for r in records])
 
 
 def make_rewrite(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> list[Any]:

@@ -31,11 +31,11 @@ def describe_open(todos: Sequence[Task]) -> list[str]:
 
 def problems_of(items: Sequence[Mapping[str, Any]], most: int) -> list[str]:
     """Everything that makes a list unsound, a sentence each."""
-    found = [say("too_many_tasks", count=len(items), limit=most)] if len(items) > most else []
+    problems = [say("too_many_tasks", count=len(items), limit=most)] if len(items) > most else []
     for place, item in enumerate(items, 1):
-        found += [say("todo_named", place=place, problem=one) for one in _find_problems(item)]
+        problems += [say("todo_named", place=place, problem=p) for p in _find_problems(item)]
     running = sum(_read_status(item) == "in_progress" for item in items)
-    return [*found, say("todos_in_progress", count=running)] if running > 1 else found
+    return [*problems, say("todos_in_progress", count=running)] if running > 1 else problems
 
 
 def _find_problems(item: Mapping[str, Any]) -> Iterator[str]:
@@ -58,16 +58,11 @@ def apply_items(
     evidence: Sequence[Evidence] = (),
     round_: int = 0,
 ) -> list[Task]:
-    """The list that these sound items make. What they leave out stays in it.
+    """The new list from sound items; old items that they leave out stay, open ones as cancelled.
 
-    An item is the one before with its id, with its words, or, in a list as long as before, at its
-    place. Whoever leaves out one that is open gives it up: it is cancelled.
-
-    Args:
-        old: The list before.
-        items: The list as it was written: `description`, `status`, `note`, perhaps `id`.
-        evidence: The calls so far; those made while an item was in progress are its evidence.
-        round_: The model turn that writes.
+    Items match by id, then by text, then, if the length is unchanged, by position. The calls in
+    `evidence` that were made while an item was in progress become its evidence. `round_` is the
+    model turn that writes.
     """
     known = _match_items(old, items)
     taken = {todo["id"] for todo in old}
@@ -84,11 +79,13 @@ def apply_items(
         )
         fresh.append({**before, **task, **_track_work(before, task, evidence, round_)})
     kept = {todo["id"] for todo in known.values()}
-    return [*(_mark_left_out(todo) for todo in old if todo["id"] not in kept), *fresh]
+    cancelled = Task(status="cancelled", feedback=say("todo_left_out"))
+    left = [todo for todo in old if todo["id"] not in kept]
+    return [*(t if t["status"] in _CLOSED else t | cancelled for t in left), *fresh]
 
 
 def _track_work(before: Task, task: Task, evidence: Sequence[Evidence], round_: int) -> Task:
-    """When an item was begun, and at its end the calls that were made in between."""
+    """The round in which an item was begun; at its end the calls made since."""
     was, now = before.get("status") == "in_progress", task["status"] == "in_progress"
     if now and not was:
         return Task(rounds=round_, attempts=before.get("attempts", 0) + 1)
@@ -103,20 +100,14 @@ def _track_work(before: Task, task: Task, evidence: Sequence[Evidence], round_: 
     return Task(evidence=list(dict.fromkeys([*before.get("evidence", []), *reversed(made)])))
 
 
-def _mark_left_out(todo: Task) -> Task:
-    if todo["status"] in _CLOSED:
-        return todo
-    return {**todo, "status": "cancelled", "feedback": say("todo_left_out")}
-
-
 def _match_items(old: Sequence[Task], items: Sequence[Mapping[str, Any]]) -> dict[int, Task]:
-    """Place in the new list to the item of the old one that stands there."""
+    """Place in the new list to the matching item of the old one."""
     left = {todo["id"]: todo for todo in old}
-    found: dict[int, Task] = {}
+    matches: dict[int, Task] = {}
 
     def take(place: int, name: str | None) -> None:
-        if place not in found and name in left:
-            found[place] = left.pop(name)
+        if place not in matches and name in left:
+            matches[place] = left.pop(name)
 
     for place, item in enumerate(items):
         take(place, str(item.get("id", "")).strip() or None)
@@ -126,4 +117,4 @@ def _match_items(old: Sequence[Task], items: Sequence[Mapping[str, Any]]) -> dic
     if len(items) == len(old):
         for place, todo in enumerate(old):
             take(place, todo["id"])
-    return found
+    return matches

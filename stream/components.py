@@ -1,7 +1,7 @@
-"""Components: what a front end draws beside the text. Names, their props, and each in plain text.
+"""Components that a front end draws beside the text: their names and props, and plain text.
 
-A component is a UI message of LangGraph's generative UI, whole each time: of two with one id the
-one with the higher `metadata.seq` counts. `metadata.message_id` names the message it stands under.
+A component is a UI message of LangGraph's generative UI. Of two with one id the one with the
+higher `metadata.seq` counts; `metadata.message_id` names the message it stands under.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, cast
 from langgraph.graph.ui import AnyUIMessage
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from ..state.ui_channels import Component
+from ..state.channels import Component
 
 Details = dict[str, JsonValue]
 
@@ -21,13 +21,6 @@ class Props(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    def text(self) -> str:
-        """The component in plain text: its values, a line each."""
-        given = self.model_dump(exclude_defaults=True)
-        return "\n".join(
-            f"{name.replace('_', ' ')}: {_as_plain_text(one)}" for name, one in given.items()
-        )
-
 
 class Todo(Props):
     """One task of a plan."""
@@ -36,10 +29,6 @@ class Todo(Props):
     description: str = ""
     status: str = "pending"
     depends_on: list[str] = Field(default_factory=list)
-
-    def text(self) -> str:
-        """Status, id and description."""
-        return f"[{self.status}] {self.id} {self.description}".rstrip()
 
 
 class Step(Todo):
@@ -52,12 +41,6 @@ class Step(Todo):
     seconds: float = 0.0
     result: str = ""
 
-    def text(self) -> str:
-        """Status, id, description, tool, and what it waits for."""
-        after = f" (after {', '.join(self.depends_on)})" if self.depends_on else ""
-        items = f" {self.done}/{self.items}" if self.items else ""
-        return f"{super().text()}: {self.tool}{items}{after}"
-
 
 class PlannerResponse(Props):
     """A plan as its planner writes it; `streaming` while it does."""
@@ -66,11 +49,6 @@ class PlannerResponse(Props):
     todos: list[Step] = Field(default_factory=list)
     missing_information: list[str] = Field(default_factory=list)
     streaming: bool = False
-
-    def text(self) -> str:
-        """The summary, the tasks, the questions."""
-        planned = (f"{todo.id}. {todo.description or todo.tool}" for todo in self.todos)
-        return "\n".join(filter(None, [self.summary, *planned, *self.missing_information]))
 
 
 class ExecutorResponse(Props):
@@ -82,11 +60,6 @@ class ExecutorResponse(Props):
     attempt: int = 1
     summary: str = ""
     streaming: bool = False
-
-    def text(self) -> str:
-        """The task with its status, and its result."""
-        head = f"{self.task}. {self.description}: {self.status}"
-        return f"{head}\n\n{self.summary}" if self.summary else head
 
 
 class Judged(Props):
@@ -106,15 +79,6 @@ class VerifierResponse(Props):
     tasks: list[Judged] = Field(default_factory=list)
     streaming: bool = False
 
-    def text(self) -> str:
-        """The verdict on the whole, then on each task, then what must be mended."""
-        tasks = (
-            f"{'+' if one.completed else '-'} {one.id}: {one.feedback or one.completed}"
-            for one in self.tasks
-        )
-        lines = [self.feedback, *tasks, *(f"- {one}" for one in self.improvements)]
-        return "\n".join(filter(None, lines)) or f"passed: {self.passed}"
-
 
 class SummaryResponse(Props):
     """How a turn ended, and how much of its plan is done."""
@@ -132,19 +96,11 @@ class TodoList(Props):
 
     todos: list[Todo] = Field(default_factory=list)
 
-    def text(self) -> str:
-        """A line for each task."""
-        return "\n".join(todo.text() for todo in self.todos)
-
 
 class FlowGraph(Props):
     """The plan of tool calls with the status of each step."""
 
     steps: list[Step] = Field(default_factory=list)
-
-    def text(self) -> str:
-        """A line for each step."""
-        return "\n".join(step.text() for step in self.steps)
 
 
 class ToolCall(Props):
@@ -160,12 +116,6 @@ class ToolCall(Props):
     seconds: float = 0.0
     reused_from: str = ""
 
-    def text(self) -> str:
-        """The call as it was made, its status and its result."""
-        why = f" ({self.reason})" if self.reason else ""
-        head = f"{self.tool}({_as_plain_text(self.arguments)}): {self.status}{why}"
-        return f"{head}\n{self.result}" if self.result else head
-
 
 class Action(Props):
     """What is asked about: a tool, or what a question of the package's is named."""
@@ -178,8 +128,7 @@ class Approval(Props):
     """A question to the user.
 
     `kind` is `tool_approval`, `uncertain_call`, `elicitation`, `ask_user`, `review_plan` or
-    `review_flow`. `id` is that of the call, which the question itself has too. `answered` is ""
-    while it is open.
+    `review_flow`; `id` is that of the call; `answered` is "" while it is open.
     """
 
     id: str
@@ -187,11 +136,6 @@ class Approval(Props):
     description: str = ""
     action: Action = Field(default_factory=Action)
     answered: Literal["", "approve", "edit", "reject", "respond", "expired", "superseded"] = ""
-
-    def text(self) -> str:
-        """What is asked, and the answer."""
-        asked = self.description or f"{self.action.name}({_as_plain_text(self.action.args)})"
-        return f"{asked}: {self.answered or 'open'}"
 
 
 class ResourceInfo(Props):
@@ -209,11 +153,6 @@ class ResourceList(Props):
 
     resources: list[ResourceInfo]
     title: str = ""
-
-    def text(self) -> str:
-        """A line for each."""
-        lines = (": ".join(filter(None, [r.name, r.description])) for r in self.resources)
-        return "\n".join(filter(None, [self.title, *(f"- {line}" for line in lines)]))
 
 
 class TaskInfo(Props):
@@ -254,23 +193,30 @@ COMPONENTS: Final[Mapping[str, type[Props]]] = {
 """The one table of components."""
 
 OF_TOOLS: Final = frozenset({"resource-list", "resource-info", "task-info", "handoff"})
-"""Those of them that a tool's result may show. The others are what the run says of itself: a tool
-that could draw a question or a verdict would speak in its name."""
+"""Those that a tool's result may show. A tool may not draw questions or verdicts in the run's
+name."""
 
 
 def text_of(name: str, props: Mapping[str, Any]) -> str:
-    """A component in plain text; one that is not known, or whose props are wrong, by its props."""
+    """A component in plain text, a line for each prop that is set.
+
+    An unknown one, or one whose props are wrong, is shown as JSON.
+    """
     try:
-        return COMPONENTS[name].model_validate(props).text()
+        given = COMPONENTS[name].model_validate(props).model_dump(exclude_defaults=True)
     except (KeyError, ValidationError):
-        return _as_plain_text(dict(props))
+        return json.dumps(dict(props), ensure_ascii=False, default=str)
+    lines = (f"{key.replace('_', ' ')}: {_render(value)}" for key, value in given.items())
+    return "\n".join(line.replace(": \n", ":\n", 1) for line in lines)
 
 
-def _as_plain_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-"""A UI message: `type` "ui", `id`, `name`, `props`, `metadata`."""
+def _render(value: Any) -> str:
+    """A text as it is, a list with a line for each item, an object as `a: 1, b: 2`."""
+    if isinstance(value, list):
+        return "".join(f"\n- {_render(item)}" for item in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_render(item)}" for key, item in value.items())
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def make_component(
@@ -280,10 +226,10 @@ def make_component(
 
     Args:
         name: Which one.
-        key: What makes its id, the same however often it is shown.
+        key: Begins its id, the same however often it is shown.
         props: Its props.
         under: Id of the message it stands under.
-        seq: Number of the event that it tells.
+        seq: Number of its event.
         more: Goes into its metadata.
     """
     given = props.model_dump(mode="json") if isinstance(props, Props) else dict(props)
@@ -293,6 +239,8 @@ def make_component(
 
 def remove_under(drawn: Iterable[AnyUIMessage], gone: Sequence[str]) -> list[Component]:
     """The writes that remove the components under messages that go."""
-    places = ((one["id"], cast("Component", one).get("metadata") or {}) for one in drawn)
+    places = (
+        (component["id"], cast("Component", component).get("metadata") or {}) for component in drawn
+    )
     lost = [name for name, about in places if about.get("message_id") in gone]
     return [{"type": "remove-ui", "id": name} for name in lost]

@@ -1,9 +1,8 @@
-"""What people are shown of a turn: the phases that ended, and what they are asked.
+"""The messages that show people a turn: the phases that ended, and questions.
 
-Chat front ends draw messages, and a question only under the last of them. Models are told all this
-in the sections of their prompts, so `conversation_of` keeps these messages from them. Each has an
-id made of the turn and of what it tells: whoever tells it again, after a crash or with the next
-question, tells it under the same.
+Chat front ends draw messages, and a question only under the last of them. Models get all this in
+the sections of their prompts, so `conversation_of` leaves these messages out. Their ids are made of
+the turn and the content, so that a repetition after a crash has the same id.
 """
 
 import json
@@ -32,13 +31,9 @@ _MOST: Final = 4_000
 
 
 def make_phase_message(state: LoopState, role: str, text: str, name: str = "") -> list[AIMessage]:
-    """What a phase came to, as a message signed with its role; none where there are no words.
+    """The result of a phase as a message signed with its role; none without words.
 
-    Args:
-        state: As the phase found it.
-        role: Whose phase it was.
-        text: What it came to.
-        name: Its id, where that is not made of the message's place in the conversation.
+    `name` is its id, by default made of its place in the conversation.
     """
     if not text.strip():
         return []
@@ -53,7 +48,7 @@ def make_message_id(state: LoopState) -> str:
 
 
 def find_phase_id(state: LoopState) -> str:
-    """The id of the message under which a phase is shown: whose calls it runs, else its own."""
+    """The id of the message whose calls the phase runs, else of the phase's own message."""
     answered: set[str] = set()
     for message in reversed(state.messages):
         if not isinstance(message, ToolMessage):
@@ -73,11 +68,7 @@ def make_question_message(
 ) -> AIMessage:
     """The message under which a question is drawn: the call it is about, else its words.
 
-    Args:
-        state: The turn that asks.
-        role: Whose model wants the call.
-        question: What the graph interrupts with.
-        key: The interrupt's id, for a question that names no call.
+    `role` is the role that wants the call; `key` is the interrupt's id, for other questions.
     """
     about, call = make_signature(role), question if isinstance(question, Mapping) else {}
     name = f"{state.turn_id}.{call.get('id') or key}"
@@ -109,11 +100,11 @@ def _shorten_arguments(value: Any) -> Any:
 
 
 def _describe_question(question: object) -> str:
-    """A question in words, of whatever shape an application gave it."""
-    told = question
+    """A question in words, whatever shape an application gave it."""
+    words = question
     if isinstance(question, Mapping):
-        told = next((question[k] for k in ("description", "question") if question.get(k)), question)
-    text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)
+        words = question.get("description") or question.get("question") or question
+    text = words if isinstance(words, str) else json.dumps(words, ensure_ascii=False, default=str)
     return beginning_of(make_storable(text), _MOST)
 
 
@@ -151,13 +142,13 @@ def list_unanswered(state: LoopState) -> Iterator[AIMessage]:
 
 
 def select_new_messages(state: LoopState, told: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Of what is to be told, what no message of this conversation tells yet, each once."""
+    """The messages that are not in the conversation yet, each once."""
     known = {message.id for message in state.messages}
     return [*{message.id: message for message in told if message.id not in known}.values()]
 
 
 def move_answer_last(state: LoopState, message: AIMessage) -> list[Any]:
-    """The answer of the turn as its last message, also where an earlier one stood further up."""
+    """The answer of the turn as its last message, also if an earlier one stood further up."""
     known = any(m.id == message.id for m in state.messages[:-1])
     return [*([RemoveMessage(id=str(message.id))] if known else []), message]
 
@@ -165,12 +156,10 @@ def move_answer_last(state: LoopState, message: AIMessage) -> list[Any]:
 def repair_turn(state: LoopState) -> list[Any]:
     """The writes after which each call of this turn has its answer behind it; see `repairs`."""
     place = find_request(state.messages, state.request_message)
-    return make_repairs(state.messages[max(0, place) :], make_no_result)
-
-
-def make_no_result(call_id: str) -> ToolMessage:
-    """The answer to a call that was still open when its turn ended."""
-    return make_error_answer(call_id, say("turn_ended_first"))
+    return make_repairs(
+        state.messages[max(0, place) :],
+        lambda call_id: make_error_answer(call_id, say("turn_ended_first")),
+    )
 
 
 def make_error_answer(call_id: str, why: str, **about: Any) -> ToolMessage:

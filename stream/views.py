@@ -1,15 +1,12 @@
-"""Components as views of events: one pure projection, from what is kept to what is drawn.
-
-A component says what the newest events about it say, and nothing else: whoever has the events can
-draw it again.
-"""
+"""Components as views of events: pure functions from the newest events to what is drawn."""
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 from ..state.calls import SERVER_ASKS, UNCERTAIN
+from ..state.channels import Component
 from ..state.plan import count_progress
-from ..state.ui_channels import Component
 from .components import (
     Action,
     Approval,
@@ -31,14 +28,8 @@ _PASSING: Final = frozenset({"validating", "scheduled"})
 
 
 def components_of(folded: Folded, event: Event) -> Iterator[Component]:
-    """The components that an event changes, as they are now.
-
-    Args:
-        folded: The newest events of the turn, with this one among them.
-        event: It.
-    """
-    views = _VIEWS.get(event["type"], ())
-    for view in views:
+    """The components that an event changes; it is among the newest events in `folded`."""
+    for view in _VIEWS.get(event["type"], ()):
         yield from view(folded, event)
 
 
@@ -47,13 +38,18 @@ def _view_draft(folded: Folded, event: Event) -> Iterator[Component]:
     fields, role = event["fields"], event["role"]
     under, seq = event.get("message_id", ""), event["seq"]
     if role in _PLANNERS:
-        told = {
+        todos = fields.get("todos", fields.get("steps"))
+        drafts = (
+            [todo for todo in todos if isinstance(todo, Mapping)] if type(todos) is list else []
+        )
+        plan = {
             "summary": str(fields.get("summary") or fields.get("goal") or ""),
-            "todos": _view_draft_steps(fields.get("todos", fields.get("steps"))),
+            # Counts and times come from a run, not from a model.
+            "todos": [_make_step({**draft, **_NOT_BEGUN}) for draft in drafts],
             "missing_information": _read_texts(fields.get("missing_information")),
             "streaming": True,
         }
-        yield make_component("planner-response", under, told, under=under, seq=seq)
+        yield make_component("planner-response", under, plan, under=under, seq=seq)
     elif role == "verifier":
         verdict = VerifierResponse(
             feedback=str(fields.get("overall_feedback") or ""),
@@ -71,29 +67,22 @@ def _view_draft(folded: Folded, event: Event) -> Iterator[Component]:
         )
 
 
-def _view_draft_steps(given: object) -> list[dict[str, Any]]:
-    """The tasks or steps that a draft has; a model may write anything in their place."""
-    found = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
-    told = {"seconds", *_COUNTED}  # by a run, not by a model
-    return [_make_step({k: v for k, v in one.items() if k not in told}) for one in found]
-
-
 def _make_verdict_id(event: Event) -> str:
-    """A verdict of a turn: it stands under its draft's message only where it passes."""
+    """Not the message's id: a verdict stands under its draft's message only if it passes."""
     return f"{event['turn']}.{event['round']}"
 
 
 def _view_plan(folded: Folded, event: Event) -> Iterator[Component]:
-    """The plan as it was made, and the list or graph that shows how far it is."""
+    """The plan as it was made, and its progress."""
     under, seq = event.get("message_id", ""), event["seq"]
     todos = [_make_step({**todo, "status": "pending"}) for todo in event["todos"]]
-    told = {"summary": "", "todos": todos, "missing_information": [], "streaming": False}
-    yield make_component("planner-response", under, told, under=under, seq=seq)
+    plan = {"summary": "", "todos": todos, "missing_information": [], "streaming": False}
+    yield make_component("planner-response", under, plan, under=under, seq=seq)
     yield from _view_progress(folded, event)
 
 
 def read_part_fields(event: Event) -> dict[str, Any]:
-    """What an event says of a task or step of the plan, by its fields; {} of any other event."""
+    """What an event says of a task or step of the plan, by its fields; {} for other events."""
     name = {"id": event.get("step_id")}
     counts = _pick_fields(event, "items", "done")
     match event.get("type"):
@@ -104,8 +93,8 @@ def read_part_fields(event: Event) -> dict[str, Any]:
         case "prompt_flow_step_item":
             return {**name, **counts}
         case "prompt_flow_step_result":
-            told = _pick_fields(event, "status", "attempts", "seconds")
-            return {**name, **told, "result": event.get("output"), **counts}
+            ended = _pick_fields(event, "status", "attempts", "seconds")
+            return {**name, **ended, "result": event.get("output"), **counts}
     return {}
 
 
@@ -130,7 +119,7 @@ def _has_tool_steps(plan: Event) -> bool:
 def _view_parts(folded: Folded, plan: Event) -> list[dict[str, Any]]:
     """The tasks or steps of a plan as they stand."""
     now = _view_step if _has_tool_steps(plan) else _view_todo
-    return [now(folded, plan, one) for one in plan["todos"]]
+    return [now(folded, plan, todo) for todo in plan["todos"]]
 
 
 def _find_newer(folded: Folded, plan: Event, subject: str) -> Event:
@@ -143,7 +132,7 @@ def _view_todo(folded: Folded, plan: Event, todo: Mapping[str, Any]) -> dict[str
     name = str(todo["id"])
     now, verdict = _find_newer(folded, plan, f"task:{name}"), _find_newer(folded, plan, "verdict")
     status = now.get("status", todo.get("status", "pending"))
-    rejected = {one["id"] for one in verdict.get("tasks", ()) if not one["completed"]}
+    rejected = {task["id"] for task in verdict.get("tasks", ()) if not task["completed"]}
     if name in rejected and verdict["seq"] > now.get("seq", 0):
         status = "failed"
     return _make_todo({**todo, "status": status})
@@ -152,21 +141,16 @@ def _view_todo(folded: Folded, plan: Event, todo: Mapping[str, Any]) -> dict[str
 def _view_step(folded: Folded, plan: Event, step: Mapping[str, Any]) -> dict[str, Any]:
     name = str(step["id"])
     now, item = _find_newer(folded, plan, f"step:{name}"), _find_newer(folded, plan, f"item:{name}")
-    for event in sorted(filter(None, (now, item)), key=lambda one: one["seq"]):
+    for event in sorted(filter(None, (now, item)), key=itemgetter("seq")):
         step = {**step, **read_part_fields(event)}
     return _make_step(step)
 
 
 def _view_task(_: Folded, event: Event) -> Iterator[Component]:
     """A task, under the message that reports it."""
-    told = _make_report(event, summary=event.get("result", ""))
-    yield make_component(
-        "executor-response",
-        _make_attempt_id(event),
-        told,
-        under=event["message_id"],
-        seq=event["seq"],
-    )
+    report = _make_report(event, summary=event.get("result", ""))
+    under, seq = event["message_id"], event["seq"]
+    yield make_component("executor-response", _make_attempt_id(event), report, under=under, seq=seq)
 
 
 def _make_attempt_id(task: Event) -> str:
@@ -180,11 +164,14 @@ def _make_report(task: Event, *, summary: str, streaming: bool = False) -> dict[
 
 def _view_verdict(folded: Folded, event: Event) -> Iterator[Component]:
     under, seq = event.get("message_id", ""), event["seq"]
-    told = VerifierResponse(
-        passed=event["passed"], improvements=_read_texts(event["improvements"]),
-        tasks=_read_judged(event.get("tasks")), feedback=event.get("feedback", ""),
-    )  # fmt: skip
-    yield make_component("verifier-response", _make_verdict_id(event), told, under=under, seq=seq)
+    verdict = VerifierResponse(
+        passed=event["passed"],
+        improvements=_read_texts(event["improvements"]),
+        tasks=_read_judged(event.get("tasks")),
+        feedback=event.get("feedback", ""),
+    )
+    key = _make_verdict_id(event)
+    yield make_component("verifier-response", key, verdict, under=under, seq=seq)
     yield from _view_progress(folded, event)
 
 
@@ -193,8 +180,8 @@ def _view_call(_: Folded, event: Event) -> Iterator[Component]:
     if event["status"] in _PASSING:
         return
     turn, seq, under = event["turn"], event["seq"], event.get("message_id", "")
-    told = _CALL | _pick_fields(event, *_CALL)
-    yield make_component("tool-call", f"{turn}.{event['id']}", told, under=under, seq=seq)
+    call = _CALL | _pick_fields(event, *_CALL)
+    yield make_component("tool-call", f"{turn}.{event['id']}", call, under=under, seq=seq)
     if event.get("asked"):
         about = Approval(
             id=event["id"],
@@ -222,32 +209,40 @@ def _view_tool_component(_: Folded, event: Event) -> Iterator[Component]:
     turn, key = event["turn"], f"{event['call']}.{event['place']}"
     under = event.get("message_id", "")
     yield make_component(
-        event["name"], f"{turn}.{key}", event["props"], under=under, seq=event["seq"],
+        event["name"],
+        f"{turn}.{key}",
+        event["props"],
+        under=under,
+        seq=event["seq"],
         text=event["text"],
-    )  # fmt: skip
+    )
 
 
 def _view_question(_: Folded, event: Event) -> Iterator[Component]:
     under, seq = event.get("message_id", ""), event["seq"]
-    told = Approval(
+    question = Approval(
         id=under, kind=event["kind"], description=event["text"], answered=event["answered"]
     )
-    yield make_component("approval", under, told, under=under, seq=seq)
+    yield make_component("approval", under, question, under=under, seq=seq)
 
 
 def _view_summary(folded: Folded, event: Event) -> Iterator[Component]:
     plan = folded.get("plan") or folded.get("todos")
     done, total = count_progress(_view_parts(folded, plan) if plan else [])
-    told = SummaryResponse(
-        status=event["status"], reason=event["reason"], done=done, total=total,
-        unmet=_read_texts(event.get("unmet")), warnings=_read_texts(event.get("warnings")),
-    )  # fmt: skip
+    summary = SummaryResponse(
+        status=event["status"],
+        reason=event["reason"],
+        done=done,
+        total=total,
+        unmet=_read_texts(event.get("unmet")),
+        warnings=_read_texts(event.get("warnings")),
+    )
     under = event.get("message_id", "")
-    yield make_component("summary-response", under, told, under=under, seq=event["seq"])
+    yield make_component("summary-response", under, summary, under=under, seq=event["seq"])
 
 
 def _make_todo(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A task as it is shown. Plain, not validated: a plan is drawn with each change of a part."""
+    """A task as it is shown; not validated, because each change of a part draws the plan."""
     return {
         "id": str(given.get("id") or ""),
         "description": str(given.get("description") or ""),
@@ -261,25 +256,32 @@ def _make_step(given: Mapping[str, Any]) -> dict[str, Any]:
     counts = {key: n if isinstance(n := given.get(key), int) else 0 for key in _COUNTED}
     seconds = given.get("seconds")
     return {
-        **_make_todo(given), "tool": str(given.get("tool") or ""), **counts,
+        **_make_todo(given),
+        "tool": str(given.get("tool") or ""),
+        **counts,
         "seconds": float(seconds) if isinstance(seconds, int | float) else 0.0,
         "result": str(given.get("result") or ""),
-    }  # fmt: skip
+    }
 
 
 _COUNTED: Final = ("items", "done", "attempts")
+_NOT_BEGUN: Final = dict.fromkeys(("seconds", *_COUNTED))
 
 
-def _read_judged(given: object) -> list[Judged]:
+def _read_judged(tasks: object) -> list[Judged]:
     return [
-        Judged(id=str(one.get("id")), completed=bool(one.get("completed")),
-               feedback=str(one.get("feedback") or ""))
-        for one in (given if isinstance(given, list) else ()) if isinstance(one, Mapping)
-    ]  # fmt: skip
+        Judged(
+            id=str(task.get("id")),
+            completed=bool(task.get("completed")),
+            feedback=str(task.get("feedback") or ""),
+        )
+        for task in (tasks if isinstance(tasks, list) else ())
+        if isinstance(task, Mapping)
+    ]
 
 
 def _read_texts(given: object) -> list[str]:
-    return [str(one) for one in given] if isinstance(given, list) else []
+    return [str(item) for item in given] if isinstance(given, list) else []
 
 
 _View = Callable[[Folded, Event], Iterator[Component]]

@@ -1,4 +1,4 @@
-"""One spelling for each JSON value, and its hash: what "the same arguments" means."""
+"""JSON values in one spelling, texts that can be stored, and sizes in words. Pure."""
 
 import hashlib
 import json
@@ -27,7 +27,6 @@ _INTEGERS: Final = range(-(2**63), 2**64)
 # Far above what tools use; checkpoints give up at a few hundred.
 DEEPEST: Final = 64
 
-
 # Two escapes of JSON that stand for one character, which were read apart.
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
@@ -36,11 +35,8 @@ def make_storable(text: str) -> str:
     """The text with a replacement character for each one that could not be stored or sent."""
     if _REFUSED.search(text) is None:
         return text
-    return _REFUSED.sub("\ufffd", _PAIR.sub(_join_surrogates, text))
-
-
-def _join_surrogates(pair: re.Match[str]) -> str:
-    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
+    whole = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+    return _REFUSED.sub("\ufffd", whole)
 
 
 def make_storable_json(value: Any, depth: int = 0) -> Any:
@@ -67,8 +63,6 @@ def _as_text(value: object) -> str:
 
 
 _SHOWN: Final = 100
-
-
 _NAMES_SHOWN: Final = 20
 
 
@@ -86,10 +80,7 @@ def list_names(names: Iterable[object]) -> str:
 
 
 def beginning_of(text: str, most: int) -> str:
-    """The first `most` characters of a text, and behind them how many are left out.
-
-    For those who go on working with what they see: half a result must not pass for a whole one.
-    """
+    """The first `most` characters of a text, and how many are left out, for models and people."""
     left = len(text) - most
     return text if left <= 0 else say("left_out_at_the_end", text=text[:most], left=left)
 
@@ -113,3 +104,29 @@ def weigh(text: str) -> float:
 def estimate_tokens(text: str) -> int:
     """Estimate the tokens of a text: 4 characters each, 1.5 for Chinese, Japanese and Korean."""
     return round(weigh(text) / _CHARACTERS_PER_TOKEN)
+
+
+_KILO: Final = 1000
+
+
+def format_size(count: int) -> str:
+    """A number of bytes: three digits, and the largest unit that fits."""
+    amount, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB"):
+        if amount < _KILO:
+            break
+        amount, unit = amount / _KILO, larger
+    return f"{amount:.3g} {unit}" if amount < _KILO else f"{amount:,.0f} {unit}"
+
+
+def format_seconds(seconds: float) -> str:
+    """A time in the largest unit of which it is at least one; what is over is left out."""
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= size:
+            return plural(int(seconds // size), unit)
+    return f"{seconds:.0f} s"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

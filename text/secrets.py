@@ -1,7 +1,7 @@
-"""Secrets: which values are, by their names and places, and texts and data without them.
+"""Finds secrets by their names and places, and masks them in texts and data.
 
-What is shown or stored has `MASK` in their place. Nothing may be sent with a mask in it: whoever
-reads a value that was masked, or is about to make a call with one, finds out by `is_masked`.
+Whatever is shown or stored has `MASK` in their place. No call may be made with a mask in it, which
+`is_masked` finds.
 """
 
 import base64
@@ -9,7 +9,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -132,7 +131,7 @@ def _find_in_url(text: str) -> Iterator[str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines of a key of several lines; whoever repeats it may break it anew."""
+    """The lines of a key of several lines, which may be repeated in other line breaks."""
     if "\n" in text:
         lines = (line.strip() for line in text.splitlines())
         yield from (n for n in lines if len(n) >= _LONG and not n.startswith("-----"))
@@ -141,11 +140,11 @@ def _lines(text: str) -> Iterator[str]:
 def _decode_basic(word: str) -> Iterator[str]:
     """The password behind a word of Basic authentication."""
     try:
-        said = base64.b64decode(word, validate=True).decode()
+        text = base64.b64decode(word, validate=True).decode()
     except ValueError:
         return
-    if ":" in said:
-        yield from (said, said.partition(":")[2])
+    if ":" in text:
+        yield from (text, text.partition(":")[2])
 
 
 def _spellings(value: str) -> Iterator[str]:
@@ -153,9 +152,9 @@ def _spellings(value: str) -> Iterator[str]:
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     yield value.replace("/", "\\/")
-    for one in (quote(value), quote(value, safe=""), quote_plus(value)):
-        yield one
-        yield re.sub("%..", lambda code: code[0].lower(), one)
+    for part in (quote(value), quote(value, safe=""), quote_plus(value)):
+        yield part
+        yield re.sub("%..", lambda code: code[0].lower(), part)
     data = value.encode("utf-8", "replace")
     yield data.hex()
     yield data.hex().upper()
@@ -164,7 +163,7 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 def _encode_base64(data: bytes) -> Iterator[str]:
-    """What base64 makes of it wherever it stands in a longer text, as in `user:password`."""
+    """Its base64 at any place of a longer text, as in `user:password`."""
     for before, shared in ((0, 0), (1, 2), (2, 3)):
         whole = (before + len(data)) * 8 // 6  # characters that nothing behind it changes
         text = base64.b64encode(bytes(before) + data).decode()[shared:whole]
@@ -173,21 +172,21 @@ def _encode_base64(data: bytes) -> Iterator[str]:
 
 
 class Secrets:
-    """The secrets that somebody was given; texts and data without them, and without our own."""
+    """Masks given secrets, and our own, in texts and data."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        """Begin with these; too short ones and common words are left out."""
+        """Begin with these, without short ones and common words."""
         self._spelled: tuple[str, ...] = ()
         self._passing: tuple[str, ...] = ()
         self.learn(values)
 
     def learn(self, values: Iterable[str], *, passing: bool = False) -> None:
-        """Know these, too; of passing ones, such as a user's tokens, the newest are known.
+        """Add secrets; of `passing` ones, such as users' tokens, only the newest stay.
 
         Safe to call from any thread.
         """
         good = [v for v in values if len(v) >= _SHORTEST and v.lower() not in _COMMON]
-        spelled = sorted({one for value in good for one in _spellings(value)}, key=len)[::-1]
+        spelled = sorted({part for value in good for part in _spellings(value)}, key=len)[::-1]
         if passing:
             self._passing = tuple(dict.fromkeys([*spelled, *self._passing]))[:_MOST_PASSING]
         elif not set(spelled) <= set(self._spelled):
@@ -214,21 +213,21 @@ class Secrets:
     def _list_known(self) -> Iterator[str]:
         yield from self._spelled
         yield from self._passing
-        if (ours := read_own_secrets()) is not self:
-            yield from ours._spelled
+        if (own := read_own_secrets()) is not self:
+            yield from own._spelled
 
 
 def _iter_texts(value: Any) -> Iterator[str]:
     """All texts of a JSON value as they are, keys as well."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, Mapping):
-            waiting += [*one.keys(), *one.values()]
-        elif isinstance(one, list | tuple):
-            waiting += one
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Mapping):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple):
+            waiting += part
 
 
 def _mask_value(text: str, value: str) -> str:
@@ -239,37 +238,28 @@ def _mask_value(text: str, value: str) -> str:
 
 def _mask_json(value: Any, known: list[str]) -> Any:
     if isinstance(value, str):
-        for one in known:
-            value = _mask_value(value, one)
+        for part in known:
+            value = _mask_value(value, part)
         return value
     if isinstance(value, Mapping):
         return {_mask_json(key, known): _mask_json(item, known) for key, item in value.items()}
     return [_mask_json(item, known) for item in value] if isinstance(value, list | tuple) else value
 
 
-_known_kind = lru_cache(maxsize=4096)(_classify_name)
-
-
 _environment: Final[Mapping[bytes, bytes]] = vars(os.environ).get("_data", {})
-"""As the interpreter keeps it: every text that is shown asks whether it is still the same."""
-
+"""As the interpreter keeps it: each text that is shown asks whether it has changed."""
 _newest: Final[list[tuple[Mapping[bytes, bytes], Secrets]]] = []
 
 
 def read_own_secrets() -> Secrets:
-    """The secrets of this process: those in its environment."""
+    """The secrets of this process: those in its environment, which may change."""
     if _environment and _newest and _newest[0][0] == _environment:
         return _newest[0][1]
     before = dict(_environment)
-    may_be = ((n, v) for n, v in os.environ.items() if "://" in v or _known_kind(n))
-    secrets = _read_environment(tuple(may_be))
+    named = ((n, v) for n, v in os.environ.items() if "://" in v or _classify_name(n))
+    secrets = Secrets(find_secrets(named))
     _newest[:] = [(before, secrets)]
     return secrets
-
-
-@lru_cache(maxsize=8)
-def _read_environment(items: tuple[tuple[str, str], ...]) -> Secrets:
-    return Secrets(find_secrets(items))
 
 
 def is_masked(value: Any) -> bool:
@@ -277,5 +267,5 @@ def is_masked(value: Any) -> bool:
     if isinstance(value, str):
         return MASK in value
     if isinstance(value, Mapping):
-        return any(is_masked(one) for item in value.items() for one in item)
+        return any(is_masked(part) for item in value.items() for part in item)
     return isinstance(value, list | tuple) and any(map(is_masked, value))

@@ -1,34 +1,46 @@
-"""What a model is told beside its prompt: sentences of `prompts/core/<language>/sentences.md`.
+"""The sentences and lists of words of each language, from the folder `prompts/core/<language>`.
 
-`say` speaks the language of the run, which each node notes when it begins. What a language lacks
-is said in English. A language is a folder; the lists of words in it are read with it.
+`say` uses the language of the run, which each node sets when it begins; English stands in for what
+a language lacks. `says_nothing` and `synonyms_of` use the lists of all languages, because models
+and people mix languages.
 """
 
 import re
-from collections.abc import Collection, Mapping
+import unicodedata
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
-from . import empty_phrases, synonyms
+from .words import fold_case
 
 ENGLISH: Final = "en"
 FILE: Final = "sentences.md"
+SYNONYMS: Final = "synonyms.md"
+EMPTY_PHRASES: Final = "empty_phrases.md"
 OFFLINE: Final = "offline_words.md"
-FILES: Final = frozenset({FILE, empty_phrases.FILE, synonyms.FILE, OFFLINE})
+FILES: Final = frozenset({FILE, SYNONYMS, EMPTY_PHRASES, OFFLINE})
 """What stands in the folder of a language beside its templates."""
 LANGUAGE: Final[ContextVar[str]] = ContextVar("loopwright_language", default=ENGLISH)
 
-_HEADING: Final = re.compile(r"^## (\w+)\n", re.MULTILINE)
+_HEADING: Final = re.compile(r"^## (.+)\n", re.MULTILINE)
 _SLOT: Final = re.compile(r"\{\{(\w+)\}\}")
+_SYNONYM: Final = re.compile(r"^- ([^:\n]+): (.+)$", re.MULTILINE)
+_PHRASE: Final = re.compile(r"^- (.+)$", re.MULTILINE)
+_GROUP: Final = re.compile(r"([\[(])([^\])]*)[\])]|([^\[(]+)")
+_SENTENCE_ENDS: Final = re.compile(r"[.!?,;:…\n。！？，、；：]+")  # noqa: RUF001 - full-width on purpose
+_LONGEST_EMPTY: Final = 400
+_NOTHING: Final = "Say nothing"
+_ASIDE: Final = "Only beside such phrases"
 
 
 def read_sentences(text: str) -> dict[str, str]:
     """Name to sentence, from a file with a heading `## name` over each."""
     _, *parts = _HEADING.split(text)
-    return {name: said.strip() for name, said in zip(parts[::2], parts[1::2], strict=True)}
+    return {name.strip(): body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def slots_in(text: str) -> list[str]:
@@ -38,30 +50,56 @@ def slots_in(text: str) -> list[str]:
 
 SENTENCES: Final[dict[str, Mapping[str, str]]] = {}
 """Language to name to sentence."""
+_SYNONYMS: Final[defaultdict[str, dict[str, str]]] = defaultdict(dict)
+"""Set to synonym to the word it stands for."""
+_EMPTY: Final[dict[str, dict[str, re.Pattern[str]]]] = {}
+"""Language to heading to all its phrases."""
 
 
 def learn_language(language: str, folder: Traversable | Path) -> None:
-    """Take what the folder of a language holds for `say`, and its lists of words."""
-    said, empty = folder.joinpath(FILE), folder.joinpath(empty_phrases.FILE)
-    others = folder.joinpath(synonyms.FILE)
-    if said.is_file():
-        SENTENCES[language] = read_sentences(said.read_text(encoding="utf-8"))
-    if empty.is_file():
-        empty_phrases.learn_phrases(language, empty.read_text(encoding="utf-8"))
-    if others.is_file():
-        synonyms.learn_synonyms(others.read_text(encoding="utf-8"))
+    """Read the files of a language's folder, as far as they are there."""
+
+    def read(name: str) -> dict[str, str] | None:
+        file = folder.joinpath(name)
+        return read_sentences(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+    if (sentences := read(FILE)) is not None:
+        SENTENCES[language] = sentences
+    if (phrases := read(EMPTY_PHRASES)) is not None:
+        _EMPTY[language] = {heading: _compile_phrases(text) for heading, text in phrases.items()}
+    for name, lines in (read(SYNONYMS) or {}).items():
+        for meaning, others in _SYNONYM.findall(lines):
+            words = (word.strip() for word in others.split(","))
+            _SYNONYMS[name] |= dict.fromkeys(words, meaning)
+
+
+def _compile_phrases(text: str) -> re.Pattern[str]:
+    """One pattern for phrases; `[a|b]` may be missing, `(a|b)` may not."""
+
+    def join(words: Iterable[str]) -> str:
+        # The longest first: of two that begin alike the shorter would be tried in vain.
+        return "|".join(map(re.escape, sorted(map(_squash, words), key=len, reverse=True)))
+
+    def build(phrase: str) -> str:
+        return "".join(
+            f"(?:{join(words.split('|') if bracket else [bare])}){'?' * (bracket == '[')}"
+            for bracket, words, bare in _GROUP.findall(phrase)
+        )
+
+    return re.compile("|".join(map(build, _PHRASE.findall(text))) or r"(?!)")
+
+
+def _squash(text: str) -> str:
+    """The letters, marks and digits of a text alone, in small letters."""
+    return "".join(sign for sign in fold_case(text) if unicodedata.category(sign)[0] in "LMN")
 
 
 _CORE: Final = files(str(__package__).rpartition(".")[0]).joinpath("prompts", "core")
 
 
-def _learn_all() -> None:
-    for folder in _CORE.iterdir():
-        if folder.is_dir():
-            learn_language(folder.name, folder)
-
-
-_learn_all()  # at import: a file read inside a node would block the event loop
+for _folder in _CORE.iterdir():  # at import: a file read inside a node would block the event loop
+    if _folder.is_dir():
+        learn_language(_folder.name, _folder)
 OFFLINE_WORDS: Final = read_sentences(_CORE.joinpath(ENGLISH, OFFLINE).read_text(encoding="utf-8"))
 """Lists of English words by name, for the offline model."""
 
@@ -79,5 +117,32 @@ def say(name: str, /, **slots: object) -> str:
 
 def say_to(language: str, name: str, /, **slots: object) -> str:
     """The same in another language, such as that of a customer."""
-    told = SENTENCES.get(language, {}).get(name) or SENTENCES[ENGLISH][name]
-    return _SLOT.sub(lambda slot: str(slots[slot[1]]), told)
+    text = SENTENCES.get(language, {}).get(name) or SENTENCES[ENGLISH][name]
+    return _SLOT.sub(lambda slot: str(slots[slot[1]]), text)
+
+
+def synonyms_of(name: str) -> Mapping[str, str]:
+    """Synonym to the word it stands for, in the set of this name."""
+    return _SYNONYMS[name]
+
+
+def says_nothing(text: str, request: str = "") -> bool:
+    """Whether a text is empty, or holds only phrases without any data, such as "Done".
+
+    `42`, `Yes` and `Berlin` are answers; so is "done" if the `request` asks for that word.
+    """
+    if len(text) > _LONGEST_EMPTY:
+        return False
+    parts = [part for part in map(_squash, _SENTENCE_ENDS.split(text)) if part]
+    if not parts:
+        return not any(unicodedata.category(sign) in ("Sc", "Sm", "Sk") for sign in text)
+    if "".join(parts) in _squash(request):
+        return False
+    empty = [_is_phrase(part, _NOTHING) for part in parts]
+    return any(empty) and all(
+        nothing or _is_phrase(part, _ASIDE) for part, nothing in zip(parts, empty, strict=True)
+    )
+
+
+def _is_phrase(part: str, heading: str) -> bool:
+    return any(heading in lists and lists[heading].fullmatch(part) for lists in _EMPTY.values())

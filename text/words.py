@@ -1,8 +1,7 @@
-"""How texts are cut into words that can be compared; for searches and for checks of answers. Pure.
+"""Words of a text that can be compared, and searches by a pattern with a time limit. Pure.
 
-Words are read the same way in what is searched and in what is asked: without case and accents,
-names split at `_`, `-` and camelCase, English endings off. Scripts without spaces between words
-are read by pairs of characters.
+Words are read without case and accents; names are split at `_`, `-` and camelCase, and English
+endings are cut off. Scripts without spaces between words are read by pairs of characters.
 """
 
 import re
@@ -22,6 +21,10 @@ _PARTS: Final = re.compile(r"[_-]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _VOICED: Final = frozenset("\u3099\u309a")
 _MARKS: Final = frozenset({"Mn", "Mc", "Me"})
+
+PatternError: Final = regex.error
+SECONDS: Final = 1.0
+"""How long one search by a pattern may take."""
 
 _ENDINGS: Final = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ed|es|s|e|y)$")
 _DOUBLED: Final = re.compile(r"(?<=[a-z]{2})([b-df-hj-np-tv-z])\1$")
@@ -82,3 +85,22 @@ def _marks() -> dict[int, None]:
     return {
         ord(c): None for c in characters if unicodedata.category(c) in _MARKS and c not in _VOICED
     }
+
+
+def find_pattern_error(pattern: str) -> str:
+    """Why a text is no regular expression; '' where it is one."""
+    try:
+        regex.compile(pattern)
+    except (regex.error, OverflowError, RecursionError) as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+def is_found(pattern: str, text: str) -> bool:
+    """Whether a pattern is found in a text, by `regex`, which unlike `re` can be stopped.
+
+    Raises:
+        TimeoutError: The search took too long.
+        PatternError: It is no regular expression.
+    """
+    return regex.search(pattern, text, timeout=SECONDS) is not None

@@ -16,8 +16,8 @@ from langchain_core.tools import BaseTool
 
 from ..state.roles import ROLES
 from ..text.canonical import canonical
-from ..text.patterns import find_pattern_error
 from ..text.sentences import say
+from ..text.words import find_pattern_error
 from .arguments import fit, list_allowed_types
 from .deferred_tools import DeferredTools
 from .mcp.config import ServerConfig

@@ -1,4 +1,4 @@
-"""How every user turn begins: what is reset, what goes on, and what hooks say of the request."""
+"""How every user turn begins: what is reset, what is carried over, and what hooks decide."""
 
 import hashlib
 import json
@@ -14,10 +14,9 @@ from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.types import Overwrite
 
 from ..state.attachments import blocks_in
-from ..state.calls import UNCERTAIN, Evidence, merge_records, step_of
-from ..state.loop import FOLDED, LoopState, LoopUpdate
+from ..state.calls import UNCERTAIN, Evidence, is_left_in_doubt, merge_records, step_of
+from ..state.loop import FOLDED, SCHEMA_VERSION, LoopState, LoopUpdate
 from ..state.messages import ROLE, STEERS, find_request, make_repairs
-from ..state.migrations import SCHEMA_VERSION
 from ..state.outcome import Spend, add_spend
 from ..state.plan import Task, merge_tasks
 from ..store.journal.port import Row
@@ -30,9 +29,7 @@ from .scope import RunScope
 S = TypeVar("S", bound=LoopState)
 
 Adopt = Callable[[RunScope, S], Awaitable[Any]]
-"""What a graph carries on from the turn before, as an update over its defaults: what was done for
-the same request, or what a turn had done that was cut off (see `taken_up`), and answers to calls
-that have none (see `answered`)."""
+"""Returns a graph's update with what it carries over from the turn before; see `resume_work`."""
 
 # Begins the request id of a turn whose prompt a hook dropped; the newest prompt that is left
 # follows it, which must not be taken for a request that is still to be done.
@@ -54,59 +51,52 @@ Look = Callable[[str | None], Awaitable[MissingTools]]
 
 
 async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> Any:
-    """Reset what counts per turn, take up what goes on, and let hooks speak of the request.
+    """Reset what lasts one turn, carry over what `adopt` returns, and ask the hooks.
 
-    Args:
-        scope: The run, and the turn before.
-        state: As the turn before left it.
-        adopt: What is carried on.
-        look: Looks for the tools; what of them is missing is told first, before a model is asked.
-
-    Returns:
-        The update. With a `halt` in it the turn ends at once, as where nothing is asked.
+    `look` finds missing tools, which are reported before a model is asked. If the update has a
+    `halt`, the turn ends at once.
     """
     if state.stopping:
         return await _end_stopped(scope, state, adopt)
     fresh = _reset_turn(state)
     if scope.around.handed is not None:
         taken: dict[str, Any] = await adopt(scope, state)
-        return fresh | taken | _copy_outer_turn(scope.around.handed)
+        turn = scope.around.handed
+        improvements = {"improvements": turn.improvements} if turn.improvements else {}
+        return fresh | taken | {name: getattr(turn, name) for name in _OF_OUTER_TURN} | improvements
     if "request_id" not in fresh:
         return fresh | _build_halt("DENIED", NOTHING_NEW)
     if not state.turn and scope.thread:
-        # The state knows nothing of turns before: the graph is inside another, or this is a fork
-        # from before the first one. What was made matches nothing any more.
+        # The graph is inside another one, or this is a fork from before the first turn: recorded
+        # calls match nothing any more.
         await scope.release(lambda _: False, ended=True)
     adopted: dict[str, Any] = await adopt(scope, state)
     for event in close_questions(state.events):
         scope.emit(event)
-    if not _asks_something(state):
+    newest = find_newest_prompt(state.messages, state.request_message)
+    if newest is None or not (newest.text.strip() or blocks_in(newest)):
         return fresh | adopted | _build_halt("MISSING_INFORMATION", EMPTY_REQUEST)
     scope.journal.begin_usage(scope.thread, fresh["turn_id"])
     verdict = await scope.fire("BeforeAgent", prompt=note_request(state).request)
-    if verdict.is_blocked:  # the prompt goes, and what was adopted for it
+    if verdict.is_blocked:  # the prompt is dropped, and what was adopted for it
         dropped = _drop_prompt(state, adopted.get("messages", []))
         return fresh | _build_halt("DENIED", verdict.reason) | dropped | _collect_warnings(scope)
-    _tell_steering(scope, state, adopted)
-    missing = await _tell_missing(scope, look) if verdict.halt_reason is None else ""
+    _emit_steered(scope, state, adopted)
+    halted = verdict.halt_reason is not None
+    missing = "" if halted else await _report_missing_tools(scope, look)
     context = [text for text in (scope.run.session.context, verdict.context, missing) if text]
     update = fresh | adopted | {"hook_context": context} | _collect_warnings(scope)
-    return (
-        update
-        if verdict.halt_reason is None
-        else update | _build_halt("DENIED", verdict.halt_reason)
-    )
+    return update | (_build_halt("DENIED", verdict.halt_reason or "") if halted else {})
 
 
-def _copy_outer_turn(turn: LoopState) -> dict[str, Any]:
-    """What a graph inside has of the turn around it, which has begun."""
-    names = ("turn", "turn_id", "request_id", "request_message", "allowance", "hook_context")
-    given = {name: getattr(turn, name) for name in names}
-    return given | ({"improvements": turn.improvements} if turn.improvements else {})
+_OF_OUTER_TURN: Final = (
+    "turn", "turn_id", "request_id", "request_message", "allowance", "hook_context"
+)  # fmt: skip
+"""What a graph inside another one takes from the turn around it."""
 
 
-def _tell_steering(scope: RunScope, state: LoopState, adopted: Mapping[str, Any]) -> None:
-    """Tell which messages came while the turn ran, and what was finished by then."""
+def _emit_steered(scope: RunScope, state: LoopState, adopted: Mapping[str, Any]) -> None:
+    """Report the messages that came while the turn ran, and the tasks completed by then."""
     since = takewhile(lambda m: ROLE not in m.additional_kwargs, reversed(state.messages))
     came = [str(m.text) for m in since if m.additional_kwargs.get(STEERS)][::-1]
     if came:
@@ -116,10 +106,7 @@ def _tell_steering(scope: RunScope, state: LoopState, adopted: Mapping[str, Any]
 
 
 async def _end_stopped(scope: RunScope, state: S, adopt: Adopt[S]) -> Any:
-    """End the turn that somebody stopped, with what it has done, which a resume takes up.
-
-    A message whose turn had not begun is what was stopped.
-    """
+    """End a stopped turn with what it has done; if its turn had not begun, end the new message."""
     began = bool(state.turn) and is_same_request(state)
     fresh = {} if began else _reset_turn(state)
     adopted: dict[str, Any] = await adopt(scope, state)
@@ -137,20 +124,12 @@ def _collect_warnings(scope: RunScope) -> dict[str, Any]:
     return {"warnings": Overwrite(list(dict.fromkeys([*scope.run.session.warnings, *scope.notes])))}
 
 
-async def _tell_missing(scope: RunScope, look: Look) -> str:
-    """Tell the user which tools are missing; the words that tell it to models."""
+async def _report_missing_tools(scope: RunScope, look: Look) -> str:
+    """Warn the user of missing tools; returns the words for models."""
     missing = await look(scope.user)
     for text in missing.warnings:
         scope.emit({"type": "warning", "text": text})
     return say("servers_missing", servers=", ".join(missing.servers)) if missing.servers else ""
-
-
-def _asks_something(state: LoopState) -> bool:
-    """Whether the request of a turn that begins holds anything, be it a picture."""
-    newest = find_newest_prompt(state.messages, state.request_message)
-    if newest is None:
-        return False
-    return bool(newest.text.strip() or blocks_in(newest))
 
 
 def _build_halt(reason: str, why: str) -> dict[str, Any]:
@@ -158,7 +137,7 @@ def _build_halt(reason: str, why: str) -> dict[str, Any]:
 
 
 def _drop_prompt(state: LoopState, messages: Sequence[Any]) -> dict[str, Any]:
-    """A hook does not let the prompt be kept: it is removed, and the one before it stays done."""
+    """Remove the prompt that a hook rejected; the request before it stays done."""
     newest = find_newest_prompt(state.messages, state.request_message)
     kept = [message for message in state.messages if message is not newest]
     before = find_newest_prompt(kept, state.request_message)
@@ -170,9 +149,9 @@ def _drop_prompt(state: LoopState, messages: Sequence[Any]) -> dict[str, Any]:
 
 
 def _reset_turn(state: LoopState) -> dict[str, Any]:
-    """What begins anew with a user turn: every field that lasts one, its names and counts.
+    """The fields that last one turn, reset, and the names and counts of the new turn.
 
-    Without a request where a hook dropped the newest prompt, and none has come since.
+    Without a request if a hook dropped the newest prompt and none has come since.
     """
     update: dict[str, Any] = {}
     for field in fields(state):
@@ -196,8 +175,8 @@ def _reset_turn(state: LoopState) -> dict[str, Any]:
 def find_newest_prompt(messages: Sequence[AnyMessage], request: str = "") -> AnyMessage | None:
     """The message that holds the request of a turn that begins.
 
-    The newest human message that came since the graph spoke last; where none came, the request
-    stays (`request` is its id): human messages that nodes added on the way are no requests.
+    The newest human message since the graph spoke last; if none came, the old request (its id is
+    `request`). Human messages that nodes have added are no requests.
     """
     came = list(takewhile(lambda m: ROLE not in m.additional_kwargs, reversed(messages)))
     newest: AnyMessage | None = next((m for m in came if m.type == "human"), None)
@@ -207,17 +186,17 @@ def find_newest_prompt(messages: Sequence[AnyMessage], request: str = "") -> Any
 
 
 def build_request_id(messages: Sequence[AnyMessage], request: str = "") -> str:
-    """The request of a turn that begins, by its id and its words: clients may reuse an id."""
+    """The id of a request: that of its message, and a hash of the words, as clients reuse ids."""
     newest = find_newest_prompt(messages, request)
     if newest is None:
         return ""
-    asked = newest.text + (canonical(attached) if (attached := blocks_in(newest)) else "")
-    words = hashlib.sha256(asked.encode("utf-8", "replace")).hexdigest()[:8]
-    return f"{newest.id}-{words}"
+    text = newest.text + (canonical(attached) if (attached := blocks_in(newest)) else "")
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{newest.id}-{digest}"
 
 
 def note_request(state: S) -> S:
-    """The state of a turn that begins, as it is once its request is noted."""
+    """The state with the request of the turn that begins."""
     newest = find_newest_prompt(state.messages, state.request_message)
     return replace(state, request_message=str(newest.id) if newest else "")
 
@@ -241,19 +220,12 @@ class TurnWork(NamedTuple):
 async def resume_work(
     scope: RunScope, state: LoopState, before: TurnWork, ended: Mapping[str, Any]
 ) -> TurnWork | None:
-    """What a new turn of a plan goes on with; None where it begins from nothing.
+    """What a new turn of a plan carries over; None if it begins from nothing.
 
-    Where the same request goes on that is all there is. Of another request it is what was done
-    for it, if it never came to its outcome. Tasks that ended inside the step under way count as
-    ended. Of the others the journal tells which calls changed the world: they are evidence, the
-    task says so to whoever goes on, and whoever would make one again takes its result. What a turn
-    that ended has written matches nothing any more.
-
-    Args:
-        scope: The run, and the turn before.
-        state: As the turn before left it.
-        before: What it has done.
-        ended: What ended inside the step that was under way, as `todos` and `evidence`.
+    A resumed request keeps everything. A new request keeps the work of a turn that never reached
+    its outcome. `ended` are the `todos` and `evidence` that ended inside the step under way. Calls
+    of other tasks that changed the world come from the journal: they become evidence and feedback
+    of the task, and a repeated call gets the recorded result.
     """
     if not state.turn:
         return None
@@ -263,8 +235,9 @@ async def resume_work(
     done = {task["id"] for task in tasks if not over and task["status"] == "completed"}
     rows = await scope.release(
         lambda row: not done.isdisjoint((row.task, step_of(row.task))),
-        ended=over and scope.around.handed is None, told=over,
-    )  # fmt: skip
+        ended=over and scope.around.handed is None,
+        told=over,
+    )
     if over:
         return None
     evidence = merge_records(before.evidence, [ended["evidence"]])
@@ -293,45 +266,35 @@ def _get_result_text(row: Row) -> str:
 
 
 def _add_feedback(task: Task, rows: Sequence[Row]) -> Task:
-    """An unfinished task says which calls were made for it already."""
+    """An unfinished task tells which calls were already made for it."""
     made = [row for row in rows if task["id"] in {row.task, step_of(row.task)}]
     if not made or task["status"] == "completed":
         return task
     return {**task, "feedback": describe_rows(made)}
 
 
+def describe_rows(rows: Sequence[Row]) -> str:
+    """What the next attempt is told of these calls."""
+    return describe_evidence([make_evidence(row) for row in rows])
+
+
 def describe_evidence(evidence: Sequence[Evidence]) -> str:
-    """What an unfinished task says of the calls that were made for it; "" where none were."""
-    calls = [
-        say(
-            "called_before",
-            call=_format_call(r["tool"], r["arguments"]),
-            result=r["result"][:_SHOWN],
-        )
-        for r in evidence
-        if r["tool"] and r["status"] == "success"
-    ]
+    """The calls that took effect or may have, for the next attempt; "" if there are none."""
+    made = [r for r in evidence if r["tool"]]
+    calls = [_describe_made(r) for r in made if r["status"] == "success" or is_left_in_doubt(r)]
     return say("before_the_cut", calls="; ".join(calls)) if calls else ""
 
 
-def _format_call(tool: str, arguments: Mapping[str, Any]) -> str:
-    return f"{tool}({json.dumps(dict(arguments), ensure_ascii=False)[:_SHOWN]})"
-
-
-def describe_rows(rows: Sequence[Row]) -> str:
-    """What whoever goes on is told of these calls."""
-    return say("before_the_cut", calls="; ".join(map(_describe_row, rows)))
-
-
-def _describe_row(row: Row) -> str:
-    call = _format_call(row.tool, row.arguments)
-    if row.in_doubt:
+def _describe_made(record: Evidence) -> str:
+    arguments = json.dumps(record["arguments"], ensure_ascii=False)
+    call = f"{record['tool']}({arguments[:_SHOWN]})"
+    if record["status"] != "success":
         return say("began_call", call=call)
-    return say("called_before", call=call, result=_get_result_text(row)[:_SHOWN])
+    return say("called_before", call=call, result=record["result"][:_SHOWN])
 
 
 How = tuple[str, dict[str, str]]
-"""The words that answer a call which was cut off, and its status, with the reason."""
+"""The answer to a call that was cut off, and its status with the reason."""
 
 
 async def answer_open_calls(
@@ -340,14 +303,14 @@ async def answer_open_calls(
     calls: Sequence[Mapping[str, Any]],
     known: Mapping[str, How] = MappingProxyType({}),
 ) -> list[Any]:
-    """The writes after which every call in a conversation has an answer of ours.
+    """The writes that give every call in the conversation an answer, as models require.
 
-    Models take a conversation only so; a turn that was cut off may have left `calls` without. Of
-    some is `known` by their ids how they ended, of others the journal tells.
+    A turn that was cut off may have left `calls` without one. `known` says by call id how some
+    ended; the journal knows the others.
     """
     if scope.turn:
         told = state.outcome is not None and not is_same_request(state)
-        # What graphs do for one turn, one after another, is closed where that turn is over.
+        # Graphs that work for one turn, one after another, close their calls when it is over.
         await scope.release(lambda _: False, ended=scope.around.handed is None, told=told)
     return await repair_conversation(scope, state.messages, calls, known)
 
@@ -358,7 +321,7 @@ async def repair_conversation(
     calls: Sequence[Mapping[str, Any]],
     known: Mapping[str, How] = MappingProxyType({}),
 ) -> list[Any]:
-    """The same writes, where the journal is left as it is."""
+    """The same writes; the journal stays as it is."""
     names = [call["intent"] for call in calls]
     found = await scope.journal.rows(scope.journal_thread, names) if names else []
     rows = {row.name: row for row in found}
@@ -378,15 +341,10 @@ async def repair_conversation(
 
 
 def answer_asked_calls(state: LoopState, evidence: Sequence[Evidence]) -> list[Any]:
-    """The same, where only the calls are in the conversation that people were asked about.
-
-    Args:
-        state: As the turn before left it.
-        evidence: What is known of its calls.
-    """
-    left = [str(asked.tool_calls[0]["id"]) for asked in list_unanswered(state)]
-    told = make_answers(state, evidence)
-    return make_repairs([*state.messages, *told], _answer_superseded, open_calls=left)
+    """The same writes if the conversation has only the calls that people were asked about."""
+    open_calls = [str(asked.tool_calls[0]["id"]) for asked in list_unanswered(state)]
+    answers = make_answers(state, evidence)
+    return make_repairs([*state.messages, *answers], _answer_superseded, open_calls=open_calls)
 
 
 def _answer_superseded(call_id: str) -> ToolMessage:

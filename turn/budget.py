@@ -1,7 +1,7 @@
 """What a run may still use: one budget for all its nodes, tasks and branches.
 
-A call counts before it is made, and until it has ended the most it can take is held back: parallel
-branches cannot overrun a limit together.
+A call is counted before it is made, and the most it can take is held back until it has ended, so
+parallel branches cannot overrun a limit together.
 """
 
 import time
@@ -32,12 +32,9 @@ class CallMaximum(NamedTuple):
 class Budget:
     """Counts what a user turn has used and refuses what would go over a limit.
 
-    Shared by threads and event loops.
-
-    Attributes:
-        tab: What this user turn has ever taken.
-        span: Branch to its seconds before a resume, into the seconds that passed; side by side
-            unless whoever runs the branches knows better, and says so before one is recalled.
+    Shared by threads and event loops. `tab` is what the turn has ever taken. `span` turns the
+    seconds that each branch used before a resume into the seconds that passed; by default the
+    branches ran side by side.
     """
 
     def __init__(
@@ -50,16 +47,10 @@ class Budget:
         limits: Mapping[str, float] | None = None,
         parent: "Budget | None" = None,
     ) -> None:
-        """Start counting.
+        """Start counting from `spent`, the usage in the state.
 
-        Args:
-            context: Holds the limits.
-            spent: What this user turn used before, read from the state on a resume.
-            clock: Seconds of a clock that never goes back.
-            tab: What this user turn has ever taken; more than `spent` tells of where a crash came
-                between a call and the state.
-            limits: Tighter ones, of an agent.
-            parent: What all this counts against as well, of the agent that delegated to this one.
+        `tab` is higher than that if a crash came between a call and the state. `limits` are
+        tighter ones of an agent; `parent` is the budget that all usage counts against as well.
         """
         self._limits: dict[Limit, float] = {
             "model_calls": context.max_model_calls,
@@ -79,7 +70,9 @@ class Budget:
         self._used: dict[Limit, float] = dict.fromkeys(self._limits, 0)
         self._recalled: dict[str, float] = {}
         self._recalled_seconds: float | None = None  # the span of many branches takes its time
-        self.span: Callable[[Mapping[str, float]], float] = _find_longest
+        self.span: Callable[[Mapping[str, float]], float] = lambda recalled: max(
+            recalled.values(), default=0.0
+        )
         self._last_turns: int | None = None
         self._take_over(spent or Spend())
         self._used["seconds"] = (spent or Spend()).get("seconds", 0.0)
@@ -87,14 +80,13 @@ class Budget:
         self.warn_near_limits()  # of what was used before, the run before has warned
 
     def reserve_model_call(self, most: CallMaximum = CallMaximum()) -> bool:  # noqa: B008 - a constant
-        """Take one model call out of the budget; False where a limit is reached.
+        """Take one model call out of the budget, and hold `most` until `settle`; False at a limit.
 
-        Used-up tool calls do not count here: the model may still say what it found. What the call
-        can take at most is held until `settle`.
+        Used-up tool calls do not count: the model may still say what it found.
         """
         with self._lock:
-            # A task that was begun before a crash may still run what its last call asked for, so
-            # calls that only the tab knows of keep from nothing but further calls.
+            # A call that only the tab knows was lost in a crash: it blocks further model calls,
+            # but not the tool calls that the last answer asked for.
             begun = max(self.tab.model_calls, self._used["model_calls"])
             limit = self._limits["model_calls"]
             if begun > limit:
@@ -117,13 +109,13 @@ class Budget:
         return True
 
     def _find_short_limit(self, most: CallMaximum) -> Limit | None:
-        """Of what there is less left than a call can take."""
+        """The limit that has less left than a call can take."""
         if most.tokens and most.tokens > self.compute_room("tokens"):
             return "tokens"
         return "usd" if most.usd and most.usd > self.compute_room("usd") + _PRECISE else None
 
     def compute_room(self, limit: Literal["tokens", "usd"]) -> float:
-        """How much is left of a limit, without what calls under way can take."""
+        """How much is left of a limit, less what calls under way hold."""
         with self._lock:
             known = self.tab.tokens if limit == "tokens" else self.tab.usd
             held = self._held.tokens if limit == "tokens" else self._held.usd
@@ -137,17 +129,17 @@ class Budget:
         self.tab.usd += usd
 
     def mark_short(self, limit: Limit) -> None:
-        """Of this limit is left less than a call takes, so it is reached."""
+        """Count a limit as reached because less is left than a call takes."""
         self._short = self._short or limit
 
     @property
     def has_calls_under_way(self) -> bool:
-        """Whether what is held may come back."""
+        """Whether calls hold something that may come back."""
         above = self._parent is not None and self._parent.has_calls_under_way
         return self._held.tokens > 0 or above
 
     def settle(self, most: CallMaximum, spend: Spend) -> None:
-        """Add what a reserved model call has taken, in place of the most it could have."""
+        """Replace what a reserved model call holds by what it has taken."""
         with self._lock:
             self._hold(most, -1)
             self.add_tokens(spend)
@@ -168,14 +160,14 @@ class Budget:
             return True
 
     async def pay_tool_call(self) -> bool:
-        """Take one tool call, and wait until that is on record; False where a limit is reached."""
-        reserved = self.reserve_tool_call()
-        if reserved:
-            await self.record_usage()
-        return reserved
+        """Take one tool call, and wait until that is on record; False at a limit."""
+        if not self.reserve_tool_call():
+            return False
+        await self.record_usage()
+        return True
 
     async def record_usage(self) -> None:
-        """Wait until what is taken is on record: a crash must not give it back."""
+        """Wait until the usage is on record, so that a crash does not refill the budget."""
         if self._parent is not None:
             await self._parent.record_usage()
             return
@@ -197,10 +189,7 @@ class Budget:
             self._used["usd"] += spend.get("usd") or 0.0
 
     def count_branch(self, branch: str, spend: Spend) -> None:
-        """Count what a branch used before this budget began, as its saved state tells.
-
-        Only what is told first of a branch counts: from then on its calls are added one by one.
-        """
+        """Count what a branch used before this budget began, by its saved state; once a branch."""
         with self._lock:
             if branch not in self._recalled:
                 self._recalled[branch] = spend.get("seconds", 0.0)
@@ -217,25 +206,21 @@ class Budget:
         self.add_tokens(spend)
 
     def grant_last_turn(self) -> None:
-        """Grant one model call beyond the limits, if that was not granted before.
-
-        Not beyond those of a parent, which has a last turn of its own; and of tokens and dollars
-        only what is left.
-        """
+        """Grant one model call beyond the limits, once; a parent's limits hold."""
         with self._lock:
             if self._last_turns is None:
                 self._last_turns = 1
 
     @property
     def usage(self) -> dict[Limit, float]:
-        """What was used in this user turn, calls under way and time before a resume included."""
+        """What this user turn has used, with calls under way and the time before a resume."""
         with self._lock:
             passed = self.recalled_seconds + self._clock() - self._started
             return {**self._used, "seconds": self._used["seconds"] + passed}
 
     @property
     def recalled_seconds(self) -> float:
-        """Active seconds that the recalled branches had used before this budget began."""
+        """Active seconds of the branches before this budget began."""
         with self._lock:
             if self._recalled_seconds is None:
                 self._recalled_seconds = self.span(self._recalled)
@@ -243,18 +228,12 @@ class Budget:
 
     @property
     def reached_limit(self) -> Limit | None:
-        """The first limit that is reached; None while there is room.
-
-        Of tokens and dollars there must be room for one more call like those before: the last.
-        """
+        """The first limit that is reached; of tokens and dollars one more call must fit."""
         above = None if self._parent is None else self._parent.reached_limit
         return self._short or self._find_reached_limit(*self._limits) or above
 
     def warn_near_limits(self) -> list[dict[str, Any]]:
-        """The events for limits that passed 80 % since the last look; each is told once.
-
-        An agent's own limits are told where it ends.
-        """
+        """The events for limits that passed 80 % since the last look; not for an agent's own."""
         if self._parent is not None:
             return self._parent.warn_near_limits()
         with self._lock:
@@ -272,10 +251,7 @@ class Budget:
 
 
 def make_share(context: Context, spent: Spend, part: float, whole: Budget) -> Budget:
-    """A part of what a turn that has spent so much has left, counted against the whole as well.
-
-    At least one call: a share that holds none would let nobody try.
-    """
+    """A part of what a turn has left, at least one call; it counts against the whole as well."""
     calls = context.max_model_calls - spent.get("model_calls", 0)
     limits: dict[str, float] = {
         "model_calls": max(1, int(part * calls)),
@@ -286,10 +262,6 @@ def make_share(context: Context, spent: Spend, part: float, whole: Budget) -> Bu
     if context.max_cost is not None:
         limits["usd"] = part * (context.max_cost - (spent.get("usd") or 0.0))
     return Budget(context, limits=limits, parent=whole)
-
-
-def _find_longest(seconds: Mapping[str, float]) -> float:
-    return max(seconds.values(), default=0.0)
 
 
 def _count_tokens(spend: Spend) -> int:

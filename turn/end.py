@@ -38,9 +38,11 @@ _STATUS: Final[dict[Reason, OutcomeStatus]] = {
 """Of the reasons that leave no choice; the others are the goal and the limits."""
 
 LIMITS: Final[dict[Reason | None, str]] = {
-    "MAX_TURNS": "rounds_used_up", "BUDGET": "allowance_used_up", "TIMEOUT": "time_used_up",
+    "MAX_TURNS": "rounds_used_up",
+    "BUDGET": "allowance_used_up",
+    "TIMEOUT": "time_used_up",
     "ERROR_NO_COMPLETE_TASK_CALL": "not_said_how_it_ended",
-}  # fmt: skip
+}
 """The sentence that tells it, which a model may read as well."""
 
 _SHOWN: Final = 500
@@ -50,43 +52,39 @@ _NOBODY_TO_ASK: Final = frozenset({"not_interactive", "uncertain"})
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a graph knows of a turn that ends.
-
-    Attributes:
-        halt: What ended it before its goal; a turn without ended by itself.
-        done: Whoever judges the work holds all of it for done and proven.
-        refused: Why calls were not run that somebody had to allow, if there are any.
-        unmet: What was not done although it was asked for.
-        tasks: The tasks or steps, in the order in which they are listed.
-        listed: What a model says of tasks it has given itself: that proves nothing.
-        evidence: The calls, and the reports of tasks without calls.
-        uncertain: Calls of which nobody knows whether they took effect.
-        doubts: Those of them that nobody has judged.
-        partly: An agent says that part of it is done.
-        answer: The words that a model wrote as the answer; "" where none did.
-        results: What there is to show where there is no such answer.
-        result: The answer as data, where a schema was given and it could be made.
-        untyped: Why it could not, where it should be there.
-        message: Id of the final message.
-        kept: What a resume does not do again, in words.
-    """
+    """What a graph knows of a turn that ends."""
 
     halt: Reason | None = None
+    """What ended it before its goal."""
     done: bool = False
+    """Whoever judges the work holds all of it for done and proven."""
     refused: Reason | None = None
+    """Why calls were refused that somebody had to allow."""
     unmet: Sequence[str] = ()
+    """What was asked and not done."""
     tasks: Sequence[Task] = ()
+    """The tasks or steps, in the order in which they are listed."""
     listed: Sequence[Task] = ()
+    """Tasks that a model has given itself, which prove nothing."""
     evidence: Sequence[Evidence] = ()
     uncertain: Sequence[dict[str, Any]] = ()
+    """Calls that may or may not have taken effect."""
     doubts: Sequence[dict[str, Any]] = ()
+    """Those of them that nobody has judged."""
     partly: bool = False
+    """An agent says that a part is done."""
     answer: str = ""
+    """A model's answer."""
     results: Sequence[str] = ()
+    """What to show if there is no answer."""
     result: Any = None
+    """The answer as data of the graph's schema."""
     untyped: str = ""
+    """Why `result` is missing although a schema was given."""
     message: str = ""
+    """Id of the final message."""
     kept: str = ""
+    """What a resume does not repeat, in words."""
 
     @property
     def has_succeeded(self) -> bool:
@@ -129,32 +127,30 @@ async def end_turn(
     another: Callable[[Verdict], Mapping[str, Any]],
     typed: Typed | None = None,
 ) -> Any:
-    """Say how the turn ended and what came of it, unless a hook wants another answer.
+    """The update with the turn's outcome; without one if a hook wants another answer.
 
-    Args:
-        scope: The run.
-        state: The turn.
-        facts: What the graph knows of it.
-        another: What the graph changes to make another answer in place of a rejected one, which
-            can be once a turn, and where nothing halted it.
-        typed: Makes data of an answer that is given, where a graph was built to.
-
-    Returns:
-        The update. Without an outcome in it the graph goes on.
+    `another` gives what the graph changes for a second answer, once a turn and if nothing halted
+    it. `typed` turns an answer into data, if the graph was built with a schema.
     """
     facts = await _add_doubts(scope, facts)
     if text := describe_missing_prices(state.spend, scope.context.prices):
         scope.emit({"type": "warning", "text": text})
     resume = describe_resume(scope, state.request_id, facts.kept)
-    told = join_texts(state.warnings, scope.notes)
+    warnings = join_texts(state.warnings, scope.notes)
     sum_up = partial(
-        build_outcome, spend=state.spend, allowance=state.allowance, resume=resume, warnings=told
+        build_outcome,
+        spend=state.spend,
+        allowance=state.allowance,
+        resume=resume,
+        warnings=warnings,
     )
     outcome, update = sum_up(facts), LoopUpdate(warnings=scope.notes)
     verdict = await scope.fire(
-        "AfterAgent", prompt=state.request, prompt_response=outcome["answer"],
+        "AfterAgent",
+        prompt=state.request,
+        prompt_response=outcome["answer"],
         stop_hook_active=state.stop_hook_active,
-    )  # fmt: skip
+    )
     if verdict.is_blocked:
         why = say("rejected_by_a_hook", why=verdict.reason)
         if _can_retry(state, facts, verdict):
@@ -165,24 +161,29 @@ async def end_turn(
         update |= LoopUpdate(task_completed=False, halt=halt, unmet=unmet)
     elif typed is not None and facts.answer:
         facts, spend = await typed(facts)
-        used, told = scope.add_seconds(spend), join_texts(told, scope.notes)
-        outcome = sum_up(facts, spend=add_spend(state.spend, used), warnings=told)
+        used, warnings = scope.add_seconds(spend), join_texts(warnings, scope.notes)
+        outcome = sum_up(facts, spend=add_spend(state.spend, used), warnings=warnings)
         update["spend"] = used
     by_package = verdict.is_blocked or not facts.answer
-    update["messages"] = repair_turn(state) + (
-        _make_last_words(state, facts, outcome) if by_package else []
-    )
-    _tell_outcome(scope, outcome, facts.message)
+    last = _make_last_words(state, facts, outcome) if by_package else []
+    update["messages"] = [*repair_turn(state), *last]
+    _report_outcome(scope, outcome, facts.message)
     return update | LoopUpdate(outcome=outcome, should_continue=False)
 
 
-def _tell_outcome(scope: RunScope, outcome: Outcome, message: str) -> None:
-    """Tell all that follow the turn of its end: a graph that works for another has none."""
-    told_of = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
-    scope.emit({"type": "outcome", **told_of, "message_id": message})
+def _report_outcome(scope: RunScope, outcome: Outcome, message: str) -> None:
+    """Emit the outcome; a graph that works for an outer turn does not close that turn."""
+    fields = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
+    scope.emit({"type": "outcome", **fields, "message_id": message})
     if scope.around.handed is None:
         measure(RUNS, 1, {AGENT: scope.agent, STATUS: outcome["status"]})
         scope.journal.close_usage(scope.thread, scope.turn)
+
+
+def _make_last_words(state: LoopState, facts: Facts, outcome: Outcome) -> list[AnyMessage]:
+    signed = make_signature(PACKAGE)
+    last = AIMessage(outcome["answer"], id=facts.message, additional_kwargs=signed)
+    return move_answer_last(state, last)
 
 
 def _can_retry(state: LoopState, facts: Facts, verdict: Verdict) -> bool:
@@ -191,18 +192,10 @@ def _can_retry(state: LoopState, facts: Facts, verdict: Verdict) -> bool:
     return ended_itself and not state.stop_hook_active and verdict.halt_reason is None
 
 
-def _make_last_words(state: LoopState, facts: Facts, outcome: Outcome) -> list[AnyMessage]:
-    """The answer as the package words it."""
-    about = make_signature(PACKAGE)
-    return move_answer_last(
-        state, AIMessage(outcome["answer"], id=facts.message, additional_kwargs=about)
-    )
-
-
 async def _add_doubts(scope: RunScope, facts: Facts) -> Facts:
-    """The facts with what the journal doubts; who judges tasks has judged the calls they made.
+    """The facts with the uncertain calls of the journal; those of judged tasks are no doubts.
 
-    A step of another plan may have the same id and be a call of another tool.
+    A step of another plan may have the same id but call another tool.
     """
     rows = await scope.journal.list_uncertain(scope.journal_thread)
     tools = {task["id"]: task.get("tool") for task in facts.tasks}
@@ -216,7 +209,7 @@ async def _add_doubts(scope: RunScope, facts: Facts) -> Facts:
 
 
 def _request_retry(state: LoopState, verdict: Verdict, why: str) -> LoopUpdate:
-    """Go on, with the hook's reason as what must be mended."""
+    """Go on; the hook's reason is what must be improved."""
     return LoopUpdate(
         stop_hook_active=True,
         task_completed=False,
@@ -227,9 +220,9 @@ def _request_retry(state: LoopState, verdict: Verdict, why: str) -> LoopUpdate:
 
 
 def replace_rejected(state: LoopState, verdict: Verdict, rejected: AnyMessage) -> dict[str, Any]:
-    """What makes another answer: the rejected one stands with the reason why it was.
+    """The update that leads to another answer: the rejected one is marked with the reason.
 
-    Where the hook clears the context, what was said in this turn goes, and a note has the reason.
+    If the hook clears the context, the messages of this turn go and a note has the reason.
     """
     if not verdict.clear_context:
         about = rejected.additional_kwargs | {REJECTED: verdict.reason}
@@ -248,13 +241,13 @@ def build_answer_id(state: LoopState) -> str:
 
 
 def find_answer(state: LoopState) -> str:
-    """The words of a turn's final message; "" where it has none, whatever messages there are."""
+    """The words of a turn's final message; "" if it has none."""
     name = build_answer_id(state)
     return next((m.text for m in reversed(state.messages) if m.id == name), "")
 
 
 def describe_resume(scope: RunScope, request_id: str, kept: str) -> dict[str, Any] | None:
-    """What an outcome says about going on; nothing where the prompt itself is gone."""
+    """How to resume, for the outcome; None if the prompt itself was dropped."""
     if request_id.startswith(DROPPED):
         return None
     how = "This run was not saved; give the graph a checkpointer to be able to resume."
@@ -267,10 +260,9 @@ def describe_resume(scope: RunScope, request_id: str, kept: str) -> dict[str, An
 
 
 def get_refusal_reason(reasons: set[str]) -> Reason | None:
-    """The reason of a turn whose calls were refused with these; None where there are none."""
-    if not reasons:
-        return None
-    return "NOT_INTERACTIVE" if reasons & _NOBODY_TO_ASK else "DENIED"
+    """The reason of a turn whose calls were refused with these; None if there are none."""
+    refused: Reason = "NOT_INTERACTIVE" if reasons & _NOBODY_TO_ASK else "DENIED"
+    return refused if reasons else None
 
 
 def get_denial_reason(tasks: Sequence[Task]) -> Reason | None:
@@ -280,8 +272,8 @@ def get_denial_reason(tasks: Sequence[Task]) -> Reason | None:
     asked about is NOT_INTERACTIVE, and calls that went round in circles are LOOP_DETECTED.
     """
     left = (t for t in tasks if not is_left_out(t) and t["status"] != "completed")
-    said = {str(t.get("denied") or "") for t in left}
-    return "LOOP_DETECTED" if said - {""} == {LOOP_DETECTED} else get_refusal_reason(said - {""})
+    reasons = {str(t.get("denied") or "") for t in left} - {""}
+    return "LOOP_DETECTED" if reasons == {LOOP_DETECTED} else get_refusal_reason(reasons)
 
 
 def build_outcome(
@@ -308,7 +300,9 @@ def build_outcome(
         models=spend.get("models", {}),
         warnings=list(warnings),
         result=facts.result,
-        resume=None if status == "complete" else _add_advice(resume, reason),
+        resume=None
+        if status == "complete" or resume is None
+        else {**resume, "how": f"{resume['how']} {_ADVICE.get(reason, '')}".strip()},
     )
 
 
@@ -322,24 +316,17 @@ _ADVICE: Final[dict[Reason, str]] = {
 }
 
 
-def _add_advice(resume: dict[str, Any] | None, reason: Reason) -> dict[str, Any] | None:
-    """How to go on, with what helps against the reason."""
-    return resume and {**resume, "how": f"{resume['how']} {_ADVICE.get(reason, '')}".strip()}
-
-
 def _describe_spend(spend: Spend) -> str:
     """What a turn has used, in words."""
     tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
     calls = {"calls": spend.get("model_calls", 0), "made": spend.get("tool_calls", 0)}
-    told = say("was_spent", **calls, tokens=f"{tokens:,}")
-    if (usd := spend.get("usd")) is None:
-        return told
-    dollars = say("dollars_spent", usd=f"{usd:.4f}")
-    return f"{told} {dollars}"
+    text = say("was_spent", **calls, tokens=f"{tokens:,}")
+    usd = spend.get("usd")
+    return text if usd is None else f"{text} {say('dollars_spent', usd=f'{usd:.4f}')}"
 
 
 def collect_unmet(facts: Facts) -> list[str]:
-    """What a turn did not do, what is not known, and the limit that kept it from more."""
+    """What a turn did not do, its uncertain calls, and the limit that ended it."""
     doubts = [describe_doubt(call) for call in facts.doubts]
     limits = [say(LIMITS[facts.halt])] if facts.halt in LIMITS else []
     untyped = [facts.untyped] if facts.untyped else []
@@ -365,11 +352,10 @@ def format_call(record: Mapping[str, Any]) -> str:
 
 
 def describe_results(evidence: Sequence[Evidence]) -> list[str]:
-    """What the newest calls brought, to be shown where no model gave an answer."""
+    """The results of the newest calls, shown if no model gave an answer."""
     done = [r for r in evidence if r["status"] == "success" and not r.get("same_as")]
-    brought = dict.fromkeys(f"- {format_call(r)}: {r['result'][:_SHOWN]}" for r in done)
-    lines = [say("what_calls_brought"), *[*brought][-_NEWEST:]]
-    return ["\n".join(lines)] if brought else []
+    lines = [*dict.fromkeys(f"- {format_call(r)}: {r['result'][:_SHOWN]}" for r in done)]
+    return ["\n".join([say("what_calls_brought"), *lines[-_NEWEST:]])] if lines else []
 
 
 def build_fallback_answer(results: Sequence[str], unmet: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
-"""How a node tells what happens: each event is numbered, streamed, and kept as the table says.
+"""Numbers, streams and keeps the events of a node.
 
-Around each node of a graph there is one `Teller`. It numbers the events of the node, also those
-of the tasks inside it, sends each with the components it changes to the stream, and at the end
-puts what is kept into the node's update. No node returns events itself.
+Each node of a graph runs inside one `EventEmitter`. It numbers the events of the node and of the
+tasks inside it, sends each to the stream with the components it changes, and adds what is kept to
+the node's update. No node returns events itself.
 """
 
 import logging
@@ -19,9 +19,9 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.types import Command, Interrupt
 
 from ..run.builder import Node
+from ..state.channels import OF_CALLS, Component, KeptEvents
 from ..state.context import Emit
 from ..state.loop import LoopState
-from ..state.ui_channels import OF_CALLS, Component, KeptEvents
 from ..store.checkpoints.thread_head import write_node_update
 from ..stream.events import OF_PHASES, Event, find_outer_call, shorten_event, subject_of
 from ..stream.meters import AGENT, KIND, QUESTIONS, is_metered, measure
@@ -29,18 +29,18 @@ from ..stream.turn_messages import find_phase_id, make_question_message, select_
 from ..stream.views import components_of
 
 log = logging.getLogger(__name__)
-log.addHandler(logging.NullHandler())  # a program without logging is told by the stream alone
+log.addHandler(logging.NullHandler())  # without logging a program has the stream alone
 
-# What somebody should look at; everything else is logged at INFO.
+# Logged as warnings; everything else at INFO.
 _UNUSUAL: Final = frozenset({"warning", "retry", "fallback", "budget"})
 _ENDED: Final = frozenset({"success", "error", "cancelled", "completed", "failed", "skipped"})
 
 
 class EventEmitter:
-    """Numbers what one run of a node tells, and collects what the state keeps of it."""
+    """Numbers the events of one run of a node, and collects what the state keeps of them."""
 
     def __init__(self, write: Callable[[Any], None], state: LoopState) -> None:
-        """Go on from the number that the state knows, with what it keeps of this turn."""
+        """Continue from the number in the state, with the events it keeps of this turn."""
         before = state.events
         self._write, self._turn, self._upto = write, state.turn_id, before.get("upto", 0)
         self._place = find_phase_id(state)
@@ -52,7 +52,7 @@ class EventEmitter:
         self._lock = threading.Lock()  # a Python tool may write from a thread of its own
 
     def emit(self, event: Event) -> None:
-        """Tell one event. That something has ended is told once, whoever tells it again."""
+        """Emit one event; the end of a call or task is emitted once."""
         with self._lock:
             subject = subject_of(event)
             known = self._folded.get(subject, {})
@@ -62,32 +62,30 @@ class EventEmitter:
             goes_on = event["type"] == "question" and event["answered"]
             asked = {"asked": True} if known.get("asked") else {}  # also by a run that was forked
             about = {**(known if goes_on else asked), **shorten_event(event)}
-            told = {**about, "seq": self._upto, "turn": self._turn}
-            if under := self._find_message_id(told, known):
-                told["message_id"] = under
+            numbered = {**about, "seq": self._upto, "turn": self._turn}
+            if under := self._find_message_id(numbered, known):
+                numbered["message_id"] = under
             if subject:
-                self._folded[subject] = self._kept[subject] = told
-            self._draw_components(told, self._drawn if subject else self._drafts)
-            _log_and_write(self._write, told)
+                self._folded[subject] = self._kept[subject] = numbered
+            into = self._drawn if subject else self._drafts
+            for component in components_of(self._folded, numbered):
+                self._drafts.pop(component["id"], None)
+                into[component["id"]] = component
+                self._write(component)
+            _log_and_write(self._write, numbered)
 
-    def _find_message_id(self, told: Event, known: Event) -> str:
+    def _find_message_id(self, event: Event, known: Event) -> str:
         """The message under which an event is shown: calls and tasks stand where the plan does."""
-        kind, place = told["type"], ""
+        kind, place = event["type"], ""
         if kind in OF_CALLS or kind == "task":
-            call = {} if kind == "task" else known or self._folded.get(find_outer_call(told), {})
+            call = {} if kind == "task" else known or self._folded.get(find_outer_call(event), {})
             place = (call or self._folded.get("plan", {})).get("message_id", self._place)
-        elif kind in OF_PHASES and not told.get("task"):
+        elif kind in OF_PHASES and not event.get("task"):
             place = self._place
-        return str(told.get("message_id", place))
-
-    def _draw_components(self, told: Event, into: dict[str, Component]) -> None:
-        for one in components_of(self._folded, told):
-            self._drafts.pop(one["id"], None)
-            into[one["id"]] = one
-            self._write(one)
+        return str(event.get("message_id", place))
 
     def build_update(self) -> dict[str, Any]:
-        """What the state keeps; drafts that came to nothing are taken back."""
+        """The events and components that the state keeps; unfinished drafts are removed."""
         with self._lock:
             for name in self._drafts:
                 if known := self._drawn.get(name):
@@ -101,35 +99,35 @@ class EventEmitter:
 
 
 def _is_redundant(event: Event, known: Event) -> bool:
-    """Whether it was told before, or answers what was asked before questions were told."""
+    """Whether an event was emitted before, or answers a question that was not."""
     if not known:
         return event["type"] == "question" and bool(event["answered"])
     ended_again = event.get("status") in _ENDED and known.get("status") == event["status"]
     return bool(ended_again or event["type"] == "component")
 
 
-_TELLER: ContextVar[EventEmitter | None] = ContextVar("loopwright_teller", default=None)
+_EMITTER: ContextVar[EventEmitter | None] = ContextVar("loopwright_emitter", default=None)
 
 
 def emit_answered(how: str) -> None:
-    """Tell that the question of this turn that was about no call has its answer."""
-    if (teller := _TELLER.get()) is not None:
-        teller.emit({"type": "question", "answered": how})
+    """Emit that this turn's question which was about no call has its answer."""
+    if (emitter := _EMITTER.get()) is not None:
+        emitter.emit({"type": "question", "answered": how})
 
 
 async def show_questions(
     state: LoopState, role: str, questions: Sequence[Interrupt], before: Sequence[AnyMessage]
 ) -> None:
-    """Show what tasks ask, and before it what ended, as the state will know it."""
-    told = [*before, *(make_question_message(state, role, one.value, one.id) for one in questions)]
-    if fresh := select_new_messages(state, told):
+    """Show the questions of tasks, and before them the messages of what ended."""
+    asked = [make_question_message(state, role, each.value, each.id) for each in questions]
+    if fresh := select_new_messages(state, [*before, *asked]):
         await write_node_update(get_config()["configurable"], {"messages": fresh})
 
 
 def find_emit(write: Callable[[Any], None]) -> Emit:
-    """What takes the events of the running node; `write` has those of a graph without numbers."""
-    teller = _TELLER.get()
-    return partial(_log_and_write, write) if teller is None else teller.emit
+    """Takes the events of the running node; `write` those of a graph that does not number them."""
+    emitter = _EMITTER.get()
+    return partial(_log_and_write, write) if emitter is None else emitter.emit
 
 
 def _log_and_write(write: Callable[[Any], None], event: Event) -> None:
@@ -138,51 +136,46 @@ def _log_and_write(write: Callable[[Any], None], event: Event) -> None:
 
 
 def with_events(graph: str, action: Node) -> Node:
-    """A node of a graph whose events are numbered and kept.
+    """A node whose events are numbered and kept.
 
-    What is kept of a node that asks, or is drained, is written beside its step: its update is lost.
+    If the node asks or is drained, its update is lost, so what is kept is written beside its step.
     """
 
     @wraps(action)
     async def run_with_events(state: LoopState, *args: Any, **kwargs: Any) -> Any:
-        teller = EventEmitter(get_stream_writer(), state)
-        before = _TELLER.set(teller)
+        emitter = EventEmitter(get_stream_writer(), state)
+        before = _EMITTER.set(emitter)
         try:
-            update = await action(state, *args, **kwargs)
+            update: Any = await action(state, *args, **kwargs)
         except GraphBubbleUp as left:
-            if kept := teller.build_update():
+            if kept := emitter.build_update():
                 await write_node_update(get_config()["configurable"], kept)
             if isinstance(left, GraphInterrupt):
                 _count_questions(graph, left)
             raise
         finally:
-            _TELLER.reset(before)
-        return _merge_update(update, teller.build_update())
+            _EMITTER.reset(before)
+        if not (kept := emitter.build_update()):
+            return update
+        if isinstance(update, Command):
+            return replace(update, update={**(update.update or {}), **kept})
+        return {**(update or {}), **kept}
 
     return run_with_events
 
 
 _asked: dict[str, None] = {}
-"""The newest questions this process has put: a node that goes on puts what is still open again."""
+"""The newest questions of this process: a node that goes on puts its open ones again."""
 _MOST_ASKED: Final = 10_000
 
 
 def _count_questions(graph: str, left: GraphInterrupt) -> None:
-    """Tell the meter of the questions with which a node was left, each once."""
-    for one in left.args[0] if is_metered() and left.args else ():
-        if one.id in _asked:
+    """Count the questions of a node, each once."""
+    for interrupt in left.args[0] if is_metered() and left.args else ():
+        if interrupt.id in _asked:
             continue
-        _asked[one.id] = None
-        kind = one.value.get("type") if isinstance(one.value, Mapping) else None
+        _asked[interrupt.id] = None
+        kind = interrupt.value.get("type") if isinstance(interrupt.value, Mapping) else None
         measure(QUESTIONS, 1, {AGENT: graph, KIND: str(kind or "question")})
     for oldest in list(_asked)[:-_MOST_ASKED]:
         _asked.pop(oldest, None)
-
-
-def _merge_update(update: Any, kept: Mapping[str, Any]) -> Any:
-    """A node's update with what is kept."""
-    if not kept:
-        return update
-    if isinstance(update, Command):
-        return replace(update, update={**(update.update or {}), **kept})
-    return {**(update or {}), **kept}

@@ -1,16 +1,14 @@
-"""Whether a run goes round in circles: the same calls with the same results, the same words. Pure.
+"""Finds loops: the same calls with the same results, or the same words. Pure.
 
-The call path asks `repeats` before a call runs, with the calls of the task or turn before it. A
-read that is one is answered with `Repeat.text`, status error; a write is made all the same, and
-`Repeat.warning` goes with its result. The record's `same_as` and `reason` are taken from it, of a
-write only if its result is not new. Tools that declare to be `repeatable` are not asked about.
-`strikes_of` then tells from the records whether the model was warned or the step must end.
+A read that repeats a cycle is answered with `Repeat.text` and does not run; a write runs, and the
+warning goes with its result. `count_strikes` tells from the records whether the model was warned
+or the step must end.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 from ..state.calls import Evidence
@@ -21,8 +19,8 @@ from ..text.sentences import say
 REPEATED: Final = "repeated"
 LOOP_DETECTED: Final = "loop_detected"
 
-# Cycle lengths, thresholds and chunks are those of gemini-cli's loop detection, which looks at the
-# calls alone: here a new result is progress, and the model is warned before the end.
+# Cycle lengths, thresholds and chunks are those of gemini-cli's loop detection. It looks at the
+# calls alone; here a new result is progress, and the model is warned before the end.
 LONGEST_CYCLE: Final = 5
 STUCK_AT: Final = DEFAULTS.loop_repeats
 LAST_STRIKE: Final = 2
@@ -38,21 +36,18 @@ Content = Callable[[str, Mapping[str, Any]], str]
 
 @dataclass(frozen=True)
 class Repeat:
-    """A call that would go on with a cycle of calls which brought nothing new.
-
-    Attributes:
-        times: Which repetition of the cycle the call belongs to, mostly 3 or more.
-        length: Calls in the cycle, 1 to 5.
-        same_as: Evidence id of the identical earlier call that was really answered.
-        result: What that call gave.
-        stuck: The model was warned and went on; the step must end.
-    """
+    """A call that continues a cycle of calls which brought nothing new."""
 
     times: int
+    """Which repetition of the cycle this is."""
     length: int
+    """Calls in the cycle, 1 to 5."""
     same_as: str
+    """Evidence id of the identical earlier call that was really answered."""
     result: str
+    """What that call gave."""
     stuck: bool
+    """The model was warned and went on; the step must end."""
 
     @property
     def reason(self) -> Literal["repeated", "loop_detected"]:
@@ -61,7 +56,7 @@ class Repeat:
 
     @property
     def text(self) -> str:
-        """The answer to a call that is not made: what is known already, and what to do instead."""
+        """The answer to a call that is not made: the known result, and what to do instead."""
         return say(
             "repeated_call" if self.length == 1 else "repeated_round",
             times=self._nth,
@@ -72,7 +67,7 @@ class Repeat:
         )
 
     def build_warning(self, *, again: bool) -> str:
-        """What goes with the result of a call that was made; `again` if it brought nothing new."""
+        """The warning beside the result of a call that ran; `again` if the result is not new."""
         advice = say("work_ends_here") if again and self.stuck else say("repeat_if_meant")
         return say("made_again", times=self._nth, advice=advice)
 
@@ -91,37 +86,30 @@ def find_repeat(
     content: Content = lambda _, arguments: canonical(arguments),
     stuck_at: int = STUCK_AT,
 ) -> Repeat | None:
-    """Whether a call would repeat a cycle of 1 to 5 calls so often that a word is due.
+    """The cycle of 1 to 5 calls that a call would repeat too often; None if it may run.
 
-    A call whose arguments or result are new ends every cycle. What was answered from memory or by
-    this guard counts as the result it showed; a failure of several equal calls of a message is one.
+    A call with new arguments or a new result ends every cycle. An answer from memory or from this
+    guard counts as the result it showed; the same failure of several calls of a message is one.
 
     Args:
         history: The calls of the task or turn before this message, oldest first.
         tool: The name the model used.
         arguments: What the call would run with.
-        again: The model asks for a fresh result: only calls that really ran stand against it.
-        content: Tells of a tool's name and arguments what makes two calls the same.
-        stuck_at: Which repetition ends the work; the one two before it is warned of.
-
-    Returns:
-        What is repeated; None where the call may run.
+        again: The model asks for a fresh result: only calls that really ran count.
+        content: From tool and arguments to what makes two calls the same.
+        stuck_at: The repetition that ends the work; two before it the model is warned.
     """
     most, warned_at = LONGEST_CYCLE * stuck_at, max(stuck_at - 2, 2)
-    records = _select_newest(
-        history, lambda r: bool(r.get("tool")) and not _has_failed_too(r), most
-    )
+    called = [r for r in history if r.get("tool")]
+    # A read is not made if an equal one in the same message has failed: one failure, not two.
+    records = [r for r in called if not (r["status"] == "error" and r.get("reused_from"))][-most:]
     key = (tool, content(tool, arguments))
     if not any(
         r["tool"] == tool and key == _identify_call(r, content) for r in records[-LONGEST_CYCLE:]
     ):
         return None
     if again:
-        ran = _select_newest(
-            history,
-            lambda r: bool(r.get("tool")) and not (r.get("same_as") or r.get("reused_from")),
-            most,
-        )
+        ran = [r for r in called if not (r.get("same_as") or r.get("reused_from"))][-most:]
         if _find_cycle(_build_tokens(ran, history, content), key, warned_at) is None:
             return None
     tokens = _build_tokens(records, history, content)
@@ -144,8 +132,8 @@ def count_strikes(records: Sequence[Mapping[str, Any]]) -> int:
 def describe_loop(history: Sequence[Evidence], turn: str = "") -> str:
     """Which call the guard ended a step at, in words for the task's feedback."""
     last = next(r for r in reversed(history) if r.get("reason") == LOOP_DETECTED)
-    told = say("loop_of_calls", tool=last["tool"], first=last.get("same_as"), last=last["id"])
-    return say("seen_in_turn", what=told, turn=turn) if turn else told
+    text = say("loop_of_calls", tool=last["tool"], first=last.get("same_as"), last=last["id"])
+    return say("seen_in_turn", what=text, turn=turn) if turn else text
 
 
 def _find_cycle(
@@ -162,13 +150,6 @@ def _find_cycle(
         if times >= warned_at:
             return length, times
     return None
-
-
-def _select_newest(
-    history: Sequence[Evidence], counts: Callable[[Evidence], bool], most: int
-) -> list[Evidence]:
-    """The last calls that count, as many as the longest cycle needs."""
-    return [*islice(filter(counts, reversed(history)), most)][::-1]
 
 
 def _identify_call(record: Evidence, content: Content) -> tuple[str, str]:
@@ -191,11 +172,6 @@ def _build_tokens(
     ]
 
 
-def _has_failed_too(record: Evidence) -> bool:
-    """Whether a read was not made because its twin in the same message had failed."""
-    return record["status"] == "error" and bool(record.get("reused_from"))
-
-
 def _strip_reuse_note(record: Evidence) -> str:
     """The result without the line that says where a reused one comes from."""
     result = record["result"]
@@ -203,16 +179,11 @@ def _strip_reuse_note(record: Evidence) -> str:
 
 
 def find_repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:
-    """The words that come again and again in an assistant's texts; "" where none do.
+    """The words that come again and again in an assistant's texts, oldest first; "" if none do.
 
-    A chunk of 50 characters counts if it is there 10 times, without overlap, on average within
-    250 characters, with at most half as many different texts between; where a character is a
-    syllable or a word, half of that. Code, tables, lists, quotes,
-    headings and dividers are passed over and part what stands before from what stands after them.
-
-    Args:
-        texts: What was said since the last call or warning, oldest first.
-        times: How often, where not 10.
+    A chunk of 50 characters counts if it is there 10 times without overlap, on average within 250
+    characters, with at most half as many different texts between; half of that if a character is
+    a syllable or a word. Code, tables, lists, quotes, headings and dividers separate passages.
     """
     if sum(map(len, texts)) < CHUNK // 2 * times:
         return ""
@@ -231,7 +202,7 @@ def find_repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:
 
 
 def _is_chant(passage: str, places: Sequence[int], times: int, size: int) -> bool:
-    """Whether the last places of a chunk are close together with little that is new between."""
+    """Whether the last places of a chunk are close together, with little new text between."""
     last = places[-times:]
     if len(last) < times or last[-1] - last[0] > _CLOSE * size * (times - 1):
         return False

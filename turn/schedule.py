@@ -1,6 +1,6 @@
-"""Run tasks as soon as what they wait for is done: no barriers, finished ones survive a kill.
+"""Run tasks as soon as the tasks they wait for are done; finished ones survive a kill.
 
-Each task is one durable LangGraph `@task`, created up front in a fixed order: after a crash or an
+Each task is a durable LangGraph `@task`, created up front in a fixed order: after a crash or an
 interrupt the same order finds the recorded results, and only unfinished tasks run again.
 """
 
@@ -144,21 +144,12 @@ async def run_ready(
 ) -> list[R]:
     """Run every task of a node once those it waits for are done, out of the node's budget.
 
-    Args:
-        scope: The node's; its settings say how many run side by side.
-        runtime: Says when nothing new may start.
-        order: Task names, dependencies first; earlier ones get a slot first. Must be the same
-            after a resume.
-        waits: Task name to the names it waits for.
-        start: Runs one task, given the results of those it waited for. Failures that are data
-            are returned; what it raises cancels nobody, and is raised here after all have rested.
-        ended: Told every result as it comes, those recorded before a crash first.
-        asked: Told the questions of tasks, and the results there are, before they are put, or
-            the run rests without any.
-        together: Put all of them at once, and not one after another.
-
-    Returns:
-        The results, in their order.
+    `order` has dependencies first and must be the same after a resume; earlier tasks get a slot
+    first. `waits` maps a task to those it waits for. `start` runs a task with their results: a
+    failure that is data is returned, an exception is raised here after all tasks have ended.
+    `ended` gets every result, recorded ones first. `asked` gets the questions of tasks, and the
+    results so far, before questions are put or the run rests. With `together` all questions are
+    put at once.
 
     Raises:
         GraphBubbleUp: A task was interrupted, or the run was drained before all were done.
@@ -182,16 +173,10 @@ async def run_parts(
     start: Callable[[str, dict[str, R]], Awaitable[R]],
     ended: Callable[[R], object],
 ) -> list[R]:
-    """Run the parts of the task that calls this, which then waits for nothing else.
+    """Run the parts of the task that calls this, as `run_ready` runs tasks.
 
-    They share the slots of its pass, where each stands at the place of its whole: the whole needs
-    none while its parts run, nor for what it makes of them. Each is durable by itself.
-
-    Args:
-        order: Names of the parts, as of tasks; see `run_ready`, also for the rest.
-        waits: Name of a part to those of the parts it waits for.
-        start: Runs one part.
-        ended: Told every result as it comes.
+    They share the slots of the pass; the task lends its own, which it does not need while its
+    parts run, nor after that. Each part is durable by itself.
     """
     run, whole, place = _TASK.get()
     before = run.waits[whole]
@@ -212,7 +197,7 @@ def _collect_results(ends: Sequence[R | BaseException]) -> list[R]:
 def collect_questions(ends: Sequence[object]) -> list[Interrupt]:
     """What is asked, each once: a graph inside tells its questions by its tasks, too."""
     asked = [end.args[0] for end in ends if isinstance(end, GraphInterrupt) and end.args]
-    return [*{one.id: one for questions in asked for one in questions}.values()]
+    return [*{question.id: question for questions in asked for question in questions}.values()]
 
 
 def raise_first(failures: Sequence[BaseException]) -> None:

@@ -1,12 +1,11 @@
-"""What surrounds the running node: one frozen object, made once per node and handed on whole."""
+"""`RunScope`: what surrounds the running node, made once per node and handed on whole."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
@@ -40,7 +39,7 @@ from .event_emitter import find_emit
 
 @dataclass(frozen=True, kw_only=True)
 class GraphParts:
-    """The live objects of a graph that surround each of its nodes; `name` is what policy knows."""
+    """The live objects of a graph; `name` is how the policy's rules name it."""
 
     prompts: PromptManager = field(default_factory=PromptManager)
     instructions: Instructions = field(default_factory=Instructions)
@@ -49,7 +48,7 @@ class GraphParts:
     journal: Recorder = field(default_factory=Recorder)
     name: str = ""
     served: bool = False
-    """A server loads the graph, so whoever calls it is a client, whatever a run looks like."""
+    """A server loads the graph, so each caller is a client."""
     inside: bool = False
     """The graph works for the turn of one around it, which begins and ends that turn."""
 
@@ -59,7 +58,7 @@ class RunFacts:
     """How the run was begun, where its node stands in it, and how it is saved."""
 
     of_client: bool = False
-    """A client of a server has begun it: what its settings say in words is the user's."""
+    """A client of a server began it, so the words in its settings are the user's."""
     place: str = ""
     """The nodes around the node's graph, as `outer|inner`; "" where it is the outermost."""
     role: str = ""
@@ -67,9 +66,9 @@ class RunFacts:
     model_turn: str = ""
     """The id of the model turn in it, `<path>#<round>`, where the graph counts them so."""
     fence: Fence | None = None
-    """What the run was told when it locked the thread; None where nobody else could."""
+    """The fencing token of the locked thread; None if nobody else can run it."""
     stopped: Callable[[], bool] = lambda: False
-    """Whether somebody stops the turn: what has not begun is not to begin."""
+    """Whether somebody stops the turn, so that nothing new may begin."""
     saved: bool = False
     """The run is saved as it goes."""
     durable: bool = False
@@ -84,20 +83,20 @@ class Surroundings:
     """What a graph inside the node, or a tool, knows of the graph around it."""
 
     past: History = field(default_factory=History)
-    """What was said and found before, for what runs inside the node."""
+    """The conversation and the calls before, for graphs inside the node."""
     handed: LoopState | None = None
-    """The turn around, for whose sake a graph inside works; see `GraphParts.inside`."""
+    """The outer turn that this graph works for; see `GraphParts.inside`."""
     hides: int | None = None
-    """Index of the namespace segment to drop, so that the graphs that work for one turn, one by
-    one, share one place in the journal."""
+    """Index of the namespace segment to drop, so that the router's graphs share one place in the
+    journal."""
     public: Mapping[str, Any] = field(default_factory=dict)
     """The graph's state as its tools see it, as the node found it."""
     by_tools: frozenset[str] = frozenset()
     """The fields of it that tools may change."""
     heard: dict[str, Evidence] = field(default_factory=dict)
-    """By id: the calls that ended in graphs inside the node's tasks, which may still ask."""
+    """By id: the calls that ended in graphs inside the node's tasks."""
     seen: dict[str, Any] = field(default_factory=dict)
-    """By path: the newest state of such graphs; one may end by an error."""
+    """By path: the newest state of such graphs, which may end by an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +142,7 @@ class RunScope:
 
     @property
     def journal_thread(self) -> str:
-        """Under which thread the journal has its calls; a run without one is a thread itself."""
+        """The journal's thread id; a run without a thread uses its turn."""
         return self.thread or self.turn
 
     @property
@@ -158,34 +157,37 @@ class RunScope:
         return add_spend(spend, Spend(seconds=seconds))
 
     async def release(self, keeps: Callable[[Row], bool], **how: bool) -> list[Row]:
-        """Look back upon the turn's calls at this place; see `Recorder.release`."""
+        """Release the turn's calls at this place; see `Recorder.release`."""
         return await self.journal.release(
-            self.journal_thread, turn=self.turn, place=self.run.place, keeps=keeps,
-            fence=self.run.fence, **how,
-        )  # fmt: skip
+            self.journal_thread,
+            turn=self.turn,
+            place=self.run.place,
+            keeps=keeps,
+            fence=self.run.fence,
+            **how,
+        )
 
     def build_opening(
         self, role: str, data: Mapping[str, object], blocks: Sequence[Block] = ()
     ) -> list[BaseMessage]:
-        """The first two messages of a call: the role's system prompt and its data as sections.
+        """The first two messages of a request: the role's system prompt, and data as sections.
 
-        `blocks` are what the user has attached; they stand first, for they change least.
+        `blocks` are the user's attachments; they change least, so they come first.
         """
-        system, told = (
-            self.parts.prompts.get_prompt(role, **self.build_contexts()),
-            render_sections(data),
-        )
-        shown = HumanMessage([*blocks, {"type": "text", "text": told}] if blocks else told)
+        system = self.parts.prompts.get_prompt(role, **self.build_contexts())
+        text = render_sections(data)
+        shown = HumanMessage([*blocks, {"type": "text", "text": text}] if blocks else text)
         return [SystemMessage(system), shown]
 
     def build_contexts(self) -> dict[str, Any]:
-        """What the operator's folders and the run's settings say for the prompts of its roles."""
-        parts = self.parts
-        said = filter(
-            None, [parts.about, parts.instructions.render_text(), self.context.system_context]
+        """The contexts for prompts, from the operator's folders and the run's settings."""
+        texts = (
+            self.parts.about,
+            self.parts.instructions.render_text(),
+            self.context.system_context,
         )
         return {
-            "system_context": "\n\n".join(said),
+            "system_context": "\n\n".join(filter(None, texts)),
             "business_context": self.context.business_context,
             "language": self.context.language or "",
         }
@@ -193,7 +195,13 @@ class RunScope:
     def with_own_notes(self) -> "RunScope":
         """The same scope with notes of its own; each warning told on it is one."""
         notes: list[str] = []
-        return replace(self, notes=notes, emit=partial(_emit_noting, self.emit, notes))
+
+        def emit(event: dict[str, Any]) -> None:
+            if event["type"] == "warning":
+                notes.append(event["text"])
+            self.emit(event)
+
+        return replace(self, notes=notes, emit=emit)
 
     def build_inner_config(self, name: str) -> RunnableConfig:
         """How to run a graph inside the node: under this name, its states unseen by clients."""
@@ -201,55 +209,50 @@ class RunScope:
         config["run_name"] = name
         return config
 
-    def for_part(self, turn: LoopState, part: float, told: Emit) -> "RunScope":
-        """The same scope for a graph that works for this turn, with a part of what it has left.
-
-        Args:
-            turn: As the node that runs the graph found it.
-            part: The share of each limit; 1 for all there is.
-            told: Takes its events.
-        """
-        budget = (
-            self.budget if part == 1 else make_share(self.context, turn.spend, part, self.budget)
-        )
+    def for_part(self, turn: LoopState, part: float, emit: Emit) -> "RunScope":
+        """The same scope for a graph that works for this turn, with `part` of each limit."""
+        budget = self.budget
+        if part != 1:
+            budget = make_share(self.context, turn.spend, part, budget)
         depth = len(self.run.place.split("|")) if self.run.place else 0
         around_it = replace(self.around, handed=turn, hides=depth)
-        return replace(self, budget=budget, around=around_it, emit=told)
+        return replace(self, budget=budget, around=around_it, emit=emit)
 
     def in_model_turn(self, name: str) -> "RunScope":
-        """The same scope for a model turn, which its events name; "" where there is none."""
+        """The same scope for a model turn; its events name the innermost such turn."""
         if not name:
             return self
-        emit = partial(_emit_named, self.emit, name)
+
+        def emit(event: dict[str, Any]) -> None:
+            self.emit({"model_turn": name, **event} if event["type"] in _OF_MODEL_TURNS else event)
+
         return replace(self, run=replace(self.run, model_turn=name), emit=emit)
 
     async def fire(self, event: HookEvent, **fields: Any) -> Verdict:
-        """Run an event's hooks and merge what they say; where there are none, nothing is paid."""
+        """Run an event's hooks and merge their outputs."""
         if event not in self.hooks.events:
             return NOTHING
         return await self.hooks.fire(event, emit=self.emit, **fields)
 
     async def notify(self, kind: str, message: str, details: dict[str, Any]) -> None:
-        """Tell hooks that a question is about to be put: of which kind, in words, and as data."""
+        """Tell hooks that a question is about to be put."""
         await self.fire("Notification", notification_type=kind, message=message, details=details)
 
     def join_hook_notes(self, context: Sequence[str]) -> str:
-        """What hooks add to each prompt: the turn's own, and what the start of this run brought.
-
-        A run that resumes a turn has a SessionStart of its own.
-        """
+        """What hooks add to each prompt: for the turn, and at the start of this run."""
         return "\n\n".join(dict.fromkeys(filter(None, [*context, self.run.session.context])))
 
 
+_OF_MODEL_TURNS: Final = frozenset({"phase", "model", "tool_call", "loop"})
 _State = LoopState | CallState
 _OUTER: ContextVar[RunScope | None] = ContextVar("loopwright_outer_scope", default=None)
 
 
 @contextmanager
 def share_scope(scope: RunScope) -> Iterator[None]:
-    """Let every node called inside draw on this scope's budget and tell its events to its stream.
+    """Let every node called inside use this scope's budget and stream.
 
-    A subgraph's own custom events show only with `subgraphs=True`; these show always, once.
+    LangGraph shows a subgraph's own custom events only with `subgraphs=True`.
     """
     token = _OUTER.set(scope)
     try:
@@ -259,7 +262,7 @@ def share_scope(scope: RunScope) -> Iterator[None]:
 
 
 def report_to_outer(state: object) -> None:
-    """Tell the node around which calls have ended and what they took, before anything asks."""
+    """Report ended calls and their spend to the outer node, before anything asks."""
     if outer := _OUTER.get():
         outer.around.heard.update(
             (record["id"], record) for record in getattr(state, "evidence", ())
@@ -270,11 +273,9 @@ def report_to_outer(state: object) -> None:
 
 
 async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts) -> RunScope:
-    """What surrounds the running node, whose state says what was used.
-
-    Inside a task that is the task's part, which the run around it has not heard of yet.
-    """
+    """What surrounds the running node."""
     context, configurable = context_of(runtime), get_config()["configurable"]
+    session = configurable.get(SESSION_KEY)
     set_language(runtime, parts)
     await poll_wish(runtime.control)
     STARTUP.set(context.startup_timeout)
@@ -293,7 +294,7 @@ async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts
         stopped=lambda: get_wish(runtime.control) == "stop",
         saved=bool(saver),
         durable=_is_durable(saver),
-        session=_get_session(configurable),
+        session=session if isinstance(session, Session) else Session(),
     )
     scope = RunScope(
         context=context,
@@ -314,14 +315,14 @@ async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts
 
 
 def _make_inner_budget(outer: Budget, context: Context, state: _State, path: str) -> Budget:
-    """The part of a budget that this graph draws on, by limits of its own where it has some."""
+    """The outer budget, tightened by the graph's own limits."""
     outer.count_branch(path, state.spend)
     limits = getattr(state, "limits", None)
     return Budget(context, state.spend, limits=limits, parent=outer) if limits else outer
 
 
 def _find_surroundings(state: _State, outer: RunScope | None, parts: GraphParts) -> Surroundings:
-    """What the node knows of the one around it, and what its tools see."""
+    """What the node knows of the outer one, and what its tools see."""
     known = outer.around if outer else Surroundings()
     works_for_it = parts.inside and isinstance(state, LoopState)
     return replace(
@@ -338,13 +339,8 @@ def _is_durable(saver: Any) -> bool:
     return bool(inner) and not isinstance(inner, InMemorySaver)
 
 
-def _get_session(configurable: Mapping[str, Any]) -> Session:
-    session = configurable.get(SESSION_KEY)
-    return session if isinstance(session, Session) else Session()
-
-
 def _build_place(configurable: Mapping[str, Any], outer: RunScope | None) -> str:
-    """The nodes around, without the ids of tasks: after a lost step a graph around has others."""
+    """The outer nodes, without task ids, which are others after a lost step."""
     around_it = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
     if outer is not None and (hides := outer.around.hides) is not None:
         del around_it[hides : hides + 1]
@@ -357,35 +353,20 @@ def _build_public_state(state: _State, outer: RunScope | None) -> Mapping[str, A
     if outer is None or isinstance(state, LoopState):
         return own
     # Calls that were asked about are among the task's own.
-    said = [
-        m for m in outer.around.public.get("messages", ()) if EVIDENCE not in m.additional_kwargs
-    ]
-    return {**outer.around.public, **own, "messages": [*said, *getattr(state, "messages", ())]}
+    before = outer.around.public.get("messages", ())
+    talk = [message for message in before if EVIDENCE not in message.additional_kwargs]
+    return {**outer.around.public, **own, "messages": [*talk, *getattr(state, "messages", ())]}
 
 
 def set_language(runtime: Runtime[Context], parts: GraphParts) -> None:
-    """Let the running node, and all it calls, tell models things in the run's language."""
+    """Use the run's language in the running node and all it calls."""
     LANGUAGE.set(match_language(context_of(runtime).language or parts.prompts.language, SENTENCES))
 
 
 async def _make_budget(context: Context, state: _State, journal: Recorder, thread: str) -> Budget:
-    """A budget begun from what state says was spent, and what a crash kept from the state."""
+    """A budget from the spend in the state, and usage that a crash kept from the state."""
     limits = getattr(state, "limits", None)
     if not (thread and state.turn_id):
         return Budget(context, state.spend, limits=limits)
     tab = await journal.load_usage(thread, state.turn_id, state.spend)
     return Budget(context, state.spend, tab=tab, limits=limits)
-
-
-_OF_MODEL_TURNS = frozenset({"phase", "model", "tool_call", "loop"})
-
-
-def _emit_named(emit: Emit, name: str, event: dict[str, Any]) -> None:
-    """Tell an event with the model turn it belongs to; a turn inside this one is named already."""
-    emit({"model_turn": name, **event} if event["type"] in _OF_MODEL_TURNS else event)
-
-
-def _emit_noting(emit: Emit, notes: list[str], event: dict[str, Any]) -> None:
-    if event["type"] == "warning":
-        notes.append(event["text"])
-    emit(event)

@@ -1,7 +1,7 @@
-"""What tracers are told of a call: who makes it, for which task, at what cost; never its words.
+"""What tracers get of a call: who makes it, for which task, at what cost; never its words.
 
-LangSmith's tracer shows the metadata of a run's config. OpenTelemetry gets a span by its
-conventions for generative AI, where the program has set up a tracer.
+LangSmith shows the metadata of a run's config. OpenTelemetry gets a span by its conventions for
+generative AI, if the program has set up a tracer.
 """
 
 import sys
@@ -56,15 +56,15 @@ def is_observed() -> bool:
 def open_model_span(
     scope: RunScope, role: str, model: Any, name: str
 ) -> Iterator[Callable[..., None]]:
-    """An OpenTelemetry span around a model call, and its numbers; it is told the answer."""
-    tracer, counts = _find_tracer(), is_metered()
+    """A span around a model call, and its numbers; call what it yields with the answer."""
+    tracer = _find_tracer()
     bare = name.partition(":")[2] or name
     provider = model._get_ls_params().get("ls_provider", "")
     asked = {"gen_ai.request.model": bare, "gen_ai.provider.name": provider}
     attributes = _build_attributes(scope, "chat") | asked | {"loopwright.role": role}
     about = {"gen_ai.operation.name": "chat", AGENT: scope.agent, **asked}
     spanned = _start_span(tracer, f"chat {bare}", "CLIENT", attributes) if tracer else nullcontext()
-    with _measure_time(about) if counts else nullcontext(), spanned as span:
+    with _measure_time(about) if is_metered() else nullcontext(), spanned as span:
         yield partial(_record_answer, span, about)
 
 
@@ -72,7 +72,7 @@ def open_model_span(
 def open_tool_span(
     scope: RunScope, call: Mapping[str, Any], name: str, server: str | None
 ) -> Iterator[Callable[..., None]]:
-    """An OpenTelemetry span around a tool call; what is given is told of a failed result."""
+    """A span around a tool call; call what it yields with whether the result is a failure."""
     tracer = _find_tracer()
     if tracer is None:
         yield lambda _: None
@@ -91,7 +91,7 @@ def open_tool_span(
 
 @contextmanager
 def _measure_time(about: dict[str, str]) -> Iterator[None]:
-    """Tell the meter how long it took, and the type of the error that ended it."""
+    """Measure how long it took, with the type of the error that ended it."""
     began, ended = time.monotonic(), {}
     try:
         yield
@@ -128,10 +128,10 @@ def _build_attributes(scope: RunScope, operation: str, task: str | None = None) 
 
 
 def _read_answer(answer: AIMessage) -> dict[str, Any]:
-    told, usage = answer.response_metadata, answer.usage_metadata
+    about, usage = answer.response_metadata, answer.usage_metadata
     attributes: dict[str, Any] = {"gen_ai.response.id": answer.id}
-    attributes["gen_ai.response.model"] = told.get("model_name") or told.get("model")
-    if ended := next((told[key] for key in _FINISH if told.get(key)), None):
+    attributes["gen_ai.response.model"] = about.get("model_name") or about.get("model")
+    if ended := next((about[key] for key in _FINISH if about.get(key)), None):
         attributes["gen_ai.response.finish_reasons"] = [str(ended)]
     if usage:
         attributes["gen_ai.usage.input_tokens"] = usage["input_tokens"]
@@ -140,7 +140,7 @@ def _read_answer(answer: AIMessage) -> dict[str, Any]:
 
 
 def _find_tracer() -> Any:
-    """The program's tracer; who has set one up has imported it, so nothing is imported here."""
+    """The program's tracer; nothing is imported here, because a program that has one did so."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return None
@@ -149,7 +149,7 @@ def _find_tracer() -> Any:
 
 @contextmanager
 def _start_span(tracer: Any, name: str, kind: str, attributes: dict[str, Any]) -> Iterator[Any]:
-    """A span with what is known of its attributes. Of an error it tells the type, not the words."""
+    """A span with its known attributes. An error leaves its type there, not its words."""
     kinds = sys.modules["opentelemetry.trace"].SpanKind
     with tracer.start_as_current_span(
         name,

@@ -29,10 +29,10 @@ from langchain_core.messages import (
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Interrupt as Question, StateSnapshot
 
+from ..state.channels import unpack_fields
 from ..state.errors import SettingsError
 from ..state.loop import PUBLIC
 from ..state.messages import REASONING
-from ..state.records import unpack_fields
 
 try:
     from ag_ui import core as ag

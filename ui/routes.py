@@ -16,8 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..state.environment import read_variable
-from ..state.errors import SettingsError
+from ..state.errors import SettingsError, read_variable
 
 BUNDLE: Final = Path(__file__).with_name("entrypoint.js")
 _LONGEST_NAME: Final = 200

@@ -20,16 +20,19 @@ def _build_pattern(name: str) -> str:
     return "|".join(map(re.escape, sorted(OFFLINE_WORDS[name].splitlines(), key=len, reverse=True)))
 
 
-_GROUPS: Final = [
-    list(words_in(group, asked=False)) for group in OFFLINE_WORDS["alike"].splitlines()
-]
-_FIRST: Final = {word: group[0] for group in _GROUPS for word in group}
-_EMPTY: Final = frozenset(words_in(OFFLINE_WORDS["empty"], asked=False))
+def _split(text: str) -> list[str]:
+    return [*words_in(text[:READ], asked=False)]
+
+
+_FIRST: Final = {
+    word: group[0] for group in map(_split, OFFLINE_WORDS["alike"].splitlines()) for word in group
+}
+_EMPTY: Final = frozenset(_split(OFFLINE_WORDS["empty"]))
 
 
 def _stem_words(text: str) -> list[str]:
     """The stems of all words; of those that mean alike the first stands for the others."""
-    return [_FIRST.get(word, word) for word in words_in(text[:READ], asked=False)]
+    return [_FIRST.get(word, word) for word in _split(text)]
 
 
 _TURNING, _LEADS, _PATHS, _CHANGES, _LOOKS = (
@@ -55,8 +58,7 @@ _KINDS: Final = {
 
 def words(text: str) -> list[str]:
     """The stems of the words that mean something, each once, in their order."""
-    found = (word for word in words_in(text[:READ], asked=False) if word not in _EMPTY)
-    return list(dict.fromkeys(_FIRST.get(word, word) for word in found))
+    return list(dict.fromkeys(_FIRST.get(w, w) for w in _split(text) if w not in _EMPTY))
 
 
 def clauses(goal: str) -> list[str]:
@@ -115,8 +117,8 @@ def read_values(clause: str) -> list[Value]:
 
 def find_unsaid(values: Iterable[Value], text: str) -> list[Value]:
     """The values and words that a text does not hold; what turns a meaning is held by none."""
-    told = {*_stem_words(text)} - _TURNING
-    return [value for value in values if not told.issuperset(_stem_words(value.text) or [""])]
+    said = {*_stem_words(text)} - _TURNING
+    return [value for value in values if not said.issuperset(_stem_words(value.text) or [""])]
 
 
 class Parameter(NamedTuple):
@@ -149,12 +151,12 @@ def _read_tool(spec: Mapping[str, Any]) -> Tool:
     if schema is None:
         return Tool(spec["name"], None, about, changes)
     parameters = []
-    for name, one in schema.get("properties", {}).items():
-        branches = [one, *one.get("anyOf", ())]  # mostly a type, or null
+    for name, field in schema.get("properties", {}).items():
+        branches = [field, *field.get("anyOf", ())]  # mostly a type, or null
         kind = next((b["type"] for b in branches if b.get("type", "null") != "null"), "string")
         kind = "path" if kind == "string" and _PATHS.intersection(_stem_words(name)) else kind
-        required = name in schema.get("required", ()) and "default" not in one
-        parameters.append(Parameter(name, kind, required, one.get("enum") or ()))
+        required = name in schema.get("required", ()) and "default" not in field
+        parameters.append(Parameter(name, kind, required, field.get("enum") or ()))
     return Tool(spec["name"], parameters, about, changes)
 
 
@@ -164,22 +166,20 @@ class Match(NamedTuple):
     tool: str = ""
     calls: Sequence[dict[str, Any]] = ()
     why: str = "no offered tool does what it asks."
-    by: Tool | None = None
+    changes: bool = False
     overlap: Sequence[float] = ()
 
 
 def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Match:
     """Choose the tool for a clause and fill its arguments, also from earlier results."""
-    found = [one for tool in tools if (one := _match(clause, tool, results))]
-    return max(found, key=lambda one: (bool(one.calls), one.overlap), default=Match())
+    found = [fit for tool in tools if (fit := _match(clause, tool, results))]
+    return max(found, key=lambda fit: (bool(fit.calls), fit.overlap), default=Match())
 
 
 def _match(clause: str, tool: Tool, results: Sequence[str]) -> Match | None:
     """The calls of one tool, or what they lack; None where it does no such work."""
-    values, told = read_values(clause), {*words(f"{tool.name} {tool.about}")}
-    known = [
-        v for v in values if v.kind in _WORDS and not find_unsaid([v], f"{tool.name} {tool.about}")
-    ]
+    values, about = read_values(clause), f"{tool.name} {tool.about}"
+    known = [v for v in values if v.kind in _WORDS and not find_unsaid([v], about)]
     rest = [value for value in values if value not in known]
     shared = [word for value in known for word in words(value.text)]
     calls, unplaced, problem = _fill(clause, rest, tool, results)
@@ -192,14 +192,14 @@ def _match(clause: str, tool: Tool, results: Sequence[str]) -> Match | None:
         if tool.changes or not (looks or len(unplaced) <= len(shared) > 0):
             return None
         unplaced = [value for value in unplaced if value.kind not in _WORDS]
-    elif told.isdisjoint(words(clause.partition(" ")[0])[:1]):
+    elif {*words(about)}.isdisjoint(words(clause.partition(" ")[0])[:1]):
         return None  # the verb is first: "do not write it" is no wish to write it
     problem = f"it has no place for {unplaced[0].text!r}" if unplaced else problem
     named = words(tool.name)
     needs = sum(parameter.required for parameter in tool.parameters or ())
     overlap = (len(shared) + len({*shared} & {*named}), needs, -len(named))
     why = f"{tool.name} matches, but {problem}." if problem else ""
-    return Match(tool.name, () if why else calls, why, tool, overlap)
+    return Match(tool.name, () if why else calls, why, tool.changes, overlap)
 
 
 # The kinds of arguments that take a value, the likeliest first.
@@ -222,10 +222,8 @@ def _fill(
     arguments = {p.name: o for p in tool.parameters for o in p.options if asked & {*words(str(o))}}
     placed = list[Value]()
     for value in sorted(values, key=lambda value: value.kind != "path"):
-        takers = [
-            p for p in tool.parameters if p.name not in arguments and _rank_value(p, value, tool)
-        ]
-        if takers:
+        free = [p for p in tool.parameters if p.name not in arguments]
+        if takers := [p for p in free if _rank_value(p, value, tool)]:
             name, kind, *_ = max(takers, key=lambda p: _rank_value(p, value, tool))
             arguments[name] = _convert(value, kind, results)
             placed.append(value)
@@ -233,10 +231,7 @@ def _fill(
     if missing and results and POINTS_BACK.search(clause):
         arguments[missing.pop(0)] = results[-1]
     said = " ".join(f"{name} {value}" for name, value in arguments.items())
-    unplaced, calls = (
-        find_unsaid((value for value in values if value not in placed), said),
-        [arguments],
-    )
+    unplaced, calls = find_unsaid([v for v in values if v not in placed], said), [arguments]
     if len(placed) == len(arguments) == 1:  # one more call for each of a kind: 'read a.md and b.md'
         more = [value for value in unplaced if value.kind == placed[0].kind != "name"][:10]
         calls += [{name: _convert(value, kind, results)} for value in more]

@@ -20,7 +20,6 @@ from ...tools.catalog import READ_RESULT
 from ...tools.python_tools import LLM_CALL
 from . import tasks
 from .matching import Match, Tool, clauses, is_question, read_tools
-from .react import act, observe, read_calls, read_talk, think, work
 from .tasks import NO_MODEL, Part
 
 _OURS: Final = frozenset({
@@ -68,7 +67,7 @@ class _Request:
         self.system = next((str(m.text) for m in messages if m.type == "system"), "")
         self.shown = next((str(m.text) for m in messages if m.type == "human"), "")
         request = read_section(self.shown, "request") or ""
-        self.request = "\n".join([request, *(told["answer"] for told in self.read("answers"))])
+        self.request = "\n".join([request, *(reply["answer"] for reply in self.read("answers"))])
         self.tools = [tool for tool in read_tools(specs) if tool.name not in _OURS]
 
     def read(self, name: str, default: Any = ()) -> Any:
@@ -106,7 +105,7 @@ def _explain_refusal(role: str, request: _Request) -> str:
     """Why whoever is asked first begins nothing; "" where something may be done."""
     if role not in ("planner", "flow_planner", "dispatcher", "responder", "agent", "thought"):
         return ""
-    talk, known = read_talk(request.messages), request.known_tools
+    talk, known = tasks.read_talk(request.messages), request.known_tools
     # What stands in a template of one's own may not be read.
     begun = talk.calls or talk.must_answer or request.read("steps")
     if begun or known is None or (role == "thought" and not known):
@@ -123,12 +122,12 @@ def _execute(request: _Request) -> AIMessage | dict[str, Any]:
     task = request.read("task", {"description": request.request})
     clause = f"{task['description']} {task.get('inputs', '')}".strip()
     earlier = [str(item.get("result") or "") for item in request.read("results_so_far")]
-    own = read_calls(request.messages, *request.messages)
+    own = tasks.read_calls(request.messages, *request.messages)
     part = tasks.next_part(clause, own, request.tools, earlier)
     if part.match.calls:
         return _build_call("", part.match)
-    told = part.text if part.done else f"{tasks.NOT_DONE}{part.text}"
-    return {"summary": told, "taskCompleted": part.done, "shouldContinue": False}
+    summary = part.text if part.done else f"{tasks.NOT_DONE}{part.text}"
+    return {"summary": summary, "taskCompleted": part.done, "shouldContinue": False}
 
 
 def _build_call(text: str, match: Match) -> AIMessage:
@@ -138,7 +137,7 @@ def _build_call(text: str, match: Match) -> AIMessage:
 
 def _work(request: _Request) -> AIMessage:
     """Calls for the next step, or the report."""
-    text, match, undone = work(request.messages, request.tools)
+    text, match, undone = tasks.work(request.messages, request.tools)
     if match.calls:
         return _build_call(text, match)
     return _end_task(summary=text, status="partial" if undone else "success", unmet=undone)
@@ -156,8 +155,7 @@ def _answer_flow(request: _Request) -> str:
 
 def _plan_flow(request: _Request) -> dict[str, Any] | str:
     most = request.read("limits", {}).get("steps", 50)
-    told = request.read("tools"), request.read("steps")
-    drawn = tasks.plan_steps(request.request, *told, most)
+    drawn = tasks.plan_steps(request.request, request.read("tools"), request.read("steps"), most)
     return drawn if drawn["steps"] else ""
 
 
@@ -172,9 +170,9 @@ _ANSWERS: Final[Mapping[str, Callable[[_Request], AIMessage | str | dict[str, An
     "planner": lambda r: tasks.plan(r.request, r.read("limits", {}).get("tasks", 20)),
     "executor": _execute,
     "verifier": lambda r: tasks.judge(r.request, r.read("tasks"), r.read("evidence")),
-    "thought": lambda r: think(r.messages, r.known_tools or r.tools),
-    "action": lambda r: _build_call(*act(r.messages, r.tools)),
-    "observation": lambda r: observe(r.messages),
+    "thought": lambda r: tasks.think(r.messages, r.known_tools or r.tools),
+    "action": lambda r: _build_call(*tasks.work(r.messages, r.tools)[:2]),
+    "observation": lambda r: tasks.observe(r.messages),
     "agent": _work,
     "flow_planner": _plan_flow,
     "recovery": lambda r: tasks.recover(

@@ -1,13 +1,19 @@
-"""What is done for a clause of a goal, and what is answered. Pure.
+"""What is done for a clause of a goal, and what each role answers. Pure.
 
 Every role says the same in its own form: a `Part` for each clause, with calls to make, with what
-calls brought, or with why it is not done.
+calls brought, or with why it is not done. In a conversation the words beside a call say which
+clause it was for: "Step 1 of 2: …".
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from ...state.attachments import blocks_in
+from ...state.messages import ROLE
 from ...text.canonical import beginning_of
 from ...tools.python_tools import LLM_CALL
 from .matching import (
@@ -34,9 +40,9 @@ NO_ANSWER: Final = (
 ONLY_ENGLISH: Final = "The offline model only understands English, and matches words with tools."
 NOT_DONE: Final = "Not done. "
 _KEPT: Final = 6_000  # characters of a result that a report holds
+_SHOWN: Final = 200
 
-Record = Mapping[str, Any]
-Records = Sequence[Record]
+Records = Sequence[Mapping[str, Any]]
 
 
 class Call(NamedTuple):
@@ -58,8 +64,8 @@ class Part(NamedTuple):
     proofs: Sequence[str] = ()
 
 
-def has_failed(status: object, result: str) -> bool:
-    """Whether a call brought nothing, be it that only its text says so."""
+def _has_failed(status: object, result: str) -> bool:
+    """Whether a call brought nothing, even if only its text says so."""
     return status != "success" or bool(ERROR.match(result))
 
 
@@ -73,9 +79,9 @@ def next_part(
     if own and not is_question(clause):
         return Part(clause, beginning_of(texts[0], _KEPT), done=True)
     found = Match() if own else match(clause, tools, results)
-    said = " ".join(describe_call(call.tool, call.arguments, tools) for call in own)
-    if is_question(clause) and not found.calls and (told := pick(clause, texts, said)):
-        return Part(clause, told, done=True)
+    said = " ".join(_describe_call(call.tool, call.arguments, tools) for call in own)
+    if is_question(clause) and not found.calls and (text := pick(clause, texts, said)):
+        return Part(clause, text, done=True)
     if own:
         return Part(clause, f"The result of {own[-1].tool} does not say: {texts[0][:300]}")
     why = "It was not reached within the allowed iterations." if found.calls else found.why
@@ -96,7 +102,7 @@ def pick(question: str, texts: Sequence[str], said: str = "") -> str:
     return "\n".join([line[:600] for line in lines if not find_unsaid(asked, line)][:3])
 
 
-def describe_call(name: str, arguments: Record, tools: Sequence[Tool]) -> str:
+def _describe_call(name: str, arguments: Mapping[str, Any], tools: Sequence[Tool]) -> str:
     """What a call says before it has a result."""
     about = next((tool.about for tool in tools if tool.name == name), "")
     return f"{name}: {about}: {', '.join(map(str, arguments.values()))}"
@@ -105,22 +111,17 @@ def describe_call(name: str, arguments: Record, tools: Sequence[Tool]) -> str:
 def answer(parts: Sequence[Part], unmet: Sequence[str] = ()) -> str:
     """The answer to a goal: what each part brought, questions first, and what is not done."""
     done = sorted((part for part in parts if part.done), key=lambda p: not is_question(p.asked))
-    # A question may be answered by the whole of what another part brought: once is enough.
-    shown = [p for at, p in enumerate(done) if p.text not in [before.text for before in done[:at]]]
-    told = [
-        f"**{part.asked[:300]}**{_cite(part.proofs)}\n\n{_quote_result(part.text)}"
-        for part in shown
-    ]
+    shown = dict[str, str]()  # a question may be answered by all of another part: once is enough
+    for part in done:
+        proofs = "".join(f" [{proof}]" for proof in part.proofs)
+        shown.setdefault(part.text, f"**{part.asked[:300]}**{proofs}\n\n{_quote(part.text)}")
     undone = [*(f'"{part.asked[:300]}": {part.text}' for part in parts if not part.done), *unmet]
-    told += ["\n- ".join(["Not done:", *(text[:700] for text in undone)])] if undone else []
-    return "\n\n".join([*told, f"_{NO_MODEL}; results are shown as the tools gave them._"])
+    lists = ["\n- ".join(["Not done:", *(text[:700] for text in undone)])] if undone else []
+    note = f"_{NO_MODEL}; results are shown as the tools gave them._"
+    return "\n\n".join([*shown.values(), *lists, note])
 
 
-def _cite(proofs: Sequence[str]) -> str:
-    return "".join(f" [{proof}]" for proof in proofs)
-
-
-def _quote_result(result: str) -> str:
+def _quote(result: str) -> str:
     """Several lines, and a line with brackets, as code: nothing in it is a list or a citation."""
     text = beginning_of(result.strip() or "Done.", 2_000)
     fence = "~~~~" if "```" in text else "```"
@@ -130,21 +131,24 @@ def _quote_result(result: str) -> str:
 def explain_refusal(parts: Sequence[str], tools: Sequence[Tool]) -> str:
     """Why nothing of a goal is begun, and what can be asked for instead; '' where some of it is.
 
-    Nothing is where no part can be done, nor where one cannot that is about another one, or that
-    stands beside a change. A question may yet be answered by what other parts bring.
+    Nothing is begun if no part can be done, or if a part cannot that points back to another one or
+    stands beside a change. A question may still be answered by what other parts bring.
     """
     if not parts:
         return f"{NO_OTHER_WAY}."
     found = [(part, match(part, tools, parts[:at])) for at, part in enumerate(parts)]
-    able = any(one.calls for _, one in found)
+    able = any(m.calls for _, m in found)
     lacking = [(p, m) for p, m in found if not m.calls and not (able and is_question(p))]
-    changes = any(one.by and one.by.changes for _, one in found)
+    changes = any(m.changes for _, m in found)
     if not lacking or (able and not changes and not any(POINTS_BACK.search(p) for p, _ in lacking)):
         return ""
-    why = " ".join(f'"{part[:300]}": {one.why}' for part, one in lacking)
+    why = " ".join(f'"{part[:300]}": {m.why}' for part, m in lacking)
     offers = "; ".join(f"{tool.name} ({tool.about})" for tool in tools[:8]) or "there are none"
-    tried = f' Try their words, such as: "{tools[0].about}".' if tools else ""
-    return f"{NO_ANSWER} {why} {ONLY_ENGLISH} Its tools: {offers}.{tried}"
+    example = f' Try their words, such as: "{tools[0].about}".' if tools else ""
+    return f"{NO_ANSWER} {why} {ONLY_ENGLISH} Its tools: {offers}.{example}"
+
+
+# plan_execute_verify
 
 
 def plan(request: str, most: int) -> dict[str, Any]:
@@ -152,8 +156,8 @@ def plan(request: str, most: int) -> dict[str, Any]:
     parts = clauses(request)
     numbered = enumerate(parts[:most], start=1)
     todos = [{"id": str(n), "description": part, "priority": n} for n, part in numbered]
-    told = f"{NO_MODEL}: {len(todos)} of {len(parts)} part(s) of the goal are planned."
-    return {"summary": told, "todos": todos}
+    summary = f"{NO_MODEL}: {len(todos)} of {len(parts)} part(s) of the goal are planned."
+    return {"summary": summary, "todos": todos}
 
 
 def judge(request: str, tasks: Records, evidence: Records) -> dict[str, Any]:
@@ -173,27 +177,30 @@ def judge(request: str, tasks: Records, evidence: Records) -> dict[str, Any]:
     return {**flags, "tasks": verdicts, "summary": answer(parts), "improvements": undone}
 
 
-def _judge_task(task: Record, evidence: Records) -> Part:
+def _judge_task(task: Mapping[str, Any], evidence: Records) -> Part:
     """A task is proven by its own calls, else by its report and the results that this is from."""
-    good = [e for e in evidence if not has_failed(e["status"], e["result"])]
+    good = [e for e in evidence if not _has_failed(e["status"], e["result"])]
     own = [e for e in good if e["task"] == task["id"] and task["status"] == "completed"]
     proofs = [e["id"] for e in own if e["tool"]]
     if own and not proofs:
         said = " ".join(own[-1]["result"].split("\n")[0].split())
         sources = [e["id"] for e in good if e["tool"] and said in " ".join(e["result"].split())]
         proofs = [*sources, own[-1]["id"]] if sources else []
-    told = str(task.get("result") or task.get("feedback") or "no successful call proves it")
-    return Part(task["description"], told.removeprefix(NOT_DONE), bool(proofs), proofs=proofs)
+    text = str(task.get("result") or task.get("feedback") or "no successful call proves it")
+    return Part(task["description"], text.removeprefix(NOT_DONE), bool(proofs), proofs=proofs)
+
+
+# prompt_flow
 
 
 def plan_steps(request: str, specs: Records, before: Records, most: int) -> dict[str, Any]:
-    """Answer as ExecutionPlan, after a plan before with these steps."""
+    """Answer as ExecutionPlan: a step for each call, and one for a question about results."""
+    results = [str(step.get("result", "")) for step in before if step["status"] == "completed"]
     usual = [tool for tool in read_tools(specs) if tool.name != LLM_CALL]
     changes = {spec["name"] for spec in specs if spec["changes"]}
-    results = [str(step.get("result", "")) for step in before if step["status"] == "completed"]
     steps, left = list[dict[str, Any]](), list[str]()
 
-    def add(clause: str, tool: str, arguments: Record) -> None:
+    def add(clause: str, tool: str, arguments: Mapping[str, Any]) -> None:
         # What changes something keeps its place; what only looks runs side by side.
         waits = [step["id"] for step in steps if {tool, step["tool"]} & changes]
         about = {"id": f"s{len(steps) + 1}", "description": clause[:300], "dependencies": waits}
@@ -203,30 +210,102 @@ def plan_steps(request: str, specs: Records, before: Records, most: int) -> dict
     for clause in clauses(request):
         newest = [f"{{{{{step['id']}}}}}\n" for step in steps[-1:]]
         found = match(clause, usual, [*results, *newest])
-        said = describe_call(found.tool, found.calls[0], usual) if found.calls else ""
+        said = _describe_call(found.tool, found.calls[0], usual) if found.calls else ""
         asks = is_question(clause) and (find_unsaid(read_values(clause), said) or not found.calls)
         if not (found.calls or (asks and steps)) or len(steps) + len(found.calls) >= most:
             left.append(f'"{clause[:300]}": {found.why or "the plan has no room for more steps"}')
             continue
         for call in found.calls:
-            add(clause, found.tool, {k: v if v in newest else _spell(v) for k, v in call.items()})
+            add(clause, found.tool, {k: v if v in newest else _escape(v) for k, v in call.items()})
         if asks:
             references = [f"{{{{{step['id']}}}}}" for step in steps]
-            prompt = "\n\n".join([_spell(clause), _spell(said), *references])
+            prompt = "\n\n".join([_escape(clause), _escape(said), *references])
             add(clause, LLM_CALL, {"prompt": prompt})
     goal = f"{NO_MODEL}: a step for each part of the goal that a tool's words match."
     return {"goal": goal, "steps": steps, "leftOut": left}
 
 
-def _spell(value: Any) -> Any:
+def _escape(value: Any) -> Any:
     """A value of the goal as a plan spells it: braces in it are no reference."""
     return value.replace("{{", r"\{{") if isinstance(value, str) else value
 
 
-def recover(failures: Records, strategies: Record, steps: Records) -> dict[str, str]:
+def recover(failures: Records, strategies: Mapping[str, Any], steps: Records) -> dict[str, str]:
     """Answer as RecoveryDecision: another plan where there are results to make it from."""
-    told = "; ".join(failure["error"][:200] for failure in failures[:3])
+    errors = "; ".join(failure["error"][:200] for failure in failures[:3])
     if strategies.get("replan_from_failure") and any(s["status"] == "completed" for s in steps):
-        why = f"With the results there are it goes another way, or is left out: {told}"
+        why = f"With the results there are it goes another way, or is left out: {errors}"
         return {"strategy": "replan_from_failure", "reason": why}
-    return {"strategy": "give_up", "reason": f"{NO_OTHER_WAY}: {told}"}
+    return {"strategy": "give_up", "reason": f"{NO_OTHER_WAY}: {errors}"}
+
+
+# Conversations.
+
+
+class Talk(NamedTuple):
+    """The newest request, its clauses, and the calls made for them: (number, call)."""
+
+    request: str = ""
+    asked: Sequence[str] = ()
+    calls: Sequence[tuple[int, Call]] = ()
+    must_answer: bool = False
+    attached: bool = False  # it holds more than words
+
+
+def read_talk(messages: Sequence[BaseMessage]) -> Talk:
+    """Read the shared messages.
+
+    The request is the newest message of the user that the thread holds: it has an id. The loop
+    signs its cues; only the last, which wants the answer now, has neither signature nor id.
+    """
+    human = [at for at, message in enumerate(messages) if message.type == "human"]
+    said = [at for at in human if ROLE not in messages[at].additional_kwargs]
+    kept = [at for at in said if messages[at].id] or said
+    if not kept:
+        return Talk()
+    newest, since = messages[kept[-1]], messages[kept[-1] :]
+    named = [(re.match(r"Step (\d+) of \d+: ", message.text), message) for message in since]
+    calls = [(int(n[1]) if n else 1, call) for n, m in named for call in read_calls(messages, m)]
+    must_answer = kept[-1] < said[-1] == len(messages) - 1
+    return Talk(newest.text, clauses(newest.text), calls, must_answer, bool(blocks_in(newest)))
+
+
+def read_calls(messages: Sequence[BaseMessage], *callers: BaseMessage) -> list[Call]:
+    """The calls of some messages that have their results among all of them."""
+    results = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
+    made = [call for m in callers if isinstance(m, AIMessage) for call in m.tool_calls]
+    pairs = [(call, results[call["id"] or ""]) for call in made if call["id"] in results]
+    return [Call(c["name"], c["args"], _has_failed(r.status, r.text), r.text) for c, r in pairs]
+
+
+def work(
+    messages: Sequence[BaseMessage], tools: Sequence[Tool], *, last: bool = False
+) -> tuple[str, Match, list[str]]:
+    """What is said, the calls beside it, and what is not done yet; without calls it is the end."""
+    talk = read_talk(messages)
+    results = [call.text for _, call in talk.calls if not call.failed]
+    own = [[call for n, call in talk.calls if n == at + 1] for at in range(len(talk.asked))]
+    parts = [next_part(*pair, tools, results) for pair in zip(talk.asked, own, strict=True)]
+    undone = [part.asked for part in parts if not part.done]
+    for number, part in enumerate(parts, start=1):
+        if part.match.calls and not last:
+            return f"Step {number} of {len(parts)}: {part.asked[:_SHOWN]}", part.match, undone
+    return answer(parts), Match(), undone
+
+
+def think(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> str:
+    """The thought: the next step, or the answer; only where that is whole does it end the loop."""
+    last = read_talk(messages).must_answer
+    text, _, undone = work(messages, tools, last=last)
+    more = json.dumps({"shouldContinue": bool(undone) and not last})
+    # A result that speaks of such a tag must not be read as one.
+    shown = re.sub(r"(?i)agent(?=[\s_-]?meta\b)", "agent.", text)
+    return f"{shown}\n\n<agent_meta>{more}</agent_meta>"
+
+
+def observe(messages: Sequence[BaseMessage]) -> str:
+    """One sentence on what the last calls brought."""
+    calls = read_talk(messages).calls
+    last = [call for number, call in calls if number == calls[-1][0]]
+    texts = [f"{c.tool}{' failed' if c.failed else ''}: {' '.join(c.text.split())}" for c in last]
+    return "; ".join(text[:_SHOWN] for text in texts) or "There is no result."

@@ -8,8 +8,7 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...calls.call_records import PendingCall
-from ...calls.gate import open_calls
-from ...calls.message_calls import set_call_ids
+from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.hidden_tags import read_words
 from ...state.agent import (
@@ -27,8 +26,7 @@ from ...state.context import Context
 from ...state.errors import RequestTooLong
 from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
-from ...state.snapshot import TARGET_SHARE
-from ...state.window import count_call_tokens, estimate_message_tokens
+from ...state.snapshot import TARGET_SHARE, count_call_tokens, estimate_message_tokens
 from ...tools.catalog import Catalog
 from ...turn.budget import get_limit_reason
 from ...turn.scope import RunScope

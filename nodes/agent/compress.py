@@ -17,8 +17,13 @@ from ...state.context import Context
 from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...state.messages import calls_in, slice_since
 from ...state.outcome import Spend
-from ...state.snapshot import KeptFact, KeptSnapshot, Snapshot, make_short_name
-from ...state.window import estimate_message_tokens
+from ...state.snapshot import (
+    KeptFact,
+    KeptSnapshot,
+    Snapshot,
+    estimate_message_tokens,
+    make_short_name,
+)
 from ...text.canonical import beginning_of, estimate_tokens
 from ...turn.scope import RunScope
 from .memory.facts import get_full_text, name_speaker, prove_facts

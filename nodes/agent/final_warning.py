@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.runtime import Runtime
 
-from ...calls.message_calls import assign_call_ids, read_calls
+from ...calls.gate import assign_call_ids, read_calls
 from ...models.ask import Answer, ask
 from ...models.hidden_tags import read_words
 from ...state.agent import COMPLETE_TASK, MODEL_TURN, AgentState, AgentUpdate, Report

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
-from ...state.agent import AgentUpdate, TaskAgentState, TaskAgentUpdate
+from ...state.agent import AgentUpdate, TaskAgentState
 from ...state.context import Context
 from ...state.messages import is_words, make_signature
 from ...stream.turn_messages import make_message_id
@@ -27,11 +27,11 @@ from .shared.unfinished import REFUSALS, has_only_failures, list_undone
 
 async def agent_finish(
     state: TaskAgentState, runtime: Runtime[Context], *, agent: Agent
-) -> TaskAgentUpdate:
+) -> AgentUpdate:
     """End the turn, or go on where a hook rejects the answer."""
     scope = await make_scope(state, runtime, agent.parts)
     facts, typed = facts_of(state), agent.parts.bind_typed_result(scope, "agent", state.request)
-    update: TaskAgentUpdate = await end_turn(scope, state, facts, partial(_try_again, state), typed)
+    update: AgentUpdate = await end_turn(scope, state, facts, partial(_try_again, state), typed)
     outcome = update.get("outcome")
     written = facts.message == build_answer_id(state)  # else the words of a turn are the answer
     if outcome is not None and written and facts.answer and outcome["answer"] == facts.answer:
@@ -42,12 +42,12 @@ async def agent_finish(
     return update
 
 
-def _try_again(state: TaskAgentState, verdict: Verdict) -> TaskAgentUpdate:
+def _try_again(state: TaskAgentState, verdict: Verdict) -> AgentUpdate:
     """The agent goes on; what it said stands as words, with the reason why they were rejected."""
     fresh = AgentUpdate(report=None, task_completed=False, unmet=[])
     said = str((state.report or {}).get("summary", ""))
     rejected = AIMessage(said, id=make_message_id(state), additional_kwargs=make_signature("agent"))
-    return cast("TaskAgentUpdate", {**fresh, **replace_rejected(state, verdict, rejected)})
+    return cast("AgentUpdate", {**fresh, **replace_rejected(state, verdict, rejected)})
 
 
 def facts_of(state: TaskAgentState) -> Facts:

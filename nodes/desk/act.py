@@ -7,8 +7,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.runtime import Runtime
 
 from ...calls.call_records import PendingCall
-from ...calls.gate import open_calls
-from ...calls.message_calls import set_call_ids
+from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import make_draft_listeners
 from ...models.hidden_tags import read_words
@@ -16,7 +15,7 @@ from ...prompts.prompt import render_section
 from ...state.agent import DELEGATE
 from ...state.calls import STOPPED, UNCERTAIN, find_stop_in_calls
 from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate
+from ...state.desk import DeskState, DeskUpdate
 from ...state.messages import make_signature
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say

@@ -10,7 +10,7 @@ from ...policy.desk.company import Company
 from ...policy.desk.grounding import Grounds
 from ...policy.desk.mandates import KNOWLEDGE, list_search_tools, read_data
 from ...state.agent import DELEGATE
-from ...state.desk.conversation import DeskState, DeskUpdate, Source
+from ...state.desk import DeskState, DeskUpdate, Source
 from ...state.messages import slice_since
 from ..agent.team.sub_agents import is_within
 from .shared.speakers import find_speaker

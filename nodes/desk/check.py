@@ -5,7 +5,7 @@ from langgraph.runtime import Runtime
 from ...policy.desk.mandates import find_problems, is_unsourced
 from ...policy.desk.phrases import is_alike
 from ...state.context import Context
-from ...state.desk.conversation import MOST_CLARIFICATIONS, DeskState, DeskUpdate, compute_patience
+from ...state.desk import MOST_CLARIFICATIONS, DeskState, DeskUpdate, compute_patience
 from ...text.sentences import say, say_to
 from ...turn.scope import make_scope
 from .call_results import collect_grounds, read_call_results

@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate
+from ...state.desk import DeskState, DeskUpdate
 from ...text.sentences import say_to
 from .shared.desk import Desk
 

@@ -9,8 +9,7 @@ from langgraph.runtime import Runtime
 from ...calls.policy import NOT_INTERACTIVE
 from ...hooks.contract import Verdict
 from ...state.context import Context
-from ...state.desk.claims import find_cited_ids
-from ...state.desk.conversation import DeskState, DeskUpdate
+from ...state.desk import DeskState, DeskUpdate, find_cited_ids
 from ...state.messages import ENDS, make_signature
 from ...turn.end import Facts, build_answer_id, describe_not_run, end_turn, replace_rejected
 from ...turn.scope import make_scope

@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate
+from ...state.desk import DeskState, DeskUpdate
 from ...turn.begin import answer_open_calls, begin_turn
 from ...turn.scope import RunScope, make_scope
 from .shared.desk import Desk

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage
 
 from ...calls.call_records import PendingCall, update_call
 from ...calls.guard import build_agreement
-from ...state.desk.conversation import DeskState, Proposal
+from ...state.desk import DeskState, Proposal
 from ...state.questions import By
 from ...text.canonical import hash_of
 from ...text.sentences import say, say_to

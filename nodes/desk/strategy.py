@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.desk.conversation import Asked, DeskState, DeskUpdate, Strategy, compute_patience
+from ...state.desk import Asked, DeskState, DeskUpdate, Strategy, compute_patience
 from ...text.sentences import say, say_to
 from ...turn.scope import make_scope
 from .shared.desk import Desk

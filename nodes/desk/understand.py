@@ -20,7 +20,7 @@ from ...policy.desk.phrases import (
     wants_human,
 )
 from ...state.context import Context
-from ...state.desk.conversation import DeskState, DeskUpdate, Feeling, Understanding
+from ...state.desk import DeskState, DeskUpdate, Feeling, Understanding
 from ...state.messages import ROLE, find_request
 from ...text.canonical import canonical
 from ...turn.scope import RunScope, make_scope

@@ -20,8 +20,7 @@ from ...state.messages import make_signature
 from ...state.plan import task_view
 from ...stream.turn_messages import move_answer_last
 from ...text.canonical import beginning_of
-from ...text.empty_phrases import says_nothing
-from ...text.sentences import say, say_to
+from ...text.sentences import say, say_to, says_nothing
 from ...turn.budget import get_limit_reason
 from ...turn.end import Facts, build_answer_id, build_fallback_answer, collect_unmet
 from ...turn.scope import RunScope, make_scope

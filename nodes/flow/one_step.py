@@ -11,14 +11,14 @@ from typing import Any, Final, cast
 from langchain_core.messages import AIMessage
 from langgraph.errors import GraphBubbleUp
 
-from ...calls.call_records import CallRecord, to_evidence
+from ...calls.call_records import Call
 from ...calls.commands import collect_updates
 from ...calls.gate import open_calls
 from ...calls.path import run_calls
 from ...calls.results import drop_advice
 from ...calls.sending import compute_deadline
 from ...flow.references import MissingValue, find_references, resolve_reference, resolve_references
-from ...models.ask_for_step import ask_for_step
+from ...models.ask_value import ask_for_step
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, find_stop_in_calls, find_stop_in_results
 from ...state.errors import LoopwrightError
 from ...state.flow import Failure, FlowStep
@@ -49,7 +49,7 @@ class StepRun:
     """An item before it is the same: the answer to that one is none to this."""
     approved: Mapping[str, Any] | None = field(init=False)
     begun: dict[str, Any] | None = field(init=False)
-    records: list[CallRecord] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
     spend: Spend = field(default_factory=Spend)
     """What models used that the step asked."""
     warnings: list[str] = field(default_factory=list)
@@ -87,8 +87,8 @@ class StepRun:
             raise
         except Exception as error:  # noqa: BLE001 - a step that breaks must not break its siblings
             end = fail_with("execution_error", f"{type(error).__name__}: {error}")
-            last = self.records[-1] if self.records else None
-            if last is not None and last["status"] == "success":
+            last = self.calls[-1] if self.calls else None
+            if last is not None and last.final_status == "success":
                 end = self._with_evidence(
                     self.flow.keep_if_made(
                         self.step, end, await self.flow.results.keep_unread(last)
@@ -116,8 +116,8 @@ class StepRun:
             )  # fmt: skip
             if done.waiting:
                 return self._end(FlowStep(status="pending"), waiting=done.waiting)
-            self.records += done.records
-            changed = await self._read(done.records[0], calls[0])
+            self.calls += done.answered
+            changed = await self._read(done.answered[0], calls[0])
             repeatable = self._tool is not None and self._tool.resendable
             if attempt >= most or self.stopped or not (may_pass(changed) and repeatable):
                 return self._end_and_tell(changed)
@@ -134,7 +134,7 @@ class StepRun:
         return fill_arguments(self.step, values, self.flow.variables)
 
     async def _plan_call(self, arguments: dict[str, Any], tries: int) -> list[Any]:
-        round_ = self.step["rounds"] + len(self.records) + 1
+        round_ = self.step["rounds"] + len(self.calls) + 1
         if not self._is_item:  # the step tells of its items
             about_it = {"description": self.step["description"], "tool": self.step["tool"]}
             attempt = self._attempts() + 1
@@ -155,24 +155,24 @@ class StepRun:
             about["args"] = self.begun
         return [{**one, **about} for one in calls]
 
-    async def _read(self, record: CallRecord, call: Mapping[str, Any]) -> FlowStep:
+    async def _read(self, made: Call, planned: Mapping[str, Any]) -> FlowStep:
         """What came of a call, and whether its result is what the plan expects."""
-        self.stopped = find_stop_in_results([record["message"]])
+        self.stopped = find_stop_in_results([made.message])
         if self.refused:
             return fail_with("refused", self.refused, denied="denied")
-        if record["status"] != "success":
+        if made.final_status != "success":
             tool, scope = self._tool, self.flow.scope
-            limit = None if tool is None else compute_deadline(call, tool, scope.context)
+            limit = None if tool is None else compute_deadline(planned, tool, scope.context)
             return classify_failure(
-                record, call, limit=limit, spent=scope.budget.reached_limit is not None
+                made, planned, limit=limit, spent=scope.budget.reached_limit is not None
             )
         return self._with_evidence(
-            await self.flow.judge(self.step, *await self.flow.results.read_result(record))
+            await self.flow.judge(self.step, *await self.flow.results.read_result(made))
         )
 
     def _with_evidence(self, end: FlowStep) -> FlowStep:
         """An end, with the last call as its evidence where it has the result of that."""
-        evidence = FlowStep(evidence=[self.records[-1]["id"]])
+        evidence = FlowStep(evidence=[self.calls[-1].id])
         return end | evidence if end.get("shape") else end
 
     @property
@@ -190,12 +190,12 @@ class StepRun:
 
     def _attempts(self) -> int:
         earlier = self._reused_write["attempts"] if self._reused_write else self.step["attempts"]
-        return earlier + sum(record["counts"] for record in self.records)
+        return earlier + sum(call.counts for call in self.calls)
 
     @property
     def _reused_write(self) -> FlowStep | None:
         """The spare write whose result the step has."""
-        source = self.records[-1].get("reused_from", "") if self.records else ""
+        source = self.calls[-1].reused_from if self.calls else ""
         return self.flow.made.get(source) if self.step["changes"] else None
 
     def _end_and_tell(self, changed: FlowStep) -> StepEnd:
@@ -205,16 +205,16 @@ class StepRun:
         return end
 
     def _end(self, changed: FlowStep, waiting: Sequence[Any] = ()) -> StepEnd:
-        used = round(sum(record["seconds"] for record in self.records), 3)
-        calls = sum(record["counts"] for record in self.records)
+        used = round(sum(call.seconds for call in self.calls), 3)
+        calls = sum(call.counts for call in self.calls)
         counted = FlowStep(
             id=self.step["id"], attempts=self._attempts(),
-            rounds=self.step["rounds"] + len(self.records),
+            rounds=self.step["rounds"] + len(self.calls),
             seconds=round(self.step["seconds"] + used, 3),
         )  # fmt: skip
         end = StepEnd(
             step={**counted, **changed},
-            evidence=[_as_evidence(record) for record in self.records],
+            evidence=[_as_evidence(call) for call in self.calls],
             waiting=list(waiting),
             spend=add_spend(self.spend, Spend(tool_calls=calls, seconds=used)),
             warnings=self.warnings,
@@ -223,7 +223,7 @@ class StepRun:
             end["took_all"] = [self._reused_write["id"]]
         if self.stopped:
             end["stopped"] = self.stopped
-        if wishes := collect_updates(self.records):
+        if wishes := collect_updates(self.calls):
             end["wishes"] = wishes
         return end
 
@@ -259,35 +259,35 @@ def may_pass(failed: FlowStep) -> bool:
 
 
 def classify_failure(
-    record: CallRecord, call: Mapping[str, Any], *, limit: float | None, spent: bool
+    made: Call, planned: Mapping[str, Any], *, limit: float | None, spent: bool
 ) -> FlowStep:
     """What a call that brought no result means for its step.
 
     Args:
-        record: The call as it was answered.
-        call: It as it was planned.
+        made: The call as it was answered.
+        planned: It as it was planned.
         limit: Seconds it might take; None where there is no such tool.
         spent: Whether the run's allowance is used up.
     """
-    why = drop_advice(record["result"])
-    if record["status"] == "cancelled":
-        doubt = record["reason"] in (UNCERTAIN, GAVE_UP)
-        return fail_with("uncertain" if doubt else "refused", why, denied=record["reason"])
-    failure: Failure = "timeout" if limit and record["seconds"] >= limit else "tool_error"
+    why = drop_advice(made.outcome.text)
+    if made.final_status == "cancelled":
+        doubt = made.reason in (UNCERTAIN, GAVE_UP)
+        return fail_with("uncertain" if doubt else "refused", why, denied=made.reason)
+    failure: Failure = "timeout" if limit and made.seconds >= limit else "tool_error"
     if limit is None:
         failure = "tool_not_found"
-    elif call["action"] == "error":
+    elif planned["action"] == "error":
         failure = "bad_arguments"
-    elif record["reason"] == UNCERTAIN:
+    elif made.reason == UNCERTAIN:
         failure = "uncertain"
-    elif not record["ran"]:
+    elif not made.ran:
         failure = "budget" if spent else "tool_error"
     return fail_with(failure, why)
 
 
-def _as_evidence(record: CallRecord) -> Evidence:
+def _as_evidence(call: Call) -> Evidence:
     """A call as the state keeps it; what succeeded is kept with its step in full."""
-    kept = to_evidence(record)
-    if record["status"] == "success":
-        kept["result"] = record["result"][:_SHOWN]
-    return kept
+    evidence = call.evidence
+    if call.final_status == "success":
+        evidence["result"] = evidence["result"][:_SHOWN]
+    return evidence

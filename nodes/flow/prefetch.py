@@ -8,7 +8,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
-from ...calls.call_records import CallRecord, to_evidence
+from ...calls.call_records import Call
 from ...calls.commands import collect_updates
 from ...calls.gate import Gate, open_calls
 from ...calls.path import run_calls
@@ -49,7 +49,7 @@ class Prefetcher:
 
     def __init__(self, scope: RunScope, parts: Parts, catalog: Catalog, state: FlowState) -> None:
         """Listen, unless somebody wants to see the plan before any of it runs."""
-        self.records: list[CallRecord] = []
+        self.calls: list[Call] = []
         self._scope, self._parts, self._catalog = scope, parts, catalog
         self._text = _PlanReader()
         self._steps: list[PlanStep] = []
@@ -114,29 +114,27 @@ class Prefetcher:
             done = await run_calls(
                 quiet, self._parts.toolbox, [{**call, **limit} for call in calls], plain=True
             )
-        self.records += done.records
-        if not done.records or done.records[0]["status"] != "success":
+        self.calls += done.answered
+        if not done.answered or done.answered[0].final_status != "success":
             raise MissingValue(step["id"])
         results = StepResults(
             self._parts.toolbox.open_results(scope), lasts=scope.has_lasting_store
         )
-        return (await results.read_result(done.records[0]))[0]
+        return (await results.read_result(done.answered[0]))[0]
 
     @property
     def spend(self) -> Spend:
         """What the calls used."""
-        seconds = round(sum(record["seconds"] for record in self.records), 3)
-        return Spend(tool_calls=sum(r["counts"] for r in self.records), seconds=seconds)
+        seconds = round(sum(call.seconds for call in self.calls), 3)
+        return Spend(tool_calls=sum(call.counts for call in self.calls), seconds=seconds)
 
     def update_of(self, state: FlowState) -> FlowUpdate:
         """The calls as evidence, and what the tools want changed besides.
 
         A step that is answered from them says nothing of that.
         """
-        evidence = [to_evidence(record) for record in self.records]
-        return FlowUpdate(evidence=evidence) | apply_tool_wishes(
-            state, collect_updates(self.records)
-        )
+        evidence = [call.evidence for call in self.calls]
+        return FlowUpdate(evidence=evidence) | apply_tool_wishes(state, collect_updates(self.calls))
 
 
 class _PlanReader:

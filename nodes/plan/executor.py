@@ -7,8 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-from ...calls.gate import open_calls
-from ...calls.message_calls import set_call_ids
+from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import make_field_listeners
 from ...models.reading import extract

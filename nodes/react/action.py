@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from langgraph.runtime import Runtime
 
-from ...calls.gate import open_calls
-from ...calls.message_calls import set_call_ids
+from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import make_draft_listeners
 from ...models.hidden_tags import read_words

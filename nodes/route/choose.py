@@ -5,7 +5,6 @@ from langgraph.runtime import Runtime
 from ...models.ask import ask
 from ...state.context import Context
 from ...state.route import (
-    Features,
     RouteChoice,
     RouterState,
     RouterUpdate,
@@ -31,7 +30,11 @@ async def choose(state: RouterState, runtime: Runtime[Context], *, parts: Parts)
         update = RouterUpdate(way=state.way, why=say("route_goes_on"))
     else:
         catalog = await parts.toolbox.catalog(scope.user)
-        rule = choose_by_rule(_extract_features(state, catalog), scope.context)
+        words = strip_generic_words(state.request[:_READ])
+        likely = len(catalog.deferred_tools.find(words, len(catalog.tools)))
+        rule = choose_by_rule(
+            state.request, scope.context, attached=bool(state.attachments), likely=likely
+        )
         if rule is None:
             update = await _choose_by_model(scope, state, parts, catalog)
         else:
@@ -39,16 +42,6 @@ async def choose(state: RouterState, runtime: Runtime[Context], *, parts: Parts)
     if "why" in update:
         scope.emit({"type": "route", "graph": update["way"], "why": update["why"]})
     return update
-
-
-def _extract_features(state: RouterState, catalog: Catalog) -> Features:
-    found = catalog.deferred_tools.find(
-        strip_generic_words(state.request[:_READ]), len(catalog.tools)
-    )
-    return Features.of(
-        state.request, attached=bool(state.attachments), tools=len(catalog.tools),
-        likely=len(found),
-    )  # fmt: skip
 
 
 async def _choose_by_model(

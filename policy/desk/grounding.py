@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from ...state.desk.claims import (
+from ...state.desk import (
     CITATION,
     find_cited_ids,
     is_polite,

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from ...state.desk.claims import find_cited_ids
-from ...state.desk.conversation import DeskState, Source
+from ...state.desk import DeskState, Source, find_cited_ids
 from ...text.canonical import weigh
 from ...text.sentences import say
 from .grounding import Grounds, find_unproven

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, Literal
 
-from ...state.desk.conversation import Consent
+from ...state.desk import Consent
 from ...text.words import fold_case
 
 Kind = Literal[

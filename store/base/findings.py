@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
-from ...text.units import format_seconds, plural
+from ...text.canonical import format_seconds, plural
 
 Level = Literal["ok", "warning", "broken"]
 Told = tuple[Level, str]

@@ -16,10 +16,10 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import StateGraph
 
 from ...state.agent import TaskAgentState
+from ...state.channels import schema_of
 from ...state.flow import FlowState
 from ...state.loop import PlanState
 from ...state.react import ReactState
-from ...state.records import schema_of
 from ..base.worker_threads import run_in_worker
 from .packing import SQLITE, PackingSaver, Row, find_cut_checkpoint
 

@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
 from langgraph.graph import END, START
 from langgraph.types import Interrupt, Send, StateSnapshot
 
-from ...state.records import RECORDS, unpack_fields
+from ...state.channels import RECORDS, unpack_fields
 from ..base import langgraph_keys as keys
 
 CUT_OFF: Final = "cut_off"

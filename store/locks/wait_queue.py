@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from math import isfinite
 from typing import Final
 
-from ...state.environment import read_variable
-from ...state.errors import SettingsError
+from ...state.errors import SettingsError, read_variable
 
 _lines: dict[Hashable, list["Waiter"]] = {}
 _lock = threading.Lock()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ...text.units import format_seconds, format_size
+from ...text.canonical import format_seconds, format_size
 from ..base.findings import LATE, Finding, Level, Told, describe_queue
 from ..journal.sql import get_cause
 from ..journal.tables import VERSION

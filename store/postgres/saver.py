@@ -21,8 +21,8 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.postgres import PostgresSaver
 
+from ...state.channels import RECORDS
 from ...state.errors import DatabaseError, LoopwrightError
-from ...state.records import RECORDS
 from ...text.canonical import make_storable, make_storable_json
 from ..base.worker_threads import WorkerThreads
 from ..checkpoints.packing import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ...state.errors import DatabaseError
-from ...text.units import format_size
+from ...text.canonical import format_size
 from ..base.findings import Finding, Level, describe_queue
 from ..base.langgraph_keys import THREADS_SQL
 from ..journal.sql import get_cause

@@ -11,8 +11,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ...state.calls import results_of
+from ...state.channels import unpack_fields
 from ...state.errors import SettingsError
-from ...state.records import unpack_fields
 from ...text.canonical import make_storable
 from ..base.langgraph_keys import parse_checkpoint_time
 from ..checkpoints.shared_values import COUNTERS, OURS, fill_shared_values, find_lost_values

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from loopwright import ScriptedModel, build_customer_service, open_durability
-from loopwright.state.desk.conversation import AWAY
+from loopwright.state.desk import AWAY
 from support.forked import Command, Done, server
 from support.patience import PATIENCE
 from support.reacting import said

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from loopwright.state.desk.claims import find_cited_ids
-from loopwright.state.desk.conversation import MOST_CLARIFICATIONS
+from loopwright.state.desk import MOST_CLARIFICATIONS, find_cited_ids
 from loopwright.state.messages import calls_in
 
 if TYPE_CHECKING:

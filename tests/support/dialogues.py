@@ -19,7 +19,7 @@ import yaml  # type: ignore[import-untyped]
 from langgraph.types import Command
 
 from loopwright import build_customer_service
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support.dialogue_rules import filled, wrong
 from support.scripts import call
 from support.shops import LUMEN, Article, knowledge, make_shop

@@ -23,9 +23,9 @@ from loopwright.nodes.agent.shared.agent import Agent
 from loopwright.nodes.parts import Parts
 from loopwright.run import ceiling
 from loopwright.stream.components import COMPONENTS
-from loopwright.stream.events import EVENTS
 from support.flow_examples import module
 
+ROOT = Path(__file__).parents[2]
 _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -111,15 +111,12 @@ def who_table() -> str:
     return "\n".join(rows)
 
 
-def events_table() -> str:
-    """Every event with its fields, and what is kept of it."""
-    rows = ["| event | one is kept for each | says | fields |", "|---|---|---|---|"]
-    for name, kind in EVENTS.items():
-        group, *keys = kind.subject or ("",)
-        kept = " and ".join(keys) or ("turn" if group else "")
-        fields = ", ".join(f"`{field}`" for field in kind.fields)
-        rows.append(f"| `{name}` | {kept} | {kind.says} | {fields} |")
-    return "\n".join(rows)
+def read_events() -> dict[str, tuple[str, list[str]]]:
+    """Of each event in docs/events.md: what one is kept for each of, and its fields."""
+    text = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+    table = text.partition("\n## Numbers")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| .* \| (.*?) \|$", table, re.MULTILINE)
+    return {name: (kept, re.findall(r"`([\w?]+)`", fields)) for name, kept, fields in rows}
 
 
 def components_table() -> str:
@@ -157,7 +154,6 @@ def parts() -> dict[str, str]:
         "plan of the sales example": plan_picture(),
         "settings": settings_table(),
         "who sets what": who_table(),
-        "events": events_table(),
         "components": components_table(),
     }
 

@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_prompt_flow
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support import killed
 from support.flows import citing, decide, declared, flow, said, step
 

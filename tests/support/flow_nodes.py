@@ -15,8 +15,8 @@ from loopwright.models.scripted import Asked
 from loopwright.nodes.parts import Parts
 from loopwright.prompts.prompt import read_json, read_section
 from loopwright.run.graph import LoopBuilder
+from loopwright.state.channels import unpack_fields
 from loopwright.state.flow import Draft, FlowState, FlowStep
-from loopwright.state.records import unpack_fields
 from loopwright.tools.python_tools import add_llm_call
 from support.flows import GOAL, World, of_type, said
 

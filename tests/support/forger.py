@@ -14,7 +14,7 @@ from pathlib import Path
 from langgraph.types import Command
 
 from loopwright import PolicyTable, ScriptedModel, build_customer_service, build_react
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support.mcp_servers import mobile, stdio
 from support.scripts import call, thought
 

@@ -25,7 +25,7 @@ from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_durability
 from loopwright.prompts.prompt import read_json
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support.patience import PATIENCE
 from support.scripts import call, failed, passed, plan, report, todo
 

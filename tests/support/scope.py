@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from loopwright.calls.call_records import Call
+from loopwright.calls.call_records import Call, PassResult
 from loopwright.state.context import Context
 from loopwright.turn.budget import Budget
 from loopwright.turn.scope import GraphParts, RunFacts, RunScope, Surroundings
@@ -22,3 +22,11 @@ def call_of(id_: str, **pending: Any) -> Call:
     """A call with this evidence id, on its way; `pending` is what else is known of it."""
     planned: Any = {"id": id_, "args": {}, **pending}
     return Call.from_pending(planned, lambda _: None)
+
+
+def records_of(done: PassResult) -> list[Any]:
+    """The answered calls of a pass: the evidence of each, its message, and what it costs."""
+    return [
+        {**call.evidence, "message": call.message, "ran": call.ran, "counts": call.counts}
+        for call in done.answered
+    ]

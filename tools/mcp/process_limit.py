@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...state.environment import read_variable
-from ...state.errors import SettingsError
+from ...state.errors import SettingsError, read_variable
 
 if TYPE_CHECKING:
     from .session import Connection

@@ -5,8 +5,7 @@ from typing import Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from ....state.snapshot import make_short_name
-from ....state.window import estimate_message_tokens
+from ....state.snapshot import estimate_message_tokens, make_short_name
 from ....text.sentences import say
 
 PROTECTED: Final = 50_000

@@ -18,11 +18,11 @@ from ....state.snapshot import (
     KeptFact,
     KeptSnapshot,
     Section,
+    estimate_message_tokens,
     is_of_user,
     make_short_name,
 )
 from ....state.todo_list import open_todos
-from ....state.window import estimate_message_tokens
 from ....store.journal.port import Row
 from ....text.canonical import canonical, estimate_tokens, shorten_text
 from ....text.sentences import say

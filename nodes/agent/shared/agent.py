@@ -6,11 +6,10 @@ from typing import Final
 
 from langgraph.runtime import Runtime
 
+from ....models.ask_value import ResultSchema
 from ....models.choice import window_of
-from ....models.typed_result import ResultSchema
-from ....state.agent import DELEGATE, AgentState, turn_name
+from ....state.agent import DELEGATE, AgentDefinition, AgentState, turn_name
 from ....state.context import Context
-from ....state.definition import AgentDefinition
 from ....state.snapshot import TARGET_SHARE, UNKNOWN_WINDOW
 from ....state.todo_list import WRITE_TODOS
 from ....tools.catalog import CatalogTool, OwnTools

@@ -14,8 +14,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
-from ....calls import call_records
-from ....calls.call_records import Call, CallRecord, PendingCall, to_evidence
+from ....calls.call_records import Call, PendingCall, tell_end
 from ....calls.results import SHOWN, ToolResult
 from ....run.side_work import SideWork, make_side_config
 from ....state.agent import AgentState, AgentUpdate, make_agent_path, merge_limits
@@ -65,7 +64,7 @@ class SubAgents:
     runs: Mapping[str, RunAgent]
     given: Sequence[PendingCall]
     beside: SideWork | None = None
-    records: dict[str, CallRecord] = field(default_factory=dict)
+    answered: dict[str, Call] = field(default_factory=dict)
 
     @property
     def calls(self) -> dict[str, PendingCall]:
@@ -200,7 +199,8 @@ class SubAgents:
             text, dict(told), artifact={SHOWN: [self._build_handoff(pending, told)]}
         )
         call.end_status = read_call_status(told)
-        self.records[call.id] = call_records.record_end(call)
+        tell_end(call)
+        self.answered[call.id] = call
 
     def _build_handoff(self, call: PendingCall, told: Mapping[str, Any]) -> dict[str, Any]:
         """The component of one."""
@@ -212,11 +212,11 @@ class SubAgents:
 
     def update(self, ends: Sequence[AgentEnd]) -> AgentUpdate:
         """What they change in the agent that delegated."""
-        records = [self.records[name] for name in self.calls if name in self.records]
+        answered = [self.answered[name] for name in self.calls if name in self.answered]
         evidence = [record for end in ends for record in end["evidence"]]
         # What was changed is among the calls inside.
-        evidence += [to_evidence(record) | Evidence(read_only=True) for record in records]
-        messages = [*self.collect_answers(ends), *(record["message"] for record in records)]
+        evidence += [call.evidence | Evidence(read_only=True) for call in answered]
+        messages = [*self.collect_answers(ends), *(call.message for call in answered)]
         return AgentUpdate(
             messages=messages,
             evidence=evidence,

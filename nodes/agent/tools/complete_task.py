@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast, get_args
 
-from ....calls.handlers import HandlerScope
 from ....calls.results import ToolResult, make_failure
-from ....models.typed_result import ResultSchema
+from ....calls.sending import HandlerScope
+from ....models.ask_value import ResultSchema
 from ....state.agent import (
     COMPLETE_TASK,
     AgentState,
@@ -18,8 +18,7 @@ from ....state.agent import (
 )
 from ....state.plan import Task
 from ....state.todo_list import WRITE_TODOS, apply_items, describe_open
-from ....text.empty_phrases import says_nothing
-from ....text.sentences import say
+from ....text.sentences import say, says_nothing
 from ....tools.arguments import check_arguments
 from ....tools.catalog import CatalogTool, make_own_tool
 from ....tools.schemas import sanitize_value

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ....calls.handlers import HandlerScope
 from ....calls.results import ToolResult, make_failure
-from ....models.typed_result import ResultSchema
+from ....calls.sending import HandlerScope
+from ....models.ask_value import ResultSchema
 from ....prompts.prompt import render_section
-from ....state.agent import DELEGATE
-from ....state.definition import AgentDefinition
+from ....state.agent import DELEGATE, AgentDefinition
 from ....state.errors import SettingsError
 from ....text.sentences import say
 from ....tools.catalog import CatalogTool, make_own_tool

@@ -6,13 +6,12 @@ from typing import Any, Final, cast
 
 from langchain_core.messages import AnyMessage
 
-from ....calls.handlers import HandlerScope
 from ....calls.result_store import ResultStore
 from ....calls.results import ToolResult, make_failure
+from ....calls.sending import HandlerScope
 from ....state.agent import AgentState, list_request_messages
 from ....state.messages import EVIDENCE, calls_in
-from ....state.snapshot import make_short_name
-from ....state.window import estimate_message_tokens
+from ....state.snapshot import estimate_message_tokens, make_short_name
 from ....text.canonical import shorten_text
 from ....text.sentences import say
 from ....tools.catalog import CatalogTool, make_own_tool

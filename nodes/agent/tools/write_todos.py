@@ -6,8 +6,8 @@ from typing import Any, Final, cast
 from langgraph.types import Overwrite
 
 from ....calls.call_records import PendingCall, update_call
-from ....calls.handlers import HandlerScope
 from ....calls.results import ToolResult, make_failure
+from ....calls.sending import HandlerScope
 from ....state.agent import COMPLETE_TASK, MAIN, AgentState
 from ....state.plan import Task, count_progress, describe_plan
 from ....state.todo_list import LARGE, WRITE_TODOS, apply_items, open_todos, problems_of

@@ -10,10 +10,9 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from ....calls.approval import decision_key
-from ....calls.gate import open_calls
-from ....calls.message_calls import set_call_ids
+from ....calls.gate import open_calls, set_call_ids
 from ....state.context import Context
-from ....state.desk.conversation import DeskState, DeskUpdate
+from ....state.desk import DeskState, DeskUpdate
 from ....state.messages import PACKAGE, make_signature
 from ....state.questions import Decision
 from ....stream.turn_messages import make_message_id, repair_turn

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
 
-from ....state.desk.conversation import DeskState
+from ....state.desk import DeskState
 from ....state.messages import calls_in
 from ....text.canonical import beginning_of
 from ....text.sentences import say

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from langgraph.runtime import Runtime
 
 from ....state.context import Context
-from ....state.desk.conversation import DeskState, DeskUpdate
+from ....state.desk import DeskState, DeskUpdate
 from ....state.errors import ModelCallFailed, ModelUnavailable
 from ..shared.desk import Desk
 

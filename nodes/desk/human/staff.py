@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from ....policy.desk.company import Company
 from ....policy.desk.hours import find_next_opening, is_open
-from ....state.desk.conversation import AWAY
+from ....state.desk import AWAY
 from ....turn.scope import RunScope
 
 

@@ -5,7 +5,7 @@ from typing import Any, assert_never
 from langchain_core.messages import AIMessage
 from langgraph.types import interrupt
 
-from ....state.desk.conversation import OPERATOR, DeskState, DeskUpdate
+from ....state.desk import OPERATOR, DeskState, DeskUpdate
 from ....state.messages import PACKAGE, make_signature
 from ....state.questions import ANSWERED_BY, TextAnswer, make_question
 from ....text.sentences import say, say_to

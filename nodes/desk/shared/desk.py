@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from ....policy.desk.company import Company
-from ....state.agent import DELEGATE
-from ....state.definition import AgentDefinition
+from ....state.agent import DELEGATE, AgentDefinition
 from ...agent.shared.agent import Agent
 from ...agent.tools.delegate_to_agent import Team, delegate_to_agent
 from ...parts import Parts

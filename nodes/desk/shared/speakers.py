@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from ....calls.call_records import PendingCall, update_call
 from ....policy.desk.company import Company
-from ....state.desk.conversation import OPERATOR, DeskState, DeskUpdate
+from ....state.desk import OPERATOR, DeskState, DeskUpdate
 from ....state.messages import ROLE, calls_in
 from ....text.sentences import say
 

@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 
 from ....state.agent import DELEGATE, AgentState
 from ....state.context import Context
-from ....state.desk.conversation import DeskState, DeskUpdate, Source
+from ....state.desk import DeskState, DeskUpdate, Source
 from ....turn.schedule import run_ready, sum_spend
 from ....turn.scope import make_scope
 from ...agent.team.sub_agents import RunAgent, SubAgents

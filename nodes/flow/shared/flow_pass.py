@@ -8,7 +8,7 @@ from typing import Any, Final, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from ....calls.call_records import CallRecord, PendingCall
+from ....calls.call_records import Call, PendingCall
 from ....calls.commands import build_messages, merge_values
 from ....calls.result_store import MISSING, ResultStore
 from ....calls.results import parse_container
@@ -48,18 +48,16 @@ class StepResults:
     """Whether it is there after a restart; if not, the state keeps them whole."""
     _read: dict[str, Any] = field(default_factory=dict)
 
-    async def read_result(self, record: CallRecord) -> tuple[Any, FlowStep]:
+    async def read_result(self, call: Call) -> tuple[Any, FlowStep]:
         """The result of a call that succeeded: as data, and as its step keeps it."""
-        artifact = record["message"].artifact
-        data = artifact.get("data") if isinstance(artifact, Mapping) else None
-        return await self.keep_result(record["result"], data, _key_of_whole(record))
+        return await self.keep_result(call.outcome.text, call.outcome.data, call.stored)
 
-    async def keep_unread(self, record: CallRecord) -> FlowStep:
+    async def keep_unread(self, call: Call) -> FlowStep:
         """The same, where the store could not be read just now: what of it can still be kept."""
-        if not (stored := _key_of_whole(record)):
-            return (await self.read_result(record))[1]
+        if not call.stored:
+            return (await self.read_result(call))[1]
         shape: Shape = "stored" if self.lasts else "text"
-        return FlowStep(result=record["result"], shape=shape, value=None, stored=stored)
+        return FlowStep(result=call.outcome.text, shape=shape, value=None, stored=call.stored)
 
     async def keep_result(self, text: str, data: Any, stored: str) -> tuple[Any, FlowStep]:
         """A result as data, and as a step keeps it; see `FlowStep.shape`.
@@ -94,11 +92,6 @@ class StepResults:
                 raise MissingValue(say("result_lost", step=repr(step["id"])))
             self._read[key] = whole
         return self._read[key]
-
-
-def _key_of_whole(record: CallRecord) -> str:
-    """The id under which a store has the whole result; "" where none has."""
-    return str(record["message"].additional_kwargs.get("stored", ""))
 
 
 def _shape(text: str, data: Any) -> Shape:

@@ -5,7 +5,7 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 
 from loopwright import Context, build_customer_service, open_durability
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support.reacting import THREAD, said
 from support.scripts import call
 from support.strict_messages import StrictModel

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from loopwright import build_customer_service, open_durability
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.tools import tool
 
 from loopwright import build_customer_service, desk_agents, open_durability
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support.reacting import said
 from support.scripts import call
 from support.shops import LUMEN, knowledge, make_shop

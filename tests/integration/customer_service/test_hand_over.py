@@ -15,8 +15,8 @@ from loopwright import (
     open_durability,
 )
 from loopwright.policy.desk.company import Company
-from loopwright.state.desk.conversation import AWAY
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
+from loopwright.state.desk import AWAY
 from support.guarded import ADA, POLICY, Shop, refund
 from support.reacting import THREAD, said
 from support.scripts import call

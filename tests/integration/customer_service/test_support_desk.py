@@ -3,8 +3,8 @@
 import pytest
 
 from loopwright import build_customer_service, open_durability
-from loopwright.state.desk.conversation import AWAY
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
+from loopwright.state.desk import AWAY
 from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call

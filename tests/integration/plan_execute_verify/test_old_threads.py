@@ -15,8 +15,7 @@ from loopwright import (
 )
 from loopwright.prompts.prompt import read_json
 from loopwright.run.graph import LoopBuilder
-from loopwright.state.loop import PlanState
-from loopwright.state.migrations import SCHEMA_VERSION
+from loopwright.state.loop import SCHEMA_VERSION, PlanState
 from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}

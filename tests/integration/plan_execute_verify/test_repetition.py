@@ -7,7 +7,7 @@ from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}

@@ -18,7 +18,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from loopwright import Context, open_durability
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support import killed
 from support.commanding import (
     GRAPHS,

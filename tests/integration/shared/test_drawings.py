@@ -3,10 +3,10 @@
 import pytest
 
 from loopwright.state.agent import AgentState, TaskAgentState
+from loopwright.state.channels import channels_of
 from loopwright.state.flow import FlowState
 from loopwright.state.loop import PlanState, TaskState
 from loopwright.state.react import ReactState
-from loopwright.state.records import channels_of
 from support.docs_parts import graphs
 
 GRAPHS = (
@@ -15,7 +15,7 @@ GRAPHS = (
 )  # fmt: skip
 FROZEN = (
     "These names are stored in users' databases. A renamed or removed one orphans saved threads: "
-    "add a migration to state/migrations.py, then run pytest --snapshot-update."
+    "add a migration to state/loop.py, then run pytest --snapshot-update."
 )
 
 

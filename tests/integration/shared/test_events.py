@@ -19,31 +19,26 @@ from loopwright import (
     build_prompt_flow,
     build_react,
 )
-from loopwright.state.ui_channels import merge_components, merge_events
+from loopwright.state.channels import merge_components, merge_events
 from loopwright.stream.components import COMPONENTS
-from loopwright.stream.events import EVENTS
 from loopwright.stream.views import components_of
 from support import killed
+from support.docs_parts import read_events
 from support.flows import ASK, DOWN, World, declared, flow, look, planning, put
 from support.reacting import one_step
 from support.scripts import call, passed, plan, report, thought, todo
 from support.told import GO, THREAD, drive_told, graph_told, state_of
 
-_STAND_FOR: Any = {float: (float, int), object: object}
+DOCUMENTED = read_events()
 
 
 def problems_of(event: dict[str, Any]) -> list[str]:
-    """What in an event is not as the table says."""
-    kind = EVENTS[event["type"]]
-    known = {name.rstrip("?"): wanted for name, wanted in kind.fields.items()}
-    always = {name for name in kind.fields if not name.endswith("?")}
-    found = {k: v for k, v in event.items() if k not in {"type", "seq", "turn", "message_id"}}
-    wrong = [
-        k
-        for k, v in found.items()
-        if not isinstance(v, _STAND_FOR.get(known.get(k), known.get(k, ())))
-    ]
-    return [*sorted(always - found.keys()), *wrong]
+    """The fields that an event lacks, or has besides those in docs/events.md."""
+    _, fields = DOCUMENTED[event["type"]]
+    known = {name.rstrip("?") for name in fields}
+    always = {name for name in fields if not name.endswith("?")}
+    found = event.keys() - {"type", "seq", "turn", "message_id"}
+    return [*sorted(always - found), *sorted(found - known)]
 
 
 class Recording:

@@ -13,8 +13,8 @@ from loopwright.graphs.registry import REGISTRY
 from loopwright.models.ask import ask
 from loopwright.models.choice import Models
 from loopwright.models.reservation import quote
+from loopwright.state.agent import AgentLimits
 from loopwright.state.contracts import ExecutorResponse
-from loopwright.state.definition import AgentLimits
 from loopwright.state.errors import ModelCallFailed, SettingsError
 from loopwright.turn.budget import Budget
 from support import adversary, killed

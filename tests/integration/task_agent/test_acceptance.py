@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage
 from langgraph.types import Command
 
 from loopwright import ScriptedModel, build_task_agent, open_durability
-from loopwright.state.window import count_call_tokens
+from loopwright.state.snapshot import count_call_tokens
 from support.compressing import GOAL, SMALL, TARGET, honest, of_agent, stock, worker
 from support.reacting import THREAD
 from support.scripts import call

@@ -6,7 +6,7 @@ import pytest
 from langgraph.types import Command
 
 from loopwright import open_durability
-from loopwright.state.records import unpack_fields
+from loopwright.state.channels import unpack_fields
 from support import background_killed, killed
 from support.office import Office, done, give, notebook, told_to
 from support.patience import PATIENCE

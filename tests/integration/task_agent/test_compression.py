@@ -15,7 +15,10 @@ from loopwright import (
     build_task_agent,
     open_durability,
 )
-from loopwright.state.window import count_call_tokens, estimate_message_tokens
+from loopwright.state.snapshot import (
+    count_call_tokens,
+    estimate_message_tokens,
+)
 from support.compressing import (
     GOAL,
     SMALL,

@@ -8,7 +8,7 @@ from loopwright.calls.gate import Gate, plan_calls
 from loopwright.calls.path import run_calls
 from loopwright.state.context import Context
 from support.patience import PATIENCE
-from support.scope import scope_with
+from support.scope import records_of, scope_with
 
 
 async def run(box, *calls, deadline=PATIENCE, user=None, **more) -> Any:
@@ -19,7 +19,7 @@ async def run(box, *calls, deadline=PATIENCE, user=None, **more) -> Any:
     )
     scope = scope_with(context, thread="t", user=user, can_ask=False, **more)
     planned = plan_calls(message, task="1", round_=1, gate=await Gate.for_run(box, scope))
-    return (await run_calls(scope, box, planned)).records
+    return records_of(await run_calls(scope, box, planned))
 
 
 async def text(box, name, **args) -> Any:

@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.approval import build_call_question, check_answer, make_decision
-from loopwright.calls.forms import build_reply
+from loopwright.calls.approval import (
+    build_call_question,
+    build_reply,
+    check_answer,
+    make_decision,
+)
 from loopwright.state.questions import Answer
 from loopwright.text.canonical import hash_of
 

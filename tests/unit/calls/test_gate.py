@@ -7,8 +7,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.tools import InjectedToolArg, tool
 
 from loopwright.calls.approval import build_call_question, list_undecided
-from loopwright.calls.gate import Gate, plan_calls
-from loopwright.calls.message_calls import set_call_ids
+from loopwright.calls.gate import Gate, plan_calls, set_call_ids
 from loopwright.calls.policy import Policy
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from langchain_core.messages import ToolMessage
 
-from loopwright.calls.result_items import render_items
-from loopwright.calls.results import SHOWN, normalize_result
+from loopwright.calls.results import SHOWN, normalize_result, render_items
 from loopwright.stream.components import COMPONENTS, OF_TOOLS, text_of
 from loopwright.tools.values import ReturnedValue
 
@@ -32,14 +32,15 @@ def shown(value):
 def test_a_result_mixes_text_json_and_components(key, component):
     items = [{"type": "text", "value": "Two."}, component, {"type": "json", "value": {"n": 2}}]
     text, components = shown({key: items})
-    assert text == 'Two.\n\nOrders\n- A: x\n\n{"n": 2}'
+    listed = "resources:\n- name: A, description: x\ntitle: Orders"
+    assert text == f'Two.\n\n{listed}\n\n{{"n": 2}}'
     ((name, props),) = components
     assert (name, props["title"], "noise" in json.dumps(props)) == (
         "resource-list",
         "Orders",
         False,
     )
-    told = {"content": [{"type": "text", "text": json.dumps({key: items})}]}
+    told = ToolMessage(json.dumps({key: items}), tool_call_id="1")
     of_server = render_items(normalize_result(told))
     assert (of_server.text, len(of_server.artifact[SHOWN])) == (text, 1)
 
@@ -103,11 +104,10 @@ def test_data_stays_data(value):
 
 def test_links_of_a_server_are_resources():
     link = {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain"}
-    (one,) = render_items(normalize_result({"content": [link]})).artifact[SHOWN]
+    (one,) = render_items(normalize_result(ToolMessage([link], tool_call_id="1"))).artifact[SHOWN]
     assert (one["name"], one["props"]["uri"]) == ("resource-info", "file:///a")
-    (both,) = render_items(normalize_result({"content": [link, {**link, "name": "b"}]})).artifact[
-        SHOWN
-    ]
+    two = ToolMessage([link, {**link, "name": "b"}], tool_call_id="1")
+    (both,) = render_items(normalize_result(two)).artifact[SHOWN]
     assert (both["name"], len(both["props"]["resources"])) == ("resource-list", 2)
 
 

@@ -17,7 +17,7 @@ from loopwright.hooks.contract import Hook
 from loopwright.hooks.registry import Hooks
 from loopwright.state.context import Context
 from loopwright.store.journal.recorder import Recorder
-from support.scope import scope_with
+from support.scope import records_of, scope_with
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ async def test_a_cancelled_write_is_in_doubt_and_holds_back_the_writes_behind_it
     await cut_off(world, box, calls, journal)
     assert [row.in_doubt for row in await journal.rows("t")] == [True]
     first = await go(box, calls, journal)
-    assert [r["id"] for r in first.records] == ["1.1.2"]
+    assert [r["id"] for r in records_of(first)] == ["1.1.2"]
     assert world.done == ["write 1", "look 3"]
     doubted, behind = first.waiting
     assert (doubted["action"], doubted["doubts"], decision_key(doubted)) == ("ask", 1, "1.1.0?")
@@ -102,7 +102,7 @@ async def test_a_cancelled_write_is_in_doubt_and_holds_back_the_writes_behind_it
     second = await go(box, first.waiting, journal, decisions=again)
     assert not second.waiting
     assert world.done == ["write 1", "look 3", "write 1", "write 2"]
-    assert [r["result"] for r in second.records] == ["wrote 1", "wrote 2"]
+    assert [r["result"] for r in records_of(second)] == ["wrote 1", "wrote 2"]
 
 
 @pytest.mark.req("P-04", "P-06")
@@ -114,8 +114,8 @@ async def test_what_had_ended_before_a_crash_is_not_made_again(journal):
     events: list[dict[str, Any]] = []
     second = await go(box, calls, journal, emit=events.append)
     assert world.done == ["write 1", "look 2", "look 2"], "a read may run again"
-    assert first.records[0]["result"] == second.records[0]["result"] == "wrote 1"
-    assert [(r["ran"], r["counts"]) for r in second.records] == [(False, True), (True, True)]
+    assert records_of(first)[0]["result"] == records_of(second)[0]["result"] == "wrote 1"
+    assert [(r["ran"], r["counts"]) for r in records_of(second)] == [(False, True), (True, True)]
     assert [e["status"] for e in events][:2] == ["scheduled", "success"]
 
 
@@ -132,7 +132,7 @@ async def test_a_tool_that_asks_a_question_itself_goes_on_with_the_answer(journa
         await go(box, calls, journal)
     world.before_answer = None
     done = await go(box, calls, journal)
-    assert [r["result"] for r in done.records] == ["wrote 1"]
+    assert [r["result"] for r in records_of(done)] == ["wrote 1"]
 
 
 @pytest.mark.req("P-06")
@@ -156,7 +156,7 @@ async def test_what_may_be_repeated_runs_again_unasked_and_under_the_same_key(jo
     with pytest.raises(asyncio.CancelledError):
         await task
     done = await go(box, calls, journal, can_ask=False)
-    assert [r["result"] for r in done.records] == ["put 1"]
+    assert [r["result"] for r in records_of(done)] == ["put 1"]
     assert len(keys) == 2
     assert len(set(keys)) == 1
 
@@ -168,7 +168,7 @@ async def test_with_nobody_to_ask_a_call_in_doubt_is_cancelled(journal):
     calls = await planned(box, ("write", {"n": 1}))
     await cut_off(world, box, calls, journal)
     done = await go(box, calls, journal, can_ask=False)
-    (record,) = done.records
+    (record,) = records_of(done)
     assert (record["status"], record["reason"], record["ran"]) == ("cancelled", "uncertain", False)
     assert "Do not send it again" in record["message"].text
     assert world.done == ["write 1"]
@@ -182,7 +182,7 @@ async def test_a_write_that_waits_for_another_ones_doubt_is_told_as_not_run(jour
     await journal.release("t", turn="turn 1", place="", keeps=lambda _: False)
     other = await planned(box, ("write", {"n": 2}), round_=2)
     events: list[dict[str, Any]] = []
-    (record,) = (await go(box, other, journal, can_ask=False)).records
+    (record,) = records_of(await go(box, other, journal, can_ask=False))
     assert (record["status"], record["reason"]) == ("cancelled", "not_interactive")
     assert "write was called with {'n': 1}" in record["result"]
     assert "may have taken effect" not in record["result"]
@@ -192,7 +192,7 @@ async def test_a_write_that_waits_for_another_ones_doubt_is_told_as_not_run(jour
     assert left["reason"] == "another call of its tool may have run already"
     assert [event.get("reason") for event in events][-1] == "waiting"
     again = {decision_key(left): {"type": "approve"}}
-    (record,) = (await go(box, [left], journal, decisions=again)).records
+    (record,) = records_of(await go(box, [left], journal, decisions=again))
     assert record["result"] == "wrote 2"
     assert world.done == ["write 1", "write 2"]
 
@@ -205,7 +205,7 @@ async def test_the_third_identical_write_is_made_and_warned_about(journal):
     for round_ in range(1, 4):
         calls = await planned(box, ("write", {"n": 1}), round_=round_)
         done = await go(box, calls, journal, history=history)
-        history += done.records
+        history += records_of(done)
     last = history[-1]
     assert world.done == ["write 1"] * 3
     assert (last["status"], last["reason"], last["same_as"]) == ("success", "repeated", "1.2.0")
@@ -223,11 +223,11 @@ async def test_an_edited_call_passes_the_hooks_before_it_runs(journal):
 
     hooks = Hooks([Hook(event="BeforeTool", run=guard)])
     edit = {"1.1.0": {"type": "edit", "args": {"n": 7}}}
-    (record,) = (await go(box, calls, journal, decisions=edit, hooks=hooks)).records
+    (record,) = records_of(await go(box, calls, journal, decisions=edit, hooks=hooks))
     assert (record["status"], record["reason"]) == ("cancelled", "denied")
     assert "not 7" in record["result"]
     fine = {"1.1.0": {"type": "edit", "args": {"n": 8}}}
-    (record,) = (await go(box, calls, journal, decisions=fine, hooks=hooks)).records
+    (record,) = records_of(await go(box, calls, journal, decisions=fine, hooks=hooks))
     assert record["arguments"] == {"n": 8}
     assert world.done == ["write 8"]
 
@@ -256,9 +256,9 @@ async def test_what_the_thread_was_granted_is_opened_without_a_question(journal)
         "validating", "awaiting_approval", "validating", "scheduled", "validating",
     ]  # fmt: skip
     done = await go(box, opened, journal)
-    assert [r["id"] for r in done.records] == ["1.1.2"], "the write waits behind the question"
+    assert [r["id"] for r in records_of(done)] == ["1.1.2"], "the write waits behind the question"
     done = await go(box, opened, journal, decisions={"1.1.0": {"type": "reject"}})
-    assert [r["status"] for r in done.records] == ["cancelled", "success", "error"]
+    assert [r["status"] for r in records_of(done)] == ["cancelled", "success", "error"]
 
 
 async def test_a_grant_counts_where_nobody_can_be_asked_and_only_while_it_lasts(journal):
@@ -271,9 +271,9 @@ async def test_a_grant_counts_where_nobody_can_be_asked_and_only_while_it_lasts(
     assert [call["action"] for call in opened] == ["deny", "allow"]
     headless = Context(interactive=False)
     done = await go(box, opened, Recorder(), context=headless)
-    assert done.records[1]["reason"] == "not_interactive", "that journal knows of no grant"
+    assert records_of(done)[1]["reason"] == "not_interactive", "that journal knows of no grant"
     done = await go(box, opened, journal, context=headless)
-    assert [r["status"] for r in done.records] == ["cancelled", "success"]
+    assert [r["status"] for r in records_of(done)] == ["cancelled", "success"]
     assert world.done == ["write 2"]
 
 
@@ -283,9 +283,9 @@ async def test_an_answer_given_before_counts_where_nobody_can_be_asked_now(journ
     calls = await planned(box, ("write", {"n": 1}))
     approved = {"1.1.0": {"type": "approve"}}
     context = Context(interactive=False)
-    (record,) = (
+    (record,) = records_of(
         await go(box, calls, journal, decisions=approved, context=context, can_ask=False)
-    ).records
+    )
     assert record["status"] == "success"
 
 
@@ -299,5 +299,5 @@ async def test_a_result_is_in_the_order_of_its_calls_whatever_ends_first(journal
     box = Toolbox([made])
     calls = await planned(box, *(("slow", {"n": n}) for n in range(8)))
     done = await go(box, calls, journal)
-    assert [r["result"] for r in done.records] == [str(n) for n in range(8)]
-    assert [r["message"].tool_call_id for r in done.records] == [f"c{n}" for n in range(8)]
+    assert [r["result"] for r in records_of(done)] == [str(n) for n in range(8)]
+    assert [r["message"].tool_call_id for r in records_of(done)] == [f"c{n}" for n in range(8)]

@@ -18,7 +18,7 @@ from loopwright.state.context import Context
 from loopwright.text.canonical import weigh
 from loopwright.tools.python_tools import SIZE
 from support.patience import PATIENCE
-from support.scope import scope_with
+from support.scope import records_of, scope_with
 
 CALLER = contextvars.ContextVar("caller", default="nobody")
 
@@ -34,7 +34,7 @@ async def run(box, *calls, decisions=None, **more) -> Any:
     )
     done = await run_calls(scope, box, planned, decisions=decisions)
     assert not done.waiting
-    return done.records
+    return records_of(done)
 
 
 def declared(function, **hints) -> Any:
@@ -324,9 +324,9 @@ async def test_a_policy_that_has_become_stricter_is_obeyed():
         task="1", round_=1, gate=await Gate.for_run(box, scope_with()),
     )  # fmt: skip
     strict, without = Toolbox([add], policy="deny"), Toolbox([danger])
-    (record,) = (await run_calls(scope_with(), strict, planned)).records
+    (record,) = records_of(await run_calls(scope_with(), strict, planned))
     assert (record["status"], record["reason"]) == ("cancelled", "denied")
-    (record,) = (await run_calls(scope_with(), without, planned)).records
+    (record,) = records_of(await run_calls(scope_with(), without, planned))
     assert "no tool 'add'" in record["result"]
 
 

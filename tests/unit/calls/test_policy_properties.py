@@ -1,6 +1,5 @@
 """Random rules, calls, grants and settings: the policy is total, and never laxer than its rules."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,7 +72,7 @@ def grants(draw) -> Any:
 
 def speaks(rule, tool, args, agent) -> bool:
     """Whether a rule speaks of a call: a policy that has no other decides by it."""
-    told = replace(rule, reason="by this rule")
+    told = rule.model_copy(update={"reason": "by this rule"})
     decision = Policy((told,)).decide(tool, args, context=Context(), can_ask=True, agent=agent)
     return bool(decision.reason == "by this rule")
 

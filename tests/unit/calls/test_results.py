@@ -22,12 +22,18 @@ from loopwright.calls.results import (
     to_plain_json,
 )
 from loopwright.text.sentences import say
+from loopwright.tools.values import NoJson
 
 PNG = "iVBORw0KGgo="
 
 
 def answer(*content, **more) -> Any:
-    return {"content": list(content), **more}
+    """What a server answers, as the adapter gives it."""
+    artifact = (
+        {"structured_content": more["structuredContent"]} if "structuredContent" in more else None
+    )
+    status = "error" if more.get("isError") else "success"
+    return ToolMessage(list(content), tool_call_id="1", status=status, artifact=artifact)
 
 
 def text(words, **more) -> Any:
@@ -44,7 +50,6 @@ def test_every_shape_of_a_text_reads_the_same():
         "hello",
         answer(text("hello")),
         answer(text("hello", id="lc_123")),
-        [create_text_block("hello")],
         message("hello"),
         message([create_text_block("hello")]),
         message([{"type": "text", "text": "hello", "id": "lc_9"}]),
@@ -165,9 +170,9 @@ def test_values_of_every_kind_become_json():
     loop.append(loop)
     assert isinstance(to_plain_json(loop), str)
     assert normalize_result(None).text == "null"
-    assert normalize_result([]).text == "[]"
-    assert normalize_result("").text == ""
-    assert normalize_result(answer()).text == '{"content": []}'
+    assert normalize_result([]).text == say("no_output")
+    assert normalize_result("").text == say("no_output")
+    assert normalize_result(answer()).text == say("no_output")
     assert normalize_result(answer(text(""))).text == say("no_output")
 
 
@@ -196,7 +201,10 @@ def test_a_tools_own_artifact_is_kept_as_json():
     )
 )
 def test_no_result_raises(raw):
-    result = normalize_result(raw)
+    try:
+        result = normalize_result(raw)
+    except NoJson:  # which `run_once` answers
+        return
     assert json.dumps([result.text, result.data, result.artifact], ensure_ascii=False).encode()
     assert isinstance(result.text, str)
 

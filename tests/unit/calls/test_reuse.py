@@ -48,18 +48,19 @@ class World:
     async def call(
         self, what=READ, args=None, *, error=False, during=asyncio.sleep, doubt=False, **more
     ):
-        of = {"message": object(), **more}
-        async with self.memory.look_up(what, args or {}, context=self.context, **of) as use:
-            call = call_of("1.0.0")
-            if use.answer(call, plain=False):
-                return call.outcome
+        again = more.pop("again", False)
+        call = replace(call_of("1.0.0"), tool=what, args=args or {}, again=again)
+
+        async def make(call):
             self.runs += 1
-            call = call_of(f"1.{self.runs}.0")
+            call.pending = call.pending | {"id": f"1.{self.runs}.0"}
             await during(0)
             call.result = ToolResult(f"result {self.runs}", {"n": self.runs}, is_error=error)
             call.reason, call.ran = "uncertain" if doubt else "", True
-            use.keep(call)
-            return call.outcome
+
+        of = {"message": object(), **more}
+        await self.memory.run(call, make, context=self.context, **of)
+        return call.outcome
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from loopwright.calls.gate import Gate
-from loopwright.calls.path import list_wrappers
+from loopwright.calls.path import PassScope, list_wrappers
 from loopwright.calls.toolbox import Toolbox
-from loopwright.calls.wrapper import PassScope
 from loopwright.hooks.contract import Hook
 from loopwright.hooks.registry import Hooks
 from loopwright.state.context import Context

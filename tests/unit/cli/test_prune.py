@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.cli.app import app
-from loopwright.text.units import format_size
+from loopwright.text.canonical import format_size
 from support.scripts import thought
 
 

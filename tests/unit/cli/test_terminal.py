@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.cli.terminal import clean, render_call, shorten_line
-from loopwright.text.units import plural
+from loopwright.text.canonical import plural
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,16 @@ from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.graphs.registry import REGISTRY, find_builder
 from loopwright.models.offline.matching import clauses, match, read_tools, read_values
 from loopwright.models.offline.model import OfflineModel
-from loopwright.models.offline.react import act, observe, think
-from loopwright.models.offline.tasks import NO_MODEL, judge, pick, plan, plan_steps
+from loopwright.models.offline.tasks import (
+    NO_MODEL,
+    judge,
+    observe,
+    pick,
+    plan,
+    plan_steps,
+    think,
+    work,
+)
 from loopwright.prompts.prompt import list_slots
 from loopwright.state.contracts import PlannerResponse, VerifierResponse
 from loopwright.state.roles import ROLE_METADATA, ROLES
@@ -467,7 +475,7 @@ CUE = HumanMessage("Weiter.", additional_kwargs={"agent_type": "loopwright"})
 
 @pytest.mark.req("S1-37")
 def test_an_action_says_its_step_and_nothing_of_results() -> None:
-    text, found = act(talk(*called(1, "a.md", "tea")), TOOLS)
+    text, found, _ = work(talk(*called(1, "a.md", "tea")), TOOLS)
     assert text == "Step 2 of 2: read b.md"
     assert found.calls == [{"path": "b.md"}]
 
@@ -483,7 +491,7 @@ def test_a_thought_goes_on_until_all_is_done() -> None:
 def test_a_step_that_failed_is_not_called_again_and_ends_at_the_action() -> None:
     messages = talk(*called(1, "a.md", "tea"), *called(2, "b.md", "gone", "error"))
     assert '"shouldContinue": true' in think(messages, TOOLS)
-    text, found = act(messages, TOOLS)
+    text, found, _ = work(messages, TOOLS)
     assert not found.calls
     assert 'Not done:\n- "read b.md": The call of read_file failed: gone' in text
 
@@ -536,7 +544,7 @@ def test_any_goal_gives_a_sound_plan_of_calls(goal: str) -> None:
 def test_no_goal_and_no_result_makes_it_raise_or_run_on(goal: str, result: str) -> None:
     messages: list[BaseMessage] = [HumanMessage(goal, id="m")]
     for turn in range(2 * len(clauses(goal)) + 2):
-        text, found = act(messages, TOOLS)
+        text, found, _ = work(messages, TOOLS)
         if not found.calls:
             break
         calls = [
@@ -554,7 +562,7 @@ def test_no_goal_and_no_result_makes_it_raise_or_run_on(goal: str, result: str) 
 def test_a_goal_of_a_megabyte_is_no_burden(unit: str) -> None:
     goal = (unit * (1_000_000 // len(unit)))[:999_999]
     assert plan(goal, 20)["todos"]
-    assert act([HumanMessage(goal, id="m")], TOOLS)
+    assert work([HumanMessage(goal, id="m")], TOOLS)
 
 
 def test_a_run_has_limits_as_with_any_model() -> None:

@@ -110,7 +110,7 @@ async def test_the_fallback_is_visible_and_named_in_the_answer() -> None:
 @pytest.mark.req("P-08")
 async def test_a_wrong_key_is_not_retried_and_says_what_to_mend() -> None:
     denied = Reply(status=401, error={"message": "Incorrect API key provided"})
-    wanted = r"Incorrect API key.*mend that, then resume"
+    wanted = r"Incorrect API key.*correct that, then resume"
     with fake_openai([denied]) as server, pytest.raises(ModelCallFailed, match=wanted):
         await asked(of(server))
     assert len(server.requests) == 1

@@ -18,7 +18,7 @@ from loopwright.state.errors import (
     ThreadIncompatible,
     ThreadNotFound,
 )
-from loopwright.state.migrations import MIGRATIONS, SCHEMA_VERSION
+from loopwright.state.loop import MIGRATIONS, SCHEMA_VERSION
 from loopwright.state.outcome import RESUMABLE
 from loopwright.state.questions import Answer
 from loopwright.store.checkpoints.async_adapters import ThreadedSaver

@@ -14,8 +14,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from typing_extensions import TypedDict
 
-from loopwright.state.append_only import GrowingChannel, IndexedList
 from loopwright.state.calls import merge_records
+from loopwright.state.channels import GrowingChannel, IndexedList
 from loopwright.state.messages import Messages, find_request, merge_messages
 from loopwright.state.plan import merge_tasks
 

@@ -11,17 +11,17 @@ from langgraph.types import Command, Overwrite, interrupt
 from loopwright import open_durability
 from loopwright.run.graph import LoopBuilder
 from loopwright.state.agent import TaskAgentState
-from loopwright.state.desk.conversation import DeskState
+from loopwright.state.channels import channels_of, pack_fields, schema_of, unpack_fields
+from loopwright.state.desk import DeskState
 from loopwright.state.flow import FlowState
 from loopwright.state.loop import PlanState, TaskState
 from loopwright.state.react import ReactState
-from loopwright.state.records import channels_of, pack_fields, schema_of, unpack_fields
 from loopwright.state.route import RouterState
 from support.toy_graphs import on
 
 STATES = (PlanState, TaskState, ReactState, FlowState, TaskAgentState, DeskState, RouterState)
 
-names = st.lists(st.sampled_from("abc"), max_size=2)
+names = st.lists(st.sampled_from("abc"), max_size=2, unique=True)
 words = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy"), max_size=2)
 spends = st.dictionaries(st.sampled_from(["model_calls", "tool_calls"]), st.integers(0, 3))
 folded = {"found": names, "warnings": names, "objections": words, "spend": spends}

@@ -10,11 +10,13 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import StateGraph
 from pydantic import ValidationError
 
-from loopwright.state import migrations
+from loopwright.state import loop
 from loopwright.state.calls import TurnState
 from loopwright.state.context import DEFAULTS, Context
 from loopwright.state.errors import ThreadIncompatible
 from loopwright.state.loop import (
+    MIGRATIONS,
+    SCHEMA_VERSION,
     LoopInput,
     LoopOutput,
     PlanState,
@@ -22,8 +24,8 @@ from loopwright.state.loop import (
     TaskInput,
     TaskState,
     TaskUpdate,
+    migrate,
 )
-from loopwright.state.migrations import MIGRATIONS, SCHEMA_VERSION, migrate
 from loopwright.state.outcome import add_spend, model_spend
 from loopwright.state.react import ReactState, ReactUpdate
 
@@ -107,7 +109,7 @@ def test_spend_adds_up_in_any_grouping(a, b, c):
 @pytest.mark.req("P-07")
 def test_saved_values_are_led_from_version_to_version_or_refused(monkeypatch):
     now = SCHEMA_VERSION + 2
-    monkeypatch.setattr(migrations, "SCHEMA_VERSION", now)
+    monkeypatch.setattr(loop, "SCHEMA_VERSION", now)
     assert migrate({"schema_version": now}, thread="t") == migrate({}, thread="t") == {}
     old = {"schema_version": now - 2, "a": 1}
     with pytest.raises(ThreadIncompatible, match=rf"'t' .* \(schema {now - 2}\).* new thread"):

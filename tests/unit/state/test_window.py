@@ -2,7 +2,7 @@
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from loopwright.state.window import count_call_tokens, estimate_message_tokens
+from loopwright.state.snapshot import count_call_tokens, estimate_message_tokens
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 90_000}}
 PAPER = {"type": "file", "mime_type": "application/pdf", "base64": "A" * 900_000}

@@ -10,7 +10,7 @@ from loopwright import DatabaseError, open_durability
 from loopwright.store.durability import inspect_database
 from loopwright.store.journal.tables import VERSION
 from loopwright.store.postgres import health
-from loopwright.text.units import format_seconds
+from loopwright.text.canonical import format_seconds
 
 
 def found(url: str) -> dict[str, tuple[str, str]]:

@@ -8,9 +8,10 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Rem
 from langgraph.graph.ui import ui_message_reducer
 
 from loopwright import stream_event
-from loopwright.state.ui_channels import MOST_CALLS, KeptEvents, merge_components, merge_events
+from loopwright.state.channels import MOST_CALLS, KeptEvents, merge_components, merge_events
 from loopwright.stream.components import make_component
 from loopwright.stream.events import EVENTS, shorten_event, subject_of
+from support.docs_parts import read_events
 
 TURNS = st.sampled_from(["1-a", "2-b"])
 TOLD = st.one_of(
@@ -102,10 +103,13 @@ def test_a_long_text_ends_with_how_much_is_left_out():
     assert "4000" in told["arguments"]["text"].replace(",", "")
 
 
-def test_every_kind_names_fields_for_its_subject_that_it_has():
-    for kind in EVENTS.values():
-        fields = {name.rstrip("?") for name in kind.fields}
-        assert set(kind.subject[1:] if kind.subject else ()) <= fields
+def test_the_documented_events_and_their_subjects_are_those_of_the_code():
+    documented = read_events()
+    assert documented.keys() == EVENTS.keys()
+    for name, (kept, fields) in documented.items():
+        group, *keys = EVENTS[name] or ("",)
+        assert kept == (" and ".join(keys) or ("turn" if group else "")), name
+        assert {*keys} <= {field.rstrip("?") for field in fields}, name
 
 
 CALL = {"type": "tool_call", "id": "1.1.0", "tool": "put", "arguments": {"a": 1}, "task": "1"}

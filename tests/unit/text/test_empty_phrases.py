@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
 from loopwright.state.contracts import ExecutorResponse, VerifierResponse
-from loopwright.text.empty_phrases import says_nothing
+from loopwright.text.sentences import says_nothing
 
 EMPTY = """
 Done. | done | DONE!!! | **Done.** | ✅ | 👍 | … | All tasks completed successfully. | OK | N/A

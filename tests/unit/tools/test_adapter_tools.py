@@ -8,7 +8,7 @@ from loopwright.calls.gate import Gate, plan_calls
 from loopwright.calls.path import run_calls
 from loopwright.calls.toolbox import Toolbox
 from support.mcp_servers import stdio
-from support.scope import scope_with
+from support.scope import records_of, scope_with
 
 
 async def test_tools_of_langchains_adapters_keep_their_hints_and_their_results():
@@ -23,6 +23,6 @@ async def test_tools_of_langchains_adapters_keep_their_hints_and_their_results()
         planned = plan_calls(
             message, task="1", round_=1, gate=Gate(catalog, box.policy, scope_with()),
         )  # fmt: skip
-        found, failed = (await run_calls(scope_with(), box, planned)).records
+        found, failed = records_of(await run_calls(scope_with(), box, planned))
     assert (found["status"], found["result"]) == ("success", "desk:lamp")
     assert (failed["status"], "no such order: 17" in failed["result"]) == ("error", True)

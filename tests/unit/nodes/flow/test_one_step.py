@@ -1,11 +1,13 @@
 """One step in one pass: its call is made as often as it may be, and its end says what came."""
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from loopwright import Hook
+from loopwright.calls.results import ToolResult
 from loopwright.flow.expectations import find_unmet
 from loopwright.nodes.flow.one_step import classify_failure, may_pass
 from loopwright.nodes.flow.run_flow import run_flow
@@ -14,6 +16,7 @@ from loopwright.state.flow import was_made
 from support.flow_nodes import Turn, parts_with, run_node
 from support.flow_steps import steps
 from support.flows import World, of_type, raising, step
+from support.scope import call_of
 
 REFUSED = {"status": "cancelled", "reason": "denied"}
 
@@ -37,11 +40,12 @@ TABLE: list[tuple[dict[str, Any], dict[str, Any], str, bool]] = [
 @pytest.mark.req("S2-24", "S2-25")
 @pytest.mark.parametrize(("record", "known", "failure", "again"), TABLE)
 def test_what_a_failed_call_means_for_its_step(record, known, failure, again):
-    about: Any = {"status": "error", "reason": "", "result": "no\n good", "seconds": 0.1}
-    about |= {"ran": True} | record
+    about: Any = {"end_status": record.get("status", "error"), "seconds": 0.1, "ran": True}
+    about |= {key: value for key, value in record.items() if key != "status"}
+    made = replace(call_of("1.1.0"), result=ToolResult("no\n good", is_error=True), **about)
     given: dict[str, Any] = {"limit": 5.0, "spent": False} | known
-    call = {"action": given.pop("action", "run")}
-    end = classify_failure(about, call, **given)
+    planned = {"action": given.pop("action", "run")}
+    end = classify_failure(made, planned, **given)
     denied = record["reason"] if record.get("status") == "cancelled" else ""
     assert (end["status"], end["failure"], end["feedback"]) == ("failed", failure, "no good")
     assert end["denied"] == denied

@@ -8,7 +8,7 @@ import yaml  # type: ignore[import-untyped]  # its stubs are a package of their 
 
 from loopwright.policy.desk.grounding import Grounds, find_unproven
 from loopwright.policy.desk.quantities import Quantity, find_quantities
-from loopwright.state.desk.claims import find_cited_ids
+from loopwright.state.desk import find_cited_ids
 from support.shops import LUMEN, knowledge, make_shop
 
 HERE = Path(__file__).parents[3]

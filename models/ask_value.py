@@ -1,17 +1,19 @@
-"""The result of a turn as data, by the schema that a graph was built with."""
+"""Asking a model for a value: a step of `llm_call`, or the result of a turn by a schema."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
 from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]  # likewise
+from langchain_core.messages import AIMessage, HumanMessage
 from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticUserError
 from referencing import Registry
 
+from ..flow.expectations import find_unmet
 from ..prompts.prompt import render_sections
 from ..state.errors import SettingsError
 from ..state.outcome import Spend
@@ -20,16 +22,99 @@ from ..text.sentences import say
 from ..tools.python_tools import strip_fence
 from ..turn.end import Facts
 from ..turn.scope import RunScope
-from .ask_for_step import ask_for_value
+from .ask import Answer, ask
 from .choice import Models
-from .reading import describe_errors
+from .hidden_tags import read_words
+from .reading import Reading, describe_errors, extract, strip_thoughts
 
-ResultType = type[BaseModel] | Mapping[str, Any]
-"""A pydantic model, or a JSON schema."""
+Check = Callable[[Any], tuple[Any, str]]
+"""From a value to the value as it is kept, and what is wrong with it; \"\" where nothing is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepAnswer:
+    """What came of it; `problem` says why nothing did, `refused` which hook did not let it."""
+
+    value: Any = None
+    problem: str = ""
+    refused: str = ""
+    spend: Spend
+    warnings: list[str]
+
+
+async def ask_for_step(
+    scope: RunScope, models: Models, prompt: str, schema: Mapping[str, Any]
+) -> StepAnswer:
+    """Ask a model, again where its answer does not fit the schema; {} takes any text."""
+    check: Check = lambda value: (value, find_unmet(value, schema))  # noqa: E731 - one expression
+    return await ask_for_value(scope, models, "llm_call", prompt, schema, check)
+
+
+async def ask_for_value(
+    scope: RunScope, models: Models, role: str, prompt: str, schema: Mapping[str, Any], check: Check
+) -> StepAnswer:
+    """Ask the model of a role to do with language what the prompt says, as a step does."""
+    scope, shaped = scope.with_own_notes(), _ValueReader(schema, check)
+    if schema:
+        shown = json.dumps(schema, ensure_ascii=False)
+        prompt = say("answer_by_schema", prompt=prompt, schema=shown)
+    messages = [scope.build_opening("llm_call", {})[0], HumanMessage(prompt)]
+    answer: Answer[Any] = await ask(
+        scope, models, role, messages, read=shaped.read if schema else None
+    )
+    refused = answer.problems[-1] if answer.refused == "hook" else ""
+    value = shaped.value if schema else strip_thoughts(answer.message.text).strip()
+    problem = "; ".join(answer.problems)
+    if not (problem or schema or value):
+        problem = say("only_thought")
+    return StepAnswer(
+        value=value, problem=problem, refused=refused, spend=answer.spend, warnings=scope.notes
+    )
+
+
+@dataclass
+class _ValueReader:
+    """Reads answers that must be a value of a schema; `value` is that of the last one."""
+
+    schema: Mapping[str, Any]
+    check: Check
+    value: Any = field(default=None, init=False)
+
+    def read(self, message: AIMessage) -> Reading[Any]:
+        """Read one. A message that was cut short holds no value."""
+        reading = read_words(message)
+        text = strip_thoughts(reading.message.text).strip()
+        problems = reading.problems
+        if not problems:
+            self.value, problem = self._parse_value(text)
+            if not problem:
+                self.value, problem = self.check(self.value)
+            problems = [problem] if problem else []
+        return replace(reading, problems=problems, wanted="wanted_value", text=text)
+
+    def _parse_value(self, text: str) -> tuple[Any, str]:
+        """The JSON value a text spells, and why none; a text is wanted as it stands."""
+        is_text = self.schema.get("type") == "string"
+        try:
+            value = json.loads(strip_fence(text), parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return (text, "") if is_text else extract(text)
+        return (text if is_text and not isinstance(value, str) else value), ""
+
+
+def _refuse(constant: str) -> NoReturn:
+    msg = f"{constant} is no JSON"
+    raise ValueError(msg)
+
+
+# The result of a turn as data, by the schema that a graph was built with.
 
 _MOST_CALLS: Final = 50
 _SHOWN: Final = 2_000
 _MAX_PROBLEMS: Final = 5
+
+ResultType = type[BaseModel] | Mapping[str, Any]
+"""A pydantic model, or a JSON schema."""
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,30 @@
-"""The loop guard: a read that goes round in circles is answered, a write is warned of."""
+"""What keeps a call from being made: no allowance is left, or it goes round in circles."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..text.canonical import canonical
 from ..text.sentences import say
 from ..turn.repetition import Repeat, find_repeat
 from .call_records import Call
-from .wrapper import PassScope, Then
+
+if TYPE_CHECKING:
+    from .path import PassScope, Then
 
 
-async def guard_against_loops(work: PassScope, call: Call, then: Then) -> None:
+async def pay_for_call(work: "PassScope", call: Call, then: "Then") -> None:
+    """Take one call of the budget; without any left, refuse it, or say what is known of it."""
+    # One whose server asked has paid already.
+    if call.pending.get("form") or await work.scope.budget.pay_tool_call():
+        await then(call)
+        return
+    call.answer(say("calls_spent", advice=say("answer_with_it")), "error")
+    if not call.known_tool.read_only:
+        await work.book.answer_blocked(call, call.outcome.text)
+
+
+async def guard_against_loops(work: "PassScope", call: Call, then: "Then") -> None:
     """Answer a read that repeats a circle of the calls before it; make every other call."""
 
     def content(name: str, arguments: Mapping[str, Any]) -> str:

@@ -1,1 +1,0 @@
-"""A conversation with a customer: its state, and what is judged of its words without a model."""
