@@ -1,6 +1,6 @@
 """How a run enters a saved thread: what is checked, brought up to date and taken up with it."""
 
-import asyncio
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from langgraph.graph import END
 from langgraph.types import Command, StateUpdate
 
 from ..state.channels import unpack_fields
-from ..state.errors import SettingsError, ThreadBusy, ThreadIncompatible, ThreadNotFound
+from ..state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
 from ..state.loop import SCHEMA_VERSION, STOPPING, migrate
 from ..state.messages import STEERS, read_messages
 from ..state.outcome import RESUMABLE
@@ -29,6 +29,8 @@ from .compiled import Graph
 from .queued_input import QueuedInput
 from .run import Run, read_saved_values, write_state
 from .stop_and_steer import InboxInput, read_inbox
+
+log = logging.getLogger(__name__)
 
 
 async def prepare_run(graph: Graph, run: Run, began: float, *, client: bool) -> Run:
@@ -47,7 +49,7 @@ async def prepare_run(graph: Graph, run: Run, began: float, *, client: bool) -> 
         began = -inf
     run = replace(run, options=_require_durability(graph, run.options))
     head = head or await run.read_head()
-    await wait_for_clock(run, await run.read_newest_head() if run.has_checkpoint_id else head)
+    keep_order(run, await run.read_newest_head() if run.has_checkpoint_id else head)
     stops = is_withdrawal(run.input)
     head = await _find_intact_head(graph, run, head, client=client)
     if head is None:
@@ -257,8 +259,8 @@ async def _resolve_input(graph: Graph, run: Run, head: ThreadHead) -> Any:
     return run.input
 
 
-_LONGEST_WAIT: Final = 10.0
-"""Seconds for which a clock that is behind is waited for."""
+_REPORTED_LEAD: Final = 60.0
+"""Seconds by which clocks may differ before the log says so."""
 
 _COPY: Final = "__copy__"
 """What LangGraph calls the node of an update that saves an older checkpoint as the newest."""
@@ -292,22 +294,20 @@ async def check_values(run: Run, at: RunnableConfig, parent: RunnableConfig | No
         raise ThreadIncompatible(describe_incomplete(run.thread, lost))
 
 
-async def wait_for_clock(run: Run, newest: ThreadHead | None) -> None:
-    """Wait until this clock is past the thread's newest checkpoint.
+def keep_order(run: Run, newest: ThreadHead | None) -> None:
+    """See that what is saved from now on is newer than what the thread has, whatever the clock.
 
-    LangGraph orders checkpoints by the clocks of those who save them: what a clock that is behind
-    saves would count as older. Raises ThreadBusy if the other clock is far ahead.
+    Another machine, or this one before its clock was set, may have saved the thread by a clock
+    that was ahead: what is saved now would count as older, and the thread would stand still.
     """
-    ahead = 0.0 if newest is None else keys.measure_lead(newest.saved.checkpoint["id"])
-    if ahead > _LONGEST_WAIT:
-        msg = (
-            f"Thread {run.thread!r} was saved by a clock that is"
-            f" {timedelta(seconds=round(ahead))} ahead of this one, so nothing newer can be saved"
-            " yet: set the clock that is wrong, and try again when this one is past that time."
+    ahead = 0.0 if newest is None else keys.advance_checkpoint_ids(newest.saved.checkpoint["id"])
+    if ahead > _REPORTED_LEAD:
+        log.warning(
+            "Thread %r was saved by a clock that is %s ahead of this one: its checkpoints are"
+            " numbered from there on. Look which clock is wrong.",
+            run.thread,
+            timedelta(seconds=round(ahead)),
         )
-        raise ThreadBusy(msg)
-    if ahead:
-        await asyncio.sleep(ahead)
 
 
 async def restore_thread(graph: Graph, run: Run, head: ThreadHead) -> bool:

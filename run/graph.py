@@ -37,7 +37,7 @@ from .builder import CheckedStateGraph, optimize_reads
 from .checks import answer_inner_run, report_failure, translate_error
 from .client_access import check_keys, check_update, make_client_run
 from .enqueue import QueueingGraph
-from .entry import check_nodes, check_values, prepare_run, wait_for_clock
+from .entry import check_nodes, check_values, keep_order, prepare_run
 from .run import HELD_KEY, Run
 from .side_work import open_side_work
 from .stop_and_steer import (
@@ -327,7 +327,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         wait = parse_wait(None, os.environ if client else {})
         async with run.hold(self.own_builder.locked_by, wait) as held:
             if (newest := await run.read_newest_head()) is not None:
-                await wait_for_clock(run, newest)
+                keep_order(run, newest)
                 await check_values(run, newest.saved.config, newest.saved.parent_config)
             told = run if held is None else run.with_configurable(HELD_KEY, held.entry)
             fields = [
@@ -380,5 +380,5 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
             check_nodes(run, head, self)
             migrate(head.values, thread=run.thread)
             await check_values(run, head.saved.config, head.saved.parent_config)
-            await wait_for_clock(run, head)
+            keep_order(run, head)
         return answer_inner_run(run, [] if head is None else head.list_interrupts())

@@ -147,14 +147,22 @@ def parse_checkpoint_time(checkpoint: str) -> datetime | None:
     return _BEGAN + timedelta(microseconds=there.time // 10) if there.version == _BY_TIME else None
 
 
-def measure_lead(checkpoint: str) -> float:
-    """How many seconds a checkpoint's id lies ahead of the one that this process makes next.
+def advance_checkpoint_ids(checkpoint: str) -> float:
+    """Have this process number its checkpoints after this one, also if its clock is behind.
 
-    0 where it does not, or is no time.
+    Ids are times, and a saver takes the greatest for the newest. LangGraph makes each id of a
+    process greater than the last one, which it remembers under a private name: there is no public
+    way to tell it where to begin.
+
+    Returns:
+        How many seconds the id lies ahead of this clock; 0 if it does not, or is no time.
     """
     try:
         there = ids.UUID(checkpoint)
     except ValueError:
         return 0.0
     here = ids.uuid6()
-    return max(0.0, (there.time - here.time) / 1e7) if there.version == here.version else 0.0
+    if there.version != here.version or there.time < here.time:
+        return 0.0
+    ids._last_v6_timestamp = there.time  # type: ignore[assignment]  # LangGraph types it as None
+    return float(there.time - here.time) / 1e7

@@ -71,7 +71,7 @@ def coded(cell):
 @pytest.mark.req("W-20")
 @pytest.mark.parametrize(
     ("graph", "count"),
-    # Many calls of react: tests/integration/test_react.py.
+    # Many calls of react: tests/integration/react/test_react.py.
     [*((graph, 50) for graph in BUILDS), ("plan_execute_verify", MANY), ("prompt_flow", MANY)],
 )
 def test_calls_in_a_row_work_as_the_manual_says(graph, count):

@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -298,38 +297,6 @@ def _only(target: Any, *args: Any) -> None:
     # Most of the process's time went into looking for garbage in what it shares with its parent.
     gc.freeze()
     target(*args)
-
-
-def run_strictly(program: str, folder: str | Path) -> list[str]:
-    """Let a process do its run where only JSON and messages may be read back.
-
-    Args:
-        program: The module of `support` whose `run` is called.
-        folder: Of its files.
-
-    Returns:
-        The signs of an odd type in what it said.
-
-    Raises:
-        AssertionError: It did not come to its end.
-    """
-    code = (
-        "import sys, logging; logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)\n"
-        "logging.getLogger('asyncio').setLevel(logging.WARNING)\n"
-        f"from support import {program}\n"
-        f"{program}.run(sys.argv[1], {{}}, {{}})\n"
-    )
-    here = str(Path(__file__).parents[1])
-    env = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": here}
-    arguments = [sys.executable, "-W", "error", "-c", code, str(folder)]
-    ran = subprocess.run(
-        arguments, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    said = ran.stderr + (Path(folder) / "stderr").read_text()
-    assert ran.returncode == 0, said
-    assert '"status": "complete"' in (Path(folder) / "result.json").read_text()
-    signs = ("unregistered", "Deserializing", "Blocked deserialization", "Traceback")
-    return [f"{sign}: {said}" for sign in signs if sign in said]
 
 
 def finish(process: Any, folder: str | Path) -> dict[str, Any] | None:

@@ -55,12 +55,14 @@ def test_the_config_of_a_node_has_it(name):
 
 
 @pytest.mark.req("W-70")
-def test_how_far_a_checkpoint_lies_ahead():
+def test_checkpoints_are_numbered_after_one_that_lies_ahead(monkeypatch):
+    monkeypatch.setattr(ids, "_last_v6_timestamp", None)
     before = ids.uuid6()
     ahead = ids.UUID(int=before.int + (3600 * 10**7 >> 12 << 80))
-    assert 3500 < ours.measure_lead(str(ahead)) < 3601
+    assert 3500 < ours.advance_checkpoint_ids(str(ahead)) < 3601
+    assert str(ahead) < str(ids.uuid6()) < str(ids.uuid6())
     for other in (str(before), "no id", "1ef4f797", str(UUID(int=0)), str(uuid4())):
-        assert ours.measure_lead(other) == 0
+        assert ours.advance_checkpoint_ids(other) == 0
 
 
 def test_its_keys_are_told_by_how_they_begin():
