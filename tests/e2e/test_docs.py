@@ -1,6 +1,5 @@
 """README and manual do what they say: their commands and programs run."""
 
-import json
 import os
 import re
 import shutil
@@ -8,16 +7,10 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from loopwright import Context, build_plan_execute_verify
-from loopwright.calls.policy import Rule
-from loopwright.models.choice import OPENAI_TIERS, Models
-from loopwright.models.scripted import read_script
-from loopwright.tools.mcp.config import read_servers
-from support.docs_text import MANUAL, PAGES, README, ROOT, blocks, line_with, names
+from support.docs_text import MANUAL, PAGES, README, ROOT, blocks
 from support.forked import Command, server
 from support.patience import PATIENCE
 
@@ -120,17 +113,6 @@ def test_only_commands_that_need_the_world_are_left_out():
     assert {block.splitlines()[0] for block in blocks("sh")} == NOT_RUN
 
 
-def test_every_make_target_named_is_there():
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
-    assert set(re.findall(r"(?:^|`|\$ )make ([a-z]+)", MANUAL, re.MULTILINE)) <= targets
-
-
-def test_names_of_models_are_of_one_set():
-    shown = set(re.findall(r"\b(?:openai:gpt|qwen)[\w.:-]*\w", MANUAL))
-    assert shown == {*OPENAI_TIERS.values(), "qwen3:8b"}
-
-
 @pytest.mark.req("S2-30")
 def test_the_goal_of_the_quick_start_shows_a_repair_as_the_manual_says(checkout, tmp_path):
     [goal] = re.findall(r'^\$ make run GOAL=(".+")$', README, re.MULTILINE)
@@ -199,10 +181,9 @@ def test_an_example_runs(example, printed, tmp_path):
 
 
 @pytest.mark.req("W-146")
-@pytest.mark.parametrize("place", ["root", "empty"])
-def test_the_first_program_runs_anywhere_with_no_python_on_the_path(place, checkout, tmp_path):
+def test_the_first_program_runs_anywhere_with_no_python_on_the_path(checkout, tmp_path):
     """As a user starts it who has not activated the environment."""
-    (folder := checkout if place == "root" else tmp_path / "empty").mkdir(exist_ok=True)
+    (folder := tmp_path / "empty").mkdir()
     environ = environment(tmp_path / "home") | {"PYTHONWARNINGS": "error", "PATH": str(tmp_path)}
     done = subprocess.run(
         [INTERPRETER, checkout / "examples" / "embed.py"], cwd=folder, env=environ,
@@ -214,11 +195,6 @@ def test_the_first_program_runs_anywhere_with_no_python_on_the_path(place, check
     assert (folder / ".loopwright" / "embed.db").exists()
 
 
-def test_embedding_takes_about_ten_lines():
-    lines = [line for line in PYTHON[0].splitlines() if line.strip()]
-    assert len(lines) <= 14
-
-
 def test_every_example_is_run_and_linked():
     tested = {"embed.py", "investigate.py", "reviewer.py", "scripted.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
@@ -228,46 +204,6 @@ def test_every_example_is_run_and_linked():
     assert worked == {"sales/run.py", "refund/run.py"}
     assert {script.split()[0] for script in run} == {*worked, "shop/support_desk.py"}
     assert all(f"examples/{name})" in MANUAL for name in {*tested, *worked, *shop})
-
-
-def test_the_approval_program_asked_before_it_wrote(beside_mcp_json, capsys):
-    program = next(p for p in PYTHON if "Command(resume=" in p)
-    asking = program.partition("    # …")[0]
-    found: dict[str, Any] = {"__name__": "manual"}
-    exec(asking, found)
-    assert "write_file" in capsys.readouterr().out
-    assert not Path("hello.txt").exists()
-    # The page for front ends says what a question carries.
-    named = set(names([line_with("A question about a call carries both shapes")]))
-    payload = found["paused"]["__interrupt__"][0].value
-    assert {"action_requests", "action_request", "tool_call_id", "task"} <= named
-    assert named - {"tool_approval", "uncertain_call", "elicitation"} <= set(payload)
-    assert payload["type"] == "tool_approval"
-
-
-def test_the_script_shown_is_played(tmp_path):
-    [text] = blocks("json", PAGES["docs/command-line.md"])
-    (tmp_path / "script.json").write_text(text)
-
-    def list_files(path: str) -> list[str]:
-        """List the files of a folder."""
-        return [path]
-
-    model = read_script(str(tmp_path / "script.json"))
-    graph = build_plan_execute_verify(model=model, tools=[list_files])
-    outcome = graph.invoke({"messages": [("user", "List the files")]})["outcome"]
-    assert (outcome["status"], outcome["spend"]["tool_calls"]) == ("complete", 1), outcome
-
-
-def test_the_mcp_example_is_understood():
-    [text] = blocks("json", PAGES["docs/mcp.md"])
-    servers = {s.name: s for s in read_servers(json.loads(text), environ={"SEARCH_TOKEN": "t"})}
-    assert set(servers) == {"orders", "search"}
-    assert not any(server.problem for server in servers.values())
-    assert servers["orders"].env == {"REGION": "eu"}
-    assert servers["orders"].timeout == 30
-    assert servers["orders"].approves("append_file")
-    assert servers["search"].headers == {"Authorization": "Bearer t"}
 
 
 def test_the_hook_shown_guards_what_it_says(beside_mcp_json, capsys):
@@ -287,19 +223,3 @@ def test_example_of_a_business_context_reaches_the_prompt(capsys):
     assert "Find the order, then the rule" in prompt
     assert "Prices are in EUR" in prompt
     assert prompt.startswith("You are the planner")
-
-
-def test_rules_shown_are_rules():
-    program = next(p for p in PYTHON if "policy = [" in p)
-    found: dict[str, Any] = {}
-    exec(program, found)
-    assert all(Rule(**rule) for rule in found["policy"])
-
-
-def test_a_server_of_ones_own_is_asked_as_the_faq_says():
-    [block] = [b for b in blocks("sh") if "OPENAI_BASE_URL" in b]
-    environ = dict(re.findall(r"export (\w+)=(\S+)", block))
-    chosen = Models(environ=environ).choose("planner", Context())
-    assert chosen.name == environ["LOOPWRIGHT_MODEL"]
-    model: Any = chosen.model
-    assert model.openai_api_base == environ["OPENAI_BASE_URL"]

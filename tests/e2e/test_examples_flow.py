@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import re
-import runpy
 import struct
 import subprocess
-import sys
 import threading
 import time
 from functools import partial
@@ -103,35 +101,6 @@ def assert_picture(data):
     assert len(data) > 5_000
 
 
-def test_the_sales_report_finds_the_day_that_is_out_of_line_and_only_that(analysed):
-    _, out = analysed
-    odd = module("sales", "generate").ODD
-    amount = revenue(out / "sales.csv", "date")[odd.day.isoformat()]
-    report = (out / "report.md").read_text(encoding="utf-8")
-    [line] = [line for line in report.splitlines() if line.startswith("Out of line")]
-    assert f"{odd.day} with {amount:,.2f}" in line
-
-
-def test_who_has_no_duckdb_is_told_what_to_install(monkeypatch, capsys):
-    for name in ("analyst", "generate"):
-        monkeypatch.setitem(sys.modules, name, module("sales", name))
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    monkeypatch.setattr(sys, "argv", ["run.py"])
-    with pytest.raises(SystemExit) as stopped:
-        runpy.run_path(str(EXAMPLES / "sales" / "run.py"), run_name="__main__")
-    assert stopped.value.code == 2
-    assert "pip install -e '.[examples]'" in capsys.readouterr().err
-
-
-def test_the_sales_are_many_and_the_same_every_time(tmp_path):
-    generate = module("sales", "generate")
-    counts = [generate.write_sales(tmp_path / name) for name in ("a.csv", "b.csv")]
-    assert counts[0] == counts[1] >= 5_000
-    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
-    generate.write_sales(tmp_path / "b.csv", seed=8)
-    assert (tmp_path / "a.csv").read_bytes() != (tmp_path / "b.csv").read_bytes()
-
-
 @pytest.mark.req("S2-12", "S2-39", "S2-38")
 def test_queries_run_side_by_side_and_the_report_waits_for_all_it_joins(tmp_path):
     analyst, generate = module("sales", "analyst"), module("sales", "generate")
@@ -160,10 +129,7 @@ REFUSED = {
     "WITH x AS (DELETE FROM sales RETURNING *) SELECT * FROM x": "read-only",
     "WITH x AS (UPDATE sales SET units = 0 RETURNING *) SELECT count(*) FROM x": "read-only",
     "WITH x AS (INSERT INTO sales SELECT * FROM sales RETURNING *) SELECT 1 FROM x": "read-only",
-    "SELECT repeat('x', 2000000)": "more than 1,000,000 characters",
     "SELECT repeat('x', 20000) FROM sales LIMIT 1000": "more than 1,000,000 characters",
-    "SELECT repeat('x', 200000000)": "more memory",
-    "SELECT repeat(repeat('x', 1000000), 3000)": "more memory",
     "SELECT list(a) FROM range(100000000) t(a)": "more memory",
     "COPY sales TO 'copy.csv'": "Only one SELECT",
     "SET threads = 1": "Only one SELECT",

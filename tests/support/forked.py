@@ -32,6 +32,7 @@ from support import launched
 
 # As in `support.patience`, which this program would import for the tests alone.
 PATIENCE = 300.0
+_PATHS = (str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")]))
 COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')")
 # What stands below the graphs; these and the command look around as they are imported.
 PRELOADED = (
@@ -54,7 +55,7 @@ class ForkServer:
                 [sys.executable, str(Path(__file__)), self.python, str(asked.fileno())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(_PATHS)},
                 pass_fds=[asked.fileno()],
             )
         # Until its imports are done: who starts a server has a deadline for it.

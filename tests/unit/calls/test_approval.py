@@ -39,19 +39,6 @@ def test_a_question_about_a_call_in_doubt_says_what_its_answers_mean():
     json.dumps(value)
 
 
-def test_a_question_tells_when_it_expires():
-    until = (NOW + timedelta(seconds=60)).isoformat()
-    assert build_call_question({**CALL, "expires_at": until})["expires_at"] == until
-    assert "expires_at" not in build_call_question(CALL)
-    assert "expires_at" not in build_call_question({**CALL, "expires_at": None})
-
-
-def test_an_objection_stands_before_the_question():
-    assert build_call_question(CALL, "That was no answer.")["description"].startswith(
-        "That was no answer."
-    )
-
-
 @pytest.mark.req("P-02")
 @pytest.mark.parametrize(
     ("call", "value", "words"),

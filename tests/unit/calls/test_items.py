@@ -77,14 +77,6 @@ def test_a_tool_does_not_draw_what_the_run_says_of_itself(name):
     assert (components, text.endswith("Seen.")) == ([], True)
 
 
-@pytest.mark.req("S0-90")
-def test_a_component_of_the_front_ends_own_goes_through_with_its_text():
-    item = {"type": "component", "name": "seat-map", "props": {"rows": [1, 2]}}
-    result = render_items(normalize_result(ReturnedValue({"items": [item]})))
-    (one,) = result.artifact[SHOWN]
-    assert one == {"name": "seat-map", "props": {"rows": [1, 2]}, "text": '{"rows": [1, 2]}'}
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -99,16 +91,6 @@ def test_a_component_of_the_front_ends_own_goes_through_with_its_text():
 def test_data_stays_data(value):
     plain = normalize_result(ReturnedValue(value))
     assert render_items(plain) is plain
-
-
-def test_links_of_a_server_are_resources():
-    link = {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain"}
-    (one,) = render_items(normalize_result({"content": [link]})).artifact[SHOWN]
-    assert (one["name"], one["props"]["uri"]) == ("resource-info", "file:///a")
-    (both,) = render_items(normalize_result({"content": [link, {**link, "name": "b"}]})).artifact[
-        SHOWN
-    ]
-    assert (both["name"], len(both["props"]["resources"])) == ("resource-list", 2)
 
 
 @pytest.mark.req("S0-99")

@@ -14,10 +14,6 @@ from pydantic import BaseModel
 
 from loopwright.calls.commands import read_commands
 from loopwright.calls.results import (
-    ADVICE,
-    drop_advice,
-    from_exception,
-    make_failure,
     normalize_result,
     to_plain_json,
 )
@@ -103,28 +99,6 @@ def test_pictures_are_put_aside_and_named():
     assert "https://x/a.png" in remote.text
 
 
-@pytest.mark.req("P-43")
-def test_links_and_resources_keep_their_address():
-    link = {"type": "resource_link", "uri": "file:///r.pdf", "name": "report"}
-    inside = {"type": "resource", "resource": {"uri": "file:///n.txt", "text": "words"}}
-    blob = {"type": "resource", "resource": {"uri": "file:///b", "blob": PNG}}
-    result = normalize_result(answer(link, inside, blob, {"type": "novel", "x": 1, "id": "lc_4"}))
-    assert result.text.splitlines()[:3] == [
-        "[link file:///r.pdf report]",
-        "[resource file:///n.txt]",
-        "words",
-    ]
-    assert "lc_4" not in result.text
-    assert result.artifact == {"links": [{"uri": "file:///r.pdf", "name": "report"}]}
-    assert len(result.media) == 1
-
-
-def test_errors_are_marked():
-    assert normalize_result(answer(text("no such order"), isError=True)).is_error
-    assert "without saying" in normalize_result(answer(isError=True)).text
-    assert normalize_result(message("bad", status="error")).is_error
-
-
 @pytest.mark.req("W-13")
 def test_a_command_is_no_failed_call_and_what_is_not_applied_is_named():
     assert not read_commands([Command(update={})], (), "1").is_error
@@ -135,15 +109,6 @@ def test_a_command_is_no_failed_call_and_what_is_not_applied_is_named():
     assert given.text.startswith("noted\n")
     assert "not applied: todos, goto" in given.text
     assert read_commands([Command(update=[("messages", [note])])], (), "1").text == "noted"
-
-
-def test_an_exception_is_one_sentence_and_a_next_step():
-    error = ExceptionGroup("many", [ValueError("no such order: 17")])
-    result = from_exception("lookup", error)
-    assert result.is_error
-    assert result.text.startswith("lookup failed: ValueError: no such order: 17. ")
-    assert "Traceback" not in result.text
-    assert from_exception("lookup", KeyError()).text.startswith("lookup failed: KeyError. ")
 
 
 @dataclasses.dataclass
@@ -171,15 +136,6 @@ def test_values_of_every_kind_become_json():
     assert normalize_result(answer(text(""))).text == say("no_output")
 
 
-def test_what_databases_refuse_is_replaced():
-    assert normalize_result("a\x00b\ud83dc").text == "a\ufffdb\ufffdc"
-    json.dumps(normalize_result({"a": "\ud83d"}).data, ensure_ascii=False).encode()
-
-
-def test_a_tools_own_artifact_is_kept_as_json():
-    assert normalize_result(message("x", artifact=Point(2))).artifact == {"own": {"x": 2}}
-
-
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text() | st.binary(),
@@ -199,16 +155,3 @@ def test_no_result_raises(raw):
     result = normalize_result(raw)
     assert json.dumps([result.text, result.data, result.artifact], ensure_ascii=False).encode()
     assert isinstance(result.text, str)
-
-
-@pytest.mark.parametrize("name", ADVICE)
-def test_every_advice_is_left_out_and_the_reason_stays(name):
-    text = say(name)
-    assert drop_advice(f"Not run: the shop is closed.\n {text}") == "Not run: the shop is closed."
-    assert drop_advice(text) == ""
-
-
-def test_what_a_tool_says_stays():
-    assert drop_advice(make_failure("pay failed: Send it\nagain tomorrow").text) == (
-        "pay failed: Send it again tomorrow."
-    )

@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.cli.app import app
-from loopwright.text.units import format_size
 from support.scripts import thought
 
 
@@ -103,17 +102,3 @@ def test_it_is_done_again_and_again_until_it_is_stopped(database, monkeypatch):
     assert text.count("asks was left as it is: a question waits for an answer") == 2
     assert ("1 thread pruned: " in text, "0 threads pruned: " in text) == (True, True)
     assert text.count("as a database") == 1
-
-
-def test_the_database_is_named_behind_the_command(database):
-    code, text = told("threads", "--db", database, "prune", "--turns", "1")
-    assert code == 2
-    assert "behind the command" in text
-
-
-@pytest.mark.parametrize(
-    ("count", "shown"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (9_936_896, "9.94 MB"), (5e12, "5,000 GB")],
-)
-def test_sizes_are_readable(count, shown):
-    assert format_size(count) == shown

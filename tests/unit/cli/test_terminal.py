@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.cli.terminal import clean, render_call, shorten_line
-from loopwright.text.units import plural
+from loopwright.cli.terminal import clean, shorten_line
 
 
 @pytest.mark.parametrize(
@@ -30,14 +29,3 @@ def test_short_is_one_line_within_the_limit(text, limit):
     assert len(line) <= limit
     assert "\n" not in line
     assert "\x1b" not in line
-
-
-def test_short_says_that_it_cut():
-    assert shorten_line("word " * 1_000_000, 12) == "word word…"
-    assert shorten_line("word", 12) == "word"
-
-
-def test_calls_and_counts():
-    assert render_call("add", {"a": "ü"}) == 'add {"a": "ü"}'
-    assert render_call("now", {}) == "now"
-    assert (plural(1, "task"), plural(2000, "task")) == ("1 task", "2,000 tasks")

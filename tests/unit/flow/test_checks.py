@@ -286,10 +286,6 @@ def test_conditions_count_as_references():
     assert told(asks("a", "x", when="old.n == 1"), kept=kept) == []
 
 
-def test_there_are_many_ways_to_be_bad():
-    assert len(BAD) >= 40
-
-
 @pytest.mark.parametrize(
     ("variables", "query", "words"),
     [
@@ -301,32 +297,6 @@ def test_there_are_many_ways_to_be_bad():
 def test_variables_are_known_and_checked(variables, query, words):
     found = told(step("s1"), asks("a", query), globalVariables=variables)
     assert any(words in flaw for flaw in found), found
-
-
-def test_variables_that_fit_are_sound():
-    variables = {"n": 5, "deep": {"names": ["x"]}}
-    query = step(
-        "a",
-        "query_sales",
-        arguments={"sql": "{{global.deep.names[0]}}", "limit": " {{ global.n }}"},
-    )
-    assert told(query, globalVariables=variables) != []
-    query["arguments"]["limit"] = "{{ global.n }}"
-    assert told(query, globalVariables=variables) == []
-    points = ["{{global.n}}", "{{global.deep.names[0]}}"]
-    (found,) = told(step("a", "draw", arguments={"kind": "bar", "points": points}),
-                    globalVariables=variables)  # fmt: skip
-    assert "points.1: 'x' is not of type 'number'" in found
-
-
-@pytest.mark.req("S2-06")
-def test_every_flaw_is_told_at_once_structure_first():
-    found = told(
-        step("a", dependencies=["zz"], arguments={}), step("b", "nope"), step("c", expect="x")
-    )
-    assert len(found) == 4
-    assert [flaw.split(" ")[1].strip(":") for flaw in found] == ["'a'", "'a'", "'b'", "'c'"]
-    assert "depends on unknown ids" in found[0]
 
 
 @pytest.mark.req("S2-24")
@@ -359,23 +329,6 @@ def test_every_unknown_tool_is_named_the_first_ones_with_others():
 def test_finished_results_are_looked_into(done, query, words):
     (found,) = told(asks("a", query), kept=[done])
     assert words in found
-
-
-@pytest.mark.parametrize(
-    ("done", "query"),
-    [
-        (finished("k", value={"total": None}), "{{k.total}}"),
-        (finished("k", value=[{"a": 1}]), "{{k[-1].a}} and {{k}}"),
-        (finished("k", shape="text", result="hello"), "{{k.output}}"),
-        (finished("k", shape="stored", stored="abc", result="head … tail"), "{{k.rows[0].x}}"),
-    ],
-)
-def test_finished_results_may_be_read(done, query):
-    assert told(asks("a", query), kept=[done]) == []
-
-
-def test_a_new_step_hides_a_finished_one_of_the_same_id():
-    assert told(step("k"), asks("a", "{{k.x}}"), kept=[finished("k", value={"y": 1})]) == []
 
 
 # Sound plans.

@@ -117,11 +117,6 @@ def test_a_plan_says_who_made_it_when_and_how_large_it_is():
     assert (said.estimated_steps, said.complexity) == (2, "low")
 
 
-@pytest.mark.parametrize("metadata", [None, "by hand", [], {"estimatedSteps": "about three"}])
-def test_what_a_plan_says_of_itself_is_no_reason_to_refuse_it(metadata):
-    assert read(metadata=metadata).metadata.estimated_steps is None
-
-
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
@@ -135,11 +130,6 @@ def test_what_a_plan_says_of_itself_is_no_reason_to_refuse_it(metadata):
 def test_arguments_may_come_as_text_and_become_what_can_be_kept(given, meant):
     assert first(arguments=given).arguments == meant
     assert read(globalVariables=given).global_variables == meant
-
-
-@pytest.mark.parametrize("name", ["arguments", "params", "parameters", "args", "input"])
-def test_arguments_are_known_by_the_names_that_models_use(name):
-    assert first(**{name: {"q": 1}}).arguments == {"q": 1}
 
 
 @pytest.mark.parametrize(

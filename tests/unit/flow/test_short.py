@@ -1,15 +1,13 @@
 """The short spelling of a plan: read leniently, never guessed, and the same when read again."""
 
-import re
 import string
-from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage
 
 from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
-from loopwright.flow.short_syntax import find_short_plan, read_short_plan
+from loopwright.flow.short_syntax import read_short_plan
 from loopwright.models.reading import read_answer, read_text
 from support.short_plans import short_of
 
@@ -109,16 +107,6 @@ def test_a_whole_plan_with_its_variables():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("end", ["\r\n", "\n\n", " \t\n"])
-def test_lines_may_end_as_any_editor_ends_them(end):
-    lines = ["\ufeffgoal: x", "a = t(x: 1) ; when a.n == 2 # d", "b = t() ; retry 1"]
-    plan, problems = read_short_plan(end.join(lines))
-    assert problems == []
-    assert plan["goal"] == "x"
-    assert [s.get("when") for s in plan["steps"]] == ["a.n == 2", None]
-    assert plan["steps"][0]["description"] == "d"
-
-
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -172,49 +160,6 @@ def test_it_is_taken_beside_json_wherever_a_plan_is_read(text):
     assert reading.parsed.steps[1].arguments == {"what": "{{s1.of}}"}
 
 
-@pytest.mark.parametrize(
-    "value", [{"steps": SHORT}, {"steps": SHORT.splitlines()}, {"goal": "g", "steps": [SHORT]}]
-)
-def test_it_may_stand_in_one_text_field_where_a_provider_forces_json(value):
-    plan = ExecutionPlan.model_validate(value)
-    assert [(s.id, s.dependencies) for s in plan.steps] == [("s1", []), ("s2", ["s1"])]
-    assert plan.goal == value.get("goal", "")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"steps": [{"id": "a", "tool": "t", "arguments": {"x": "s1 = t(x: 1)"}}]}',
-        'Goal: look.\n\n{\n"steps": [{"id": "a", "tool": "t"}]\n}',
-        '```json\n{"steps": [{"id": "a", "tool": "t"}]}\n```',
-    ],
-)
-def test_json_stays_json(text):
-    assert find_short_plan(text) == ""
-    plan, problems = read_text(text, ExecutionPlan)
-    assert problems == []
-    assert [s.id for s in plan.steps] == ["a"]
-
-
-def test_the_manual_shows_the_same_plan_in_both_spellings():
-    page = (Path(__file__).parents[3] / "docs" / "prompt-flow.md").read_text(encoding="utf-8")
-    part = page.partition("### The short spelling")[2].partition("## References")[0]
-    short, spelled_out = (
-        re.search(rf"```{kind}\n(.*?)```", part, re.DOTALL)[1] for kind in ("plan", "json")
-    )
-    plans = [read_text(text, ExecutionPlan) for text in (short, spelled_out)]
-    assert plans[0] == plans[1]
-    assert short_of(plans[0][0]) == short.strip()
-
-
-def test_every_line_that_cannot_be_read_is_told_at_once():
-    plan, problems = read_text("s1 = t(5)\ns2 = t(x: y)\ns3 = t()", ExecutionPlan)
-    assert plan is None
-    assert "line 1" in problems[0]
-    assert "line 2" in problems[0]
-
-
-WORDS = st.text(max_size=12).map(str.strip)
 NAMES = st.one_of(
     st.text(string.ascii_letters + "_-1ä.#;(=,{ \"'\\/", min_size=1, max_size=8),
     st.sampled_from(["s1", "after", "goal", "global", "1.", "//x", "- a", "when", "{{x}}"]),
@@ -254,10 +199,6 @@ PLANS = st.fixed_dictionaries(
      "leftOut": st.lists(TEXTS.filter(bool), max_size=2),
      "metadata": st.fixed_dictionaries({"complexity": TEXTS})}
 )  # fmt: skip
-
-
-def test_the_property_knows_every_field_of_a_step():
-    assert set(FIELDS) >= ALIASES
 
 
 @given(PLANS)

@@ -50,11 +50,6 @@ def test_what_makes_no_sense_is_refused(options, words):
         Hook(**{"event": "BeforeTool", "run": nothing} | options)
 
 
-def test_only_hooks_are_hooks():
-    with pytest.raises(SettingsError, match="put @hook"):
-        Hooks([nothing])
-
-
 @pytest.mark.parametrize(
     ("event", "match", "value", "fits"),
     [
@@ -85,11 +80,6 @@ def test_both_spellings_mean_the_same_inside_and_beside():
     assert one.model_dump(exclude={"hook_event_name"}) == other.model_dump(
         exclude={"hook_event_name"}
     )
-
-
-def test_nothing_and_a_text_are_outputs():
-    assert read_output(None).go_on
-    assert read_output("for the user").system_message == "for the user"
 
 
 @pytest.mark.parametrize(

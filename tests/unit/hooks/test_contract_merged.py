@@ -33,19 +33,6 @@ def test_where_nothing_can_be_stopped_decisions_are_not_heard(event):
     assert (verdict.is_blocked, verdict.halt_reason, verdict.context) == (False, None, "c")
 
 
-def test_texts_are_joined_and_stops_counted():
-    said = [
-        {"additionalContext": "a"},
-        {"additionalContext": "b"},
-        {"continue": False, "stopReason": "enough"},
-        {"continue": False, "reason": "really"},
-    ]
-    verdict = merged("AfterTool", *said)
-    assert (verdict.context, verdict.halt_reason) == ("a\nb", "enough\nreally")
-    assert merged("AfterTool", {"continue": False}).halt_reason == "a hook ended the run"
-    assert merged("AfterTool", {"decision": "deny"}).reason
-
-
 def test_arguments_are_replaced_and_a_later_hook_does_not_undo_an_earlier_one():
     given = {"to": "ada", "body": "secret", "cc": "bob"}
     alone = merged("BeforeTool", {"tool_input": {"to": "eve"}}, tool_input=given)
@@ -89,16 +76,6 @@ def test_tools_add_up_and_the_strictest_mode_counts(configs, mode, allowed):
     config = verdict.tool_config
     assert config
     assert (config.mode, config.allowed_function_names) == (mode, allowed)
-
-
-def test_what_only_some_events_know():
-    tail = {"tailToolCallRequest": {"name": "log", "args": {"x": 1}}}
-    call = merged("AfterTool", tail).tail_call
-    assert call
-    assert (call.name, call.args) == ("log", {"x": 1})
-    assert merged("AfterTool", {"toolResponse": {"llmContent": "***"}}).tool_response
-    assert merged("AfterAgent", {"clearContext": True}).clear_context
-    assert merged("SessionStart", {"additionalContext": "c"}).context == "c"
 
 
 @given(st.lists(st.sampled_from([None, {"decision": "allow"}, ASK, DENY]), max_size=6))

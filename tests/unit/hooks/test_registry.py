@@ -29,16 +29,6 @@ async def test_nothing_registered_costs_nothing():
     assert not Hooks().events
 
 
-async def test_every_input_says_where_and_when():
-    seen = []
-    await fired(before_tool(seen.append))
-    assert set(seen[0]) == {
-        "session_id", "transcript_path", "cwd", "hook_event_name", "timestamp",
-        "tool_name", "tool_input",
-    }  # fmt: skip
-    assert (seen[0]["session_id"], seen[0]["hook_event_name"]) == ("t", "BeforeTool")
-
-
 async def test_sync_ones_run_in_a_thread_async_ones_on_the_loop():
     async def awaited(_):
         return {"additionalContext": threading.current_thread().name}
@@ -96,13 +86,6 @@ async def test_order_then_place_decides_who_wins():
     assert [event["name"] for event in events] == ["a", "b", "c"]
 
 
-async def test_one_given_twice_runs_once():
-    seen = []
-    one = before_tool(seen.append)
-    await fired(one, one)
-    assert len(seen) == 1
-
-
 def crash(_):
     msg = "password 1234"
     raise ValueError(msg)
@@ -130,11 +113,6 @@ async def test_a_sync_hook_that_hangs_is_left_behind():
     free = threading.Event()
     verdict, _ = await fired(before_tool(lambda _: free.wait(2 * PATIENCE), timeout=0.05))
     free.set()
-    assert verdict.warnings
-
-
-async def test_exit_in_a_hook_ends_the_hook_alone():
-    verdict, _ = await fired(before_tool(lambda _: exit(3)))
     assert verdict.warnings
 
 
@@ -172,35 +150,3 @@ async def test_cancelling_the_run_cancels_its_hooks():
     with pytest.raises(asyncio.CancelledError):
         await run
     await asyncio.wait_for(ended.wait(), PATIENCE)
-
-
-async def test_only_those_that_match_run():
-    seen = []
-    hooks = [before_tool(seen.append, match="^pay$"), before_tool(seen.append, match="refund")]
-    await fired(*hooks)
-    assert len(seen) == 1
-
-
-async def test_what_must_not_be_shown_is_not():
-    _, events = await fired(
-        before_tool(lambda _: {"systemMessage": "private", "suppressOutput": True})
-    )
-    assert "private" not in str(events)
-
-
-@pytest.mark.parametrize("trigger", ["manual", "auto"])
-async def test_compression_can_be_advised_on(trigger):
-    hooks = [
-        Hook(event="PreCompress", run=lambda given: f"{given['trigger']}!", match=match)
-        for match in ("manual", "auto")
-    ]
-    _, events = await fired(*hooks, event="PreCompress", trigger=trigger)
-    assert [event["message"] for event in events] == [f"{trigger}!"]
-
-
-async def test_what_nobody_streams_is_logged(caplog):
-    hooks = Hooks([Hook(event="SessionStart", run=lambda _: "good morning", name="greeter")])
-    with caplog.at_level("INFO", logger="loopwright.hooks"):
-        await hooks.fire("SessionStart", source="startup")
-    assert "greeter" in caplog.text
-    assert "good morning" in caplog.text

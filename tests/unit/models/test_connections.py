@@ -121,12 +121,3 @@ def test_a_server_that_hangs_up_is_called_anew() -> None:
     with answering(hung_up) as (model, taken):
         asyncio.run(one_by_one(model))
         assert len(taken) == 10
-
-
-def test_a_proxy_of_the_environment_is_the_clients_own_affair(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OPENAI_PROXY", "http://127.0.0.1:9")
-    model = Models("openai:x", environ={"OPENAI_API_KEY": "k"}).choose("planner", Context()).model
-    assert model.http_async_client is not get_shared_client()  # type: ignore[attr-defined]
-    assert model.default_headers == {"Connection": "close"}  # type: ignore[attr-defined]

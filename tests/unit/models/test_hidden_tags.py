@@ -81,17 +81,6 @@ def test_a_thought_that_breaks_the_form_is_none_and_says_why(text, problem):
     assert reading.message.content in ("Hi", "")
 
 
-def test_a_thought_that_must_answer_may_not_want_more():
-    assert "No step is left" in read(f"Look. {GO_ON}", must_answer=True).problems[0]
-    assert read(f"It is 7. {DONE}", must_answer=True).problems == []
-
-
-def test_a_thought_that_was_cut_is_none():
-    message = AIMessage(f"Hi {DONE}", response_metadata={"finish_reason": "length"})
-    reading = read_thought(message)
-    assert (reading.parsed, reading.complete) == (None, False)
-
-
 @pytest.mark.req("S1-30")
 @given(
     st.lists(
@@ -110,20 +99,6 @@ def test_no_beginning_of_a_tag_is_ever_shown(pieces):
         assert hidden not in shown
     assert strip_tags(shown) == shown
     assert not shown.endswith(("<agent", "<agent_meta"))
-
-
-@given(st.text(st.characters(exclude_characters="<[&{`", exclude_categories=["Cs"])))
-def test_text_without_a_tag_is_left_alone(text):
-    assert strip_tags(text) == text.strip()
-
-
-def test_words_like_the_tag_are_no_tag():
-    for text in (
-        "See [Agent Meta](https://example.com).",
-        "about [agent metadata] and agents",
-        'set {"shouldContinue": true} in the file.',
-    ):
-        assert strip_tags(text) == text
 
 
 @pytest.mark.parametrize(
@@ -170,8 +145,3 @@ def test_the_tag_is_taken_out_of_content_blocks_and_of_what_comes_with_a_message
     assert "agent_meta" not in json.dumps(shown.model_dump(), default=str)
     assert any(block["type"] == "tool_use" for block in shown.content)
     assert shown.additional_kwargs == {"tool_calls": []}
-
-
-@pytest.mark.parametrize("tag", ["<reasoning>", "</thought>", "<reflection>"])
-def test_words_about_tags_are_shown_whole(tag):
-    assert strip_tags(f"Put the {tag} before the end.") == f"Put the {tag} before the end."

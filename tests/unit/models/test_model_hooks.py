@@ -7,7 +7,6 @@ from loopwright import Context, Hook, ModelUnavailable, ScriptedModel
 from loopwright.hooks.registry import Hooks
 from loopwright.models.ask import ask
 from loopwright.models.choice import Chosen, Models, apply_settings
-from loopwright.models.model_hooks import to_openai_message
 from loopwright.turn.budget import Budget
 from support.scope import scope_with
 
@@ -32,30 +31,6 @@ async def asked(model, *hooks, tools=(), messages=TALK):
 
 def before(output):
     return Hook(event="BeforeModel", run=lambda _: output)
-
-
-def test_a_message_is_shown_by_role_text_and_calls():
-    shown = [to_openai_message(message) for message in TALK]
-    assert [one["role"] for one in shown] == ["system", "user", "assistant", "tool"]
-    assert shown[2]["content"] == "I pay."
-    function = {"name": "pay", "arguments": '{"to": "ada"}'}
-    assert shown[2]["tool_calls"] == [{"id": "c1", "type": "function", "function": function}]
-    assert shown[3]["tool_call_id"] == "c1"
-
-
-async def test_messages_a_hook_left_alone_are_sent_as_they_were():
-    seen = []
-
-    def add(given):
-        seen.append(given["llm_request"])
-        extra = {"role": "user", "content": "Be quick."}
-        return {"llm_request": {"messages": [*given["llm_request"]["messages"], extra]}}
-
-    model = ScriptedModel(["done"])
-    await asked(model, Hook(event="BeforeModel", run=add), tools=[PAY])
-    assert model.asked[0].messages == [*TALK, HumanMessage("Be quick.")]
-    assert seen[0]["model"] == "scripted"
-    assert seen[0]["toolConfig"] == {"mode": "AUTO", "allowedFunctionNames": ["pay"]}
 
 
 async def test_another_model_and_other_settings():

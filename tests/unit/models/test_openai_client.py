@@ -1,6 +1,5 @@
 """The client without the SDK's walk over the messages: the bytes that the stock client sends."""
 
-import asyncio
 import gc
 import json
 import random
@@ -11,7 +10,6 @@ from typing import Any
 
 import openai._base_client
 import pytest
-from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
@@ -172,13 +170,6 @@ async def test_answers_and_errors_are_those_of_the_stock_client() -> None:
                 assert await told_by(LeanChatOpenAI, fake.url, **options) == stock
 
 
-def test_what_the_sdk_is_given_to_walk_over_is_empty() -> None:
-    model = LeanChatOpenAI(model="x", api_key="none")  # type: ignore[arg-type]
-    payload = model._get_request_payload("hi", tools=[{"type": "function", "function": {}}])
-    assert payload["messages"] == payload["tools"] == []
-    assert [*payload["extra_body"]] == ["messages", "tools"]
-
-
 @pytest.mark.parametrize("name", ["gpt-5.4-mini", "o3-mini"])
 def test_a_history_that_grows_is_spelled_as_the_stock_client_spells_it(name: str) -> None:
     key: Any = {"model": name, "api_key": "none", "use_responses_api": False}
@@ -237,17 +228,3 @@ def test_a_check_that_fails_itself_means_the_stock_client(monkeypatch: pytest.Mo
         assert LeanChatOpenAI(model="x", api_key="none")._get_request_payload("hi")["messages"]  # type: ignore[arg-type]
     finally:
         sends_same_bytes.cache_clear()
-
-
-def test_it_is_saved_and_read_as_the_class_whose_work_it_does() -> None:
-    saved = dumpd(LeanChatOpenAI(model="x", api_key="none"))  # type: ignore[arg-type]
-    assert saved["id"][-1] == "ChatOpenAI"
-
-
-def test_the_check_needs_no_loop_and_minds_none() -> None:
-    sends_same_bytes.cache_clear()
-
-    async def inside() -> bool:
-        return sends_same_bytes()
-
-    assert asyncio.run(inside())

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from loopwright.models.choice import Chosen
 from loopwright.models.offline.model import OfflineModel
-from loopwright.models.prices import find_listed_price, price_of, read_price_setting
+from loopwright.models.prices import find_listed_price, price_of
 from loopwright.models.request import Request
 from loopwright.models.reservation import Reservation, reserve_call
 from loopwright.models.scripted import ScriptedModel
@@ -69,23 +69,6 @@ def test_a_long_request_is_priced_by_its_tier_and_cached_input_by_its_rate() -> 
     assert few < written <= price.most(1_000, 0)
     lies = price.compute_cost(answered(1_000, 0, cache_read=-5, cache_creation=10**9), 1_000, 0)
     assert 0 < lies <= price.most(1_000, 0)
-
-
-def test_what_the_settings_say_goes_before_the_list() -> None:
-    context = Context(prices={"gpt-4o": {"input": 1, "output": 2}})
-    for name in ("gpt-4o", "openai:gpt-4o", "azure_openai:gpt-4o"):
-        price = read_price_setting(name, context)
-        assert price is not None
-        assert price.most(MILLION, MILLION) == pytest.approx(3)
-    assert read_price_setting("gpt-4o-mini", context) is None
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"input": 1}, {"input": 1, "output": -1}, {"input": 1, "output": 2, "x": 3}]
-)
-def test_a_price_that_cannot_be_counted_with_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="the price of 'm' needs input and output"):
-        Context(prices={"m": wrong})
 
 
 async def taken_by(scope: RunScope, chosen: Chosen) -> Reservation:

@@ -1,4 +1,3 @@
-import json
 from typing import Any
 
 import pytest
@@ -32,21 +31,6 @@ def test_a_call_of_the_contract_leaves_no_copy_in_the_message() -> None:
     assert len(message.tool_calls) == 2
 
 
-def test_calls_nobody_offered_go_and_a_readable_text_counts() -> None:
-    text = '{"taskCompleted": true, "summary": "42 apples"}'
-    message = AIMessage(text, tool_calls=[call("search", {}, "1")])
-    reading = read_answer(message, ExecutorResponse)
-    assert reading.parsed is not None
-    assert reading.message.tool_calls == []
-    assert reading.message.text == text
-
-
-def test_beside_an_empty_call_of_the_contract_the_text_counts() -> None:
-    empty = {"name": "ExecutorResponse", "args": None, "id": "1", "error": "no arguments"}
-    message = AIMessage(json.dumps(REPORT), invalid_tool_calls=[empty])
-    assert read_answer(message, ExecutorResponse).parsed is not None
-
-
 @pytest.mark.parametrize(
     ("metadata", "complete"),
     [
@@ -75,9 +59,3 @@ def test_every_providers_word_for_a_cut_message(metadata: dict[str, Any], comple
     assert reading.complete is complete
     assert reading.problems == []
     assert bool(read_answer(message, None).problems)
-
-
-def test_a_refusal_may_be_a_block() -> None:
-    message = AIMessage([{"type": "refusal", "refusal": "no, thank you"}])
-    reading = read_answer(message, ExecutorResponse)
-    assert reading.problems == ["the model refused: no, thank you"]

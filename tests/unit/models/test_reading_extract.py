@@ -74,20 +74,6 @@ def test_the_fullest_object_wins_and_of_equals_the_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "empty"),
-        ("<think>hm</think>", "only thoughts"),
-        ("[1]", "a list"),
-        ("hello", "no JSON object"),
-        ('{"summary": "x', "ends before it is complete"),
-    ],
-)
-def test_problems_say_what_is_wrong(text: str, problem: str) -> None:
-    assert problem in extract(text, KEYS)[1]
-
-
-@pytest.mark.parametrize(
     "text",
     [
         '<think>I plan.\n{"summary": "x"}',
@@ -96,10 +82,3 @@ def test_problems_say_what_is_wrong(text: str, problem: str) -> None:
 )
 def test_an_object_behind_thoughts_that_never_end_is_the_answer(text: str) -> None:
     assert extract(text, KEYS) == ({"summary": "x"}, "")
-
-
-def test_what_was_tried_in_thoughts_that_never_end_gives_way_to_what_was_said() -> None:
-    assert extract('{"summary": "said"} <think>{"summary": "tried"}', KEYS)[0] == {
-        "summary": "said"
-    }
-    assert extract('{"todos": [], "summary": "tried"}</think>', KEYS)[0] is None

@@ -1,14 +1,12 @@
 import asyncio
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
-from langgraph.graph import START, MessagesState, StateGraph
 
-from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow, read_script
+from loopwright.models.scripted import ScriptedModel, Slow, read_script
 from loopwright.state.errors import SettingsError
 from loopwright.state.roles import ROLE_METADATA
 
@@ -47,23 +45,6 @@ def test_turns_are_replayed_in_order_in_all_their_forms() -> None:
     assert len(model.asked) == 6
 
 
-def test_roles_have_scripts_of_their_own() -> None:
-    model = ScriptedModel({"planner": ["plan"], "executor": ["one", "two"]})
-    assert model.invoke(GO, as_("executor")).text == "one"
-    assert model.invoke(GO, as_("planner")).text == "plan"
-    assert model.invoke(GO, as_("executor")).text == "two"
-    assert [asked.role for asked in model.asked] == ["executor", "planner", "executor"]
-    with pytest.raises(ScriptExhausted, match="no turn left for the role 'planner'"):
-        model.invoke(GO, as_("planner"))
-    with pytest.raises(
-        ScriptExhausted,
-        match="no turn left for the role 'verifier'",
-    ):
-        model.invoke(GO, as_("verifier"))
-    with pytest.raises(ScriptExhausted, match="no turn left for a call that tells no role"):
-        model.invoke(GO)
-
-
 class Own(ScriptedModel):
     """A user's subclass."""
 
@@ -98,16 +79,6 @@ async def test_a_function_sees_messages_and_what_is_offered() -> None:
         model.invoke("hi")
 
 
-def test_it_records_tools_and_schema() -> None:
-    model = ScriptedModel(["x", '{"a": 1}'])
-    model.bind_tools([ADD]).invoke("hi")
-    wrapped = model.with_structured_output({"title": "Thing", "type": "object"}, include_raw=True)
-    assert wrapped.invoke("hi")["parsed"] == {"a": 1}
-    first, second = model.asked
-    assert (first.tools, first.schema) == (["add"], None)
-    assert (second.tools, second.schema) == ([], "Thing")
-
-
 @pytest.mark.parametrize(
     "turn",
     [
@@ -134,41 +105,6 @@ async def test_streamed_pieces_add_up_to_the_message(turn: Any) -> None:
         ]
         assert total.usage_metadata == whole.usage_metadata
         assert total.response_metadata.items() >= whole.response_metadata.items()
-
-
-async def test_tool_calls_survive_the_messages_stream_of_a_graph() -> None:
-    model = ScriptedModel([[{"name": "add", "args": {"a": 1}}]])
-
-    async def node(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [await model.ainvoke(state["messages"])]}
-
-    graph = StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile()
-    final: Any = None
-    given = MessagesState(messages=[HumanMessage("hi")])
-    async for mode, part in graph.astream(given, stream_mode=["messages", "values"]):
-        final = part if mode == "values" else final
-    assert final["messages"][-1].tool_calls[0]["args"] == {"a": 1}
-
-
-def test_turns_are_not_given_twice_to_threads() -> None:
-    model = ScriptedModel([str(n) for n in range(200)])
-    seen: list[str] = []
-    threads = [
-        threading.Thread(target=lambda: seen.extend(model.invoke("x").text for _ in range(25)))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(seen, key=int) == [str(n) for n in range(200)]
-
-
-def test_one_message_as_a_turn_of_two_models_is_not_changed() -> None:
-    turn = AIMessage("x")
-    ScriptedModel([turn]).invoke("hi")
-    assert turn.usage_metadata is None
-    assert turn.id is None
 
 
 def test_a_file_is_played_in_all_forms_of_turns() -> None:

@@ -66,14 +66,3 @@ def test_a_model_that_never_opens_its_thoughts_shows_none_of_them_the_second_tim
         shown.append(visible_text.shown)
     assert (visible_text.shown, visible_text.thoughts) == ("It is so.", "It may be so.")
     assert all("It is so.".startswith(one) for one in shown)
-
-
-def test_long_text_that_is_held_back_is_shown_when_it_is_known_to_be_none():
-    visible_text = VisibleText()
-    for piece in ["{", *["word "] * 20_000]:
-        visible_text.read(piece)
-    assert visible_text.shown == ""
-    visible_text.read("} {}")
-    for piece in ["word "] * 500:
-        visible_text.read(piece)
-    assert len(visible_text.shown) > 100_000

@@ -61,16 +61,6 @@ def test_a_wrong_company_is_told_in_one_sentence(text, tmp_path):
     assert "\n" not in said
 
 
-def test_what_is_no_folder_of_a_company_is_told(tmp_path):
-    (tmp_path / "file").touch()
-    for folder in (tmp_path, tmp_path / "nowhere", str(tmp_path / "file"), ""):
-        with pytest.raises(SettingsError, match="is no folder with a company"):
-            build_customer_service(company=folder)
-    (tmp_path / "company.yaml").write_bytes(b"name: \xff")
-    with pytest.raises(SettingsError, match="is no UTF-8 text"):
-        read_company(tmp_path)
-
-
 async def test_a_server_reads_the_variable_and_a_wrong_one_fails_the_run(monkeypatch, tmp_path):
     assert _assemble_served()[1] is None
     monkeypatch.setenv("LOOPWRIGHT_COMPANY", str(SHOPS / "yunling"))

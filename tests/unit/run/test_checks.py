@@ -16,7 +16,6 @@ from loopwright.state.errors import (
     AnswerRejected,
     SettingsError,
     ThreadIncompatible,
-    ThreadNotFound,
 )
 from loopwright.state.migrations import MIGRATIONS, SCHEMA_VERSION
 from loopwright.state.outcome import RESUMABLE
@@ -45,15 +44,6 @@ def test_a_renamed_node_is_an_error_not_a_silent_end(database, given):
     # Nothing was written: the graph that saved it goes on.
     result = asker("review").compile(database.checkpointer).invoke(Command(resume="ok"), on("t"))
     assert result["log"] == ["greet", "ask:ok", "end"]
-
-
-@pytest.mark.req("P-07")
-def test_an_ended_thread_may_mention_old_nodes(database):
-    old = asker("review").compile(database.checkpointer)
-    old.invoke(hello(), on("t"))
-    old.invoke(Command(resume="ok"), on("t"))
-    renamed = asker("approve").compile(database.checkpointer)
-    assert "__interrupt__" in renamed.invoke(hello(), on("t"))
 
 
 @pytest.mark.req("P-07")
@@ -210,27 +200,6 @@ def test_a_thread_of_an_old_schema_that_waits_resumes_under_the_present_one(tmp_
 
 
 @pytest.mark.req("P-07")
-@pytest.mark.usefixtures("migration")
-def test_a_new_message_migrates_too(database):
-    planned(OldState, []).compile(database.checkpointer).invoke(hello(), on("t"))
-    graph = planned(NewState, []).compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    state = graph.get_state(on("t"))
-    assert state.values["schema_version"] == SCHEMA_VERSION
-    assert len(state.values["messages"]) == 2
-
-
-@pytest.mark.usefixtures("migration")
-def test_an_update_given_with_the_resume_survives_the_migration(database):
-    planned(OldState, []).compile(database.checkpointer).invoke(hello(), on("t"))
-    graph = planned(NewState, []).compile(database.checkpointer)
-    graph.invoke(Command(resume="a", update={"added": "by hand"}), on("t"))
-    result = graph.invoke(Command(resume="b", update={"log": ["late"]}), on("t"))
-    assert (result["added"], result["schema_version"]) == ("by hand", SCHEMA_VERSION)
-    assert result["log"] == ["late", "a", "b"]
-
-
-@pytest.mark.req("P-07")
 @pytest.mark.parametrize("given", [None, Command(resume="a"), hello()], ids=["on", "answer", "new"])
 def test_a_thread_of_an_older_package_is_refused_in_one_sentence(database, given):
     planned(OldState, []).compile(database.checkpointer).invoke(hello(), on("t"))
@@ -279,58 +248,6 @@ def test_a_bare_answer_goes_to_the_first_pending_question(database):
     assert result["log"] == ["0:a", "1:b", "2:c"]
 
 
-def test_answers_by_id(database):
-    graph = several().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    ids = [question.id for question in graph.get_state(on("t")).interrupts]
-    graph.invoke(Command(resume={ids[2]: "c"}), on("t"))
-    with pytest.raises(AnswerRejected, match=f"{ids[2]}.*pending: {ids[0]}, {ids[1]}"):
-        graph.invoke(Command(resume={ids[2]: "again"}), on("t"))
-    result = graph.invoke(Command(resume={ids[0]: "a", ids[1]: "b"}), on("t"))
-    assert result["log"] == ["0:a", "1:b", "2:c"]
-
-
-def test_an_unknown_id_leaves_the_question_open(database):
-    graph = asker().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    pending = graph.get_state(on("t")).interrupts[0].id
-    with pytest.raises(AnswerRejected, match=f"pending: {pending}"):
-        graph.invoke(Command(resume={"0" * 32: "x"}), on("t"))
-    assert graph.get_state(on("t")).interrupts[0].id == pending
-
-
-@pytest.mark.parametrize("answer", [{}, [], False, 0, "", {"type": "approve"}])
-def test_any_value_but_none_is_an_answer(database, answer):
-    graph = asker().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    log = graph.invoke(Command(resume=answer), on("t"))["log"]
-    assert log == ["greet", f"ask:{answer}", "end"]
-
-
-def test_none_is_no_answer(database):
-    graph = asker().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    with pytest.raises(AnswerRejected, match=r"Command\(resume=None\)"):
-        graph.invoke(Command(resume=None), on("t"))
-    assert graph.invoke(Command(resume="ok"), on("t"))["log"][-1] == "end"
-
-
-def test_an_answer_nobody_waits_for_is_refused(database):
-    graph = greeter().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    with pytest.raises(AnswerRejected, match="no question waiting"):
-        graph.invoke(Command(resume="ok"), on("t"))
-
-
-def test_commands_without_an_answer_pass(database):
-    graph = asker().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    assert graph.invoke(Command(goto=END, update={"log": ["closed"]}), on("t"))["log"][1] == (
-        "closed"
-    )
-    assert graph.invoke(Command(goto="end"), on("t"))["log"][-1] == "end"
-
-
 def test_a_bad_answer_does_not_brick_the_thread(database):
     class Decision(BaseModel):
         go: bool
@@ -348,35 +265,6 @@ def test_a_bad_answer_does_not_brick_the_thread(database):
         with pytest.raises(ValidationError):
             graph.invoke(Command(resume=bad), on("t"))
     assert graph.invoke(Command(resume={"go": True}), on("t"))["log"] == ["True"]
-
-
-def test_going_on_without_an_answer_does_not_answer(database):
-    async def gates(state: ToyState) -> dict[str, Any]:
-        return {"log": [interrupt("one"), interrupt("two")]}
-
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    builder.add_node("gates", gates)
-    builder.add_edge(START, "gates")
-    graph = builder.compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    graph.invoke(Command(resume="a"), on("t"))
-    assert graph.invoke(None, on("t"))["__interrupt__"][0].value == "two"
-    assert graph.invoke(Command(resume="b"), on("t"))["log"] == ["a", "b"]
-
-
-def test_an_answer_to_an_older_checkpoint_is_left_to_langgraph(database):
-    graph = asker().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    asked = graph.get_state(on("t")).config
-    graph.invoke(Command(resume="no"), on("t"))
-    assert graph.invoke(Command(resume="no"), asked)["log"] == ["greet", "ask:no", "end"]
-
-
-def test_strict_resume_of_servers_accepts_an_addressed_answer(database):
-    graph = several().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    result = graph.invoke(Command(resume="a"), on("t", __pregel_strict_resume=True))
-    assert len(result["__interrupt__"]) == 2
 
 
 def test_a_server_that_repeats_a_crashed_resume_does_not_answer_twice(database):
@@ -438,13 +326,6 @@ def test_a_server_that_repeats_a_crashed_run_says_nothing_twice(database, betwee
 # --- what there is to resume -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [None, Command(resume="ok")])
-def test_a_resume_of_an_unknown_thread_is_refused(database, given):
-    graph = asker().compile(database.checkpointer)
-    with pytest.raises(ThreadNotFound, match="'nobody'"):
-        graph.invoke(given, on("nobody"))
-
-
 def ending(status: str) -> LoopBuilder[Any, Any, Any, Any]:
     async def conclude(state: ToyState) -> dict[str, Any]:
         return {"log": ["concluded"], "outcome": {"status": status}}
@@ -464,12 +345,6 @@ def test_a_resume_of_an_unfinished_end_starts_a_new_turn(database, status):
     second = graph.invoke(None, on("t"))
     assert second["log"] == [*first["log"], "greet", "concluded"]
     assert len(second["messages"]) == len(first["messages"]) + 1
-
-
-def test_a_resume_of_a_complete_thread_returns_its_state(database):
-    graph = ending("complete").compile(database.checkpointer)
-    first = graph.invoke(hello(), on("t"))
-    assert graph.invoke(None, on("t")) == first
 
 
 class Counting(ThreadedSaver):

@@ -5,7 +5,6 @@ from loopwright.flow.execution_plan import RecoveryDecision
 from loopwright.state.contracts import (
     ExecutorResponse,
     PlannerResponse,
-    Todo,
     TodoStatus,
     VerifierResponse,
     decide_task,
@@ -22,12 +21,6 @@ def test_the_schema_on_the_wire_is_named_like_its_class_and_camel_case():
         schema = CONTRACTS[role].wire_schema()
         assert schema["title"] == f"{role.capitalize()}Response"
         assert all("_" not in name for name in schema["properties"])
-
-
-def test_whoever_changes_the_schema_changes_it_for_nobody_else():
-    changed = PlannerResponse.wire_schema()
-    changed["properties"].clear()
-    assert "todos" in PlannerResponse.wire_schema()["properties"]
 
 
 @pytest.mark.req("S0-40", "S0-116", "S0-117")
@@ -61,11 +54,6 @@ def test_a_plan_as_models_write_it_is_read():
     assert plan.component == "planner-response"
 
 
-def test_snake_case_is_accepted_too():
-    answer = ExecutorResponse.model_validate({"task_completed": True, "summary": "42"})
-    assert answer.task_completed
-
-
 def test_a_plan_without_tasks_must_say_that_more_planning_is_needed():
     with pytest.raises(ValidationError, match="at least one todo"):
         PlannerResponse.model_validate({"todos": []})
@@ -90,18 +78,6 @@ def test_a_verdict_needs_a_summary_or_improvements():
         with pytest.raises(ValidationError, match="improvements"):
             VerifierResponse.model_validate({**failed, "improvements": ["", " "]})
         assert not VerifierResponse.model_validate({**failed, "improvements": ["read b"]}).passed
-
-
-def test_all_completed_contradicts_an_uncompleted_task():
-    with pytest.raises(ValidationError, match="not completed"):
-        VerifierResponse.model_validate(
-            {
-                "allCompleted": True,
-                "userNeedsSatisfied": True,
-                "summary": "Ada owns it.",
-                "tasks": [{"id": "1", "completed": False}],
-            }
-        )
 
 
 @pytest.mark.req("S0-101", "S0-102", "S0-106", "P-22", "W-08")
@@ -217,8 +193,3 @@ def test_an_answer_that_says_it_is_something_else_is_not_taken(contract):
     for field, wrong in [("type", "tool_call"), *(("component", f"{o}-response") for o in others)]:
         with pytest.raises(ValidationError, match=f"{wrong}'?, but .* is asked for"):
             contract.model_validate({**SOUND[contract], field: wrong})
-
-
-def test_a_task_needs_a_description():
-    with pytest.raises(ValidationError):
-        Todo.model_validate({"id": "1", "description": ""})

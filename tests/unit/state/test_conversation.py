@@ -11,7 +11,7 @@ from loopwright.state.history import (
     make_earlier_records,
     merge_earlier,
 )
-from loopwright.state.messages import ENDS, TALK_CAP, conversation_of, make_signature
+from loopwright.state.messages import ENDS, conversation_of, make_signature
 
 
 def ours(text, role, id_, **marks):
@@ -49,13 +49,6 @@ def test_only_words_of_the_user_and_answers_are_talk():
         ("assistant", "of another graph"),
     ]
     assert conversation_of([], "") == []
-
-
-@pytest.mark.req("W-07")
-def test_one_long_message_is_shown_in_part_and_says_so():
-    (entry,) = conversation_of([HumanMessage("x" * 2 * TALK_CAP, id="1"), HumanMessage("?")], "")
-    assert len(entry["text"]) < TALK_CAP
-    assert "left out" in entry["text"]
 
 
 def record(number, size=10, **more):

@@ -65,15 +65,6 @@ def test_an_answer_made_up_by_a_front_end_is_replaced(id_):
     assert [m.content for m in mended(talk, ["call_0"])][1:] == ["not run", "hello"]
 
 
-def test_answers_of_the_program_itself_are_kept():
-    talk = [said("call_0"), tool("call_0", id="own", real=False), said("call_0", id="b")]
-    assert [m.id for m in mended(talk, ["call_0"])] == ["a", "own", "b", "new-call_0"]
-
-
-def test_an_answer_without_a_call_is_dropped():
-    assert [m.id for m in mended([tool("call_9"), HumanMessage("hi", id="i")])] == ["i"]
-
-
 messages_of = st.lists(
     st.one_of(
         st.just("human"),

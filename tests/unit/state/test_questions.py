@@ -45,12 +45,6 @@ def test_both_front_ends_show_every_question(asked):
     assert inbox_shows(asked)
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-def test_what_no_front_end_shows_is_told_apart(broken):
-    assert not chat_ui_shows(broken)
-    assert not inbox_shows(broken)
-
-
 @pytest.mark.req("P-20")
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_the_front_ends_own_language_says_the_same():
@@ -90,28 +84,6 @@ def test_the_front_ends_own_language_rejects_alike():
     )
     ours = [[chat_ui_rejects(asked, reason) for reason in ("", "not now")] for asked in QUESTIONS]
     assert json.loads(done.stdout) == ours
-
-
-@pytest.mark.parametrize(
-    ("answers", "switches"),
-    [
-        ("decide", (True, True, True, True)),
-        ("settle", (True, False, True, True)),
-        ("respond", (False, True, True, True)),
-    ],
-)
-def test_the_switches_follow_the_decisions(answers, switches):
-    asked = make_question("save", {"a": 1}, "Save?", answers=answers)
-    config = asked["config"]
-    names = ("allow_accept", "allow_edit", "allow_respond", "allow_ignore")
-    assert tuple(config[name] for name in names) == switches
-    assert asked["review_configs"][0]["allowed_decisions"] == list(DECISIONS[answers])
-
-
-def test_a_question_for_words_has_a_field_to_put_them_in():
-    asked = make_question("ask_user", {"questions": ["When?"]}, "When?", answers="respond")
-    fields = {"questions": ["When?"], "answer": ""}
-    assert asked["action_requests"][0]["args"] == asked["action_request"]["args"] == fields
 
 
 def test_every_kind_of_answer_can_be_given_is_offered_and_stands_in_the_docs():

@@ -1,18 +1,10 @@
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
 from loopwright.state.questions import Answer, TextAnswer, Words
-
-
-def wrapped(times: int) -> Any:
-    answer: Any = "approve"
-    for _ in range(times):
-        answer = [answer]
-    return answer
 
 
 @pytest.mark.parametrize(
@@ -174,31 +166,6 @@ def test_a_question_for_words_takes_plain_text(kind, shape, words):
 )
 def test_the_words_of_a_decision_stay_one(text, type_):
     assert TextAnswer.model_validate(text).type == Answer.model_validate(text).type == type_
-
-
-@pytest.mark.req("W-25")
-@pytest.mark.parametrize("text", ["res-1", "yes, but later", "7", "{"])
-def test_an_approval_takes_no_plain_text(text):
-    with pytest.raises(ValidationError):
-        Answer.model_validate(text)
-
-
-@pytest.mark.parametrize(
-    "shape", ["reject: ask my boss", {"type": "reject", "message": "no"}, [{"type": "ignore"}]]
-)
-def test_a_refusal_to_answer_stays_one(shape):
-    assert Words.model_validate(shape).type == "reject"
-
-
-def test_an_empty_field_is_no_answer():
-    with pytest.raises(ValidationError, match="wants words"):
-        Words.model_validate({"type": "edit", "args": {"questions": [], "answer": " "}})
-
-
-@pytest.mark.parametrize("shape", ["[" * 100_000, "[" * 900 + "]" * 900, wrapped(5_000)])
-def test_an_answer_wrapped_too_deeply_is_refused(shape):
-    with pytest.raises(ValidationError):
-        Answer.model_validate(shape)
 
 
 KEYS = ["type", "args", "message", "name", "decisions", "edited_action", "remember", "id"]

@@ -9,8 +9,6 @@ import pytest
 from loopwright import DatabaseError, open_durability
 from loopwright.store.durability import inspect_database
 from loopwright.store.journal.tables import VERSION
-from loopwright.store.postgres import health
-from loopwright.text.units import format_seconds
 
 
 def found(url: str) -> dict[str, tuple[str, str]]:
@@ -21,14 +19,6 @@ def found(url: str) -> dict[str, tuple[str, str]]:
         assert text.endswith((".", ")")), text
         told[check] = level, text
     return told
-
-
-def test_a_file_that_is_not_there_yet_is_not_made(tmp_path):
-    told = found(f"sqlite:///{tmp_path / 'inner' / 'x.db'}")
-    assert told["file"][0] == "warning"
-    assert "the first run makes it" in told["file"][1]
-    assert told["rights"][0] == told["version"][0] == "ok"
-    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_file_of_threads_a_damaged_one_and_another_programs(tmp_path):
@@ -136,20 +126,3 @@ def test_a_password_is_told_to_nobody_not_even_of_a_url_that_cannot_be_read(rest
     with pytest.raises(DatabaseError) as told:
         open_durability(url)
     assert "s3cret" not in str(told.value)
-
-
-@pytest.mark.postgres
-def test_a_pool_before_the_database_is_named(bouncer_url):
-    assert "through a connection pool" in found(bouncer_url)["reachable"][1]
-
-
-def test_the_clock_is_off_by_what_the_trip_cannot_explain():
-    assert health.measure_clock_skew(100.0, 99.9, 100.2) == 0
-    assert health.measure_clock_skew(100.0, 86_500.0, 86_500.1) == 86_400
-    assert health.measure_clock_skew(86_500.0, 99.9, 100.0) == -86_400
-    assert [format_seconds(s) for s in (5, 90, 3_600, 86_400)] == [
-        "5 s",
-        "1 minute",
-        "1 hour",
-        "1 day",
-    ]

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from langgraph._internal import _config, _constants as theirs
+from langgraph._internal import _constants as theirs
 from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
@@ -65,14 +65,6 @@ def test_checkpoints_are_numbered_after_one_that_lies_ahead(monkeypatch):
         assert ours.advance_checkpoint_ids(other) == 0
 
 
-def test_its_keys_are_told_by_how_they_begin():
-    keys = {v for k, v in vars(theirs).items() if k.startswith("CONFIG_KEY_")}
-    assert {*ours.STREAM_FORMATS} <= keys
-    plain = {key for key in keys if not key.startswith(ours.PREFIX)}
-    assert plain == {*ours.COORDINATES}
-    assert {*ours.INNER_COORDINATES} < plain
-
-
 def test_the_channels_of_branches_and_joins_are_named_as_they_were():
     builder = StateGraph(ToyState)
     for name in ("a", "b", "c"):
@@ -83,10 +75,6 @@ def test_the_channels_of_branches_and_joins_are_named_as_they_were():
     channels = builder.compile().channels
     assert f"{ours.BRANCH}a" in channels
     assert f"{ours.JOIN}a+b:c" in channels
-
-
-def test_a_config_stands_alone_by_the_same_keys():
-    assert set(ours.COORDINATES) == set(_config._CHECKPOINT_COORDINATE_KEYS)
 
 
 async def test_a_graph_inside_a_task_saves_under_the_place_that_is_computed():

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from loopwright.state.errors import LeaseLost, SettingsError, ThreadBusy
+from loopwright.state.errors import LeaseLost, ThreadBusy
 from loopwright.store.durability import open_durability
 from loopwright.store.journal.port import Change
-from loopwright.store.locks.thread_locks import _here, build_lock_name, lock_thread_blocking
+from loopwright.store.locks.thread_locks import _here, lock_thread_blocking
 from support.patience import PATIENCE
 from support.postgres import CUT
 
@@ -126,22 +126,6 @@ def test_who_has_lost_it_is_told_and_writes_nothing(database, ask):
     assert ask("SELECT owner, token FROM loopwright_threads") == [("process 7 on elsewhere", 42)]
 
 
-@DIRECT
-def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
-    with held(database):
-        fence = database.journal.raise_fence("t")
-        database.journal.transact("t", lambda _: (None, Change()), fence=fence)
-        assert fence.token == database.locks.token("t")
-        assert ask("SELECT count(*) FROM loopwright_journal") == [(0,)]
-        assert database.locks.of("t", "inner:1|b:2") == fence
-    with pytest.raises(ThreadBusy, match="Another run has locked"):
-        database.journal.transact("t", lambda _: (None, Change()), fence=fence)
-    assert callable(database.locks.take(build_lock_name("t", "inner:1")))
-    assert database.locks.of("t", "inner:1|b:2").name == build_lock_name("t", "inner:1")
-    assert database.locks.of("t", "outer:1") is None
-    assert database.journal.raise_fence("never locked").token == 1
-
-
 HOLD = """
 import os, sys
 from loopwright.store.durability import open_durability
@@ -187,6 +171,7 @@ def holder(url, how=""):
 
 
 @pytest.mark.req("W-92")
+@DIRECT
 @pytest.mark.parametrize("how", ["", "writes"])
 def test_a_frozen_holder_is_taken_over_also_in_the_middle_of_a_transaction(database, url, how):
     with holder(url, how) as process:
@@ -225,9 +210,3 @@ def test_a_forked_child_neither_renews_nor_lets_go(database, url, ask):
         process.kill()
         process.wait()
         until(lambda: is_free(database))
-
-
-@pytest.mark.parametrize("lease", [0, -1, 0.5, 4000, float("nan"), float("inf"), "30", True])
-def test_a_lease_of_a_wrong_length_is_refused(lease):
-    with pytest.raises(SettingsError, match=r"give seconds from 1 to 3600"):
-        open_durability("sqlite:///:memory:", lease=lease)

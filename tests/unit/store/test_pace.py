@@ -38,14 +38,3 @@ async def test_one_that_is_cancelled_while_it_waits_keeps_nobody_waiting():
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert {*range(10), *range(20, 30)} <= {*done}
-
-
-def test_each_loop_has_its_own():
-    async def piece(number):
-        await yield_to_others()
-        return number
-
-    async def pieces():
-        return await asyncio.gather(*map(piece, range(20)))
-
-    assert [asyncio.run(pieces()) for _ in range(3)] == [[*range(20)]] * 3

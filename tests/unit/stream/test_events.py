@@ -5,7 +5,6 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, RemoveMessage
-from langgraph.graph.ui import ui_message_reducer
 
 from loopwright import stream_event
 from loopwright.state.ui_channels import MOST_CALLS, KeptEvents, merge_components, merge_events
@@ -69,17 +68,6 @@ def test_components_merge_alike_in_whatever_batches_and_each_is_there_once(given
     assert len(ids) == len(set(ids))
 
 
-@given(st.lists(MESSAGES.filter(lambda one: one["type"] == "ui"), max_size=8))
-def test_components_in_order_merge_as_langgraphs_own_rule_has_them(given_):
-    in_order = sorted(given_, key=lambda one: one["metadata"].get("seq", 0))
-    assert merge_components([], [in_order]) == ui_message_reducer([], in_order)
-
-
-def test_of_two_components_with_one_id_the_newer_counts_whenever_it_comes():
-    old, new = (make_component("tool-call", "a", {}, under="m", seq=seq) for seq in (1, 2))
-    assert merge_components([], [old, new]) == merge_components([], [new, old]) == [new]
-
-
 JSON = st.recursive(
     st.none() | st.integers() | st.text(max_size=3000),
     lambda inner: st.lists(inner, max_size=300) | st.dictionaries(st.text(max_size=9), inner),
@@ -94,12 +82,6 @@ def test_an_event_is_bounded_and_what_is_short_stays(event):
     assert shorten_event(short).keys() == short.keys() or not short
     if len(json.dumps(event)) < 900:
         assert short == event
-
-
-def test_a_long_text_ends_with_how_much_is_left_out():
-    told = shorten_event({"type": "tool_call", "arguments": {"text": "x" * 5_000}})
-    assert told["arguments"]["text"].startswith("x" * 1_000)
-    assert "4000" in told["arguments"]["text"].replace(",", "")
 
 
 def test_every_kind_names_fields_for_its_subject_that_it_has():

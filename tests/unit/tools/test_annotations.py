@@ -131,20 +131,6 @@ def test_what_a_tool_declares_wins_and_content_promises_nothing():
         assert read_tools([one])[0].output == schema
 
 
-def test_annotations_that_cannot_be_read_promise_nothing():
-    def look(n: int) -> "NotThere":  # type: ignore[name-defined]  # noqa: F821 - that is the test
-        """Look."""
-
-    class Looking:
-        """Look."""
-
-        def __call__(self, n: int) -> Row:
-            return {"n": n}
-
-    assert read_tools([StructuredTool.from_function(Looking().__call__, name="x")])[0].output == ROW
-    del look
-
-
 @pytest.mark.parametrize(
     ("reference", "found"),
     [("n", False), ("rows[0].n", False), ("total", True), ("result.n", False), ("N", True)],

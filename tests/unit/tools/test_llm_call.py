@@ -1,11 +1,7 @@
 """The step tool that asks a model: whom it asks, what comes back, and what it says of itself."""
 
-import asyncio
-
 import pytest
 
-from loopwright.calls.toolbox import Toolbox
-from loopwright.state.context import Context
 from loopwright.tools.python_tools import (
     LLM_CALL,
     add_llm_call,
@@ -41,32 +37,6 @@ async def test_without_anybody_to_ask_it_says_where_it_works():
         await llm_call("In one word: rain")
 
 
-async def test_steps_side_by_side_each_ask_for_themselves():
-    gate = asyncio.Event()
-
-    async def one(name):
-        async def answer(prompt, schema):
-            await gate.wait()
-            return f"{name}: {prompt}"
-
-        with allow_asking(answer):
-            return await llm_call("hi")
-
-    both = asyncio.gather(one("a"), one("b"))
-    await asyncio.sleep(0)
-    gate.set()
-    assert await both == ["a: hi", "b: hi"]
-
-
-async def test_what_the_asker_fails_with_is_what_it_fails_with():
-    async def refuse(prompt, schema):
-        msg = "not now"
-        raise RuntimeError(msg)
-
-    with allow_asking(refuse), pytest.raises(RuntimeError, match="not now"):
-        await llm_call("hi")
-
-
 @pytest.mark.req("S2-37")
 @pytest.mark.parametrize(
     ("text", "bare"),
@@ -95,11 +65,3 @@ def test_a_tool_of_the_program_that_has_its_name_takes_its_place():
     assert add_llm_call([own]) == [own]
     assert [getattr(t, "name", "") for t in add_llm_call([])] == [LLM_CALL]
     assert len(add_llm_call(add_llm_call([mine]))) == 2
-
-
-async def test_it_changes_nothing_may_be_made_again_and_is_never_answered_from_before():
-    tool = (await Toolbox(add_llm_call([])).catalog()).tools[LLM_CALL]
-    assert (tool.read_only, tool.resendable) == (True, True)
-    assert not tool.cacheable
-    assert tool.timeout is not None
-    assert tool.timeout > Context().tool_deadline, "a model has a deadline of its own"

@@ -29,24 +29,6 @@ async def test_no_job_waits_while_another_thread_may_be_started():
         assert sorted(await asyncio.gather(*met)) == [*range(8)]
 
 
-async def test_one_after_another_needs_one_thread():
-    pool, names = ThreadPool(8), set()
-    for _ in range(5):
-        await pool.run(lambda: names.add(threading.current_thread().name))
-        await asyncio.sleep(0.02)
-    assert len(names) == 1
-
-
-async def test_what_is_raised_comes_back_as_a_value():
-    pool = ThreadPool(1)
-
-    def stops() -> None:
-        raise StopIteration
-
-    assert isinstance(await pool.run(stops), StopIteration)
-    assert await pool.run(lambda: 1) == 1
-
-
 async def test_work_that_is_cancelled_before_it_starts_never_runs():
     pool, ran, hold = ThreadPool(1), [], threading.Event()
     first = asyncio.ensure_future(pool.run(lambda: hold.wait(PATIENCE)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.state.outcome import OutcomeStatus, Reason
-from loopwright.turn.end import Facts, build_outcome, get_denial_reason
+from loopwright.turn.end import Facts, build_outcome
 
 DONE: Any = {"id": "1", "description": "a", "status": "completed", "result": "r"}
 DOUBT: Any = {"id": "x", "tool": "pay", "arguments": {}}
@@ -101,20 +101,3 @@ def test_an_outcome_always_says_something_and_a_limit_is_named():
         Facts(done=True, answer="7", tasks=[DONE]), spend={}, allowance=1, resume={"how": "so"}
     )
     assert (done["status"], done["unmet"], done["resume"]) == ("complete", [], None)
-
-
-def test_a_refused_call_is_why_a_task_stands_still():
-    assert get_denial_reason([DONE, FAILED]) is None
-    assert get_denial_reason([{**FAILED, "denied": "rejected"}]) == "DENIED"
-    assert get_denial_reason([{**FAILED, "denied": "not_interactive"}]) == "NOT_INTERACTIVE"
-    assert get_denial_reason([{**DONE, "denied": "rejected"}]) is None
-
-
-def test_calls_that_went_in_circles_are_why_a_run_is_stuck():
-    looped = {**FAILED, "denied": "loop_detected"}
-    assert get_denial_reason([DONE, looped]) == "LOOP_DETECTED"
-    assert get_denial_reason([looped, {**FAILED, "denied": "denied"}]) == "DENIED", (
-        "a human can mend that"
-    )
-    assert get_denial_reason([looped, {**FAILED, "denied": "uncertain"}]) == "NOT_INTERACTIVE"
-    assert get_denial_reason([{**DONE, "denied": "loop_detected"}]) is None

@@ -1,9 +1,8 @@
 """Which steps an answer cites, which of them it may, and what in brackets means nothing."""
 
 import pytest
-from langchain_core.messages import AIMessage
 
-from loopwright.nodes.flow.answer_flow import citation_problems, read_cited
+from loopwright.nodes.flow.answer_flow import citation_problems
 from support.flow_steps import broken, flow_step
 
 MIXED = [flow_step("s1"), flow_step("s2"), broken("s3")]
@@ -71,20 +70,3 @@ def test_citations_that_do_not_hold(text, steps, problem):
 
 def test_brackets_that_never_close_take_no_time():
     assert citation_problems("[" * 200_000 + "[s1]" + "`" * 100_001, MIXED) == []
-
-
-def test_an_answer_is_read_without_what_the_model_thought_and_judged_by_what_is_left():
-    thought = "<think>[s9] perhaps?</think>"
-    held = read_cited(AIMessage(f"{thought}7 [s1]."), MIXED)
-    assert (held.message.text, held.problems) == ("7 [s1].", [])
-    missed = read_cited(AIMessage(f"{thought}7."), MIXED)
-    assert "cites no step" in missed.problems[0]
-    empty = read_cited(AIMessage(thought), MIXED)
-    assert empty.problems
-
-
-def test_two_ids_that_differ_in_case_alone_are_told_apart():
-    steps = [flow_step("a"), broken("A")]
-    assert citation_problems("7 [a].", steps) == []
-    (problem,) = citation_problems("7 [a], 8 [A].", steps)
-    assert "'A' is cited but did not complete" in problem

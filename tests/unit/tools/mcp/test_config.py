@@ -66,11 +66,6 @@ def test_a_wrong_entry_says_what_is_wrong_and_stops_nobody_else(entry, words):
     assert right.problem == ""
 
 
-def test_a_variable_may_have_a_default():
-    assert one({"url": "http://${HOST:-localhost}:1/x"}).url == "http://localhost:1/x"
-    assert one({"url": "http://${HOST:-localhost}:1/x"}, HOST="h").url == "http://h:1/x"
-
-
 @pytest.mark.req("S0-163")
 def test_variables_are_filled_in_everywhere_alike():
     local = {
@@ -114,13 +109,6 @@ def test_a_variable_that_is_not_set_is_the_servers_problem(entry, place):
 def test_python_of_a_server_of_ours_is_this_interpreter(command, module, ours):
     read = one({"command": command, "args": ["-P", "-m", module, "--root", "."]})
     assert read.command == (sys.executable if ours else command)
-
-
-def test_callable_headers_are_for_each_user():
-    config = one({"url": "http://x", "headers": lambda user: {"A": user}})
-    assert config.user_headers is not None
-    assert one({"command": "a", "alwaysAllow": ["x"]}).approves("x")
-    assert one({"command": "a", "autoApprove": True}).approves("anything")
 
 
 def test_a_file_that_cannot_be_used_is_one_clear_error(tmp_path):

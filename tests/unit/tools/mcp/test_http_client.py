@@ -48,15 +48,6 @@ async def test_a_broken_answer_to_a_write_is_in_doubt_and_not_sent_again(served,
     assert world.calls == [name]
 
 
-async def test_a_redirect_within_the_server_is_followed():
-    with serving_faults() as (url, world):
-        moved = url.replace("/mcp", "/moved")
-        box = Toolbox(mcp={"mcpServers": {"faulty": {"url": moved}}})
-        assert await text(box, "echo", n=1) == "1"
-        assert world.sessions == 1
-        await box.aclose()
-
-
 @pytest.mark.parametrize(
     ("status", "sent"),
     [(500, True), (502, True), (302, True), (303, True), (307, False), (429, False), (403, False)],
@@ -71,12 +62,6 @@ async def test_a_refused_call_ends_alone(served, status, sent):
     (record,) = await slow
     assert record["result"] == "resumed"
     assert world.sessions == 1
-
-
-async def test_a_stream_that_can_be_resumed_is_resumed(served):
-    box, world = served
-    assert await text(box, "resumed") == "resumed"
-    assert world.calls == ["resumed"]
 
 
 async def test_a_server_that_forgets_its_sessions_with_400_gets_a_new_one(served):
@@ -100,28 +85,9 @@ async def test_a_call_nobody_waits_for_is_withdrawn_and_its_connection_freed(ser
     assert await soon(lambda: "hang was freed" in world.calls)
 
 
-async def test_a_call_without_even_a_header_is_withdrawn_too(served):
-    box, world = served
-    assert "did not answer within 1.5 s" in await failure(box, "silent", deadline=1.5)
-    assert await soon(lambda: world.cancelled)
-    assert await text(box, "echo", n=1) == "1"
-
-
 async def test_a_frozen_server_cannot_hold_up_the_end(served):
     box, world = served
     await text(box, "echo", n=1)
     world.frozen = True
     assert "did not answer within 1.5 s" in await failure(box, "echo", n=1, deadline=1.5)
     await asyncio.wait_for(box.aclose(), PATIENCE)
-
-
-@pytest.mark.req("P-12")
-@pytest.mark.parametrize("lost", [1, 2])
-async def test_a_listing_that_breaks_off_is_asked_for_once_more(served, lost):
-    """A server that is there would else have no tools for the next half minute."""
-    box, world = served
-    world.listings_lost = lost
-    catalog = await box.catalog()
-    assert bool(catalog.tools) == (lost == 1)
-    assert len(catalog.warnings) == lost - 1
-    assert world.sessions == 1

@@ -13,10 +13,10 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright import ScriptedModel, SettingsError, build_react
+from loopwright import ScriptedModel, build_react
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import STARTUP
-from loopwright.tools.mcp.process_limit import PROCESS_LIMIT, VARIABLE, _count_fitting
+from loopwright.tools.mcp.process_limit import VARIABLE
 from support.mcp_servers import children, gone, process, serving, soon
 from support.mcp_servers.calling import failure, run, text
 from support.patience import PATIENCE
@@ -33,20 +33,6 @@ def boxed(**servers: Any) -> Toolbox:
 def held(box: Toolbox, user: str | None = None) -> Any:
     here = box._home.current_servers
     return here and here.find_known_listings(user)
-
-
-async def test_a_process_that_rests_ends_and_the_next_call_starts_another():
-    before = children()
-    box = boxed(faulty=process("faulty", idle=0.2), kept=process("faulty", idle="never"))
-    pid = await text(box, "faulty_pid")
-    kept = await text(box, "kept_pid")
-    assert await soon(lambda: len(children() - before) == 1)
-    assert held(box) is not None, "the next turn needs no process to know the tools"
-    assert await text(box, "kept_pid") == kept
-    again = await text(box, "faulty_pid")
-    assert again != pid
-    await box.aclose()
-    assert await gone(before) == set()
 
 
 async def test_neither_a_call_nor_an_open_question_is_ended_for_rest_or_for_others(
@@ -101,19 +87,6 @@ async def test_a_session_over_http_that_rests_is_closed_and_a_users_server_forgo
         assert held(box, "ann") is None, "over HTTP tools may be others by now: listed anew"
         (record,) = await run(box, ("each_whoami", {}), user="ann")
         assert record["result"] == "of ann"
-        await box.aclose()
-
-
-async def test_a_server_without_sessions_serves_every_user_and_cannot_ask(tmp_path):
-    path = tmp_path / "signed"
-    with serving(None, "--stateless") as (_, url):
-        box = boxed(desk={"url": url, "headers": lambda user: {"Authorization": f"of {user}"}})
-        for user in ("ann", "bob", "ann"):
-            (record,) = await run(box, ("whoami", {}), user=user)
-            assert record["result"] == f"of {user}"
-        with contextlib.suppress(AssertionError):
-            await failure(box, "sign", path=str(path), deadline=3)
-        assert "Ada" not in (path.read_text() if path.exists() else "")
         await box.aclose()
 
 
@@ -194,16 +167,6 @@ async def test_who_waits_too_long_for_a_process_is_told_so_and_served_later(monk
     assert await late == "1"
     await box.aclose()
     assert await gone(before) == set()
-
-
-def test_how_many_processes_there_may_be(monkeypatch):
-    assert [_count_fitting(size * 2**30) for size in (0, 4, 16, 1_024)] == [4, 12, 51, 128]
-    monkeypatch.setenv(VARIABLE, "many")
-    with pytest.raises(SettingsError, match=f"{VARIABLE} must be a whole number above 0"):
-        boxed(one=process("faulty"))
-    monkeypatch.delenv(VARIABLE)
-    boxed(one=process("faulty"))
-    assert PROCESS_LIMIT.most >= 4
 
 
 KILLED = """

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -16,9 +15,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from loopwright import build_react
 from loopwright.calls.toolbox import Toolbox
 from loopwright.run.background import await_in_background
-from loopwright.tools.mcp import server as server_module
-from loopwright.tools.mcp.config import read_servers
-from loopwright.tools.mcp.server import Servers
 from support.mcp_servers import children, gone, process, soon
 from support.mcp_servers.calling import run, text
 from support.openai_rules import problems
@@ -106,18 +102,6 @@ def test_one_toolbox_serves_several_loops_and_threads(desk):
 
 
 @pytest.mark.req("P-10")
-async def test_a_server_killed_between_calls_is_opened_again(mortal, tmp_path):
-    first = await text(mortal, "pid")
-    os.kill(int(first), signal.SIGKILL)
-    assert await text(mortal, "pid") != first
-    os.kill(int(await text(mortal, "pid")), signal.SIGKILL)
-    path = tmp_path / "notes"
-    await asyncio.sleep(0.2)
-    assert await text(mortal, "note", path=str(path)) == "noted"
-    assert path.read_text() == "noted\n"
-
-
-@pytest.mark.req("P-10")
 async def test_a_server_that_dies_under_a_call(mortal, tmp_path):
     marker = tmp_path / "marker"
     (write,) = await run(mortal, ("die_once", {"path": str(marker)}))
@@ -131,34 +115,6 @@ async def test_a_server_that_dies_under_a_call(mortal, tmp_path):
     assert always["status"] == "error"
     assert "'mortal' is not available" in always["result"]
     assert await text(mortal, "echo", n=1) == "1"
-
-
-async def test_calls_under_way_fail_at_once_when_the_server_dies(mortal, tmp_path):
-    pid, arrived = await text(mortal, "pid"), tmp_path / "arrived"
-    waiting = asyncio.create_task(run(mortal, ("hold", {"path": str(arrived)})))
-    assert await soon(arrived.exists)
-    os.kill(int(pid), signal.SIGKILL)
-    (record,) = await asyncio.wait_for(waiting, PATIENCE)
-    assert record["status"] == "error"
-
-
-async def test_the_servers_own_timeout_comes_first():
-    box = Toolbox(mcp={"mcpServers": {"faulty": process("faulty", timeout=0.5)}})
-    (record,) = await run(box, ("hang", {}))
-    assert "did not answer within 0.5 s" in record["result"]
-    await box.aclose()
-
-
-@pytest.mark.req("S0-61")
-async def test_writes_keep_their_order_and_reads_behind_them_see_them(desk, tmp_path):
-    path = str(tmp_path / "notes")
-    steps = [
-        ("note", {"path": path, "text": "one", "seconds": 0.3}),
-        ("note", {"path": path, "text": "two"}),
-        ("look", {"path": path}),
-    ]
-    records = await run(desk, *steps)
-    assert records[2]["result"] == "one\ntwo\n"
 
 
 @pytest.mark.req("P-43", "S0-58")
@@ -178,12 +134,6 @@ async def test_every_shape_of_a_servers_answer(desk):
     assert hidden["result"] == 'see data\n{"total": 41}'
     assert (failing["status"], failing["message"].status) == ("error", "error")
     assert "no such order: 17" in failing["result"]
-
-
-async def test_a_server_is_told_of_the_run(desk):
-    said = await text(desk, "told")
-    assert '"loopwright/task": "1"' in said.replace("\n", "")
-    assert '"loopwright/thread": "t"' in said
 
 
 @pytest.mark.req("P-09", "S0-54", "S0-65")
@@ -209,24 +159,6 @@ async def test_equal_names_on_two_servers_reach_the_right_one():
     await box.aclose()
 
 
-@pytest.mark.req("S0-50")
-async def test_a_server_that_is_switched_off_is_not_started():
-    before = children()
-    box = Toolbox(mcp={"mcpServers": {"off": process("desk", enabled=False)}})
-    assert (await box.catalog()).tools == {}
-    assert children() == before
-    assert not box.has_writes()
-
-
-async def test_what_a_server_declares_is_known(desk):
-    tools = (await desk.catalog()).tools
-    assert tools["search"].read_only
-    assert tools["note"].destructive
-    assert not tools["count"].read_only
-    assert desk.has_writes()
-    assert (await desk.catalog()) is (await desk.catalog())
-
-
 LEAVES = """
 import asyncio, sys
 sys.path.insert(0, {tests!r})
@@ -247,15 +179,6 @@ def test_no_process_is_left_when_the_interpreter_ends():
     assert len(pids) == 2
     assert ran.stderr == ""
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-
-
-async def test_a_dropped_toolbox_ends_its_servers():
-    before = children()
-    box = Toolbox(mcp={"mcpServers": {"faulty": process("faulty")}})
-    await box.catalog()
-    assert children() - before
-    del box
-    assert await gone(before) == set()
 
 
 @pytest.fixture
@@ -298,42 +221,6 @@ async def test_a_dropped_graph_ends_its_servers(server, name, args):
     del graph, result
     # A task that is just ending may hold it for a moment longer.
     assert await soon(lambda: gc.collect() >= 0 and children() <= before)
-
-
-def test_importing_the_package_does_not_import_the_mcp_client():
-    code = (
-        "import sys, loopwright.calls.toolbox, loopwright.calls.path; print('mcp' in sys.modules)"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "False"
-
-
-async def test_what_is_held_is_never_less_than_what_was_listed():
-    """Other threads ask at any moment: here between any two steps of the interpreter."""
-    (config,) = read_servers({"mcpServers": {"faulty": process("faulty")}})
-    servers = Servers([config])
-    held: list[Any] = []
-
-    def look(frame, _event, _arg) -> Any:
-        if frame.f_code.co_filename != server_module.__file__:
-            return None
-        frame.f_trace_opcodes = True
-        held.append(servers.find_known_listings(None))
-        return look
-
-    async def watched() -> None:
-        before = sys.gettrace()
-        sys.settrace(look)
-        try:
-            for _ in range(2):
-                await servers.load_listings(None)
-                await servers.close()
-        finally:
-            sys.settrace(before)
-
-    await await_in_background(watched())
-    assert None in held
-    assert {bool(listing.tools) for (listing,) in filter(None, held)} == {True}
 
 
 async def test_nothing_blocks_the_event_loop(mortal):
