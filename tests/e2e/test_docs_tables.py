@@ -4,13 +4,11 @@ import ast
 import json
 import re
 import tomllib
-from dataclasses import fields
 from typing import Any, get_args
 
 import pytest
 import typer
 from langchain_core.tools import tool
-from pydantic.alias_generators import to_camel
 
 from loopwright import (
     Context,
@@ -22,22 +20,17 @@ from loopwright.cli import app
 from loopwright.cli.terminal import Code, choose_exit_code
 from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
 from loopwright.flow.references import MissingValue, find_malformed, resolve_references
-from loopwright.graphs.registry import REGISTRY
-from loopwright.hooks.contract import EVENTS, MATCHED, Output
 from loopwright.models.choice import OPENAI_TIERS
 from loopwright.nodes.flow.recover import strategies_left
 from loopwright.state import errors
 from loopwright.state.calls import TRANSITIONS, Evidence
-from loopwright.state.contracts import STATUSES
-from loopwright.state.flow import FlowState, Strategy
-from loopwright.state.loop import PlanState
+from loopwright.state.flow import Strategy
 from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
-from loopwright.state.react import ReactState
 from loopwright.state.roles import ROLES
 from loopwright.store.journal.intents import describe_uncertain_call
 from loopwright.store.journal.port import Row
 from loopwright.tools.python_tools import read_tools
-from support.docs_parts import graphs, parts, renewed
+from support.docs_parts import parts, renewed
 from support.docs_text import (
     MANUAL,
     PAGES,
@@ -70,19 +63,6 @@ def test_every_benchmark_is_named_with_its_figures():
 def test_generated_parts_are_those_of_the_code():
     assert all(f"<!-- generated: {name} -->" in MANUAL for name in parts())
     assert renewed(MANUAL) == MANUAL, "run `make docs`"
-
-
-@pytest.mark.parametrize("name", REGISTRY)
-def test_the_page_of_graphs_says_what_each_node_does(name):
-    said = set(names([section("docs/graphs.md", name)]))
-    assert {node for node in graphs()[name].nodes if not node.startswith("__")} <= said
-
-
-def test_settings_table_names_every_field_and_default():
-    rows = {names([row[0]])[0]: row[1] for row in table("| setting | default |")}
-    assert list(rows) == list(Context.model_fields)
-    for name in ("max_planning_rounds", "max_executor_rounds", "max_verify_cycles"):
-        assert rows[name] == f"`{getattr(Context(), name)}`"
 
 
 def test_exit_codes_are_those_of_the_command():
@@ -137,16 +117,6 @@ def test_outcome_tables_are_those_of_the_code():
     assert set(names(row[2] for row in statuses)) <= set(get_args(Reason))
 
 
-def test_state_fields_and_statuses_named_are_there():
-    sentence = line_with("These you may rely on:").split("The state of")[0]
-    named = set(names([re.sub(r"\(.*?\)", "", sentence)]))
-    assert named <= {field.name for field in fields(PlanState)}
-    assert named <= {field.name for field in fields(FlowState)}
-    assert {"todos", "improvements", "task_completed", "should_continue"} <= named
-    assert named - {"todos"} <= {field.name for field in fields(ReactState)}
-    assert set(names([line_with("A task is `pending`").split("A task is")[1]])) == STATUSES
-
-
 def test_states_of_a_call_and_its_evidence_are_those_of_the_code():
     line = line_with("A tool call is `validating`")
     states, _, reasons = line.partition("`reason`")
@@ -163,18 +133,6 @@ def test_states_of_a_call_and_its_evidence_are_those_of_the_code():
     )  # fmt: skip
     told = describe_uncertain_call(doubted)
     assert set(names([row])) == set(told)
-
-
-def test_hook_table_is_that_of_the_code():
-    rows = {names([row[0]])[0]: row for row in table("| hook event |")}
-    assert set(rows) == set(EVENTS)
-    keys = (field.alias or name for name, field in Output.model_fields.items())
-    known = {"deny", "ask", *map(to_camel, keys)}
-    for event, row in rows.items():
-        matched = MATCHED.get(event, "")
-        assert "".join(names([row[3]])) == matched
-        assert matched in row[2]
-        assert set(names([row[4]])) <= known
 
 
 def test_errors_are_those_of_the_code():

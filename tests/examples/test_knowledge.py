@@ -78,11 +78,13 @@ def test_each_frequent_question_matches_itself(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("query", "same"),
     [
-        ("退款", "「退款」！"), ("發票", "发票"), ("退貨", "退货"), ("faktura", "FAKTURA"),
-        ("bouclé covers", "BOUCLE covers"), ("Juno bulb", "ＪＵＮＯ　ｂｕｌｂ"),
-        ("refund", '"refund"'), ("refund", "refund*"), ("refund", "-refund"), ("refund", "^refund"),
-        ("refund", "(refund"), ("refund", 'refund" OR "'),
-        ("refund money", "refund AND money"), ("refund money", "NEAR(refund money)"),
+        ("退款", "「退款」！"),
+        ("退貨", "退货"),
+        ("bouclé covers", "BOUCLE covers"),
+        ("refund", '"refund"'),
+        ("refund", "-refund"),
+        ("refund", "(refund"),
+        ("refund money", "refund AND money"),
         ("shipping costs", "shipped cost"),
     ],
 )  # fmt: skip

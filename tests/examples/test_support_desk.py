@@ -12,7 +12,6 @@ import pytest
 
 from support import forked
 from support.desk_client import Desk, copied, opened
-from support.docs_text import table
 from support.patience import PATIENCE
 from support.shops import LOCKED_SECONDS, MOST_FAILURES, SHOP, Shop
 
@@ -274,17 +273,3 @@ def test_a_change_that_is_killed_half_way_is_none(desk: Desk, tmp_path: Path) ->
     paid = desk.ok("request_refund", told, order_id="A-1042", amount=149, reason="broken")
     assert paid["refund_id"] == "R-1"
     assert desk.count("refunds") == 1
-
-
-DESIGN = {
-    "KnowledgeBaseSearch", "UserInfoQuery", "TicketCreate", "TransferToHuman", "SentimentAnalysis",
-    "FAQMatch", "OrderQuery",
-}  # fmt: skip
-
-
-@pytest.mark.req("S4-66")
-def test_each_tool_of_the_design_is_there_under_the_name_the_manual_says(reader: Desk) -> None:
-    rows = table("| in the design |")
-    tools = {tool.name for tool in reader.portal.call(reader.session.list_tools).tools}
-    assert {row[1].strip("`") for row in rows} == tools
-    assert {row[0] for row in rows} == DESIGN | {"(none)"}

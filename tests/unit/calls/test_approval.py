@@ -102,11 +102,3 @@ def test_a_servers_form_is_filled_in_by_words_json_or_fields(asked, answer, cont
         "action": "accept",
         "content": content,
     }
-
-
-def test_an_answer_that_does_not_fit_a_servers_form_is_no_answer():
-    call = {**form(n={"type": "integer"}, m={}), "args": {}, "call_id": "c"}
-    for words in ("respond: many", 'respond: {"n": "many", "m": 1}'):
-        assert "n, m" in check_answer(call, Answer.model_validate(words))
-    assert build_reply(call, {"type": "reject"}) == {"action": "decline"}
-    assert build_reply({"args": {}}, {"type": "approve"}) is None

@@ -82,12 +82,6 @@ def test_arguments_cut_by_a_stream_and_closed_by_its_parser_do_not_run():
     assert plan(kept)[0]["action"] == "error"
 
 
-def test_calls_of_an_incomplete_message_do_not_run():
-    (one,) = plan(calling(("add", {"a": 1}, "x")), complete=False)
-    assert (one["action"], one["args"]) == ("error", {})
-    assert "cut off" in one["reason"]
-
-
 @pytest.mark.req("W-14")
 @pytest.mark.parametrize("name", ["multi_tool_use.parallel", "functions add", "", "x" * 99, "加"])
 def test_a_made_up_name_is_kept_as_providers_take_it(name):

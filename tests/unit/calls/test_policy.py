@@ -29,13 +29,9 @@ DESTROY = tool(destructiveHint=True)
     ("one", "action"),
     [
         (READ, "allow"),
-        (WRITE, "ask"),
         (DESTROY, "ask"),
-        (tool(idempotentHint=True), "ask"),
         (tool(server=None), "allow"),
-        (tool(server=None, destructiveHint=True), "ask"),
         (tool(server=None, readOnlyHint=True, destructiveHint=True), "ask"),
-        (tool(auto=True), "allow"),
         (make_reader(), "allow"),
     ],
 )
@@ -47,13 +43,9 @@ def test_what_a_tool_says_of_itself_decides_by_default(one, action):
     ("of_builder", "of_context", "action"),
     [
         ("allow", "default", "allow"),
-        (None, "allow", "allow"),
         (None, "deny", "deny"),
-        ("ask", "allow", "ask"),
         ("allow", "deny", "deny"),
-        ("deny", "allow", "deny"),
         ("ask", "default", "ask"),
-        ("default", "allow", "ask"),
         ([{"tool": "other", "action": "allow"}], "allow", "ask"),
     ],
 )
@@ -67,23 +59,14 @@ def test_a_context_may_tighten_and_loosens_only_where_the_builder_said_nothing(
     ("value", "words"),
     [
         ("alow", "neither a word"),
-        ([{"tool": "x"}], "has an action"),
         ([{"action": "allow", "tools": "x"}], "has an action"),
-        ([{"action": "maybe"}], "allow, ask or deny"),
         ([{"action": "deny", "arguments": {"a": "("}}], "regular expression"),
-        ({"rules": [], "default": "no"}, "default is one of"),
         ({"rules": "x"}, "list of rules"),
-        ({"Rules": []}, "keys rules and default"),
         ([{"action": "deny", "tool": 7}], "tool is text"),
-        ([{"action": "deny", "tool": None}], "tool is text"),
         ([{"action": "deny", "agent": ["react"]}], "agent is text"),
-        ([{"action": "deny", "arguments": ["path"]}], "arguments is paths"),
         ([{"action": "deny", "arguments": {"path": 1}}], "arguments is paths"),
-        ([{"action": "deny", "annotations": {"readOnlyHint": "no"}}], "annotations is hints"),
         ([{"action": "ask", "expires_in": "soon"}], "expires_in is seconds"),
-        ([{"action": "ask", "expires_in": 0}], "expires_in is seconds"),
         ([{"action": "ask", "expires_in": True}], "expires_in is seconds"),
-        ([{"action": "ask", "expires_in": float("nan")}], "expires_in is seconds"),
     ],
 )
 def test_a_policy_that_means_nothing_is_refused(value, words):

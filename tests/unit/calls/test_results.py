@@ -1,7 +1,5 @@
 """What comes of a call, and what is told of it."""
 
-import dataclasses
-import datetime
 import json
 from typing import Any
 
@@ -9,15 +7,10 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import ToolMessage
 from langchain_core.messages.content import create_text_block
-from langgraph.types import Command
-from pydantic import BaseModel
 
-from loopwright.calls.commands import read_commands
 from loopwright.calls.results import (
     normalize_result,
-    to_plain_json,
 )
-from loopwright.text.sentences import say
 
 PNG = "iVBORw0KGgo="
 
@@ -71,14 +64,6 @@ def test_data_is_found_wherever_it_is():
 
 
 @pytest.mark.req("P-43")
-def test_structured_content_that_the_text_leaves_out_is_shown():
-    shown = normalize_result(answer(text("see data"), structuredContent={"total": 41})).text
-    assert shown == 'see data\n{"total": 41}'
-    said = normalize_result(answer(text("The total is 41."), structuredContent={"total": 41})).text
-    assert said == "The total is 41."
-
-
-@pytest.mark.req("P-43")
 def test_pictures_are_put_aside_and_named():
     blocks = [
         {"type": "image", "data": PNG, "mimeType": "image/png"},
@@ -97,43 +82,6 @@ def test_pictures_are_put_aside_and_named():
         answer({"type": "image_url", "image_url": {"url": "https://x/a.png"}})
     )
     assert "https://x/a.png" in remote.text
-
-
-@pytest.mark.req("W-13")
-def test_a_command_is_no_failed_call_and_what_is_not_applied_is_named():
-    assert not read_commands([Command(update={})], (), "1").is_error
-    note = ToolMessage("noted", tool_call_id="1")
-    wanted = Command(update={"messages": [note], "todos": [1]}, goto="next")
-    given = read_commands([wanted], {"messages"}, "1")
-    assert not given.is_error
-    assert given.text.startswith("noted\n")
-    assert "not applied: todos, goto" in given.text
-    assert read_commands([Command(update=[("messages", [note])])], (), "1").text == "noted"
-
-
-@dataclasses.dataclass
-class Point:
-    x: int
-
-
-class Shop(BaseModel):
-    opened: datetime.date
-
-
-def test_values_of_every_kind_become_json():
-    assert to_plain_json(Point(1)) == {"x": 1}
-    assert to_plain_json(Shop(opened=datetime.date(2026, 1, 2))) == {"opened": "2026-01-02"}
-    assert to_plain_json({1: {2, 3}}) == {"1": [2, 3]}
-    assert to_plain_json(float("inf")) == "Infinity"
-    assert "object at" in to_plain_json(object())
-    loop: list[Any] = []
-    loop.append(loop)
-    assert isinstance(to_plain_json(loop), str)
-    assert normalize_result(None).text == "null"
-    assert normalize_result([]).text == "[]"
-    assert normalize_result("").text == ""
-    assert normalize_result(answer()).text == '{"content": []}'
-    assert normalize_result(answer(text(""))).text == say("no_output")
 
 
 @given(

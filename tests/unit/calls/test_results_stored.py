@@ -46,17 +46,6 @@ async def test_a_long_text_keeps_head_and_tail_and_the_whole_is_readable(text):
     assert await read_all(results, key) == text
 
 
-async def test_pictures_go_to_the_store():
-    store = InMemoryStore()
-    media = Media("image", "image/png", "iVBORw0KGgo=")
-    shown, key = await ResultStore(store, "").shorten(ToolResult("x", media=(media,)), CAP)
-    assert key == ""
-    (listed,) = shown.artifact["media"]
-    kept = await store.aget(("loopwright", "results", "-"), listed["id"])
-    assert kept is not None
-    assert kept.value["base64"] == media.base64
-
-
 async def test_threads_do_not_see_each_others_results():
     store = InMemoryStore()
     _, key = await ResultStore(store, "a").shorten(ToolResult("q" * 9_000), CAP)

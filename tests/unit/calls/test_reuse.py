@@ -7,10 +7,7 @@ from loopwright.calls.gate import split_refresh
 from loopwright.calls.results import ToolResult
 from loopwright.calls.reuse import ReadCache, is_reusable
 from loopwright.state.context import Context
-from loopwright.tools.catalog import CatalogTool, build_catalog
-from loopwright.tools.mcp.config import read_servers
-from loopwright.tools.mcp.server import Listing
-from loopwright.tools.python_tools import read_tools
+from loopwright.tools.catalog import CatalogTool
 from support.scope import call_of
 
 CONTEXT = Context()
@@ -200,31 +197,6 @@ def test_asking_again_is_taken_out_of_the_arguments(sent, again):
     given = {"path": "a", **sent}
     assert split_refresh(schema, given) == ({"path": "a"}, again)
     assert given == {"path": "a", **sent}
-
-
-def described(**metadata):
-    def probe() -> str:
-        """Look."""
-        return "x"
-
-    made = read_tools([probe])[0].tool
-    made.metadata = metadata
-    return read_tools([made])[0]
-
-
-@pytest.mark.req("P-21", "P-48")
-def test_a_tool_says_itself_that_it_is_to_be_called_again_and_again():
-    plain = described(readOnlyHint=True)
-    assert (plain.cacheable, plain.polls) == (True, False)
-    assert described(cacheable=False).cacheable is False
-    assert described(repeatable=True).polls is True
-    assert described(annotations={"repeatable": True}).polls is True
-    odd = described(cacheable="no", repeatable="yes")
-    assert (odd.cacheable, odd.polls) == (True, False)
-    assert is_reusable(plain, CONTEXT)
-    config = read_servers({"mcpServers": {"s": {"command": "x"}}})[0]
-    listed = {"name": "poll", "annotations": {"readOnlyHint": True, "cacheable": False}}
-    assert build_catalog([], [Listing(config, (listed,))]).tools["poll"].cacheable is False
 
 
 @pytest.mark.req("W-11")

@@ -15,15 +15,6 @@ def invoked(*args, **more):
     return CliRunner().invoke(app, list(args), **more)
 
 
-def test_a_graph_as_mermaid_and_as_text():
-    assert "graph TD;" in invoked("graph").stdout
-    drawn = invoked("graph", "--ascii").stdout
-    assert "START\n  ───> intake" in drawn
-    assert "verifier\n  ···> finish\n  ···> planner" in drawn
-    assert "work\n  ───> verifier" in drawn
-    assert invoked("graph", "nope").exit_code == 2
-
-
 def test_the_doctor_finds_everything(tmp_path):
     shown = invoked("doctor")
     assert shown.exit_code == 0

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from loopwright.cli.progress import Board, render_event
 from loopwright.cli.terminal import Output
-from loopwright.cli.view import LiveView, PlainView, draw_board
+from loopwright.cli.view import LiveView, draw_board
 
 PLAN = {
     "type": "plan",
@@ -19,7 +19,6 @@ PLAN = {
         {"id": "3", "description": "check", "status": "pending"},
     ],
 }
-CALL = {"type": "tool_call", "id": "2.1.0", "task": "2", "tool": "add", "arguments": {"a": 1}}
 RETRY = {
     "type": "retry", "role": "planner", "model": "m", "attempt": 2, "delay": 1.5, "error": "busy",
 }  # fmt: skip
@@ -51,23 +50,6 @@ def test_tasks_have_an_icon_each_a_percentage_and_the_reason_of_a_failure():
     assert "✓ 1  read" in shown
     assert "✗ 2  write  failed: disk full" in shown
     assert "▶ 3  check" in shown
-
-
-def test_a_running_call_is_shown_until_it_ends():
-    board = board_after(PLAN, {**CALL, "status": "executing"})
-    assert '→ add {"a": 1}' in drawn(board)
-    board.apply({**CALL, "status": "success", "seconds": 0.1})
-    assert "→" not in drawn(board)
-    assert "1 tool call " in drawn(board)
-
-
-def test_spend_adds_up_and_calls_that_never_ran_do_not_count():
-    asked = {"type": "model", "asks": 2, "input_tokens": 1000, "output_tokens": 234}
-    denied = [{**CALL, "status": "validating"}, {**CALL, "status": "cancelled"}]
-    reused = [{**CALL, "status": "scheduled"}, {**CALL, "status": "success"}]
-    assert "2 model calls · 0 tool calls · 1,234 tokens" in drawn(
-        board_after(asked, *denied, *reused)
-    )
 
 
 FLOW = {
@@ -142,22 +124,6 @@ def test_markup_and_escape_codes_in_a_plan_are_text():
 def test_a_million_characters_are_still_one_short_line():
     event = {"type": "task", "id": "1", "status": "failed", "description": "x\n" * 500_000}
     assert len(render_event(event) or "") in range(100, 161)
-
-
-def test_the_plain_view_writes_lines(capsys):
-    view = PlainView(Output())
-    with view.show_run({}):
-        view.show_event(PLAN)
-        view.show_event({"type": "unheard"})
-        view.show_event({"type": "tasks", "todos": [{"id": "1", "status": "completed"}]})
-    assert capsys.readouterr().out == "plan: 3 tasks: 1 read; 2 write; 3 check\n"
-
-
-def test_with_json_progress_goes_to_standard_error(capsys):
-    PlainView(Output(json=True)).show_event(PLAN)
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("plan:")
 
 
 @pytest.mark.req("W-146")

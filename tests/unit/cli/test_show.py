@@ -83,20 +83,3 @@ def test_what_was_read_of_an_agent_is_shown(lines, tmp_path):
     code, told = lines(agent="nobody")
     assert code == Code.USAGE
     assert any("✗ There is no agent 'nobody'" in line for line in told)
-
-
-@pytest.mark.req("P-42")
-def test_agents_arguments_and_expiry_are_told_in_the_order_that_counts():
-    rules = [
-        {"tool": "drop", "action": "deny"},
-        {"tool": "save", "agent": "research*", "action": "deny", "reason": "research only reads"},
-        {"tool": "save", "arguments": {"path": "^notes/"}, "action": "allow"},
-        {"tool": "s*", "agent": "react", "arguments": {"": "x"}, "action": "ask", "expires_in": 60},
-    ]
-    assert told(rules, tool("save"), policy="deny") == [
-        "deny save (agent research*): research only reads",
-        "allow save (path ~ ^notes/): policy rule for save",
-        "ask save (agent react, all ~ x): policy rule for s*; expires after 60 s",
-        "deny save (otherwise): policy deny of this run",
-    ]
-    assert told(rules, tool("drop")) == ["deny drop: policy rule for drop"]

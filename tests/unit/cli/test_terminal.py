@@ -1,9 +1,8 @@
 """Foreign text on a terminal."""
 
 import pytest
-from hypothesis import given, strategies as st
 
-from loopwright.cli.terminal import clean, shorten_line
+from loopwright.cli.terminal import clean
 
 
 @pytest.mark.parametrize(
@@ -21,11 +20,3 @@ from loopwright.cli.terminal import clean, shorten_line
 )
 def test_what_could_steer_a_terminal_becomes_visible(text, shown):
     assert clean(text) == shown
-
-
-@given(st.text(), st.integers(2, 50))
-def test_short_is_one_line_within_the_limit(text, limit):
-    line = shorten_line(text, limit)
-    assert len(line) <= limit
-    assert "\n" not in line
-    assert "\x1b" not in line

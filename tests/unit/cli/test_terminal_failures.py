@@ -13,7 +13,6 @@ from loopwright.state.errors import (
     DatabaseError,
     ModelCallFailed,
     SettingsError,
-    ThreadBusy,
     ThreadNotFound,
 )
 
@@ -43,25 +42,11 @@ def test_exit_codes(error, code, capsys):
     assert "loopwright resume t" in told.out + told.err
 
 
-def test_a_busy_thread_is_one_sentence(capsys):
-    output = Output(thread="t", resume="loopwright resume t")
-    assert run_guarded(output, raising(ThreadBusy("It is busy."))) == 2
-    told = capsys.readouterr()
-    assert (told.out, told.err.count("\n")) == ("", 1)
-    assert "It is busy." in told.err
-
-
 @pytest.mark.req("S0-76", "S0-151")
 def test_the_details_of_the_unexpected_go_to_the_log_file(capsys):
     assert run_guarded(Output(), raising(ZeroDivisionError("oops"))) == 4
     assert "ZeroDivisionError: oops. The details are in" in capsys.readouterr().err
     assert "Traceback" in Path(LOG_FILE).read_text()
-
-
-def test_a_log_file_that_cannot_be_written_costs_nothing(capsys, tmp_path):
-    (tmp_path / ".loopwright").write_text("in the way")
-    assert run_guarded(Output(), raising(ZeroDivisionError("oops"))) == 4
-    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -164,28 +164,6 @@ def test_no_write_is_lost_where_reads_are_made_again(first, second, names):
     assert len(by_id(steps)) == len(steps)
 
 
-def test_a_write_whose_result_failed_its_check_is_found_again_after_another_plan():
-    old = finished(call("w", tool="send", q=1), call("x", q=1), only="x")
-    old[0] |= {"shape": "json", "result": "1", "feedback": "expected more", "evidence": ["w.1.0"]}
-    between = taken_over(planned(call("y", q=2)), old)
-    assert statuses(between) == {"w": "skipped", "x": "completed", "y": "pending"}
-    after = by_id(taken_over(planned(call("v", tool="send", q=1)), between))
-    assert (after["v"]["status"], after["v"]["shape"]) == ("pending", "json")
-
-
-def test_a_read_that_is_made_again_does_not_stay_beside_itself():
-    old = finished(call("r", q=1))
-    steps = taken_over(planned(call("w", tool="send"), call("r", "w", q=1)), old)
-    assert statuses(steps) == {"w": "pending", "r": "pending"}
-
-
-@pytest.mark.req("S2-30")
-def test_the_first_result_of_such_a_read_stays_for_a_step_that_refers_to_it():
-    before, after = call("w", tool="send", n="{{r.n}}"), call("again", "w", q=1)
-    steps = taken_over(planned(before, after), finished(call("r", q=1)))
-    assert statuses(steps) == {"r": "completed", "w": "pending", "again": "pending"}
-
-
 @given(acyclic(), st.sets(st.sampled_from("abcdefgh")))
 def test_the_same_plan_again_changes_nothing_that_is_done(given, names):
     old = finish_some(planned(*given), names)

@@ -91,16 +91,6 @@ def test_the_schema_on_the_wire_is_an_execution_plan_in_camel_case():
     assert {"id", "tool", "arguments", "dependencies", "expectedOutput", "retryCount"} <= set(told)
 
 
-@pytest.mark.req("S2-10")
-def test_a_step_says_what_it_should_give_how_often_to_try_and_whether_it_must_work():
-    step = read().steps[0]
-    assert (step.expected_output, step.retry_count, step.optional) == ("rows", 2, True)
-    assert (step.timeout, step.expect) == (5, "rows is not empty")
-    plain = read().steps[1]
-    assert (plain.expected_output, plain.retry_count, plain.optional) == ("", 0, False)
-    assert (plain.timeout, plain.expect) == (None, None)
-
-
 @pytest.mark.req("S2-07")
 def test_what_a_plan_holds_besides_is_ignored():
     noisy = json.loads(json.dumps(CAMEL))
@@ -155,15 +145,10 @@ def test_small_slips_of_a_model_are_read_as_meant(field, given, meant):
     ("fields", "named"),
     [
         ({"arguments": "no json"}, "arguments"),
-        ({"arguments": [1]}, "arguments"),
         ({"arguments": "[1]"}, "arguments"),
-        ({"arguments": "[" * 100_000}, "arguments"),
         ({"retryCount": 11}, "retryCount"),
-        ({"retryCount": -1}, "retryCount"),
         ({"timeout": 0}, "timeout"),
-        ({"timeout": 3_601}, "timeout"),
         ({"id": "x" * 201}, "id"),
-        ({"id": None, "tool": ["a"]}, "tool"),
         ({"expect": 7.5j}, "expect"),
     ],
 )

@@ -2,12 +2,11 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.flow.carry_over import adopt_steps
-from loopwright.flow.items import NoItems, list_items, place_items
-from loopwright.flow.order import build_steps, hash_steps
+from loopwright.flow.items import place_items
+from loopwright.flow.order import build_steps
 from support.flow_steps import plan
 
 PRINTS = st.lists(st.sampled_from("abc"), max_size=6)
@@ -61,21 +60,3 @@ def test_a_plan_with_one_item_more_calls_one_item_more(items, place):
     assert [item["made_of"] for item in found if item["status"] != "completed"] == (
         ["call of 'new'"]
     )
-
-
-@pytest.mark.parametrize("given_", [None, 3, "[1]", {"a": 1}, "", True])
-def test_what_is_no_list_is_said_to_be_none(given_):
-    with pytest.raises(NoItems, match="which is no list"):
-        list_items("{{s1}}", 5, {"s1": given_}, {})
-
-
-def test_what_the_items_are_makes_a_step_another_one():
-    def print_of(**more):
-        (one,) = build_steps(
-            plan({"id": "s", "tool": "get", "arguments": {"q": "{{item}}"}, **more})
-        )
-        return hash_steps([one], {"list": [1, 2]})["s"]
-
-    assert print_of(forEach=[1, 2]) == print_of(forEach="{{global.list}}")
-    assert print_of(forEach=[1, 2]) != print_of(forEach=[2, 1])
-    assert print_of(forEach=[1, 2]) == print_of(forEach=[1, 2], maxItems=5)

@@ -7,7 +7,6 @@ from hypothesis import given, strategies as st
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.flow.signatures import describe_tools, find_open_problems
-from loopwright.tools.arguments import check_arguments
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
 from loopwright.tools.mcp.server import Listing
@@ -28,10 +27,6 @@ ROWS = {
 
 def served(*tools: dict[str, Any]) -> Any:
     return build_catalog([], [Listing(ServerConfig(name="disk"), tools, "")])
-
-
-def output_of(schema: object) -> Any:
-    return served({"name": "look", "outputSchema": schema}).tools["look"].output
 
 
 @pytest.mark.req("S2-03", "S2-43")
@@ -83,20 +78,6 @@ def test_a_tool_is_described_by_what_it_does_takes_gives_and_changes():
     ]
 
 
-@pytest.mark.parametrize(
-    "declared",
-    [
-        None, {}, "object", [], 3, True, {"type": "thing"}, {"type": 5}, {"properties": []},
-        {"properties": {"result": {}}},
-        {"properties": {"result": {"anyOf": [{"type": "object"}, {"type": "null"}]}}},
-        {"properties": {"result": {"$ref": "#/$defs/none"}}},
-        {"properties": {"result": True}},
-    ],
-)  # fmt: skip
-def test_a_schema_that_does_not_say_what_comes_counts_as_none(declared):
-    assert output_of(declared) is None
-
-
 @pytest.mark.req("S2-03")
 async def test_what_a_real_server_declares_of_its_results_arrives():
     box = Toolbox(mcp={"mcpServers": {"desk": stdio("desk")}})
@@ -144,23 +125,14 @@ SCHEMA = sanitize(
     "args",
     [
         {"path": "{{s1}}"},
-        {"path": " {{s1}} and \\{{ braces"},
         {"path": "a", "limit": "{{s1.total}}", "share": "{{s1.a[0].b}}", "mode": "{{s2}}"},
-        {"path": "{{s1.Exchange Rate}}, {{s2}}", "tags": "{{s1}}"},
         {"path": "a", "tags": ["{{s1}}", 2]},
-        {"path": "a", "tags": '["{{s1}}", 2]'},
         {"path": "a", "deep": {"on": "{{s1.on}}", "names": ["x{{s1}}", "{{s2}}"]}},
-        {"path": "a", "deep": '{"on": true}'},
         {"path": "a", "deep": "{{s1}}"},
-        {"path": "a", "mode": "fa{{s1}}"},
         {"path": "a", "code": "{{s1}}-{{s2}}-far longer than four"},
-        {"path": "a", "code": "\\{{a"},
         {"path": "a", "either": ["{{s1}}"]},
-        {"path": "a", "either": "{{s1}}"},
         {"path": "a", "labels": {"a": "{{s1}}", "b": "x {{s1}}"}},
-        {"path": "a", "free": {"x": ["{{s1}}", None, 1.5]}},
         {"path": "a", "limit": "5", "share": 0.5, "tags": None},
-        {"path": "{{never closed"},
         {"path": "a", "mode": "{{never closed"},
     ],
 )
@@ -200,26 +172,6 @@ def test_what_can_never_fit_is_named(args, problems):
     assert len(found) == len(problems)
     for words, sentence in zip(problems, found, strict=True):
         assert words in sentence
-
-
-LEAVES = st.none() | st.booleans() | st.integers(-3, 12) | st.floats(-2, 2) | st.text(max_size=4)
-VALUES = st.recursive(
-    LEAVES | st.sampled_from(["fast", "5", "[1]", "abc", "\x00", "\ud83d", float("nan"), 2**64]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["on", "names", "x"]), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-ARGUMENTS = st.dictionaries(
-    st.sampled_from([*SCHEMA["properties"], "unknown"]), VALUES, max_size=5
-).map(lambda args: {"path": "a", **args})
-
-
-@given(ARGUMENTS)
-def test_without_references_it_says_what_the_check_before_a_call_says(args):
-    _, problem = check_arguments(SCHEMA, args)
-    assert bool(find_open_problems(SCHEMA, args)) == bool(problem)
 
 
 def fitting(schema: Any) -> Any:

@@ -1,10 +1,8 @@
-import inspect
-
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import build_react, open_durability
-from loopwright.graphs.build import BuildOptions, assemble, assemble_served_parts
+from loopwright.graphs.build import assemble, assemble_served_parts
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.errors import SettingsError, ThreadBusy, ToolServerError
 
@@ -35,16 +33,6 @@ async def test_a_wrong_policy_fails_the_run_and_lets_nothing_run_without_it(monk
 def test_what_is_no_hook_no_journal_and_no_lock_is_refused_not_ignored(argument, advice):
     with pytest.raises(SettingsError, match=advice):
         assemble(**argument)
-
-
-@pytest.mark.parametrize("entry", REGISTRY.values(), ids=REGISTRY)
-def test_every_builder_shows_the_same_options_and_says_what_they_are(entry):
-    shown = inspect.signature(entry.build).parameters
-    assert list(shown)[: len(BuildOptions.__annotations__)] == list(BuildOptions.__annotations__)
-    for name, parameter in shown.items():
-        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        assert parameter.default in (None, (), "")
-        assert name in (entry.build.__doc__ or "")
 
 
 @pytest.mark.parametrize("entry", REGISTRY.values(), ids=REGISTRY)

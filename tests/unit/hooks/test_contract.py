@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright import Hook, SettingsError, hook
+from loopwright import Hook, SettingsError
 from loopwright.hooks.contract import ADVISORY, EVENTS, UnreadableOutput, read_output
 from loopwright.hooks.registry import Hooks
 
@@ -20,17 +20,6 @@ def test_there_are_eleven_events():
     hooks = Hooks([Hook(event=event, run=nothing) for event in EVENTS])
     assert hooks.events == set(EVENTS)
     assert not Hooks().events
-
-
-def test_the_decorator_makes_a_hook_of_a_function():
-    @hook("BeforeTool", match="delete_", on_error="closed", order=3)
-    def guard(_):
-        return None
-
-    assert isinstance(guard, Hook)
-    assert (guard.label, guard.match, guard.on_error, guard.order) == (
-        "guard", "delete_", "closed", 3,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -64,22 +53,6 @@ def test_what_makes_no_sense_is_refused(options, words):
 )
 def test_tools_match_by_expression_all_else_exactly(event, match, value, fits):
     assert Hook(event=event, run=nothing, match=match).matches(value) is fits
-
-
-def test_both_spellings_mean_the_same_inside_and_beside():
-    camel = {
-        "continue": False, "stopReason": "s", "systemMessage": "m", "suppressOutput": True,
-        "hookSpecificOutput": {"hookEventName": "BeforeTool", "toolInput": {"a": 1}},
-    }  # fmt: skip
-    snake = {
-        "continue": False, "stop_reason": "s", "system_message": "m", "suppress_output": True,
-        "tool_input": {"a": 1},
-    }  # fmt: skip
-    one, other = read_output(camel), read_output(snake)
-    assert one.tool_input == other.tool_input == {"a": 1}
-    assert one.model_dump(exclude={"hook_event_name"}) == other.model_dump(
-        exclude={"hook_event_name"}
-    )
 
 
 @pytest.mark.parametrize(

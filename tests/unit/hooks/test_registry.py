@@ -7,7 +7,6 @@ import pytest
 from langgraph.errors import GraphInterrupt
 
 from loopwright import Hook
-from loopwright.hooks.contract import NOTHING
 from loopwright.hooks.registry import Hooks
 from support.patience import PATIENCE
 
@@ -21,12 +20,6 @@ async def fired(*hooks, event="BeforeTool", **fields):
     given = {"tool_name": "pay", "tool_input": {"n": 1}} | fields
     verdict = await Hooks(hooks).fire(event, emit=events.append, thread="t", **given)
     return verdict, events
-
-
-async def test_nothing_registered_costs_nothing():
-    verdict, events = await fired()
-    assert (verdict, events) == (NOTHING, [])
-    assert not Hooks().events
 
 
 async def test_sync_ones_run_in_a_thread_async_ones_on_the_loop():
@@ -59,31 +52,6 @@ async def test_side_by_side_on_the_same_input_which_nobody_else_sees_changed():
     verdict, _ = await fired(before_tool(one, name="a"), before_tool(one, name="b"), **fields)
     assert fields == {"tool_input": {"n": 1}}
     assert not verdict.warnings
-
-
-async def test_one_sequential_hook_puts_all_in_order():
-    seen = []
-
-    def add(given):
-        seen.append(given["tool_input"]["n"])
-        return {"tool_input": {"n": given["tool_input"]["n"] + 1}}
-
-    verdict, _ = await fired(
-        before_tool(add, name="last", order=2),
-        before_tool(add, name="first", order=-1, sequential=True),
-        before_tool(add, name="middle"),
-    )
-    assert seen == [1, 2, 3]
-    assert verdict.tool_input == {"n": 4}
-
-
-async def test_order_then_place_decides_who_wins():
-    def says(text, **options):
-        return before_tool(lambda _: {"additionalContext": text}, name=text, **options)
-
-    verdict, events = await fired(says("c", order=1), says("a", order=-1), says("b"))
-    assert verdict.context == "a\nb\nc"
-    assert [event["name"] for event in events] == ["a", "b", "c"]
 
 
 def crash(_):

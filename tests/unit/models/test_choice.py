@@ -28,30 +28,6 @@ def test_one_instance_serves_every_role() -> None:
         assert chosen.fallbacks == ()
 
 
-@pytest.mark.req("S0-66")
-def test_a_mapping_goes_by_role_then_by_tier_then_to_the_settings() -> None:
-    planner, powerful = scripted(), scripted()
-    models = Models({"planner": planner, "powerful": powerful}, environ={})
-    context = Context(models={"executor": "openai:e"}, model="openai:all")
-    options = Models({"planner": planner}, environ=KEY)
-    assert models.choose("planner", context).model is planner
-    assert models.choose("verifier", context).model is powerful
-    with pytest.raises(ModelUnavailable, match="OPENAI_API_KEY"):
-        models.choose("executor", context)
-    assert options.choose("executor", context).name == "openai:e"
-    assert options.choose("verifier", context).name == "openai:all"
-
-
-def test_a_bump_is_a_stronger_tier_and_ends_at_powerful() -> None:
-    models = Models(environ=KEY)
-    tiers = [models.choose("observation", Context(), bump=n).tier for n in range(4)]
-    assert tiers == ["fast", "balanced", "powerful", "powerful"]
-    role, strong = scripted(), scripted()
-    mapped = Models({"executor": role, "powerful": strong})
-    assert mapped.choose("executor", Context()).model is role
-    assert mapped.choose("executor", Context(), bump=1).model is strong
-
-
 @pytest.mark.req("P-08")
 def test_fallbacks_are_other_tiers_and_for_a_verifier_never_weaker_ones() -> None:
     models = Models(environ=KEY)
@@ -64,12 +40,6 @@ def test_fallbacks_are_other_tiers_and_for_a_verifier_never_weaker_ones() -> Non
     wished = Context(fallback_models=["openai:spare"])
     assert spares(models.choose("verifier", wished)) == ["openai:spare"]
     assert spares(models.choose("executor", Context(model="openai:one"))) == []
-
-
-def test_without_anything_the_offline_model_answers() -> None:
-    chosen = Models(environ={}).choose("planner", Context())
-    assert chosen.name == "offline"
-    assert chosen.model._llm_type == "offline"
 
 
 @pytest.mark.parametrize(

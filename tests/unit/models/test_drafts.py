@@ -49,16 +49,6 @@ def test_a_field_is_shown_as_it_is_written_however_it_is_spelled(text, ascii_, s
 
 
 @pytest.mark.req("S0-81")
-def test_a_model_that_never_opens_its_thoughts_is_known_by_its_first_answer():
-    quirks, answer = Quirks(), "Ada may own it.</think>It is Ada."
-    assert "Ada may own it." in "".join(written(answer, 4, quirks).texts)
-    assert quirks.thinks_first
-    again = written(answer, 4, quirks)
-    assert all("It is Ada.".startswith(one) for one in again.texts)
-    assert again.thoughts[-1] == "Ada may own it."
-
-
-@pytest.mark.req("S0-81")
 @pytest.mark.parametrize(
     ("content", "extra", "provider"),
     [

@@ -3,10 +3,10 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from loopwright import Context, Hook, ModelUnavailable, ScriptedModel
+from loopwright import Context, Hook, ScriptedModel
 from loopwright.hooks.registry import Hooks
 from loopwright.models.ask import ask
-from loopwright.models.choice import Chosen, Models, apply_settings
+from loopwright.models.choice import Models
 from loopwright.turn.budget import Budget
 from support.scope import scope_with
 
@@ -31,18 +31,6 @@ async def asked(model, *hooks, tools=(), messages=TALK):
 
 def before(output):
     return Hook(event="BeforeModel", run=lambda _: output)
-
-
-async def test_another_model_and_other_settings():
-    answer, _ = await asked(ScriptedModel(["mine"]), before({"llm_request": {"model": "offline"}}))
-    assert answer.model == "offline"
-    with pytest.raises(ModelUnavailable):
-        await asked(ScriptedModel([]), before({"llm_request": {"model": "nobody:nothing"}}))
-    chosen = Chosen("a", "fast", ScriptedModel([]), (Chosen("b", "fast", ScriptedModel([])),))
-    changed = apply_settings(chosen, {"disableStreaming": True, "unheardOf": 1})
-    assert changed.model.disable_streaming
-    assert changed.fallbacks[0].model.disable_streaming
-    assert not chosen.model.disable_streaming
 
 
 async def test_an_answer_of_a_hook_costs_nothing():

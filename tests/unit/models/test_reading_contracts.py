@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from loopwright.models.reading import parse_executor, parse_planner, parse_verifier
-from support.malformed import PLAN, REPORT, VERDICT
+from loopwright.models.reading import parse_planner, parse_verifier
+from support.malformed import PLAN, VERDICT
 
 
 @pytest.mark.req("S0-150", "S0-41")
@@ -13,16 +13,6 @@ def test_a_planners_answer() -> None:
     assert plan.needs_more_planning is False
     with pytest.raises(ValueError, match=r"This is no PlannerResponse: .*at least one todo"):
         parse_planner('{"todos": []}')
-
-
-@pytest.mark.req("S0-150", "S0-42")
-def test_an_executors_answer() -> None:
-    report = parse_executor(json.dumps({**REPORT, "nextAction": "complete"}))
-    assert report.task_completed
-    assert report.should_continue is False
-    assert report.next_action == "complete"
-    with pytest.raises(ValueError, match="set taskCompleted to true or false"):
-        parse_executor('{"summary": "x"}')
 
 
 @pytest.mark.req("S0-150", "S0-43")

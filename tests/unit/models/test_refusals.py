@@ -1,14 +1,11 @@
 import asyncio
-import gc
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
-from langchain_openai import ChatOpenAI
 from langgraph.errors import GraphInterrupt
-from pydantic import SecretStr
 
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
@@ -117,30 +114,6 @@ async def test_no_more_calls_at_once_than_allowed() -> None:
     models = Models(ScriptedModel(count))
     await asyncio.gather(*(asked(models, max_parallel_models=2) for _ in range(8)))
     assert most == 2
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_connections_left_by_a_closed_loop_cost_no_attempt() -> None:
-    async def at_once(models: Models) -> list[Answer[ExecutorResponse]]:
-        return await asyncio.gather(*(asked(models, model_retries=0) for _ in range(4)))
-
-    with fake_openai([Reply(DONE)]) as server:
-        kept_alive = ChatOpenAI(
-            model="m", base_url=server.url, api_key=SecretStr("none"), max_retries=0
-        )
-        models = Models(kept_alive)
-        for _ in range(2):
-            assert all(answer.parsed for answer in asyncio.run(at_once(models)))
-        del kept_alive, models
-        gc.collect()
-
-
-async def test_a_slow_scripted_model_meets_the_deadline_and_its_fallback_is_not_asked_twice() -> (
-    None
-):
-    models = Models(ScriptedModel([Slow(5, "late")]))
-    with pytest.raises(ModelCallFailed, match="no answer within"):
-        await asked(models, model_deadline=0.05)
 
 
 async def test_interrupts_cancellation_and_script_errors_pass() -> None:

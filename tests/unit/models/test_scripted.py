@@ -1,4 +1,3 @@
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,6 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Sys
 from loopwright.models.scripted import ScriptedModel, Slow, read_script
 from loopwright.state.errors import SettingsError
 from loopwright.state.roles import ROLE_METADATA
-
-ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
-
 
 GO = [SystemMessage("You are the sphinx of a team."), HumanMessage("go")]
 
@@ -43,40 +39,6 @@ def test_turns_are_replayed_in_order_in_all_their_forms() -> None:
     with pytest.raises(ConnectionError):
         model.invoke("6")
     assert len(model.asked) == 6
-
-
-class Own(ScriptedModel):
-    """A user's subclass."""
-
-    def __init__(self, turns: Any) -> None:
-        super().__init__(turns)
-
-
-@pytest.mark.req("W-62")
-async def test_the_role_arrives_whichever_way_a_model_is_called() -> None:
-    turns = ["x"] * 12
-    for model in (ScriptedModel({"planner": turns}), Own({"planner": turns})):
-        wrapped = model.with_structured_output({"title": "T", "type": "object"}, include_raw=True)
-        for asked in (model, model.bind_tools([ADD]), model.bind(stop=["z"]), wrapped):
-            asked.invoke(GO, as_("planner"))
-            await asked.ainvoke(GO, as_("planner"))
-        assert list(model.stream(GO, as_("planner")))
-        assert [chunk async for chunk in model.astream(GO, as_("planner"))]
-        assert {one.role for one in model.asked} == {"planner"}
-
-
-async def test_a_function_sees_messages_and_what_is_offered() -> None:
-    async def script(messages: list[Any], offered: list[str]) -> Any:
-        await asyncio.sleep(0)
-        return Slow(0.001, f"{len(messages)} {offered}")
-
-    model = ScriptedModel(script)
-    answer = await model.bind_tools([ADD]).ainvoke(GO, as_("executor"))
-    assert answer.text == "2 ['add']"
-    plain = ScriptedModel(lambda messages, offered: f"{len(messages)} {offered}")
-    assert plain.invoke("hi").text == "1 []"
-    with pytest.raises(TypeError, match="ainvoke"):
-        model.invoke("hi")
 
 
 @pytest.mark.parametrize(
@@ -125,16 +87,12 @@ def test_a_file_is_played_in_all_forms_of_turns() -> None:
     ("text", "says"),
     [
         (None, "No such file"),
-        ("{not json", "line 1 column 2"),
         ("[1]", "no JSON object of role to turns"),
-        ('{"cook": []}', "'cook' is no role with a list of turns; the roles are planner"),
         ('{"planner": "x"}', "'planner' is no role with a list"),
-        ('{"planner": ["x", 3]}', "turn 2 of 'planner' is neither"),
         (
             '{"planner": [[1]]}',
             "turn 1 of 'planner' is neither a text nor",
         ),
-        ('{"planner": [{"seconds": "x", "turn": "y"}]}', "could not convert"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )

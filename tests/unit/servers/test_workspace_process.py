@@ -11,7 +11,6 @@ import pytest
 from mcp import ClientSession
 from unit.servers.workspace_client import COMMAND, Client, in_memory, text_of
 
-from loopwright.servers.workspace import main
 from support.patience import PATIENCE
 
 HELLO = {
@@ -73,26 +72,6 @@ def run_server(*arguments: str) -> "subprocess.CompletedProcess[str]":
         text=True,
         timeout=PATIENCE,
     )
-
-
-def one_sentence(said: str) -> bool:
-    return said.startswith("workspace: ") and said.count("\n") == 1
-
-
-@pytest.mark.parametrize("arguments", ["--root file", "--root", "--root . --colour", ""])
-def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
-    arguments: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setattr("sys.argv", ["workspace", *arguments.split()])
-    with pytest.raises(SystemExit) as left:
-        main()
-    told = capsys.readouterr()
-    assert (left.value.code, told.out) == (2, "")
-    assert one_sentence(told.err)
 
 
 def test_it_ends_when_stdin_closes(tmp_path: Path) -> None:

@@ -85,47 +85,21 @@ def test_a_verdict_needs_a_summary_or_improvements():
     ("answer", "decision"),
     [
         ({"taskCompleted": True, "summary": "x", "nextAction": "continue"}, "complete"),
-        ({"taskCompleted": False, "nextAction": "complete"}, "continue"),
         ({"taskCompleted": False, "nextAction": "complete", "shouldContinue": False}, "fail"),
-        ({"taskCompleted": False, "nextAction": "complete", "todos": [SKIPPED]}, "skip"),
         ({"taskCompleted": True, "summary": "x", "todos": [FAILED]}, "complete"),
-        ({"summary": "x", "nextAction": "complete", "shouldContinue": True}, "complete"),
         ({"summary": "x", "nextAction": "complete", "todos": [FAILED]}, "complete"),
-        ({"nextAction": "skip", "todos": [DONE]}, "skip"),
         ({"nextAction": "continue", "todos": [DONE]}, "continue"),
-        ({"summary": "x", "todos": [DONE]}, "complete"),
         ({"taskCompleted": None, "summary": "x", "todos": [DONE]}, "complete"),
-        ({"todos": [FAILED]}, "fail"),
         ({"summary": "x", "todos": [{"id": "2", "status": "done"}]}, "continue"),
-        ({"summary": "x", "shouldContinue": False}, "fail"),
         ({"shouldContinue": True}, "continue"),
-        ({"taskCompleted": False, "nextAction": "skip", "todos": [DONE]}, "skip"),
         ({"taskCompleted": False, "nextAction": "retry"}, "retry"),
-        ({"taskCompleted": False, "nextAction": "continue", "todos": [DONE]}, "continue"),
         ({"taskCompleted": False, "todos": [DONE]}, "continue"),
-        ({"taskCompleted": False, "todos": [FAILED]}, "fail"),
         ({"taskCompleted": False, "todos": [{"id": "2", "status": "done"}]}, "continue"),
-        ({"taskCompleted": False, "shouldContinue": False}, "fail"),
         ({"taskCompleted": False, "summary": "all done, completed, finished"}, "continue"),
-        ({"taskCompleted": False, "summary": "None of the criteria are met"}, "continue"),
     ],
 )
 def test_the_end_of_a_task_is_read_by_precedence_never_by_words(answer, decision):
     assert decide_task(ExecutorResponse.model_validate(answer), "1") == decision
-
-
-@pytest.mark.req("W-08")
-@pytest.mark.parametrize("said", [{}, {"summary": "Ada"}, {"taskCompleted": None}])
-def test_a_report_must_say_in_some_way_how_the_task_stands(said):
-    with pytest.raises(ValidationError, match="does not say whether the task is done"):
-        ExecutorResponse.model_validate(said)
-
-
-@pytest.mark.req("W-08")
-@pytest.mark.parametrize("said", [{"nextAction": "complete"}, {"todos": [DONE]}])
-def test_a_completion_that_is_told_in_another_way_needs_a_result_as_well(said):
-    with pytest.raises(ValidationError, match="summary is empty"):
-        ExecutorResponse.model_validate(said)
 
 
 @pytest.mark.req("W-23")
@@ -137,27 +111,6 @@ def test_a_completion_that_is_told_in_another_way_needs_a_result_as_well(said):
 )  # fmt: skip
 def test_a_strategy_is_read_as_models_spell_it(given, read):
     assert RecoveryDecision.model_validate({"strategy": given, "reason": "x"}).strategy == read
-
-
-@pytest.mark.req("W-23")
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [("Complete", "complete"), ("CONTINUE", "continue"), ("NextAction.SKIP", "skip"),
-     ("done", "complete"), (" Retry ", "retry"), ('"skip"', "skip"), ("", None), (None, None)],
-)  # fmt: skip
-def test_an_action_is_read_as_models_spell_it(given, read):
-    report = {"taskCompleted": False, "nextAction": given}
-    assert ExecutorResponse.model_validate(report).next_action == read
-
-
-@pytest.mark.req("W-23")
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [("In Progress", "in_progress"), ("in-progress", "in_progress"), ("inProgress", "in_progress"),
-     ("DONE", "completed"), ("TaskStatus.FAILED", "failed"), ("Canceled", "cancelled")],
-)  # fmt: skip
-def test_a_status_is_read_as_models_spell_it(given, read):
-    assert TodoStatus.model_validate({"id": "1", "status": given}).status == read
 
 
 @pytest.mark.req("W-23")

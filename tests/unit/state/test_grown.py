@@ -2,7 +2,7 @@
 
 import copy
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
@@ -13,7 +13,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from typing_extensions import TypedDict
 
-from loopwright.state.append_only import GrowingChannel, IndexedList
+from loopwright.state.append_only import IndexedList
 from loopwright.state.calls import merge_records
 from loopwright.state.messages import Messages, find_request, merge_messages
 from loopwright.state.plan import merge_tasks
@@ -83,33 +83,6 @@ def test_an_id_is_found_in_what_somebody_else_has_made():
     grown = merge_messages(grown, [])
     grown.append(HumanMessage("x", id="c"))
     assert find_request(grown, "c") == 2
-
-
-def test_adding_to_a_long_list_asks_for_no_id_of_what_is_there():
-    asked = []
-
-    def id_of(number):
-        asked.append(number)
-        return str(number)
-
-    grown = IndexedList.of(range(1000), id_of)
-    asked.clear()
-    for number in range(1000, 1010):
-        grown = IndexedList.of(grown, id_of)
-        grown.put(number, id_of)
-    assert [*grown] == [*range(1010)]
-    assert asked == [*range(1000, 1010)]
-
-
-@given(st.integers(1, 20), st.lists(st.integers(0, 9), max_size=60))
-def test_a_channel_is_saved_whole_when_half_of_it_is_new(fewest, sizes):
-    channel = GrowingChannel(
-        lambda left, writes: [*left, *chain.from_iterable(writes)], list, snapshot_frequency=fewest
-    )
-    assert channel.snapshot_frequency == fewest
-    for size in sizes:
-        channel.update([[1] * size])
-        assert channel.snapshot_frequency == max(fewest, len(channel.get()) // 2)
 
 
 def test_a_long_thread_is_saved_whole_a_few_times_and_read_from_the_last():

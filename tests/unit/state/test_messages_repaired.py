@@ -41,16 +41,6 @@ def is_whole(messages):
     return not waiting
 
 
-def test_a_whole_conversation_is_left_alone():
-    talk = [
-        HumanMessage("do", id="h"),
-        said("call_0"),
-        tool("call_0"),
-        HumanMessage("more", id="i"),
-    ]
-    assert make_repairs(talk, missing) == []
-
-
 @pytest.mark.req("P-05", "P-26")
 def test_an_unanswered_call_is_answered_before_the_new_message():
     talk = [HumanMessage("do", id="h"), said("call_0", "call_1"), tool("call_1"),

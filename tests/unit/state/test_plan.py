@@ -50,33 +50,6 @@ def test_finished_tasks_with_the_same_words_are_carried_over():
     assert by_words["Read notes"]["status"] == "completed"
 
 
-def test_a_finished_task_runs_again_when_what_it_depends_on_does():
-    first = adopt_plan([todo("1", "fetch"), todo("2", "sum", depends=["1"])], [])
-    old = [done(first[0]), done(first[1])]
-    new = adopt_plan([todo("1", "fetch again"), todo("2", "sum", depends=["1"])], old)
-    redone = [t for t in new if t["description"] == "sum" and t["status"] == "pending"]
-    assert redone, "its input changed, so it is not carried over"
-
-
-def test_a_carried_task_waits_for_what_the_new_plan_says():
-    old = [done(t) for t in adopt_plan([todo("a", "A", []), todo("b", "B", ["a"])], [])]
-    new = [
-        todo("1", "A", ["2"]), todo("2", "B"), todo("3", "Q", ["1"], 3), todo("4", "P", ["3"]),
-    ]  # fmt: skip
-    tasks = adopt_plan(new, old)
-    order = [t["id"] for t in sort_by_dependencies(tasks)]
-    assert order.index("3") < order.index("4")
-    assert map_dependencies(tasks)["4"] == ["3"]
-    assert map_dependencies(tasks)["b"] == []
-
-
-def test_a_task_that_runs_again_does_not_stay_beside_its_old_self():
-    first = adopt_plan([todo("1", "fetch", []), todo("2", "sum", ["1"])], [])
-    old = [{**done(first[0]), "status": "failed"}, done(first[1])]
-    tasks = adopt_plan([todo("1", "fetch", []), todo("2", "sum", ["1"])], old)
-    assert [(t["id"], t["status"]) for t in tasks] == [("1", "pending"), ("2-2", "pending")]
-
-
 @pytest.mark.req("S0-105")
 def test_wished_statuses_apply_by_id_and_only_where_allowed():
     tasks = adopt_plan([todo("1"), todo("2"), todo("3")], [])

@@ -40,15 +40,10 @@ def verdict(first, second):
     ("first", "second", "problem"),
     [
         (["1.1.0"], ["2.1.0"], ""),
-        (["[1.1.0]"], ["abc"], ""),
         ([], ["2.1.0"], ""),
-        ([], [], ""),
         (["7.1.0"], ["2.1.0"], "does not exist in this run"),
-        (["call_0"], ["2.1.0"], "does not exist in this run"),
         (["1.2.0"], ["2.1.0"], "failed and proves nothing"),
-        (["3.report"], ["2.1.0"], "another task's, so"),
         (["2.1.0"], ["2.1.0"], "another task's, so"),
-        (["abc"], ["2.1.0"], "another task's, so"),
     ],
 )
 def test_a_citation_must_hold(first, second, problem):

@@ -15,7 +15,6 @@ from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
 from loopwright.state.errors import DatabaseError, ThreadBusy
-from loopwright.store.checkpoints.async_adapters import ThreadedSaver, ThreadedStore
 from loopwright.store.durability import Durability, open_durability
 from loopwright.store.journal.sql import MemoryJournal
 from loopwright.store.threads.thread_list import FoundThread, ThreadQuery
@@ -24,23 +23,11 @@ from support.patience import PATIENCE
 from support.postgres import CUT
 from support.toy_graphs import asker, greeter, hello, on
 
-TESTS = Path(__file__).parents[2]
-
 
 @pytest.fixture
 def database(tmp_path):
     with open_durability(f"sqlite:///{tmp_path}/threads.db") as opened:
         yield opened
-
-
-@pytest.mark.req("S0-36", "P-33")
-def test_sqlite_is_opened_for_several_processes(database):
-    saver = database.checkpointer
-    assert isinstance(saver, ThreadedSaver)
-    assert isinstance(database.store, ThreadedStore)
-    assert saver.conn.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert saver.conn.execute("PRAGMA busy_timeout").fetchone() == (10_000,)
-    assert database.journal.durable
 
 
 @pytest.mark.req("S0-36")
@@ -230,23 +217,6 @@ def test_a_store_that_was_cut_off_between_a_change_and_its_number_is_completed(t
             file.execute("INSERT INTO store_migrations SELECT ? WHERE ? < ?", [number, number, cut])
     open_durability(f"sqlite:///{tmp_path}/cut.db").close()
     assert tables(tmp_path / "cut.db")[1] == tables(tmp_path / "new.db")[1]
-
-
-def test_threads_are_listed_newest_first(database):
-    assert database.threads() == []
-    ended, waiting = (
-        greeter().compile(database.checkpointer),
-        asker().compile(database.checkpointer),
-    )
-    ended.invoke({"messages": [{"role": "user", "content": "first of all"}]}, on("a"))
-    waiting.invoke({"messages": [{"role": "user", "content": "may I?"}]}, on("b"))
-    ended.invoke({"messages": [{"role": "user", "content": "and then"}]}, on("a"))
-    newest, older = database.threads()
-    assert (newest.thread_id, newest.request, newest.status) == ("a", "first of all", "complete")
-    assert (newest.next, newest.waiting) == ((), False)
-    assert (older.thread_id, older.request, older.status) == ("b", "may I?", None)
-    assert (older.next, older.waiting) == (("ask",), True)
-    assert newest.updated > older.updated
 
 
 class Elsewhere:

@@ -86,39 +86,6 @@ def test_what_is_missing_is_told_with_what_makes_it(database):
     assert "update the package here" in found(url)["schema"][1]
 
 
-@pytest.mark.postgres
-def test_leases_that_ran_out_and_threads_that_nobody_goes_on_with(database):
-    url, connection = database
-    connection.execute(
-        "INSERT INTO loopwright_threads (name, owner, until, state, updated) VALUES"
-        " ('a', 'process 1', now() - interval '2 hours', 'unfinished', now() - interval '3 h'),"
-        " ('b', 'process 2', now() + interval '20 s', 'unfinished', now()),"
-        " ('c', NULL, NULL, 'asks', now())"
-    )
-    told = found(url)
-    assert told["leases"][0] == told["threads"][0] == "warning"
-    assert "1 held, 1 ended without being let go, 2 hours ago" in told["leases"][1]
-    assert "3 threads" in told["threads"][1]
-    assert "2 are unfinished, one of them untouched for 3 hours" in told["threads"][1]
-
-
-@pytest.mark.postgres
-def test_rights_that_are_missing_and_connections_that_run_out(database):
-    url, connection = database
-    connection.execute("CREATE ROLE reader LOGIN")
-    connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
-    level, text = found(url.replace("postgres@", "reader@"))["rights"]
-    connection.execute("DROP OWNED BY reader")
-    connection.execute("DROP ROLE reader")
-    assert level == "broken"
-    assert "lacks DELETE, INSERT, UPDATE on" in text
-    assert "loopwright_threads" in text
-    connection.execute(f"ALTER DATABASE {connection.info.dbname} CONNECTION LIMIT 2")
-    level, text = found(url)["connections"]
-    assert level == "warning"
-    assert text.startswith("2 of 2 connections are in use: raise")
-
-
 @pytest.mark.parametrize("rest", ["@[::1/x", "%zz@127.0.0.1:1/x", "@127.0.0.1:bad/x"])
 def test_a_password_is_told_to_nobody_not_even_of_a_url_that_cannot_be_read(rest):
     url = f"postgresql://ada:s3cret{rest}"

@@ -1,14 +1,12 @@
 """Where intents are kept: one claim a call, whoever asks; rows outlive their process."""
 
 import asyncio
-import sqlite3
 import subprocess
 import threading
-from math import inf
 
 import pytest
 
-from loopwright.state.errors import DatabaseError, ThreadBusy
+from loopwright.state.errors import ThreadBusy
 from loopwright.state.outcome import Spend
 from loopwright.store.durability import open_durability
 from loopwright.store.journal.port import Change, End, Intent
@@ -60,17 +58,6 @@ async def test_a_row_is_kept_whole(journal):
     assert (said, ended.result) == ("known", {"text": "paid", "is_error": False})
 
 
-async def test_rows_come_oldest_first_and_closed_ones_only_by_name(journal):
-    recorder = Recorder(journal)
-    for name in ("a", "b", "c"):
-        _, row = await begin(journal, intent(name))
-        how = "failed" if name == "b" else "finished"
-        await recorder.end("t", row, End(how, {"text": name}))
-    await begin(journal, intent("d"), thread="another")
-    assert [row.name for row in journal.rows("t")] == ["a", "c"]
-    assert [row.name for row in journal.rows("t", ["b", "d"])] == ["a", "b", "c"]
-
-
 @pytest.mark.req("P-24")
 async def test_a_call_costs_no_more_after_many_others(journal):
     """What a claim looks at are its own row, spare ones and doubts, however many have finished."""
@@ -119,30 +106,6 @@ async def test_a_run_that_has_lost_its_lock_claims_nothing(journal):
     await recorder.end("t", claimed.row, End("finished", {"text": "paid"}))
     assert (await recorder.begin("t", intent(), None, second)).say == "known", "its end counts"
     assert journal.raise_fence("another").token == 1
-
-
-async def test_grants_and_counts_belong_to_their_thread_and_turn(journal):
-    first, second = {"tool": "pay", "arguments": {"euro": "^7$"}}, {"tool": "look"}
-    for grant in (first, second, dict(reversed(first.items()))):
-        journal.grant("t", grant)
-    assert journal.grants("t") == [first, second]
-    assert journal.grants("t2") == []
-    assert [journal.model_calls("t", "u", add=count) for count in (3, 1)] == [3, 4]
-    assert journal.model_calls("t", "v") == 0
-
-
-def test_it_serves_several_loops_and_threads(journal):
-    found = []
-
-    def run():
-        found.append(asyncio.run(begin(journal)))
-
-    threads = [threading.Thread(target=run) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [verdict.say for verdict in found].count("send") == 1
 
 
 class Slow(MemoryJournal):
@@ -257,22 +220,6 @@ async def test_a_turn_that_others_went_on_with_has_taken_what_they_took(tmp_path
         assert (await Recorder(second.journal).load_usage("t", "u", Spend())).model_calls == 21
 
 
-async def test_a_limit_is_leased_in_parts_so_that_most_calls_write_nothing():
-    recorder, written = Recorder(MemoryJournal()), []
-    recorder.begin_usage("t", "u")
-    tab = await recorder.load_usage("t", "u", Spend())
-
-    async def write(counts):
-        written.append(dict(counts))
-
-    tab.write = write
-    for _ in range(20):
-        tab.model_calls += 1
-        await tab.record_ahead({"seconds": 8, **dict.fromkeys(COUNTED, 8), "usd": inf})
-    ahead = {"tool_calls": 8, "tokens": 8}
-    assert written == [{"model_calls": n} | ahead for n in (9, 18, 27)]
-
-
 CLAIM = """
 import asyncio, os, signal, sys
 from loopwright.store.durability import open_durability
@@ -314,17 +261,3 @@ async def test_a_claim_survives_a_power_cut(url):
             assert execute("PRAGMA synchronous", [])[0][0] == 2
             assert execute("PRAGMA journal_mode", [])[0][0] == "wal"
         assert database.journal.durable
-
-
-async def test_a_closed_or_broken_journal_says_so(url, tmp_path):
-    with open_durability(url) as database:
-        await begin(database.journal)
-        other = sqlite3.connect(tmp_path / "threads.db")
-        other.execute("DROP TABLE loopwright_journal")
-        other.close()
-        with pytest.raises(
-            DatabaseError, match=r"threads\.db'.*no such table.*not made unrecorded"
-        ):
-            await begin(database.journal)
-    with pytest.raises(DatabaseError, match="was closed"):
-        await begin(database.journal)

@@ -65,18 +65,6 @@ def test_checkpoints_are_numbered_after_one_that_lies_ahead(monkeypatch):
         assert ours.advance_checkpoint_ids(other) == 0
 
 
-def test_the_channels_of_branches_and_joins_are_named_as_they_were():
-    builder = StateGraph(ToyState)
-    for name in ("a", "b", "c"):
-        builder.add_node(name, lambda state: {})
-    builder.add_edge(START, "a")
-    builder.add_edge(START, "b")
-    builder.add_edge(["a", "b"], "c")
-    channels = builder.compile().channels
-    assert f"{ours.BRANCH}a" in channels
-    assert f"{ours.JOIN}a+b:c" in channels
-
-
 async def test_a_graph_inside_a_task_saves_under_the_place_that_is_computed():
     seen: list[str] = []
 

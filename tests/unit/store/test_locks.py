@@ -90,6 +90,22 @@ async def test_a_failed_or_cancelled_block_lets_go(saver):
     assert await is_free(saver)
 
 
+async def test_cancelled_at_the_door_it_holds_nothing(saver):
+    for turns in range(4):
+
+        async def hold():
+            async with hold_of(saver, "t"):
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(hold())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until_free(saver)
+
+
 async def until_free(saver, thread="t"):
     deadline = time.monotonic() + PATIENCE
     while not await is_free(saver, thread):
@@ -124,21 +140,6 @@ def test_of_many_at_once_one_gets_it(database):
         thread.join()
     assert most == 1
     assert won
-
-
-async def test_the_file_is_there_only_while_it_is_held(database, tmp_path):
-    folder = tmp_path / "threads.db.locks"
-    async with hold_of(database.checkpointer, "../../a thread/\x00\ud800"):
-        (file,) = folder.iterdir()
-        assert file.read_text() == str(os.getpid())
-    assert list(folder.iterdir()) == []
-
-
-async def test_two_ways_to_one_file_are_one_place(database, tmp_path):
-    (tmp_path / "link.db").symlink_to(tmp_path / "threads.db")
-    with open_durability(f"sqlite:///{tmp_path}/link.db") as linked:
-        async with hold_of(linked.checkpointer, "t"):
-            assert not await is_free(database.checkpointer)
 
 
 HOLD = """

@@ -5,13 +5,11 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from hypothesis import given, strategies as st
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.state.errors import DatabaseError
-from loopwright.store.checkpoints.packing import Deflate
 from loopwright.store.sqlite.saver import LeanSqliteSaver
 from support.scripts import call, thought
 from support.toy_graphs import asker, greeter, hello, on
@@ -63,11 +61,6 @@ def plainly(path, build, given, thread="t"):
     """Run a graph on LangGraph's own saver."""
     with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
         return build().compile(SqliteSaver(connection)).invoke(given, on(thread))
-
-
-@given(st.binary(max_size=2_000))
-def test_bytes_come_back(data):
-    assert Deflate().decrypt(*Deflate().encrypt(data)) == data
 
 
 def test_a_thread_of_langgraphs_own_saver_is_read_and_goes_on(tmp_path):

@@ -13,13 +13,13 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright.state.errors import SettingsError, ThreadBusy
+from loopwright.state.errors import ThreadBusy
 from loopwright.store.checkpoints.async_adapters import ensure_async_saver
 from loopwright.store.durability import get_saver_locks, open_durability
 from loopwright.store.locks.thread_locks import lock_thread
 from loopwright.store.locks.wait_queue import _lines
 from support.patience import PATIENCE
-from support.toy_graphs import asker, greeter, hello, on
+from support.toy_graphs import asker, hello, on
 
 KINDS = ["file", "memory", pytest.param("postgres", marks=pytest.mark.postgres)]
 
@@ -201,21 +201,3 @@ async def test_every_door_of_a_graph_waits(saver):
 
 async def read(stream):
     return [chunk async for chunk in stream]
-
-
-async def test_the_operator_says_how_long_clients_wait(saver, monkeypatch):
-    monkeypatch.setenv("LOOPWRIGHT_WAIT", str(PATIENCE))
-    builder = greeter()
-    builder.served = True
-    graph, own = builder.compile(saver), greeter().compile(saver)
-    async with hold_of(saver):
-        task = asyncio.create_task(graph.ainvoke(hello(), on("t")))
-        await until_waiting(1)
-        for run in (graph.ainvoke(hello(), on("t"), wait=0), own.ainvoke(hello(), on("t"))):
-            with pytest.raises(ThreadBusy):
-                await run
-    assert (await task)["log"] == ["greet", "end"]
-    for wrong, why in (("soon", "LOOPWRIGHT_WAIT=soon is no time to wait"), (" ", "is empty")):
-        monkeypatch.setenv("LOOPWRIGHT_WAIT", wrong)
-        with pytest.raises(SettingsError, match=why):
-            await graph.ainvoke(hello(), on("t"))

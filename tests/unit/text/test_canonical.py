@@ -7,11 +7,9 @@ from hypothesis import given, strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from loopwright.text.canonical import (
-    DEEPEST,
     canonical,
     estimate_tokens,
     hash_of,
-    make_storable,
     make_storable_json,
 )
 
@@ -28,22 +26,6 @@ def test_it_is_json_and_does_not_depend_on_the_order_of_keys(value):
     assert hash_of(value) == hash_of(json.loads(json.dumps(value, sort_keys=True)))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("1", 1),
-        ([], {}),
-        (None, "null"),
-        ("\ud800", "\ud801"),
-        ("\ud800", "?"),
-        (["a,b"], ["a", "b"]),
-    ],
-)
-def test_different_values_have_different_hashes(one, other):
-    assert hash_of(one) != hash_of(other)
-    assert len(hash_of(one)) == 64
-
-
 STORABLE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -57,20 +39,6 @@ def test_every_json_value_becomes_one_a_checkpoint_keeps(value):
     serializer = JsonPlusSerializer()
     assert serializer.loads_typed(serializer.dumps_typed(kept)) == kept
     assert make_storable_json(kept) == kept
-
-
-def test_what_cannot_be_kept_becomes_text():
-    assert make_storable("a\ud83d\0b") == "a\ufffd\ufffdb"
-    assert make_storable_json({"n": 10**22, "ok": 2**63}) == {"n": "1" + "0" * 22, "ok": 2**63}
-    deep = []
-    for _ in range(500):
-        deep = [deep]
-    kept = make_storable_json(deep)
-    depth = 0
-    while isinstance(kept, list):
-        kept, depth = kept[0], depth + 1
-    assert depth == DEEPEST
-    assert json.loads(kept)
 
 
 @pytest.mark.parametrize(

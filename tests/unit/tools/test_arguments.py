@@ -46,13 +46,9 @@ def test_json_in_a_string_is_read_where_no_string_is_wanted():
     ("args", "words"),
     [
         ({}, "'path' is a required property"),
-        ({"path": None}, "path: None is not of type 'string'"),
         ({"path": "a", "limit": "many"}, "limit: 'many' is not of type 'integer'"),
-        ({"path": "a", "limit": True}, "limit: True is not of type 'integer'"),
         (["a"], "must be a JSON object"),
-        (None, "must be a JSON object"),
         ({"path": "a", "any": float("nan")}, "NaN"),
-        ({"path": "\ud83d"}, "surrogate"),
         ({"path": "x" * 5_000, "limit": "x" * 5_000}, "…"),
     ],
 )

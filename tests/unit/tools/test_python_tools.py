@@ -3,7 +3,6 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
 
 from loopwright.tools.python_tools import ThreadPool
 from support.patience import PATIENCE
@@ -19,14 +18,6 @@ async def test_threads_are_reused_and_never_more_than_allowed():
 
     assert await asyncio.gather(*(pool.run(note) for _ in range(12))) == [1] * 12
     assert 1 <= len(names) <= 3
-
-
-async def test_no_job_waits_while_another_thread_may_be_started():
-    """A thread that is just being given its job is not idle: jobs that wait for each other run."""
-    for _ in range(40):
-        pool, together = ThreadPool(8), threading.Barrier(8)
-        met = [pool.run(partial(together.wait, PATIENCE)) for _ in range(8)]
-        assert sorted(await asyncio.gather(*met)) == [*range(8)]
 
 
 async def test_work_that_is_cancelled_before_it_starts_never_runs():

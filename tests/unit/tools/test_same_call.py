@@ -52,13 +52,3 @@ def test_these_are_one_call(other):
 )
 def test_these_are_two_calls(other):
     assert not same({"amount": 3}, other)
-
-
-@pytest.mark.req("P-06")
-def test_defaults_are_filled_in_however_deep_they_stand():
-    line = {"type": "object", "properties": {"n": {}, "unit": {"default": "kg"}}}
-    fields = {"line": line, "more": {"type": "array", "items": line}}
-    tool = CatalogTool(name="add", description="", schema={"type": "object", "properties": fields})
-    assert same({"line": {"n": 1}}, {"line": {"n": 1, "unit": "kg"}}, tool)
-    assert same({"more": [{"n": 1}]}, {"more": [{"n": 1.0, "unit": "kg"}]}, tool)
-    assert not same({"line": {"n": 1}}, {"line": {"n": 1, "unit": "t"}}, tool)

@@ -5,11 +5,8 @@ import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of 
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.tools.catalog import build_catalog
-from loopwright.tools.mcp.config import ServerConfig
-from loopwright.tools.mcp.server import Listing
 from loopwright.tools.schemas import sanitize
-from support.mcp_servers.odd_schemas import SCHEMAS, TOOLS
+from support.mcp_servers.odd_schemas import SCHEMAS
 from support.openai_rules import problems
 
 
@@ -27,27 +24,6 @@ def test_bad_schemas_pass_the_providers_rules(name):
     jsonschema.Draft202012Validator.check_schema(clean)
     assert json.dumps(SCHEMAS[name]) == before
     assert sanitize(clean) == clean
-
-
-@pytest.mark.req("P-09")
-def test_every_tool_of_a_server_with_odd_tools_can_be_sent():
-    catalog = build_catalog((), [Listing(ServerConfig(name="odd"), tuple(TOOLS))])
-    assert [problems(one) for one in catalog.specs([*catalog.tools])] == [[]] * len(TOOLS)
-    assert "without a name" in catalog.warnings[0]
-
-
-def test_an_optional_null_goes_and_a_required_one_stays():
-    schema = {
-        "type": "object",
-        "properties": {
-            "a": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}], "default": None},
-            "b": {"type": ["string", "null"]},
-        },
-        "required": ["b"],
-    }
-    clean = sanitize(schema)["properties"]
-    assert clean["a"] == {"type": "string", "maxLength": 3}
-    assert clean["b"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
 
 
 def test_references_that_multiply_end():

@@ -5,7 +5,7 @@ import pytest
 from loopwright import Hook
 from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.nodes.flow.check_flow import check_flow
-from support.flow_nodes import Turn, drafts, parts_with
+from support.flow_nodes import Turn, parts_with
 from support.flow_steps import steps
 from support.flows import flow, step
 
@@ -27,20 +27,6 @@ def brief(todos):
     return [(one["id"], one["status"]) for one in todos]
 
 
-@pytest.mark.req("S2-06", "S2-08")
-async def test_a_sound_plan_is_taken():
-    turn = await checked(flow(A, B, planId="p7", globalVariables={"x": 1}))
-    state = turn.state
-    assert (state["planning"], state["halt"], state["drafts"]) == ("ready", None, [])
-    assert brief(state["todos"]) == [("a", "pending"), ("b", "pending")]
-    assert (state["plan"]["plan_id"], state["plan"]["global_variables"]) == ("p7", {"x": 1})
-    assert "steps" not in state["plan"]
-    (event,) = turn.events
-    assert (event["type"], event["round"], brief(event["todos"])) == (
-        "plan", 1, brief(state["todos"]),
-    )  # fmt: skip
-
-
 @pytest.mark.req("S2-06")
 async def test_an_unsound_plan_goes_back_with_every_finding_and_changes_nothing():
     todos = steps(A, done={"a": "found"})
@@ -55,17 +41,6 @@ async def test_an_unsound_plan_goes_back_with_every_finding_and_changes_nothing(
     (event,) = turn.events
     assert (event["type"], event["round"]) == ("flaws", 1)
     assert event["findings"] == state["drafts"][0]["findings"]
-
-
-async def test_the_third_unsound_plan_ends_the_turn_with_what_is_wrong():
-    turn = Turn(check_flow, parts_with())
-    many = [f"finding {n}" for n in range(13)]
-    state = (await turn.enter(drafts=drafts(("1", ["a"]), ("2", ["b"]), ("3", many)))).state
-    assert state["halt"] == "ERROR"
-    first, *told = state["unmet"]
-    assert "No plan that can run was made in 3 attempts" in first
-    assert told == [*many[:10], "and 3 more"]
-    assert state["todos"] == []
 
 
 @pytest.mark.req("S2-30")
@@ -104,12 +79,3 @@ async def test_a_plan_waits_for_its_review_and_hooks_hear_of_it():
     (told,) = heard
     assert told["notification_type"] == "PlanReview"
     assert brief(told["details"]["todos"]) == [("a", "pending")]
-
-
-@pytest.mark.parametrize(("saved", "interactive"), [(False, True), (True, False)])
-async def test_a_plan_to_review_does_not_run_where_nobody_can_be_asked(saved, interactive):
-    settings = {"review_plan": True, "interactive": interactive}
-    state = (await checked(flow(A), saved=saved, settings=settings)).state
-    assert state["halt"] == "NOT_INTERACTIVE"
-    assert "nobody can be asked" in state["unmet"][0]
-    assert brief(state["todos"]) == [("a", "pending")]

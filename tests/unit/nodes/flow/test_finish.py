@@ -47,15 +47,3 @@ async def test_a_rejected_answer_goes_back_once_with_the_reason():
     assert ran.state.messages == TALK[:1], "a rejected answer is no part of the conversation"
     assert [s["status"] for s in ran.state.todos] == ["completed"]
     assert seen == [("7 euro [s1].", False)]
-
-
-async def test_rejected_again_the_turn_ends_as_denied_and_does_not_give_the_answer():
-    hook, seen = rejecting()
-    ran = await finished(flow_step("s1"), hooks=[hook], task_completed=True, stop_hook_active=True)
-    assert ended(ran.state.outcome) == ("blocked", "DENIED")
-    why = "The answer was rejected by a hook: name the shop"
-    assert ran.state.outcome["answer"] == ran.state.messages[-1].text == why
-    assert ran.state.outcome["unmet"] == ran.state.unmet == [why]
-    assert (ran.state.halt, ran.state.task_completed) == ("DENIED", False)
-    assert "7 euro" not in str(ran.state.messages)
-    assert seen == [("7 euro [s1].", True)]

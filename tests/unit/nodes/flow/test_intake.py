@@ -3,7 +3,6 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from loopwright import Hook
 from loopwright.nodes.flow.intake import flow_intake
 from loopwright.store.journal.port import Intent
 from loopwright.turn.begin import build_request_id
@@ -99,15 +98,3 @@ async def test_a_step_says_which_call_was_begun_for_it_before_a_crash():
     assert "may have taken effect: check before you repeat it" in b["feedback"]
     (record,) = state["evidence"]
     assert (record["id"], record["reason"]) == ("b.1.0", "uncertain")
-
-
-async def test_a_hook_may_refuse_a_turn_or_add_to_its_prompts():
-    def before_agent(given):
-        if "refuse" in given["prompt"]:
-            return {"decision": "deny", "reason": "not here"}
-        return {"hookSpecificOutput": {"additionalContext": "It is Monday."}}
-
-    parts = parts_with(hooks=[Hook(event="BeforeAgent", run=before_agent)])
-    assert (await entered(parts))["hook_context"] == ["It is Monday."]
-    state = await entered(parts, **left_behind(messages=[REQUEST, HumanMessage("refuse", id="2")]))
-    assert (state["halt"], state["unmet"], state["todos"]) == ("DENIED", ["not here"], [])

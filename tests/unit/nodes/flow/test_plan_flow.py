@@ -1,13 +1,10 @@
 """One ask for a plan: what the planner is shown, and what is kept of its answer."""
 
-from itertools import pairwise
-
 import pytest
 
-from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.nodes.flow.plan_flow import plan_flow
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, read_json, read_section
-from support.flow_nodes import Turn, asked_of, drafts, parts_with
+from support.flow_nodes import Turn, asked_of, parts_with
 from support.flow_steps import steps
 from support.flows import GOAL, flow, step
 
@@ -40,23 +37,6 @@ async def test_the_planner_gets_the_goal_in_plain_words_and_what_every_tool_can_
     assert turn.state["spend"]["by_role"]["flow_planner"]["model_calls"] == 1
 
 
-@pytest.mark.req("S2-05", "P-11")
-@pytest.mark.parametrize(
-    "answer",
-    [
-        PLAN,
-        f"Here it is:\n```json\n{ExecutionPlan.model_validate(PLAN).model_dump_json()}\n```",
-        [{"name": "ExecutionPlan", "args": PLAN}],
-    ],
-    ids=["json", "fenced", "as a call"],
-)
-async def test_a_plan_is_read_however_it_is_written(answer):
-    (draft,) = (await Turn(plan_flow, parts_with(answer)).enter()).state["drafts"]
-    assert ExecutionPlan.model_validate(draft["plan"]) == ExecutionPlan.model_validate(PLAN)
-    assert draft["findings"] == []
-    assert '"look"' in draft["text"], "the next ask can show it"
-
-
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -73,27 +53,6 @@ async def test_an_answer_that_is_no_plan_is_a_draft_that_says_why(answer, words)
     (draft,) = turn.state["drafts"]
     assert draft["plan"] is None
     assert words in " ".join(draft["findings"])
-
-
-async def test_a_repair_shows_every_draft_with_its_findings_and_only_adds_to_the_last_request():
-    parts = parts_with(PLAN, PLAN, PLAN)
-    turn = Turn(plan_flow, parts)
-    await turn.enter()
-    first = drafts(("draft one", ["step 'a' is odd", "step 'b' is odder"]))
-    await turn.enter(drafts=first)
-    both = [*first, *drafts(("draft two", ["still odd"]))]
-    state = (await turn.enter(drafts=both)).state
-    requests = [[(m.type, m.text) for m in asked.messages] for asked in asked_of(parts)]
-    for before, after in pairwise(requests):
-        assert after[: len(before)] == before
-    assert [kind for kind, _ in requests[2]] == ["system", "human", "ai", "human", "ai", "human"]
-    assert requests[2][2] == ("ai", "draft one")
-    told = requests[2][3][1]
-    assert "- step 'a' is odd\n- step 'b' is odder" in told
-    assert "valid ExecutionPlan" in told
-    assert "- still odd" in requests[2][5][1]
-    assert [d["text"] for d in state["drafts"][:2]] == ["draft one", "draft two"]
-    assert [e["round"] for e in turn.events if e["type"] == "phase"] == [1, 2, 3]
 
 
 @pytest.mark.req("S2-30", "S2-31")

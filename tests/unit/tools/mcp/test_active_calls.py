@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import AsyncCallbackHandler
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright import build_prompt_flow, build_react, open_durability
+from loopwright import build_react, open_durability
 from loopwright.text.secrets import MASK
 from support.budget import alongside
-from support.flows import flow, planning, step
 from support.mcp_servers import process, serving, stdio  # noqa: F401 - KILLED takes `process`
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK, THREAD, one_step, said
@@ -125,19 +123,6 @@ async def test_an_open_question_holds_up_no_other_run(tmp_path, entry):
         assert said_by(result) == [f"signed by {name}"]
 
 
-async def test_a_step_of_a_plan_asks_too(tmp_path):
-    model = planning(flow(step("a", "sign", arguments={"path": str(tmp_path / "signed")})))
-    graph = build_prompt_flow(
-        model=model, mcp={"mcpServers": {"desk": stdio("desk")}}, policy="allow",
-        checkpointer=InMemorySaver(),
-    )  # fmt: skip
-    (question,) = (await graph.ainvoke(said(), THREAD))["__interrupt__"]
-    assert question.value["type"] == "elicitation"
-    result = await graph.ainvoke(Command(resume="respond: Ada"), THREAD)
-    assert result["outcome"]["status"] == "complete"
-    assert (tmp_path / "signed").read_text() == "asked\nsigned by Ada\n"
-
-
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
@@ -164,15 +149,3 @@ def test_a_process_that_dies_while_a_question_is_open_leaves_the_call_in_doubt(t
         assert path.read_text().count("asked") == 1  # not sent again by itself
         result = graph.invoke(Command(resume="respond: it was signed"), THREAD)
         assert said_by(result) == ["it was signed"]
-
-
-async def test_who_traces_the_run_sees_the_call_as_a_tool(entry):
-    class Traced(AsyncCallbackHandler):
-        async def on_tool_start(self, serialized, input_str, **_: Any) -> None:
-            seen.append((serialized["name"], input_str))
-
-    seen: list[Any] = []
-    model = one_step(action=[[call("search", query="x")]])
-    graph = build_react(model=model, mcp={"mcpServers": {"desk": entry}})
-    await graph.ainvoke(said(), {"callbacks": [Traced()]})
-    assert seen == [("search", "{'query': 'x'}")]

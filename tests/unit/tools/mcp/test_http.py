@@ -49,16 +49,6 @@ async def test_two_users_in_parallel_are_seen_with_their_own_tokens(url):
     await box.aclose()
 
 
-async def test_headers_that_cannot_be_had_cost_a_warning(url):
-    def headers(user) -> Any:
-        raise LookupError(f"no token for {user}")
-
-    box = Toolbox(mcp={"mcpServers": {"desk": {"url": url, "headers": headers}}})
-    (warning,) = (await box.catalog("ann")).warnings
-    assert "no token for ann" in warning
-    await box.aclose()
-
-
 @pytest.mark.req("P-10")
 async def test_a_server_killed_under_a_call_ends_the_call_at_once(tmp_path):
     read, written = tmp_path / "read", tmp_path / "written"
@@ -121,15 +111,6 @@ async def test_a_server_that_was_down_is_found_later_without_waiting_for_it():
         assert found.warning == ""
     finally:
         await await_in_background(servers.close())
-
-
-async def test_a_proxy_of_the_environment_is_used(monkeypatch):
-    with refusing() as url:
-        monkeypatch.setenv("http_proxy", url.removesuffix("/mcp"))
-        box = Toolbox(mcp={"mcpServers": {"far": {"url": "http://far.invalid/mcp"}}})
-        (warning,) = (await box.catalog()).warnings
-        assert "http://far.invalid/mcp answered 401" in warning
-        await box.aclose()
 
 
 async def test_a_refused_token_is_asked_for_once_more():

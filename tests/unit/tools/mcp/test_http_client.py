@@ -8,7 +8,7 @@ import pytest
 from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.mcp.call import ServerUnavailable
 from support.mcp_servers import soon
-from support.mcp_servers.calling import failure, run, text
+from support.mcp_servers.calling import failure, text
 from support.mcp_servers.faulty_http import serving_faults
 from support.patience import PATIENCE
 
@@ -46,34 +46,6 @@ async def test_a_broken_answer_to_a_write_is_in_doubt_and_not_sent_again(served,
     lost = await asyncio.wait_for(loss(box, name), PATIENCE)
     assert lost.sent
     assert world.calls == [name]
-
-
-@pytest.mark.parametrize(
-    ("status", "sent"),
-    [(500, True), (502, True), (302, True), (303, True), (307, False), (429, False), (403, False)],
-)
-async def test_a_refused_call_ends_alone(served, status, sent):
-    box, world = served
-    slow = asyncio.create_task(run(box, ("resumed", {})))
-    lost = await loss(box, "status", n=status)
-    assert f"/mcp answered {status}" in str(lost)
-    assert "s3cret" not in str(lost)
-    assert lost.sent is sent
-    (record,) = await slow
-    assert record["result"] == "resumed"
-    assert world.sessions == 1
-
-
-async def test_a_server_that_forgets_its_sessions_with_400_gets_a_new_one(served):
-    box, world = served
-    assert await text(box, "echo", n=1) == "1"
-    world.known_from = 2
-    note = (await box.catalog()).tools["note"]  # a write, which the server has refused unseen
-    calls = (box.call_server(note, {"n": n}, user_id=None, meta={}) for n in range(20))
-    answers = await asyncio.gather(*calls)
-    assert [a.content[0]["text"] for a in answers] == [str(n) for n in range(20)]
-    assert world.calls == ["echo", *["note"] * 20]
-    assert world.sessions == 2
 
 
 async def test_a_call_nobody_waits_for_is_withdrawn_and_its_connection_freed(served):

@@ -5,7 +5,6 @@ import gc
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -83,22 +82,6 @@ async def test_twenty_calls_share_one_process_which_ends_with_the_toolbox():
     assert await gone(before) == set()
     assert await text(box, "count") == "1"  # opened again
     await box.aclose()
-
-
-def test_one_toolbox_serves_several_loops_and_threads(desk):
-    pids = {asyncio.run(text(desk, "pid")) for _ in range(2)}
-    found: list[str] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(asyncio.run(text(desk, "pid"))))
-        for _ in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    pids |= set(found)
-    assert len(found) == 3
-    assert len(pids) == 1
 
 
 @pytest.mark.req("P-10")
@@ -221,20 +204,3 @@ async def test_a_dropped_graph_ends_its_servers(server, name, args):
     del graph, result
     # A task that is just ending may hold it for a moment longer.
     assert await soon(lambda: gc.collect() >= 0 and children() <= before)
-
-
-async def test_nothing_blocks_the_event_loop(mortal):
-    blockbuster = pytest.importorskip("blockbuster")
-    guard = blockbuster.BlockBuster(excluded_modules=[])
-    # langgraph dev lets these pass, as loggers and importers use them everywhere.
-    let_pass = ("io.", "os.path.", "os.stat", "os.listdir", "os.remove", "threading.Lock.acquire")
-    for name in [name for name in guard.functions if name.startswith(let_pass)]:
-        del guard.functions[name]
-    guard.activate()
-    try:
-        assert await text(mortal, "echo", n=1) == "1"
-        (crashed,) = await run(mortal, ("die", {}))
-        await mortal.aclose()
-    finally:
-        guard.deactivate()
-    assert "closed the connection" in crashed["result"]

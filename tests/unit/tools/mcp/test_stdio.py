@@ -32,17 +32,6 @@ def alive(pid) -> Any:
 
 
 @modes
-async def test_an_answer_that_cannot_be_read_is_not_waited_for(box):
-    assert "no valid JSON-RPC message" in await failure(box, "garbled")
-    assert await text(box, "echo", n=3) == "3"
-
-
-@modes
-async def test_a_server_that_asks_more_than_it_reads_blocks_nobody(box):
-    assert await text(box, "pings", n=5_000) == "pinged"
-
-
-@modes
 async def test_a_withdrawn_call_is_told_to_the_server_and_the_session_stays(box):
     await text(box, "echo", n=1)
     assert "did not answer within 1.5 s" in await failure(box, "hang", deadline=1.5)
