@@ -449,7 +449,8 @@ async def test_a_customer_writes_to_a_colleague_and_never_speaks_for_them(client
     async def answers(number: int) -> None:
         (question,) = await questions(client, thread)
         said = {"type": "respond", "message": f"operator {number}"}
-        for given in (said, {"type": "approve"}, {question["id"]: said}, "reject"):
+        ways = (said, {"type": "approve"}, {question["id"]: said}, "reject")
+        for given in ways[: 4 if number == 0 else 1]:
             refused = (await answer(client, thread, given, "customer_service"))["__error__"]
             assert refused["error"] == "AnswerRejected"
             assert "Only the operator answers" in refused["message"]

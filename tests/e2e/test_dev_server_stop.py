@@ -44,9 +44,9 @@ look.metadata = {"readOnlyHint": True}
 graph, looks = (build_react(model=ScriptedModel(RULES["react"]), tools=[t]) for t in (visit, look))
 """
 STRATEGIES = ("enqueue", "reject", "interrupt", "rollback")
-THREADS = 20
-LATER = (2,) * 10 + (1,) * 10
-"""How many messages follow the first one, by thread: 50 runs in all."""
+THREADS = 8
+LATER = (2,) * 4 + (1,) * 4
+"""How many messages follow the first one, by thread: 20 runs in all."""
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_a_message_that_cancels_the_run_comes_next_and_asks_about_the_write(
     assert "Brno" in question["description"]
 
 
-# 50 runs over 20 threads under every strategy
+# 20 runs over 8 threads under every strategy
 
 
 class Talk:

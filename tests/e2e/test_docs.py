@@ -1,7 +1,10 @@
 """README and manual do what they say: their commands and programs run."""
 
+import contextlib
+import json
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -13,6 +16,7 @@ import pytest
 from support.docs_text import PAGES, README, ROOT, blocks
 from support.forked import Command, server
 from support.patience import PATIENCE
+from support.screen import Terminal
 
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", ".links", ".env", ".loopwright", ".langgraph_api", ".hypothesis",
@@ -67,6 +71,15 @@ def on_terminal(command, folder, environ):
     return process.wait(), shown.decode()
 
 
+def forked(folder, environ, script, *args):
+    """The same of an example, without the imports."""
+    with contextlib.chdir(folder):
+        process = Command(server(), args, env=environ, script=folder / script)
+    with process:
+        code = process.wait(PATIENCE)
+        return code, "".join(process.said())
+
+
 def _read(terminal):
     try:
         return os.read(terminal, 65_536)
@@ -99,9 +112,13 @@ CONSOLE = [block.removeprefix("$ ").split("\n", 1) for block in blocks("console"
 @pytest.mark.parametrize(("command", "output"), CONSOLE)
 def test_a_command_shows_what_the_manual_shows(command, output, checkout, tmp_path):
     command = STANDS_FOR.get(command, command)
+    environ = environment(tmp_path / "home")
     # The environment is there already: `-o` keeps make from installing it anew.
     run = re.sub(r"^make ", "make -o .venv/.package -o .venv/.installed ", command)
-    code, text = on_terminal(run, checkout, environment(tmp_path / "home"))
+    if example := re.match(r"\.venv/bin/python (examples/\S+)(.*)", command):
+        code, text = forked(checkout, environ, example[1], *shlex.split(example[2]))
+    else:
+        code, text = on_terminal(run, checkout, environ)
     assert code == 0, text
     assert shows(plain(text), plain(output)), text
     left = {path.name for path in (tmp_path / "home").iterdir()}
@@ -114,12 +131,12 @@ def test_only_commands_that_need_the_world_are_left_out():
 
 
 @pytest.mark.req("S2-30")
-def test_the_goal_of_the_quick_start_shows_a_repair_as_the_manual_says(checkout, tmp_path):
+def test_the_goal_of_the_quick_start_shows_a_repair_as_the_manual_says(tmp_path):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=NOT_COPIED)
     [goal] = re.findall(r'^\$ make run GOAL=(".+")$', README, re.MULTILINE)
-    run = f"{checkout}/.venv/bin/loopwright run --graph prompt_flow {goal}"
-    code, text = on_terminal(run, checkout, environment(tmp_path / "home"))
-    assert code == 0, text
-    said = "\n".join(plain(text))
+    terminal = Terminal("run", "--graph", "prompt_flow", json.loads(goal))
+    assert terminal.end() == 0, terminal.seen
+    said = "\n".join(plain(terminal.seen))
     assert "Outcome: complete (GOAL)" in said
     assert "The returns policy is owned by Mara Lindqvist, Customer Care." in said
     assert "Models: offline (flow_planner, recovery, llm_call, answerer)" in said

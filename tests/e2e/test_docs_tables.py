@@ -151,7 +151,8 @@ TELLS = {"emit", "tell", "_tell"}
 def test_events_are_those_the_code_sends():
     # The command's own view has events that no stream has.
     rooms = [p.parent for p in ROOT.glob("*/__init__.py") if p.parent.name != "cli"]
-    trees = [ast.parse(f.read_text(encoding="utf-8")) for r in rooms for f in r.rglob("*.py")]
+    texts = (f.read_text(encoding="utf-8") for r in rooms for f in r.rglob("*.py"))
+    trees = [ast.parse(text) for text in texts if re.search(r'"type"|emit\(|tell\(', text)]
     told = set(names(row[0] for row in table("| event |")))
     assert told <= {kind for tree in trees for kind in types_in(tree)}
     assert {kind for tree in trees for kind in events_of(tree)} <= told
@@ -233,7 +234,7 @@ def test_files_and_names_in_contributing_are_there():
     )
     adding = text.partition("## Adding")[2].partition("\n## ")[0]
     named = set(re.findall(r"`(_?[A-Za-z]\w+)(?:\(\))?`", adding))
-    assert not [name for name in named if not re.search(rf"\b{name}\b", code)]
+    assert named <= set(re.findall(r"\w+", code))
 
 
 GUIDE = "| | direct answer | single loop | planned calls |"

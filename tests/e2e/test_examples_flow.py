@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
+import os
 import re
 import struct
-import subprocess
 import threading
 import time
 from functools import partial
@@ -18,7 +18,6 @@ from loopwright import Context, ScriptedModel, build_prompt_flow, open_durabilit
 from support import forked
 from support.flow_examples import (
     EXAMPLES,
-    command,
     left_running,
     module,
     revenue,
@@ -220,17 +219,22 @@ def test_a_run_that_stopped_at_its_question_goes_on_with_the_answer(
 
 
 def kill_at_the_question(tmp_path, environment):
-    process = subprocess.Popen(
-        command("refund", "--out", str(tmp_path / "out"), "--ask"), cwd=tmp_path, env=environment,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    """It reads its answer from a pipe into which nobody writes."""
+    os.mkfifo(pipe := tmp_path / "nobody")
+    held = os.open(pipe, os.O_RDWR)
+    with contextlib.chdir(tmp_path):
+        process = forked.Command(
+            forked.server(), ("--out", str(tmp_path / "out"), "--ask"), env=environment,
+            script=EXAMPLES / "refund" / "run.py", reads=pipe,
+        )  # fmt: skip
     with process:
-        said = ""
-        while "[y/n]" not in said:
-            piece = process.stdout.read(1)
-            assert piece, said
-            said += piece
+        patient = time.monotonic() + PATIENCE
+        while "[y/n]" not in process.said()[0]:
+            assert process.poll() is None, process.said()
+            assert time.monotonic() < patient
+            time.sleep(0.05)
         process.kill()
+    os.close(held)
 
 
 def test_a_refund_that_is_refused_is_not_made_and_nothing_is_sent(run, tmp_path):

@@ -100,6 +100,7 @@ class Command:
         env: Its whole environment.
         terminal: A terminal for all of its streams, instead of files.
         script: A program to run instead of the command; a warning ends it.
+        reads: A pipe that it reads instead of `stdin`.
     """
 
     def __init__(
@@ -111,17 +112,19 @@ class Command:
         env: Mapping[str, str],
         terminal: str = "",
         script: Path | None = None,
+        reads: Path | None = None,
     ) -> None:
         self._server = server
         self._folder = tempfile.TemporaryDirectory()
         self._streams = [Path(self._folder.name, name) for name in ("in", "out", "err")]
         self._streams[0].write_text(stdin, encoding="utf-8")
+        streams = [str(path) for path in (reads or self._streams[0], *self._streams[1:])]
         self.returncode: int | None = None
         self.pid: int = server.ask(
             args=args,
             env=dict(env),
             cwd=str(Path.cwd()),
-            streams=[terminal] * 3 if terminal else [str(path) for path in self._streams],
+            streams=[terminal] * 3 if terminal else streams,
             terminal=bool(terminal),
             script=str(script or ""),
         )

@@ -254,13 +254,6 @@ def references(draw):
     )
 
 
-@given(values)
-def test_what_holds_no_reference_stays_as_it_is(value):
-    if "{{" not in json.dumps(value):
-        assert resolve_references(value, {}, {}) == value
-        assert find_references(value) == find_malformed(value) == []
-
-
 @pytest.mark.req("S2-26")
 @given(ids, values)
 def test_a_whole_reference_gives_an_equal_value(step, value):

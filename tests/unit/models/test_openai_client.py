@@ -125,11 +125,11 @@ async def sent_by(kind: type[ChatOpenAI], url: str, seed: int) -> None:
             await model.ainvoke(history, **options)
 
 
-async def test_80_random_requests_have_the_bytes_of_the_stock_client() -> None:
+async def test_40_random_requests_have_the_bytes_of_the_stock_client() -> None:
     assert sends_same_bytes()
     assert sends_same_bytes(responses=True)
     with listening() as (url, sent):
-        for seed in range(80):
+        for seed in range(40):
             await sent_by(ChatOpenAI, url, seed)
             await sent_by(LeanChatOpenAI, url, seed)
             (*_, stock, bypassed) = sent
@@ -140,7 +140,7 @@ async def test_80_random_requests_have_the_bytes_of_the_stock_client() -> None:
     bodies = [json.loads(body) for _, _, body in sent]
     for part in ("tools", "stream", "response_format", "text", "previous_response_id", "top_k"):
         assert sum(bool(body.get(part)) for body in bodies) > 2, part
-    assert sum(b'"image_url"' in body for _, _, body in sent) > 20
+    assert sum(b'"image_url"' in body for _, _, body in sent) > 8
 
 
 async def told_by(kind: type[ChatOpenAI], url: str, **options: Any) -> Any:

@@ -1,10 +1,10 @@
 import asyncio
-import subprocess
-import sys
+import os
 import threading
 import time
 
 from loopwright.tools.python_tools import ThreadPool
+from support.forked import Command, server
 from support.patience import PATIENCE
 
 
@@ -34,17 +34,17 @@ async def test_work_that_is_cancelled_before_it_starts_never_runs():
     assert ran == []
 
 
-def test_a_forked_child_runs_sync_tools():
-    program = """
-import asyncio, os
+def test_a_forked_child_runs_sync_tools(tmp_path):
+    (program := tmp_path / "forks.py").write_text("""
+import asyncio, os, warnings
+warnings.simplefilter("ignore")  # of threads beside a fork
 from loopwright.tools.python_tools import POOL
 asyncio.run(POOL.run(lambda: 1))
 child = os.fork()
 if child == 0:
     os._exit(asyncio.run(asyncio.wait_for(POOL.run(lambda: 7), 300)))
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "7", done.stderr
+""")
+    with Command(server(), (), env={**os.environ}, script=program) as process:
+        process.wait(PATIENCE)
+        assert process.said()[0].strip() == "7", process.said()

@@ -125,7 +125,7 @@ async def test_after_a_failure_all_that_is_recorded_is_heard_of_before_anything_
     assert begun[len(MANY) :] == [("t0", 59)]
 
 
-@pytest.mark.parametrize("ticks", [*range(0, 40, 3), 1_000], ids=lambda ticks: f"{ticks} ticks")
+@pytest.mark.parametrize("ticks", [*range(0, 40, 6), 1_000], ids=lambda ticks: f"{ticks} ticks")
 async def test_a_run_cancelled_as_its_tasks_are_created_or_run_leaves_none_behind(ticks, caplog):
     _, start = recorder(lambda name, results: asyncio.sleep(5))
     graph = graph_over({name: [] for name in MANY}, start)

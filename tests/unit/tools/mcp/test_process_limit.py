@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -39,10 +38,10 @@ async def test_neither_a_call_nor_an_open_question_is_ended_for_rest_or_for_othe
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv(VARIABLE, "1")
-    box = boxed(desk=process("desk", idle=0.2))
+    box = boxed(desk=process("desk", idle=0.1))
     pid = await text(box, "pid")
     path, marker = tmp_path / "notes", tmp_path / "marker"
-    assert await text(box, "note", path=str(path), text="x", seconds=0.8, marker=str(marker))
+    assert await text(box, "note", path=str(path), text="x", seconds=0.4, marker=str(marker))
     assert path.read_text() == "x\n", "a call of four times the limit"
     await box.aclose()
 
@@ -52,11 +51,11 @@ async def test_neither_a_call_nor_an_open_question_is_ended_for_rest_or_for_othe
             "action": [[call("sign", path=str(tmp_path / "signed"))]],
             "observation": ["It is signed."],
         }),
-        mcp={"mcpServers": {"desk": process("desk", idle=0.2)}}, policy="allow",
+        mcp={"mcpServers": {"desk": process("desk", idle=0.1)}}, policy="allow",
         checkpointer=InMemorySaver(),
     )  # fmt: skip
     assert (await graph.ainvoke(said(), THREAD))["__interrupt__"]
-    await asyncio.sleep(0.8)
+    await asyncio.sleep(0.4)
     other, known = boxed(faulty=process("faulty")), STARTUP.set(0.3)
     (warning,) = (await other.catalog()).warnings
     STARTUP.reset(known)
@@ -104,11 +103,9 @@ def team(count: int) -> dict[str, Any]:
     return {f"s{n}": process("faulty") for n in range(count)}
 
 
-@pytest.mark.parametrize(("most", "servers"), [(1, 2), (2, 3)])
-async def test_fifty_threads_that_need_all_servers_at_once_get_on_with_fewer_processes(
-    most, servers, monkeypatch
-):
+async def test_fifty_threads_that_need_all_servers_at_once_get_on_with_fewer_processes(monkeypatch):
     """Each run calls every server in one step, as each of the others does."""
+    most, servers = 2, 3
     monkeypatch.setenv(VARIABLE, str(most))
     before, seen = children(), [0]
     names = [f"s{n}_echo" for n in range(servers)]

@@ -46,8 +46,8 @@ async def test_dead_and_silent_servers_cost_a_warning_each():
     servers = {
         "good": process("desk"),
         "missing": {"command": "no-such-binary-anywhere"},
-        "silent": process("silent", startupTimeout=3),
-        "stubborn": process("silent", "stubborn", startupTimeout=3),
+        "silent": process("silent", startupTimeout=1),
+        "stubborn": process("silent", "stubborn", startupTimeout=1),
         "failing": process("failing"),
         "wrong": {"comand": "x"},
         "nowhere": process("desk", cwd="/no/such/folder"),
@@ -59,7 +59,7 @@ async def test_dead_and_silent_servers_cost_a_warning_each():
     assert {tool.server for tool in catalog.tools.values()} == {"good"}
     told = dict(zip([n for n in servers if n != "good"], catalog.warnings, strict=True))
     assert "'no-such-binary-anywhere' was not found" in told["missing"]
-    assert "did not answer within 3 s" in told["silent"]
+    assert "did not answer within 1 s" in told["silent"]
     assert "DATABASE_URL is not set" in told["failing"]
     assert 'neither "command" nor "url"' in told["wrong"]
     assert "folder /no/such/folder" in told["nowhere"]
