@@ -16,7 +16,7 @@ _LINE: Final = 200
 async def _find_tools(args: Mapping[str, Any], own: Any) -> ToolResult:
     """Find what fits; from now on the list of tools has its definitions."""
     tools, query = own.catalog.tools, str(args["query"])
-    names = own.catalog.shelf.find(query)
+    names = own.catalog.deferred_tools.find(query)
     if not names:
         return ToolResult(say("no_tool_fits", query=repr(query), count=len(tools)))
     lines = [f"- {name}: {first_line(tools[name].description, _LINE)}" for name in names]

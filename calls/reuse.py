@@ -1,7 +1,8 @@
 """Answers that are still good: an identical read of the same user turn is answered from memory.
 
 Every call goes through `ReadCache.look_up`, writes too: they end what is known about their server.
-reads at once are one: those of one message also share a failure, which is no entry of the memory.
+Equal reads at the same time are one: those of one message also share a failure, which is not
+kept for later ones.
 """
 
 import asyncio

@@ -114,7 +114,7 @@ def make_own_tool(
 
 
 async def _read_page(args: Mapping[str, Any], own: Any) -> Any:
-    return await own.results.read(args, own.scope.context.result_cap)
+    return await own.results.answer_read(args, own.scope.context.result_cap)
 
 
 OwnTools = Callable[[], Sequence[CatalogTool]]

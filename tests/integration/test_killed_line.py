@@ -40,12 +40,12 @@ for name, graph in GRAPHS.items():
 LEFT = """
 import os, signal, sys
 from loopwright import open_durability
-from loopwright.store.postgres import joins
+from loopwright.store.postgres import group_commit
 from integration.test_killed_line import GO, paying
 from support.toy_graphs import on
 
-joins._PATIENCE = 600.0  # for this one the window stays open
-add = joins.Joins.add
+group_commit._PATIENCE = 600.0  # for this one the window stays open
+add = group_commit.GroupCommit.add
 
 def runs(left):
     def dying(self, *given):
@@ -54,7 +54,7 @@ def runs(left):
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-    joins.Joins.add = dying
+    group_commit.GroupCommit.add = dying
     name = f"left {left}"
     kept = open_durability(sys.argv[1], lease=1.0)
     paying(kept, sys.argv[2] + name).invoke(GO, on(name))

@@ -72,7 +72,7 @@ async def test_a_call_is_made_once_and_its_result_is_used_again(book):
     await end(book, await sent(book), DONE, "kept")
     call = await known(book)
     assert (call.result, call.stored, call.counts, call.args) == (DONE, "kept", True, {"n": 1})
-    assert (call.end, call.reused_from) == ("success", "")
+    assert (call.final_status, call.reused_from) == ("success", "")
 
 
 @pytest.mark.req("P-04", "P-06")
@@ -119,10 +119,10 @@ async def test_another_calls_doubt_is_settled_by_one_word(book, says):
     elif says == "ran":
         call = planned(word, n=2)
         call.answer("it ran", "success")
-        await book.close(call)
+        await book.record_decision(call)
         assert (await known(book, word, n=2)).result == ToolResult("it ran")
     else:
         call = planned(word, n=2)
         call.answer("given up", "cancelled", "gave_up")
-        await book.close(call)
+        await book.record_decision(call)
     assert await sent(book, {**CALL, "intent": "c"}, n=3), "no doubt is left"

@@ -13,7 +13,7 @@ import pytest
 from loopwright.state.errors import LeaseLost, ThreadBusy
 from loopwright.store.durability import open_durability
 from loopwright.store.journal.port import Change
-from loopwright.store.locks.thread_locks import _here, lock_thread_blocking
+from loopwright.store.locks.thread_locks import _here, build_lock_name, lock_thread_blocking
 from support.patience import PATIENCE
 from support.postgres import CUT
 
@@ -84,11 +84,11 @@ def test_holders_exclude_each_other_and_are_named(database, url, ask):
     with open_durability(url) as other:
         for thread in ("t", ODD):
             with held(database, thread):
-                assert database.locks.holder(thread) == f"process {os.getpid()}"
+                assert database.locks.describe_holder(thread) == f"process {os.getpid()}"
                 with pytest.raises(ThreadBusy, match=rf"\(process {os.getpid()}\)"):
                     held(other, thread).__enter__()
                 assert is_free(other, "another")
-            assert database.locks.holder(thread) is None
+            assert database.locks.describe_holder(thread) is None
             assert is_free(other, thread)
         ask(STEAL)
         with pytest.raises(ThreadBusy, match=r"\(process 7 on elsewhere\)"), held(other):
@@ -124,6 +124,22 @@ def test_who_has_lost_it_is_told_and_writes_nothing(database, ask):
         with pytest.raises(LeaseLost, match=STOLEN):
             claim(database)
     assert ask("SELECT owner, token FROM loopwright_threads") == [("process 7 on elsewhere", 42)]
+
+
+@DIRECT
+def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
+    with held(database):
+        fence = database.journal.raise_fence("t")
+        database.journal.transact("t", lambda _: (None, Change()), fence=fence)
+        assert fence.token == database.locks.token("t")
+        assert ask("SELECT count(*) FROM loopwright_journal") == [(0,)]
+        assert database.locks.find_fence("t", "inner:1|b:2") == fence
+    with pytest.raises(ThreadBusy, match="Another run has locked"):
+        database.journal.transact("t", lambda _: (None, Change()), fence=fence)
+    assert callable(database.locks.take(build_lock_name("t", "inner:1")))
+    assert database.locks.find_fence("t", "inner:1|b:2").name == build_lock_name("t", "inner:1")
+    assert database.locks.find_fence("t", "outer:1") is None
+    assert database.journal.raise_fence("never locked").token == 1
 
 
 HOLD = """

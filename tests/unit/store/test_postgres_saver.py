@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from loopwright import open_durability
@@ -68,6 +69,17 @@ def test_values_are_found_without_reading_the_checkpoints_between(durability, mo
     )
     assert len(graph.get_state(on("long")).values["messages"]) == 251
     assert len(read) < 70
+
+
+def test_what_fails_in_the_middle_is_not_saved_at_all(durability):
+    saver = durability.checkpointer
+    greeter().compile(saver).invoke(hello(), on("half"))
+    saved = saver.get_tuple(on("half", checkpoint_ns=""))
+    with pytest.raises(TypeError):
+        saver.put_writes(
+            saved.config, [("a", 1), (ERROR, "e"), ("b", lambda: None)], "task", "path"
+        )
+    assert saver.get_tuple(saved.config) == saved
 
 
 def test_a_list_has_its_filters(durability):
