@@ -1,6 +1,7 @@
 """`langgraph dev`: what its verbs make of a turn that is under way. No message is lost."""
 
 import json
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -58,7 +59,8 @@ def server(serve, tmp_path_factory):
     graphs = {"visits": "./own.py:graph", "looks": "./own.py:looks"}
     settings = {"dependencies": ["."], "graphs": graphs, "env": ".env"}
     (folder / "langgraph.json").write_text(json.dumps(settings))
-    own = {"PYTHONPATH": str(Path(__file__).parents[1]), "N_JOBS_PER_WORKER": "10"}
+    paths = (str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")]))
+    own = {"PYTHONPATH": os.pathsep.join(paths), "N_JOBS_PER_WORKER": "10"}
     with serve(folder, **own) as started:
         yield started
         assert started.stop() == 0
