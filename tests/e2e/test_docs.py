@@ -72,7 +72,8 @@ def on_terminal(command, folder, environ):
 
 
 def forked(folder, environ, script, *args):
-    """The same of an example, without the imports."""
+    """The same of an example, without the imports, and with the list of fonts that is there."""
+    environ = environ | {"MPLCONFIGDIR": str(Path.home() / ".cache" / "matplotlib")}
     with contextlib.chdir(folder):
         process = Command(server(), args, env=environ, script=folder / script)
     with process:
