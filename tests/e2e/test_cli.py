@@ -5,18 +5,14 @@ import os
 import re
 import shlex
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from langgraph.graph import MessagesState, StateGraph
 
 from loopwright import open_durability
-from loopwright.graphs.registry import REGISTRY
 from support.fake_openai import Reply, fake_openai
 from support.forked import COMMAND, Command, Done, server
 from support.patience import PATIENCE
@@ -48,10 +44,6 @@ def sentence(done):
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     return done.stderr
-
-
-def thread_of(text):
-    return re.findall(r"Thread: (\S+)", text)[0]
 
 
 def answers(*, slow="", seconds=0.0, planned=None, verdict=None, executor=None):
@@ -137,10 +129,9 @@ def test_a_run_without_a_terminal_is_told_in_plain_lines(notes):
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("graph", REGISTRY)
+@pytest.mark.parametrize("graph", ["prompt_flow", "router", DESK_GRAPH])
 def test_json_is_one_object_and_nothing_else(graph, notes):
-    run = installed if graph == "prompt_flow" else cli  # once on the pipes that a shell makes
-    done = run("run", "--graph", graph, "--json", "--thread", "mine", "Read notes.md")
+    done = cli("run", "--graph", graph, "--json", "--thread", "mine", "Read notes.md")
     told = json.loads(done.stdout)
     # A desk needs a language model: without one it says so.
     ends = (3, "blocked") if graph == "customer_service" else (0, "complete")
@@ -149,21 +140,6 @@ def test_json_is_one_object_and_nothing_else(graph, notes):
         "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
         "warnings", "resume", "result", "thread", *(["tried"] if graph == "router" else []),
     }  # fmt: skip
-
-
-@pytest.mark.req("S1-01", "S1-03")
-def test_another_graph_runs_by_its_name(notes):
-    done = cli("run", "--graph", "react", "--thread", "t", "Read notes.md")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "thought: iteration 1" in done.stdout
-    assert 'call react.1.0 read_file {"path": "notes.md"}' in done.stdout
-    assert "observation: read_file: The meeting is on Monday at nine." in done.stdout
-    assert '✓ [react.1.0] read_file {"path": "notes.md"}' in done.stdout
-    assert "Outcome: complete (GOAL)" in done.stdout
-    assert "agent_meta" not in done.stdout
-    again = cli("resume", "t")
-    assert again.returncode == 0, "the thread knows its graph"
-    assert "Monday at nine" in again.stdout
 
 
 @pytest.mark.req("S2-01", "S2-17")
@@ -176,22 +152,6 @@ def test_the_agent_of_a_file_runs(notes):
     assert "color is not known" in str(told["warnings"])
     done = cli("run", "--agent", "clerk.md", "--graph", "react", "List the files in .")
     assert "--agent is for task_agent" in sentence(done)
-
-
-def test_a_plan_of_tool_calls_is_told_step_by_step(notes):
-    goal = "List the files and read notes.md"
-    done = cli("run", "--graph", "prompt_flow", "--thread", "t", goal)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "flow_planner: round 1" in done.stdout
-    assert "plan: 2 steps: s1 List the files; s2 read notes.md" in done.stdout
-    assert "step s2 begins: read notes.md" in done.stdout
-    assert re.search(r"step s2 completed \(1 attempt, [\d.]+ s\)", done.stdout)
-    assert '✓ [s2.1.0] read_file {"path": "notes.md"}' in done.stdout
-    assert "Outcome: complete (GOAL)" in done.stdout
-    again = cli("resume", "t")
-    assert again.returncode == 0, "the thread knows its graph"
-    assert "Monday at nine" in again.stdout
-    assert "flow_planner:" not in again.stdout
 
 
 def test_a_plan_of_the_users_own_is_followed_with_values_for_its_variables(notes):
@@ -234,7 +194,7 @@ def of_desk(*support):
 WRITE = [{"name": "write_file", "args": {"path": "out.txt", "content": "hello"}}]
 
 
-@pytest.mark.parametrize("graph", REGISTRY)
+@pytest.mark.parametrize("graph", ["plan_execute_verify", "task_agent", DESK_GRAPH])
 def test_what_policy_asks_is_denied_where_nobody_can_be_asked(graph):
     model = of_desk(WRITE, "I cannot do that here.") if graph == DESK_GRAPH else ()
     done = cli("run", "--graph", graph, "Write the text 'hello' to out.txt", *model)
@@ -243,7 +203,7 @@ def test_what_policy_asks_is_denied_where_nobody_can_be_asked(graph):
     assert not Path("out.txt").exists()
 
 
-@pytest.mark.parametrize("graph", REGISTRY)
+@pytest.mark.parametrize("graph", ["react", "prompt_flow", DESK_GRAPH])
 def test_yes_approves_what_policy_asks(graph):
     asked = ("run", "--graph", graph, "--yes", "--thread", "t")
     model = of_desk(WRITE) if graph == DESK_GRAPH else ()
@@ -285,57 +245,6 @@ def test_an_answer_to_a_waiting_thread_goes_on_with_it():
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_thread_goes_on_with_a_new_message(notes):
-    cli("run", "--thread", "talk", "Read notes.md")
-    Path("more.md").write_text("Bring coffee.\n")
-    done = cli("run", "--thread", "talk", "Read more.md")
-    assert "Bring coffee." in done.stdout
-    header, *listed = cli("threads").stdout.splitlines()
-    assert header == "thread\tlast change\tstatus\tdone\trequest"
-    assert len(listed) == 1
-    assert listed[0].split("\t")[0::2] == ["talk", "complete", "Read notes.md"]
-    assert listed[0].endswith("Read notes.md")
-
-
-def test_a_complete_thread_is_told_again_instead_of_run_again(notes):
-    cli("run", "--thread", "t", "Read notes.md")
-    done = cli("resume", "t")
-    assert done.returncode == 0
-    assert "Monday at nine" in done.stdout
-    assert "planner:" not in done.stdout
-
-
-SCRIPT = {
-    "planner": [plan(todo("1", "write it down"))],
-    "executor": [
-        [{"name": "write_file", "args": {"path": "out.txt", "content": "hello"}}],
-        report("It is written."),
-    ],
-    "verifier": [passed("It is written [1.1.0].", t1=["1.1.0"])],
-}
-
-
-def test_a_thread_without_an_outcome_is_told_as_such():
-    with open_durability("sqlite:///.loopwright/threads.db") as durability:
-        other = StateGraph(MessagesState).add_sequence([("other", lambda _: {"messages": []})])
-        graph = other.add_edge("__start__", "other").compile(checkpointer=durability.checkpointer)
-        graph.invoke({"messages": ["Hello."]}, {"configurable": {"thread_id": "foreign"}})
-    said = sentence(cli("resume", "foreign"))
-    assert "Thread 'foreign' has been at 'other', which the graph" in said
-    assert "Error" not in said
-
-
-def test_a_recorded_model_is_played_from_a_file():
-    Path("script.json").write_text(json.dumps(SCRIPT))
-    done = cli("run", "--script", "script.json", "--yes", "Write hello")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert Path("out.txt").read_text() == "hello"
-    assert "scripted (planner, executor, verifier)" in done.stdout
-    again = cli("run", "--script", "script.json", "--json", "--graph", "react", "Write hello")
-    assert again.returncode == 4, "it says nothing for the roles of this graph"
-    assert "for the role 'thought'" in json.loads(again.stdout)["error"]
-
-
 # What users get wrong
 
 
@@ -344,19 +253,12 @@ def test_a_recorded_model_is_played_from_a_file():
     ("args", "says"),
     [
         (["run", ""], "The goal is empty"),
-        (["run", "-"], "The goal is empty"),
         (["run", "x", "--graph", "nope"], "plan_execute_verify"),
-        (["run", "x", "--model", "nope:model"], "nope:model"),
         (["run", "x", "--mcp", "broken.json"], "no valid JSON"),
-        (["run", "x", "--script", "broken.json"], "The script broken.json cannot be played"),
         (["run", "x", "--script", "s.json", "--model", "offline"], "give one of them"),
-        (["run", "x", "--plan", "none.json"], "The plan none.json of --plan cannot be read"),
         (["run", "x", "--set", "city"], "--set name=value"),
-        (["run", "x", "--set", "a=1", "--graph", "react"], "prompt_flow, not react"),
         (["run", "x", "--db", "sqlite:////proc/threads.db"], "/proc/threads.db"),
-        (["threads", "--db", "sqlite:///broken.json"], "broken.json"),
         (["resume", "nobody", "approve"], "No thread 'nobody'"),
-        (["graph", "nope"], "plan_execute_verify"),
     ],
 )
 def test_wrong_use_is_one_sentence(args, says):
@@ -367,101 +269,18 @@ def test_wrong_use_is_one_sentence(args, says):
     assert len(sentence(done).splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "args", [["run"], ["run", ""], ["resume", "nobody"], ["run", "x", "--max-parallel", "0"]]
-)
-def test_wrong_use_is_one_object_with_json(args):
-    done = cli(*args, "--json")
-    assert done.returncode == 2
-    assert set(json.loads(done.stdout)) == {"status", "error"}
-    assert json.loads(done.stdout)["status"] == "error"
-
-
-def test_a_goal_of_a_megabyte_comes_by_standard_input(notes):
-    done = cli("run", "-", stdin="Read notes.md. " + "really " * 150_000)
-    assert done.returncode == 3, "nothing says that a million reallys are done"
-    assert "Traceback" not in done.stderr
-    assert "Outcome: partial (GOAL)" in done.stdout
-    assert '✓ [1.1.0] read_file {"path": "notes.md"}' in done.stdout
-    assert max(map(len, done.stdout.split("Outcome:")[0].splitlines()[:8])) <= 160
-
-
-@pytest.mark.parametrize("odd", ["{x} {{y}} ${HOME} %s {% if %} {0}", "<script>[bold] [red]"])
-def test_template_syntax_in_a_goal_is_data(tmp_path, odd):
-    done = cli("run", "--json", "--yes", f'Write "{odd}" to odd.txt')
-    told = json.loads(done.stdout)
-    assert (told["status"], done.returncode) == ("complete", 0)
-    assert odd in told["tasks"][0]["description"]
-    assert (tmp_path / "odd.txt").read_text() == odd
-
-
-def test_dead_servers_cost_a_warning_each(tmp_path, notes):
-    workspace = {
-        "command": server().python,
-        "args": ["-m", "loopwright.servers.workspace", "--root", "."],
-    }
-    config = mcp_file(
-        tmp_path, missing={"command": "/no/such/binary"}, files=workspace,
-        failing={"command": sys.executable, "args": ["-c", "raise SystemExit('no licence')"]},
-    )  # fmt: skip
-    done = cli("run", "--mcp", config, "Read notes.md")
-    assert done.returncode == 0, done.stdout
-    assert "warning: MCP server 'missing' is left out" in done.stdout
-    assert "warning: MCP server 'failing' is left out" in done.stdout
-
-
 @pytest.mark.req("W-41")
-@pytest.mark.parametrize("named", [False, True])
-def test_nothing_of_the_current_folder_is_imported(tmp_path, notes, named):
+def test_nothing_of_the_current_folder_is_imported(tmp_path, notes):
     for module in ("anyio", "mcp", "regex", "loopwright", "pydantic", "argparse", "sitecustomize"):
         Path(f"{module}.py").write_text(f"open({str(tmp_path / 'taken')!r}, 'a')")
     server = ["-m", "loopwright.servers.workspace", "--root", "."]
     config = mcp_file(tmp_path, files={"command": sys.executable, "args": server})
-    options = ["--mcp", config] if named else []
     done = subprocess.run(  # as the installed script is: no folder of its own to import from
-        [COMMAND[0], "-P", *COMMAND[1:], "run", "Read notes.md", *options],
+        [COMMAND[0], "-P", *COMMAND[1:], "run", "Read notes.md", "--mcp", config],
         capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert not Path(tmp_path, "taken").exists()
-
-
-@pytest.mark.req("W-49")
-@pytest.mark.parametrize("option", ["--policy", "--mcp", "--db", "--model", "--graph"])
-def test_an_empty_option_ends_before_anything_is_begun(notes, option):
-    done = cli("run", option, "", "Read notes.md")
-    assert (done.returncode, f"{option} is empty" in sentence(done)) == (2, True)
-    assert not Path(".loopwright/threads.db").exists()
-
-
-@pytest.mark.req("W-80")
-def test_the_database_of_another_program_ends_in_one_sentence(tmp_path):
-    with closing(sqlite3.connect(tmp_path / "app.db")) as app:
-        app.execute("CREATE TABLE checkpoints (id, at)")
-    for command in (["threads"], ["run", "Think"], ["resume", "t"]):
-        done = cli(*command, "--db", f"sqlite:///{tmp_path / 'app.db'}")
-        assert done.returncode == 2
-        assert sentence(done).count("\n") == 1
-        assert "database of another program" in done.stderr
-
-
-@pytest.mark.req("W-66")
-def test_a_file_instead_of_a_url_and_a_deep_file_end_in_one_sentence():
-    done = cli("threads", "--db", "t.db")
-    assert (done.returncode, "'t.db' (sqlite:///t.db for a file)" in sentence(done)) == (2, True)
-    Path("deep.json").write_text("[" * 100_000)
-    for option in ("--policy", "--mcp", "--script"):
-        done = cli("run", option, "deep.json", "Think")
-        assert (done.returncode, "deep.json" in sentence(done)) == (2, True)
-
-
-@pytest.mark.req("W-51")
-def test_the_log_is_for_its_owner_alone():
-    assert cli("run", "--graph", "none", "Think").returncode == 2
-    with fake_openai(lambda _: Reply(status=401, error={"message": "wrong key"})) as fake:
-        assert cli("run", "Think", **model_env(fake)).returncode == 4
-    assert Path(".loopwright").stat().st_mode & 0o777 == 0o700
-    assert Path(".loopwright/loopwright.log").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.req("S0-76", "S0-148")
@@ -574,7 +393,7 @@ def test_a_terminal_shows_the_task_list_and_the_answer_as_markdown(notes):
 
 
 def test_an_approval_is_asked_and_given():
-    terminal = InstalledTerminal("run", "Write the text 'hello' to out.txt")
+    terminal = Terminal("run", "Write the text 'hello' to out.txt")
     terminal.wait_for("[q]uit")
     assert "write_file" in terminal.seen
     assert not Path("out.txt").exists()
@@ -585,32 +404,6 @@ def test_an_approval_is_asked_and_given():
     terminal.type("a")
     assert terminal.end() == 0
     assert Path("out.txt").read_text() == "hello"
-
-
-def test_a_loop_on_a_terminal_asks_once_for_a_whole_session():
-    goal = "Write the text 'one' to a.txt, then write the text 'two' to b.txt"
-    terminal = Terminal("run", "--graph", "react", goal)
-    terminal.wait_for("[q]uit")
-    assert not Path("a.txt").exists()
-    terminal.type("s")
-    assert terminal.end() == 0
-    assert "✓ write_file" in terminal.seen
-    assert "Approval needed" not in terminal.seen
-    assert (Path("a.txt").read_text(), Path("b.txt").read_text()) == ("one", "two")
-
-
-def test_a_plan_of_tool_calls_on_a_terminal_asks_and_goes_on():
-    goal = "Write the text 'one' to a.txt, then list the files"
-    terminal = Terminal("run", "--graph", "prompt_flow", goal)
-    terminal.wait_for("[q]uit")
-    assert "0 of 2 steps done" in terminal.seen
-    assert "waits for your approval" in terminal.seen
-    assert "waits for s1" in terminal.seen
-    assert not Path("a.txt").exists()
-    terminal.type("a")
-    assert terminal.end() == 0, terminal.seen
-    assert "2 of 2 steps done" in terminal.seen
-    assert Path("a.txt").read_text() == "one"
 
 
 TILL = """
@@ -737,68 +530,11 @@ def test_quitting_leaves_the_question_open():
     assert Path("out.txt").read_text() == "hello"
 
 
-def test_ctrl_c_at_a_question_pauses():
-    terminal = Terminal("run", "--thread", "t", "Write the text 'hello' to out.txt")
-    terminal.wait_for("[q]uit")
-    os.write(terminal.fd, b"\x03")
-    assert terminal.end() == 130
-    assert "loopwright resume t" in terminal.seen
-    assert cli("resume", "t", "approve").returncode == 0
-    assert Path("out.txt").read_text() == "hello"
-
-
-def test_several_questions_are_asked_one_after_another():
-    goal = "Write the text 'one' to a.txt. Write the text 'two' to b.txt."
-    terminal = Terminal("run", goal)
-    terminal.wait_for("[q]uit")
-    terminal.type("a")
-    terminal.wait_for("[q]uit")
-    terminal.type("a")
-    assert terminal.end() == 0
-    assert (Path("a.txt").read_text(), Path("b.txt").read_text()) == ("one", "two")
-
-
 # The other commands
 
 
-def test_help_is_quick_and_complete():
-    done = installed("--help")
-    assert done.returncode == 0
-    for command in ("run", "resume", "threads", "graph", "doctor"):
-        assert command in done.stdout
-
-
-def test_the_doctor_asks_the_model():
-    refused = [Reply(status=401, error={"message": "wrong key"})]
-    with fake_openai(refused) as fake:
-        done = cli("doctor", **model_env(fake))
-        assert done.returncode == 2
-        assert "openai:test-model" in done.stdout
-    with fake_openai([Reply("ok")]) as fake:
-        done = cli("doctor", **model_env(fake))
-        assert done.returncode == 0
-        assert len(fake.requests) == 1
-        assert "does not say how many tokens it takes: task_agent assumes 128,000" in done.stdout
-        assert "the price of openai:test-model is not known" in done.stdout
-
-
-def test_arguments_win_over_the_environment(tmp_path, notes):
-    environment = {
-        "LOOPWRIGHT_MCP": mcp_file(tmp_path, "other.json", gone={"command": "/no/such"}),
-        "LOOPWRIGHT_DATABASE_URL": "sqlite:////proc/x.db",
-    }
-    config = mcp_file(tmp_path)
-    assert cli("run", "Read notes.md", **environment).returncode == 2
-    done = cli("run", "--mcp", config, "--db", "sqlite:///mine.db", "Read notes.md", **environment)
-    assert done.returncode == 3
-    assert "/no/such" not in done.stdout
-    assert Path("mine.db").exists()
-    assert f"resume {thread_of(done.stdout)} --mcp {config} --db sqlite:///mine.db" in done.stdout
-
-
 @pytest.mark.req("W-79")
-@pytest.mark.parametrize("more", [1, 20])
-def test_after_the_second_ctrl_c_the_call_in_doubt_is_named(tmp_path, more):
+def test_after_the_second_ctrl_c_the_call_in_doubt_is_named(tmp_path):
     """A real terminal, a write that hangs; signals that come while the command leaves are lost."""
     begun = tmp_path / "begun"
     config = mcp_file(tmp_path, odd={"command": server().python, "args": [str(FAULTY)]})
@@ -810,7 +546,7 @@ def test_after_the_second_ctrl_c_the_call_in_doubt_is_named(tmp_path, more):
     wait_until(begun.exists)
     os.write(terminal.fd, b"\x03")
     terminal.wait_for("Stopping after")  # the first was heard; what comes with it counts once
-    for _ in range(more):
+    for _ in range(20):
         os.write(terminal.fd, b"\x03")
         time.sleep(0.02)
     assert terminal.end() == 130
@@ -824,27 +560,6 @@ def test_after_the_second_ctrl_c_the_call_in_doubt_is_named(tmp_path, more):
         assert [row.in_doubt for row in durability.journal.rows("t")] == [True]
 
 
-@pytest.mark.req("W-79")
-def test_a_run_that_is_stopped_twice_says_its_doubtful_call_in_json(tmp_path):
-    begun = tmp_path / "begun"
-    config = mcp_file(tmp_path, odd={"command": server().python, "args": [str(FAULTY)]})
-    think = 'I hold it.\n\n<agent_meta>{"shouldContinue": true}</agent_meta>'
-    calls = [{"name": "hold", "args": {"path": str(begun)}}]
-    Path("script.json").write_text(json.dumps({"thought": [think], "action": [calls]}))
-    asked = ("--graph", "react", "--mcp", config, "--script", "script.json", "--yes", "--json")
-    with started("run", *asked, "--thread", "t", "Hold it") as process:
-        wait_until(begun.exists)
-        for _ in range(2):
-            process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
-        out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, err
-    told = json.loads(out)
-    assert told["status"] == "paused"
-    assert [call["tool"] for call in told["uncertain_calls"]] == ["hold"]
-    assert "Traceback" not in err
-
-
 STEERING = "\x1b]0;owned\x07\x1b[2J\u202e"
 
 
@@ -854,11 +569,8 @@ STEERING = "\x1b]0;owned\x07\x1b[2J\u202e"
         ("run", "--db", f"sqlite:///{STEERING}.db", "Write the text 'hello' to out.txt"),
         ("run", "--thread", f"t{STEERING}", "--db", "sqlite:///a.db", "Hello"),
         ("run", "--mcp", f"{STEERING}.json", "Hello"),
-        ("run", "--policy", f"{STEERING}.json", "Hello"),
-        ("run", "--script", f"{STEERING}.json", "Hello"),
         ("run", "--model", f"openai:{STEERING}", "Hello"),
         ("resume", f"t{STEERING}"),
-        ("threads", "--db", f"sqlite:///{STEERING}.db"),
         ("doctor", "--mcp", "steering.json"),
         ("run", "--mcp", "steering.json", f"Read notes.md{STEERING}"),
         ("run", "--mcp", "steering.json", "--json", f"Read notes.md{STEERING}"),

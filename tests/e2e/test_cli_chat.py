@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import threading
 from pathlib import Path
 
@@ -57,25 +56,6 @@ def test_every_graph_talks_one_message_a_line(graph, tmp_path):
         code, told, _ = chat("--thread", "t", stdin="/resume\n")
         assert (code, told.startswith("react · thread t")) == (0, True)
         assert told.count("Bring coffee.") == 2, "the last words, and the end told again"
-
-
-def test_what_goes_wrong_ends_a_pipe_with_the_code_of_its_turn(tmp_path):
-    (tmp_path / "none.json").write_text('{"mcpServers": {}}')
-    script = {"thought": [{"error": "down"}, *[thought("Yes.")] * 2]}
-    (tmp_path / "s.json").write_text(json.dumps(script))
-    options = ("--graph", "react", "--mcp", "none.json")
-    code, told, errors = chat(*options, "--script", "s.json", stdin="One\nTwo\n")
-    assert (code, "> Two" in told) == (4, False)
-    assert "loopwright: " in errors
-    (tmp_path / "s.json").write_text(json.dumps({"thought": [thought("Yes.")] * 2}))
-    code, told, _ = chat(*options, "--script", "s.json", stdin="One\n/new\nTwo\n/quit\nThree\n")
-    assert (code, told.count("\ncomplete (GOAL)"), "Three" in told) == (0, 2, False)
-    assert "A new conversation: thread " in told
-    assert messages(re.findall(r"A new conversation: thread (\S+)\.", told)[0])[0] == "Two"
-    assert chat("--graph", "nope", stdin="x")[0] == 2
-    assert chat("--thread", "", stdin="x")[0] == 2
-    code, _, errors = chat(stdin="/stop\n")
-    assert (code, "loopwright: " in errors) == (2, True)
 
 
 def test_a_question_ends_a_pipe_that_nobody_answers(tmp_path):
@@ -210,28 +190,6 @@ def test_a_question_of_a_conversation_stays_open_and_is_answered_later():
     assert Path("out.txt").read_text() == "hello"
     again.type("/quit")
     assert again.end() == 0
-
-
-@pytest.mark.req("W-145")
-def test_what_is_no_choice_of_an_unfinished_thread_is_the_first_message(tmp_path):
-    (tmp_path / "Notes.md").write_text("Bring coffee.")
-    assert chat("--review", "--yes", "--thread", "t", stdin="Write 'hello' to out.txt")[0] == 5
-    talk = Terminal("chat")
-    talk.wait_for("1 unfinished thread")
-    talk.type("d2")  # there is one
-    talk.wait_for("1 unfinished thread")
-    talk.type("Read Notes.md")
-    talk.wait_for("complete (GOAL)")
-    assert "Bring coffee." in talk.seen
-    talk.type("/quit")
-    assert talk.end() == 0
-    assert messages("t") == ("Write 'hello' to out.txt", 2)
-    left = Terminal("chat")
-    left.wait_for("1 unfinished thread")
-    left.wait_for_prompt()
-    left.press("\x04")  # the end of the input is no message
-    assert left.end() == 0
-    assert messages("t") == ("Write 'hello' to out.txt", 2)
 
 
 @pytest.mark.req("S3-24", "S3-43", "S4-46")

@@ -109,10 +109,6 @@ def test_schemas_show_the_conversation_and_the_settings_form(server):
     assert form["review_plan"]["default"] is False
 
 
-def test_no_tool_server_is_started_before_a_run_needs_it(server):
-    assert server.after_reads == {}
-
-
 @pytest.mark.req("P-40", "P-45", "S0-14", "S0-148")
 async def test_a_run_streams_its_phases_and_ends_complete(server, client):
     thread = (await client.threads.create())["thread_id"]
@@ -253,20 +249,6 @@ async def drawn(client: Any, graph: str, folder: Path) -> None:
         assert ended["outcome"]["status"] == "complete"
         assert ended["messages"][-1]["content"] == ended["outcome"]["answer"]
         assert (folder / f"{graph}-{number}.txt").read_text() == text
-
-
-@pytest.mark.req("S0-148")
-async def test_a_wrong_setting_is_one_clear_error_in_the_stream(client):
-    message = {"messages": [{"role": "user", "content": GOAL}]}
-    parts = [
-        part
-        async for part in client.runs.stream(None, GRAPH, input=message, context={"max_tasks": 0})
-    ]
-    (error,) = [part.data for part in parts if part.event == "error"]
-    assert error["error"] == "SettingsError"
-    assert error["message"] == (
-        "The run's context is wrong: max_tasks: Input should be greater than or equal to 1."
-    )
 
 
 BLOCKS = """
@@ -467,12 +449,13 @@ async def test_a_customer_writes_to_a_colleague_and_never_speaks_for_them(client
     async def answers(number: int) -> None:
         (question,) = await questions(client, thread)
         said = {"type": "respond", "message": f"operator {number}"}
-        for given in (said, {"type": "approve"}, {question["id"]: said}, "reject"):
+        ways = (said, {"type": "approve"}, {question["id"]: said}, "reject")
+        for given in ways[: 4 if number == 0 else 1]:
             refused = (await answer(client, thread, given, "customer_service"))["__error__"]
             assert refused["error"] == "AnswerRejected"
             assert "Only the operator answers" in refused["message"]
 
-    for number in range(3):
+    for number in range(2):
         await answers(number)
         said = {"messages": [{"role": "user", "content": f"customer {number}"}]}
         await client.runs.wait(thread, "customer_service", input=said, raise_error=False)
@@ -483,6 +466,6 @@ async def test_a_customer_writes_to_a_colleague_and_never_speaks_for_them(client
     await client.runs.wait(thread, "customer_service", command={"goto": "__end__"})
     state = await client.threads.get_state(thread)
     words = [one["content"] for one in state["values"]["messages"] if one["type"] == "human"]
-    assert words == ["I want a human", *(f"customer {n}" for n in range(3))]
+    assert words == ["I want a human", *(f"customer {n}" for n in range(2))]
     assert "operator" not in json.dumps(state["values"]["messages"])
     assert state["values"]["work_state"]["owner"] == "human"

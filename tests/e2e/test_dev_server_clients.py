@@ -136,27 +136,6 @@ def refused(result):
     )
 
 
-@pytest.mark.req("W-43")
-def test_a_client_loosens_nothing(bob, server):
-    settings = {"policy": "allow", "max_tasks": 51, "model": "openai:gpt-5.4"}
-    graphs = ["react", "plan_execute_verify", "prompt_flow", "own"]
-
-    def run(case):
-        graph, name, where = case
-        context = {name: settings[name]}
-        given = {"context": context} if where == "context" else {"config": {where: context}}
-        return begun(bob, graph, GOAL.format("loose"), **given)[1]
-
-    cases = [*product(graphs, settings, ["context", "configurable"])]
-    for (graph, name, where), result in results(run, cases).items():
-        if name == "max_tasks" and graph != "plan_execute_verify":
-            # The server hands a graph on only what its form shows: it reads no such setting.
-            assert not refused(result), (graph, where)
-        else:
-            assert refused(result).startswith(name), (graph, name, where, result)
-    assert not (server.folder / "loose.txt").exists()
-
-
 WORST = {
     "models": {"executor": "openai:gpt-5.4", "powerful": "openai:gpt-5.4"},
     "model": "openai:gpt-5.4", "fallback_models": ["openai:gpt-5.4"], "policy": "allow",

@@ -4,48 +4,33 @@ import ast
 import json
 import re
 import tomllib
-from dataclasses import fields
-from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
 import typer
 from langchain_core.tools import tool
-from pydantic.alias_generators import to_camel
 
 from loopwright import (
     Context,
-    PromptManager,
     ScriptedModel,
     build_plan_execute_verify,
     build_prompt_flow,
-    build_react,
 )
 from loopwright.cli import app
 from loopwright.cli.terminal import Code, choose_exit_code
 from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
-from loopwright.flow.expectations import find_check_flaw
-from loopwright.flow.order import build_steps
 from loopwright.flow.references import MissingValue, find_malformed, resolve_references
-from loopwright.graphs.registry import REGISTRY
-from loopwright.hooks.contract import EVENTS, MATCHED, Output
 from loopwright.models.choice import OPENAI_TIERS
 from loopwright.nodes.flow.recover import strategies_left
 from loopwright.state import errors
 from loopwright.state.calls import TRANSITIONS, Evidence
-from loopwright.state.contracts import STATUSES
-from loopwright.state.flow import FlowState, Strategy
-from loopwright.state.loop import PlanState
+from loopwright.state.flow import Strategy
 from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
-from loopwright.state.questions import Answer
-from loopwright.state.react import ReactState
 from loopwright.state.roles import ROLES
 from loopwright.store.journal.intents import describe_uncertain_call
 from loopwright.store.journal.port import Row
-from loopwright.store.threads.thread_list import Which
-from loopwright.store.turns import State as TurnState
 from loopwright.tools.python_tools import read_tools
-from support.docs_parts import graphs, parts, renewed
+from support.docs_parts import parts, renewed
 from support.docs_text import (
     MANUAL,
     PAGES,
@@ -58,7 +43,6 @@ from support.docs_text import (
     section,
     table,
 )
-from support.flow_examples import module
 from support.scripts import call, passed, plan, report, todo
 
 # Parts of programs that measure, and what measures the code itself.
@@ -76,39 +60,9 @@ def test_every_benchmark_is_named_with_its_figures():
     assert all(re.search(r"\d", figures) for figures, _ in named)
 
 
-def test_the_front_page_says_what_was_measured():
-    said = line_with("We killed workers")
-    told = next(row[1] for row in table("| what | measured |") if "workers.py" in row[2])
-    numbers = re.findall(r"(?<!\w)[\d,]*\d", re.sub(r"\(.*?\)", "", said))
-    assert len(numbers) == 4
-    assert all(number in told for number in numbers)
-
-
-def test_the_page_of_costs_shows_what_was_measured_beside_the_goals_and_by_whom():
-    page = (ROOT / "docs" / "costs.md").read_text()
-    told = page.partition("<!-- measured -->")[2].partition("<!-- /measured -->")[0]
-    assert re.search(r"Measured on \d{4}-\d\d-\d\d at commit \w+.*cores", told)
-    goals = table("| goal | measured |")
-    assert goals
-    assert all(re.match(r"-?\d", cell) for row in goals for cell in row[1:3])
-
-
 def test_generated_parts_are_those_of_the_code():
     assert all(f"<!-- generated: {name} -->" in MANUAL for name in parts())
     assert renewed(MANUAL) == MANUAL, "run `make docs`"
-
-
-@pytest.mark.parametrize("name", REGISTRY)
-def test_the_page_of_graphs_says_what_each_node_does(name):
-    said = set(names([section("docs/graphs.md", name)]))
-    assert {node for node in graphs()[name].nodes if not node.startswith("__")} <= said
-
-
-def test_settings_table_names_every_field_and_default():
-    rows = {names([row[0]])[0]: row[1] for row in table("| setting | default |")}
-    assert list(rows) == list(Context.model_fields)
-    for name in ("max_planning_rounds", "max_executor_rounds", "max_verify_cycles"):
-        assert rows[name] == f"`{getattr(Context(), name)}`"
 
 
 def test_exit_codes_are_those_of_the_command():
@@ -139,17 +93,6 @@ def test_commands_and_options_are_those_of_the_command():
     assert options - resume == {"--thread", "--plan", "--set", "--quote"}
 
 
-def test_what_operators_ask_for_is_what_is_found():
-    asked = {re.sub(r'[`"]', "", which): command for which, _, command in table("| which |")}
-    assert set(asked) == {"none", *get_args(Which)}
-    for which in get_args(Which):
-        assert asked[which] == f"`loopwright threads --{which}`"
-
-
-def test_the_states_of_a_turn_are_those_of_the_queue():
-    assert [row[0].strip("`") for row in table("| `turn.state` | means")] == [*get_args(TurnState)]
-
-
 def test_environment_variables_are_those_the_code_reads():
     rooms = [d for d in ROOT.iterdir() if (d / "__init__.py").exists()]
     code = "\n".join(p.read_text(encoding="utf-8") for d in rooms for p in d.rglob("*.py"))
@@ -174,16 +117,6 @@ def test_outcome_tables_are_those_of_the_code():
     assert set(names(row[2] for row in statuses)) <= set(get_args(Reason))
 
 
-def test_state_fields_and_statuses_named_are_there():
-    sentence = line_with("These you may rely on:").split("The state of")[0]
-    named = set(names([re.sub(r"\(.*?\)", "", sentence)]))
-    assert named <= {field.name for field in fields(PlanState)}
-    assert named <= {field.name for field in fields(FlowState)}
-    assert {"todos", "improvements", "task_completed", "should_continue"} <= named
-    assert named - {"todos"} <= {field.name for field in fields(ReactState)}
-    assert set(names([line_with("A task is `pending`").split("A task is")[1]])) == STATUSES
-
-
 def test_states_of_a_call_and_its_evidence_are_those_of_the_code():
     line = line_with("A tool call is `validating`")
     states, _, reasons = line.partition("`reason`")
@@ -202,26 +135,6 @@ def test_states_of_a_call_and_its_evidence_are_those_of_the_code():
     assert set(names([row])) == set(told)
 
 
-def test_hook_table_is_that_of_the_code():
-    rows = {names([row[0]])[0]: row for row in table("| hook event |")}
-    assert set(rows) == set(EVENTS)
-    keys = (field.alias or name for name, field in Output.model_fields.items())
-    known = {"deny", "ask", *map(to_camel, keys)}
-    for event, row in rows.items():
-        matched = MATCHED.get(event, "")
-        assert "".join(names([row[3]])) == matched
-        assert matched in row[2]
-        assert set(names([row[4]])) <= known
-
-
-def test_the_letters_for_an_uncertain_call_are_those_of_the_terminal():
-    line = line_with("of type `uncertain_call`")
-    assert {letter for letter in names([line]) if len(letter) == 1} == {"i", "o", "g"}
-    answers = ["respond: its result", "approve", "reject"]
-    assert [a for a in re.findall(r"`([^`]+)`", line) if a in answers] == answers
-    assert [Answer.model_validate(a).type for a in answers] == ["respond", "approve", "reject"]
-
-
 def test_errors_are_those_of_the_code():
     raised = {
         name
@@ -238,7 +151,8 @@ TELLS = {"emit", "tell", "_tell"}
 def test_events_are_those_the_code_sends():
     # The command's own view has events that no stream has.
     rooms = [p.parent for p in ROOT.glob("*/__init__.py") if p.parent.name != "cli"]
-    trees = [ast.parse(f.read_text(encoding="utf-8")) for r in rooms for f in r.rglob("*.py")]
+    texts = (f.read_text(encoding="utf-8") for r in rooms for f in r.rglob("*.py"))
+    trees = [ast.parse(text) for text in texts if re.search(r'"type"|emit\(|tell\(', text)]
     told = set(names(row[0] for row in table("| event |")))
     assert told <= {kind for tree in trees for kind in types_in(tree)}
     assert {kind for tree in trees for kind in events_of(tree)} <= told
@@ -320,14 +234,7 @@ def test_files_and_names_in_contributing_are_there():
     )
     adding = text.partition("## Adding")[2].partition("\n## ")[0]
     named = set(re.findall(r"`(_?[A-Za-z]\w+)(?:\(\))?`", adding))
-    assert not [name for name in named if not re.search(rf"\b{name}\b", code)]
-
-
-def test_the_front_page_is_short_and_leads_everywhere():
-    assert len(README.splitlines()) <= 250
-    links = set(re.findall(r"\]\(([^)#]+)[^)]*\)", README))
-    assert {"LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "examples/embed.py"} <= links
-    assert set(PAGES) - {"README.md"} <= links
+    assert named <= set(re.findall(r"\w+", code))
 
 
 GUIDE = "| | direct answer | single loop | planned calls |"
@@ -342,37 +249,6 @@ def test_the_front_page_says_when_to_use_which_graph():
     assert "at least 3 calls in a row, 4 with one tool call" in rows["latency"][3]
     assert calls_of_a_run([report("42")], "1.report") == 3
     assert calls_of_a_run([[call("answer")], report("42")], "1.1.0") == 4
-
-
-@pytest.mark.parametrize(
-    ("observe", "steps", "calls"),
-    [("model", 0, 1), ("model", 1, 4), ("direct", 1, 3), ("model", 2, 7), ("direct", 2, 5)],
-)
-def test_a_loop_asks_as_often_as_the_guide_says(observe, steps, calls):
-    rows = {row[0]: row[2] for row in table(GUIDE)}
-    assert rows["latency"] == (
-        "1 call without tools; 4 in a row with one tool call, 3 without the observation; "
-        "then 3 or 2 a step"
-    )
-    flag = '{{"shouldContinue": {}}}'
-    thoughts = [f"Step {n}.<agent_meta>{flag.format('true')}</agent_meta>" for n in range(steps)]
-    model = ScriptedModel(
-        {
-            "thought": [*thoughts, f"42<agent_meta>{flag.format('false')}</agent_meta>"],
-            "action": [[call("answer", number=n)] for n in range(steps)],
-            "observation": ["It is 42."] * steps,
-        }
-    )
-
-    def answer(number: int) -> str:
-        """Give an answer."""
-        return f"42, {number}"
-
-    graph = build_react(model=model, tools=[answer], observe=observe)
-    outcome = graph.invoke({"messages": [("user", "What is it?")]})["outcome"]
-    assert outcome["status"] == "complete"
-    assert outcome["spend"]["model_calls"] == calls
-    assert outcome["tasks"] == []
 
 
 @pytest.mark.req("S2-49")
@@ -430,12 +306,6 @@ def test_a_missing_value_is_never_an_empty_text_as_the_manual_says():
         resolve_references("{{s1.c}}", {"s1": {"a": 1}}, {})
 
 
-def test_the_checks_shown_are_checks():
-    shown = [*re.findall(r"such as `([^`]+)`", PAGES["docs/prompt-flow.md"]), "EUR > 0"]
-    assert "row_count > 0 and rows[0].name is not empty" in shown
-    assert not any(find_check_flaw(check) for check in shown)
-
-
 @pytest.mark.req("S2-28")
 def test_strategies_and_their_bounds_are_those_of_the_code():
     rows = {coded(row[0]): row[2] for row in table("| strategy | does |")}
@@ -444,18 +314,6 @@ def test_strategies_and_their_bounds_are_those_of_the_code():
     cause = {"failure": "tool_error", "safe_to_repeat": True}
     assert bounds == strategies_left({}, [cause], 99)
     assert f"`max_recoveries` times ({Context().max_recoveries})" in MANUAL
-
-
-def test_the_timeline_is_one_of_the_plan_beside_it():
-    [timeline] = [block for block in blocks("mermaid") if block.startswith("gantt")]
-    ran = re.findall(r"^    (\w+) +:(\d+), (\d+)$", timeline, re.MULTILINE)
-    spans = {name: (int(begin), int(end)) for name, begin, end in ran}
-    plan = build_steps(ExecutionPlan.model_validate(module("sales", "analyst").PLAN))
-    assert set(spans) == {step["id"] for step in plan}
-    for step in plan:
-        assert all(spans[other][1] <= spans[step["id"]][0] for other in step["depends_on"] or [])
-    writes = [spans[s["id"]] for s in plan if s["tool"] in {"draw_chart", "write_report"}]
-    assert all(first[1] <= second[0] for first, second in pairwise(writes))
 
 
 @pytest.mark.req("S1-49")
@@ -526,8 +384,3 @@ def test_quick_start_names_requirements_variables_commands_and_common_questions(
         assert question in faq
     for question in ("`partial`", "resume"):
         assert question in faq
-
-
-def test_core_templates_keep_the_words_the_manual_asks_to_keep():
-    for role in (name for name, role in ROLES.items() if role.graph and not role.shares):
-        assert PromptManager().get_prompt(role).startswith(f"You are the {role}")

@@ -2,11 +2,9 @@
 
 import asyncio
 import contextlib
+import os
 import re
-import runpy
 import struct
-import subprocess
-import sys
 import threading
 import time
 from functools import partial
@@ -20,7 +18,6 @@ from loopwright import Context, ScriptedModel, build_prompt_flow, open_durabilit
 from support import forked
 from support.flow_examples import (
     EXAMPLES,
-    command,
     left_running,
     module,
     revenue,
@@ -103,35 +100,6 @@ def assert_picture(data):
     assert len(data) > 5_000
 
 
-def test_the_sales_report_finds_the_day_that_is_out_of_line_and_only_that(analysed):
-    _, out = analysed
-    odd = module("sales", "generate").ODD
-    amount = revenue(out / "sales.csv", "date")[odd.day.isoformat()]
-    report = (out / "report.md").read_text(encoding="utf-8")
-    [line] = [line for line in report.splitlines() if line.startswith("Out of line")]
-    assert f"{odd.day} with {amount:,.2f}" in line
-
-
-def test_who_has_no_duckdb_is_told_what_to_install(monkeypatch, capsys):
-    for name in ("analyst", "generate"):
-        monkeypatch.setitem(sys.modules, name, module("sales", name))
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    monkeypatch.setattr(sys, "argv", ["run.py"])
-    with pytest.raises(SystemExit) as stopped:
-        runpy.run_path(str(EXAMPLES / "sales" / "run.py"), run_name="__main__")
-    assert stopped.value.code == 2
-    assert "pip install -e '.[examples]'" in capsys.readouterr().err
-
-
-def test_the_sales_are_many_and_the_same_every_time(tmp_path):
-    generate = module("sales", "generate")
-    counts = [generate.write_sales(tmp_path / name) for name in ("a.csv", "b.csv")]
-    assert counts[0] == counts[1] >= 5_000
-    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
-    generate.write_sales(tmp_path / "b.csv", seed=8)
-    assert (tmp_path / "a.csv").read_bytes() != (tmp_path / "b.csv").read_bytes()
-
-
 @pytest.mark.req("S2-12", "S2-39", "S2-38")
 def test_queries_run_side_by_side_and_the_report_waits_for_all_it_joins(tmp_path):
     analyst, generate = module("sales", "analyst"), module("sales", "generate")
@@ -160,10 +128,7 @@ REFUSED = {
     "WITH x AS (DELETE FROM sales RETURNING *) SELECT * FROM x": "read-only",
     "WITH x AS (UPDATE sales SET units = 0 RETURNING *) SELECT count(*) FROM x": "read-only",
     "WITH x AS (INSERT INTO sales SELECT * FROM sales RETURNING *) SELECT 1 FROM x": "read-only",
-    "SELECT repeat('x', 2000000)": "more than 1,000,000 characters",
     "SELECT repeat('x', 20000) FROM sales LIMIT 1000": "more than 1,000,000 characters",
-    "SELECT repeat('x', 200000000)": "more memory",
-    "SELECT repeat(repeat('x', 1000000), 3000)": "more memory",
     "SELECT list(a) FROM range(100000000) t(a)": "more memory",
     "COPY sales TO 'copy.csv'": "Only one SELECT",
     "SET threads = 1": "Only one SELECT",
@@ -254,17 +219,22 @@ def test_a_run_that_stopped_at_its_question_goes_on_with_the_answer(
 
 
 def kill_at_the_question(tmp_path, environment):
-    process = subprocess.Popen(
-        command("refund", "--out", str(tmp_path / "out"), "--ask"), cwd=tmp_path, env=environment,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    """It reads its answer from a pipe into which nobody writes."""
+    os.mkfifo(pipe := tmp_path / "nobody")
+    held = os.open(pipe, os.O_RDWR)
+    with contextlib.chdir(tmp_path):
+        process = forked.Command(
+            forked.server(), ("--out", str(tmp_path / "out"), "--ask"), env=environment,
+            script=EXAMPLES / "refund" / "run.py", reads=pipe,
+        )  # fmt: skip
     with process:
-        said = ""
-        while "[y/n]" not in said:
-            piece = process.stdout.read(1)
-            assert piece, said
-            said += piece
+        patient = time.monotonic() + PATIENCE
+        while "[y/n]" not in process.said()[0]:
+            assert process.poll() is None, process.said()
+            assert time.monotonic() < patient
+            time.sleep(0.05)
         process.kill()
+    os.close(held)
 
 
 def test_a_refund_that_is_refused_is_not_made_and_nothing_is_sent(run, tmp_path):

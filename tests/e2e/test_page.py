@@ -224,36 +224,6 @@ def test_tasks_of_a_plan_are_moved_skipped_and_worded_anew(tmp_path):
     ]}}  # fmt: skip
 
 
-def test_a_card_that_a_tool_drew_cannot_give_a_question_other_words(tmp_path):
-    (item,), stream = asking("1.1.0")
-    item["props"] |= {"description": "Read the weather?", "kind": "ask_user",
-                      "action": {"name": "read", "args": {}}}  # fmt: skip
-    words = opened(tmp_path, [item], stream=stream)["drawn"][0]["words"]
-    assert "May this run?" in words
-    assert "Write a.md?" in words
-    assert "Read the weather?" not in words
-
-
-def test_nothing_is_asked_while_the_run_goes_on_or_once_it_is_answered(tmp_path):
-    (item,), stream = asking("1.1.0")
-    answered = component("approval", item["props"] | {"answered": "approve"}, "answered")
-    other = component("approval", item["props"] | {"id": "9.9.9"}, "other")
-    running = opened(tmp_path, [item, answered, other], stream=stream | {"isLoading": True})
-    assert not any("button" in one["tags"] for one in running["drawn"])
-    resting = opened(tmp_path, [item, answered, other], stream=stream)
-    assert ["button" in one["tags"] for one in resting["drawn"]] == [True, False, False]
-    assert resting["drawn"][2]["words"].startswith("May this run?no longer asked")
-
-
-def test_long_numbers_are_not_sent_back_rounded(tmp_path):
-    asked = make_question("pay", {"account": 12345678901234567}, "Pay?")
-    item = component("approval", {"id": "q"})
-    stream = {"interrupts": [{"id": "e" * 32, "value": {"id": "q"} | asked}]}
-    (drawn,) = opened(tmp_path, [item], stream=stream)["drawn"]
-    assert "Approve" in drawn["words"]
-    assert "Change …" not in drawn["words"]
-
-
 @pytest.mark.req("S0-90", "S0-98")
 def test_a_component_of_ones_own_is_registered_at_run_time(tmp_path, monkeypatch):
     monkeypatch.setattr("support.browser.app", with_own(tmp_path))

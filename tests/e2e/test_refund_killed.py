@@ -13,7 +13,7 @@ from support.forked import server
 from support.patience import PATIENCE
 from support.shops import desk_server
 
-STEPS = (refunding.IN_THE_TOOL, 4, 11, 12, 13, 21)
+STEPS = (refunding.IN_THE_TOOL, 11, 12, 21)
 """Of 27: `benchmarks/refund_kill.py` has the process killed after each of them."""
 
 

@@ -15,12 +15,14 @@ from typer.testing import CliRunner
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.cli.app import app
+from support.forked import Command as Process, server
 from support.patience import PATIENCE
 from support.scripts import thought
 
 THREAD = {"configurable": {"thread_id": "t"}}
 NAMES = {"wait", "more", "last"}
-MODULE = "from test_worker import build\n"
+HERE = Path(__file__).parent
+MODULE = f"import sys\nsys.path[:0] = [{str(HERE)!r}]\nfrom test_worker import build\n"
 
 
 def build(durability):
@@ -62,20 +64,15 @@ def paid():
 def worker(url):
     """A worker, which is killed at the end of the block, and what it tells until then."""
     told = []
-    program = Path(sys.executable).with_name("loopwright")
-    command = [program, "worker", "--url", url, "--module", "shop:build", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
+    args = ("worker", "--url", url, "--module", "shop:build", "--json")
+    with Process(server(), args, env={**os.environ}) as process:
         yield process, told
-    finally:
         process.kill()
-        told += map(json.loads, process.communicate()[0].splitlines())
+        told += map(json.loads, process.said()[0].splitlines())
 
 
 @pytest.fixture
-def url(tmp_path, monkeypatch):
-    here = Path(__file__).parent
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (here, here.parent))))
+def url(tmp_path):
     Path("shop.py").write_text(MODULE)
     return f"sqlite:///{tmp_path}/threads.db"
 

@@ -3,7 +3,6 @@
 The questions are in tests/fixtures/questions.yaml.
 """
 
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -76,34 +75,16 @@ def test_each_frequent_question_matches_itself(desk: Desk) -> None:
         assert (article["id"], article["excerpt"]) == (row["id"], row["text"])
 
 
-def test_several_bases_are_ranked_as_one(desk: Desk) -> None:
-    everywhere = desk.ok("search_knowledge_base", query="return a sofa in fabric", limit=20)
-    bases = {one["base"] for one in everywhere["articles"]}
-    assert len(bases) > 1
-    apart = [
-        (one["score"], one["id"])
-        for base in ("faq", "policies", "products")
-        for one in desk.ok(
-            "search_knowledge_base", query="return a sofa in fabric", bases=[base], limit=20
-        )["articles"]
-    ]
-    together = [(one["score"], one["id"]) for one in everywhere["articles"]]
-    assert sorted(apart, reverse=True)[:20] == sorted(together, reverse=True), "scores compare"
-    article = everywhere["articles"][0]
-    assert article["url"].startswith("https://help.lumen.example/en/")
-    assert article["id"].startswith("kb-")
-    why = desk.refused("search_knowledge_base", query="sofa", bases=["faq", "secrets"])
-    assert why == "There is no base secrets; there are faq, policies, products."
-
-
 @pytest.mark.parametrize(
     ("query", "same"),
     [
-        ("退款", "「退款」！"), ("發票", "发票"), ("退貨", "退货"), ("faktura", "FAKTURA"),
-        ("bouclé covers", "BOUCLE covers"), ("Juno bulb", "ＪＵＮＯ　ｂｕｌｂ"),
-        ("refund", '"refund"'), ("refund", "refund*"), ("refund", "-refund"), ("refund", "^refund"),
-        ("refund", "(refund"), ("refund", 'refund" OR "'),
-        ("refund money", "refund AND money"), ("refund money", "NEAR(refund money)"),
+        ("退款", "「退款」！"),
+        ("退貨", "退货"),
+        ("bouclé covers", "BOUCLE covers"),
+        ("refund", '"refund"'),
+        ("refund", "-refund"),
+        ("refund", "(refund"),
+        ("refund money", "refund AND money"),
         ("shipping costs", "shipped cost"),
     ],
 )  # fmt: skip
@@ -113,19 +94,6 @@ def test_ways_to_write_the_same(desk: Desk, query: str, same: str) -> None:
         assert set(ids[:1]) <= set(found(desk, same, limit=20))  # a word more that says nothing
     else:
         assert found(desk, same) == ids
-
-
-def test_odd_queries_are_answered(desk: Desk) -> None:
-    assert "at least 1 character" in desk.refused("search_knowledge_base", query="")
-    for nothing in (" ", "?!", "the", "的", "怎么", "​", "💡", '""', "*", "NOT", "title:", "\ufffd"):
-        assert found(desk, nothing) == []
-    long = "Where can I send the broken lamp back and when is my money there? " * 160
-    assert len(long) > 10_000
-    assert found(desk, long)
-    assert found(desk, "退款什么时候到账" * 1300)
-    assert "at most 20000" in desk.refused("search_knowledge_base", query="x" * 20_001)
-    assert len(found(desk, "lamp", limit=20)) == 20
-    assert "limit" in desk.refused("search_knowledge_base", query="lamp", limit=21)
 
 
 @pytest.mark.req("S4-66")
@@ -152,24 +120,6 @@ def test_a_shop_is_large_varied_and_the_same_every_time(made: Path, tmp_path: Pa
         arrived = one["status"] in ("delivered", "returned")
         assert (one["delivered_on"] is not None) == arrived
         assert not arrived or one["ordered_on"] < one["delivered_on"] <= "2026-11-20"
-
-
-def test_policies_of_a_table_are_articles(tmp_path: Path) -> None:
-    given = [{"id": "late", "title": "After 30 days", "text": "Never.", "language": "en"}]
-    shop = make_shop(LUMEN, tmp_path / "shop.db", given)
-    [row] = shop.rows("SELECT * FROM articles WHERE id LIKE 'kb-policy-%'")
-    assert (row["id"], row["base"], row["text"]) == ("kb-policy-late-en", "policies", "Never.")
-
-
-def test_of_two_that_make_a_shop_at_once_the_first_stays(made: Path, tmp_path: Path) -> None:
-    path = tmp_path / "shop.db"
-
-    def meanwhile(_: sqlite3.Connection) -> None:
-        path.write_bytes(made.read_bytes())
-
-    Shop.made(path, meanwhile)
-    assert Shop(path).currency == "EUR"
-    assert [one.name for one in tmp_path.iterdir() if "half" in one.name] == []
 
 
 def test_a_second_company_is_files_only(tmp_path: Path) -> None:

@@ -1,24 +1,19 @@
 """The support desk: what it finds, what it tells, what it changes, and what nobody can do to it."""
 
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from loopwright.policy.desk.company import Company
 from support import forked
 from support.desk_client import Desk, copied, opened
-from support.docs_text import ROOT, table
 from support.patience import PATIENCE
-from support.shops import LOCKED_SECONDS, MOST_FAILURES, SHOP, Shop, knowledge
+from support.shops import LOCKED_SECONDS, MOST_FAILURES, SHOP, Shop
 
 READS = {
     "search_knowledge_base", "match_faq", "get_customer", "verify_identity", "get_order",
@@ -144,22 +139,6 @@ def test_no_more_goes_back_than_was_paid(desk: Desk) -> None:
     assert desk.count("refunds") == 2
 
 
-def test_the_file_itself_refuses_what_must_never_be(desk: Desk, tmp_path: Path) -> None:
-    desk.ok("request_refund", order_id="A-1042", amount=149, reason="broken")
-    desk.ok("create_ticket", customer_id="C-1001", **TICKET)
-    forbidden = {
-        "INSERT INTO refunds (order_id, cents, reason, made_at) VALUES ('a-1042', 1, '', '')",
-        "UPDATE refunds SET cents = 1",
-        "DELETE FROM refunds",
-        "INSERT INTO tickets SELECT 9, customer_id, thread, issue, '', '', 'low', 'open', '', ''"
-        " FROM tickets",
-    }
-    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
-        for sql in forbidden:
-            with pytest.raises(sqlite3.IntegrityError):
-                database.execute(sql)
-
-
 @pytest.mark.req("S4-62")
 def test_an_issue_has_one_ticket_and_a_time_to_follow_up(desk: Desk) -> None:
     before = datetime.now(UTC)
@@ -213,17 +192,6 @@ def test_a_ticket_goes_on_and_a_thread_waits_once_for_a_human(desk: Desk) -> Non
         assert "no ticket" in desk.refused("update_ticket", told, note="x", **about)
         assert "no ticket" in desk.refused("transfer_to_human", told, reason="x", **about)
     desk.ok("update_ticket", {"thread": "t9"}, ticket_id="1", note="x", customer_id="c-1001")
-
-
-def test_who_waits_too_long_for_another_writer_is_told_so(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shop._WAITS", 0.1)
-    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
-        database.execute("BEGIN IMMEDIATE")
-        why = desk.refused("request_refund", order_id="A-1042", amount=1, reason="x")
-        assert why == "The shop cannot be used now: database is locked; try again in a moment."
-        assert desk.ok("get_order", order_id="A-1042")["refunded"] == 0
 
 
 NASTY = [
@@ -305,61 +273,3 @@ def test_a_change_that_is_killed_half_way_is_none(desk: Desk, tmp_path: Path) ->
     paid = desk.ok("request_refund", told, order_id="A-1042", amount=149, reason="broken")
     assert paid["refund_id"] == "R-1"
     assert desk.count("refunds") == 1
-
-
-MOODS = {
-    "My lamp arrived broken! I am really disappointed.": "upset",
-    "THIS IS THE WORST SHOP EVER!!!": "angry",
-    "Thanks, but this is unacceptable.": "angry",
-    "I am not happy with this": "upset",
-    "I don’t love it": "upset",
-    "My parcel is late, I am worried": "worried",
-    "Where is my order A-1042?": "calm",
-    "Thank you, it is perfect": "pleased",
-    "你们是骗子！！我要投诉": "angry",
-    "不太满意": "upset",
-    "我很失望": "upset",
-    "失望，東西壞了": "upset",
-    "还没到，有点担心": "worried",
-    "没问题": "calm",
-    "我的订单什么时候到": "calm",
-    "谢谢，很满意": "pleased",
-    "": "calm",
-}
-
-
-def test_moods_are_told_by_a_list_of_words_in_both_languages(reader: Desk) -> None:
-    for text, mood in MOODS.items():
-        told = reader.ok("analyse_sentiment", text=text)
-        assert (told["mood"], told["method"]) == (mood, "lexicon"), (text, told)
-        assert -1 <= told["score"] <= 1
-        assert told == reader.ok("analyse_sentiment", text=text)
-
-
-DESIGN = {
-    "KnowledgeBaseSearch", "UserInfoQuery", "TicketCreate", "TransferToHuman", "SentimentAnalysis",
-    "FAQMatch", "OrderQuery",
-}  # fmt: skip
-
-
-@pytest.mark.req("S4-66")
-def test_each_tool_of_the_design_is_there_under_the_name_the_manual_says(reader: Desk) -> None:
-    rows = table("| in the design |")
-    tools = {tool.name for tool in reader.portal.call(reader.session.list_tools).tools}
-    assert {row[1].strip("`") for row in rows} == tools
-    assert {row[0] for row in rows} == DESIGN | {"(none)"}
-
-
-def test_keys_of_a_company_and_numbers_of_the_search_are_those_of_the_manual() -> None:
-    rows = {row[0].strip("`"): row[2] for row in table("| in company.yaml |")}
-    assert rows.keys() == Company.model_fields.keys() - {"folder", "policy"}
-    for name in ("verified_by", "tickets_by", "handed_over_by"):
-        assert rows[name] == f"`{Company.model_fields[name].default}`"
-    page = (ROOT / "docs" / "support-desk.md").read_text(encoding="utf-8")
-    questions = yaml.safe_load((ROOT / "tests/fixtures/questions.yaml").read_text("utf-8"))
-    for kind, said in (("hits", "questions that an"), ("misses", "that none")):
-        assert f"of {sum(len(shop[kind]) for shop in questions.values())} {said}" in page
-    assert f"Below {knowledge.ENOUGH} an article" in page
-    assert f"FAQ needs {knowledge.ENOUGH_FOR_FAQ}" in page
-    assert MOST_FAILURES == 5
-    assert "five failures lock an account for 15 minutes" in page

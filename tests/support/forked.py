@@ -32,6 +32,7 @@ from support import launched
 
 # As in `support.patience`, which this program would import for the tests alone.
 PATIENCE = 300.0
+_PATHS = (str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")]))
 COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')")
 # What stands below the graphs; these and the command look around as they are imported.
 PRELOADED = (
@@ -54,7 +55,7 @@ class ForkServer:
                 [sys.executable, str(Path(__file__)), self.python, str(asked.fileno())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(_PATHS)},
                 pass_fds=[asked.fileno()],
             )
         # Until its imports are done: who starts a server has a deadline for it.
@@ -99,6 +100,7 @@ class Command:
         env: Its whole environment.
         terminal: A terminal for all of its streams, instead of files.
         script: A program to run instead of the command; a warning ends it.
+        reads: A pipe that it reads instead of `stdin`.
     """
 
     def __init__(
@@ -110,17 +112,19 @@ class Command:
         env: Mapping[str, str],
         terminal: str = "",
         script: Path | None = None,
+        reads: Path | None = None,
     ) -> None:
         self._server = server
         self._folder = tempfile.TemporaryDirectory()
         self._streams = [Path(self._folder.name, name) for name in ("in", "out", "err")]
         self._streams[0].write_text(stdin, encoding="utf-8")
+        streams = [str(path) for path in (reads or self._streams[0], *self._streams[1:])]
         self.returncode: int | None = None
         self.pid: int = server.ask(
             args=args,
             env=dict(env),
             cwd=str(Path.cwd()),
-            streams=[terminal] * 3 if terminal else [str(path) for path in self._streams],
+            streams=[terminal] * 3 if terminal else streams,
             terminal=bool(terminal),
             script=str(script or ""),
         )

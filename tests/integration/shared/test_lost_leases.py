@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from langgraph.checkpoint.base import id as ids
 
 from loopwright import LeaseLost, ScriptedModel, ThreadBusy, build_react, open_durability
 from loopwright.store.locks.thread_locks import _here

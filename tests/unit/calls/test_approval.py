@@ -43,19 +43,6 @@ def test_a_question_about_a_call_in_doubt_says_what_its_answers_mean():
     json.dumps(value)
 
 
-def test_a_question_tells_when_it_expires():
-    until = (NOW + timedelta(seconds=60)).isoformat()
-    assert build_call_question({**CALL, "expires_at": until})["expires_at"] == until
-    assert "expires_at" not in build_call_question(CALL)
-    assert "expires_at" not in build_call_question({**CALL, "expires_at": None})
-
-
-def test_an_objection_stands_before_the_question():
-    assert build_call_question(CALL, "That was no answer.")["description"].startswith(
-        "That was no answer."
-    )
-
-
 @pytest.mark.req("P-02")
 @pytest.mark.parametrize(
     ("call", "value", "words"),
@@ -119,11 +106,3 @@ def test_a_servers_form_is_filled_in_by_words_json_or_fields(asked, answer, cont
         "action": "accept",
         "content": content,
     }
-
-
-def test_an_answer_that_does_not_fit_a_servers_form_is_no_answer():
-    call = {**form(n={"type": "integer"}, m={}), "args": {}, "call_id": "c"}
-    for words in ("respond: many", 'respond: {"n": "many", "m": 1}'):
-        assert "n, m" in check_answer(call, Answer.model_validate(words))
-    assert build_reply(call, {"type": "reject"}) == {"action": "decline"}
-    assert build_reply({"args": {}}, {"type": "approve"}) is None

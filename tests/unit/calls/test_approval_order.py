@@ -47,15 +47,6 @@ def test_a_question_holds_back_the_writes_behind_it_and_nothing_else():
     assert ids(list_runnable(calls, approved)) == ["w1", "ask", "read", "w2", "bad", "no"]
 
 
-def test_an_answered_call_behind_a_question_runs_only_if_it_does_not_write():
-    calls = [call("one", "ask"), call("two", "ask"), call("three", "ask")]
-    later = {"two": {"type": "reject"}, "three": {"type": "approve"}}
-    assert ids(list_runnable(calls, later)) == ["two"]
-    assert route_calls(calls[:1], {}) == "approve"
-    assert route_calls(calls, later) == "call_tools"
-    assert route_calls([], later) == "done"
-
-
 @pytest.mark.req("P-02")
 def test_an_answer_counts_for_the_arguments_it_was_given_for_and_for_one_doubt():
     asked = call("a", "ask")
@@ -110,12 +101,6 @@ def after_pass(calls, decisions, now, random) -> Any:
         elif writes(one, decisions) and not one.get("doubts") and random.random() < 0.2:
             left.append({**one, "action": "ask", "doubts": 1})
     return left
-
-
-def test_a_router_ends_no_thread_over_a_decision_of_an_unknown_kind():
-    call = {"action": "ask", "args": {}, "read_only": False}
-    calls = [{**call, "id": "a"}, {**call, "id": "b"}]
-    assert route_calls(calls, {"b": {"type": "odd"}}) == "call_tools"
 
 
 async def test_a_decision_of_an_unknown_kind_allows_nothing():

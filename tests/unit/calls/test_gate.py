@@ -6,7 +6,6 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.tools import InjectedToolArg, tool
 
-from loopwright.calls.approval import build_call_question, list_undecided
 from loopwright.calls.gate import Gate, plan_calls, set_call_ids
 from loopwright.calls.policy import Policy
 from loopwright.tools.catalog import build_catalog
@@ -54,23 +53,6 @@ def test_a_call_is_looked_up_checked_and_decided_on():
     json.dumps([one, two])
 
 
-@pytest.mark.req("S0-55")
-def test_an_unknown_tool_is_answered_with_the_nearest_names():
-    (one,) = plan(calling(("ad", {"a": 1}, "x")))
-    assert one["action"] == "error"
-    assert "no tool 'ad'" in one["reason"]
-    assert "Use one of: add" in one["reason"]
-    (none,) = plan(calling(("ad", {}, "x")), catalog=build_catalog((), []))
-    assert "Answer without tools" in none["reason"]
-
-
-@pytest.mark.req("S0-130")
-def test_wrong_arguments_are_answered_before_anything_runs():
-    (one,) = plan(calling(("add", {"b": 1}, "x")))
-    assert one["action"] == "error"
-    assert "'a' is a required property" in one["reason"]
-
-
 @pytest.mark.req("S0-56")
 def test_arguments_that_are_no_json_never_become_empty_ones():
     bad = {"type": "invalid_tool_call", "name": "add", "args": '{"a": 1', "id": "x", "error": None}
@@ -99,29 +81,6 @@ def test_arguments_cut_by_a_stream_and_closed_by_its_parser_do_not_run():
     assert plan(kept)[0]["action"] == "error"
 
 
-def test_calls_of_an_incomplete_message_do_not_run():
-    (one,) = plan(calling(("add", {"a": 1}, "x")), complete=False)
-    assert (one["action"], one["args"]) == ("error", {})
-    assert "cut off" in one["reason"]
-
-
-def test_a_call_without_arguments_text_has_none():
-    chunk: Any = {"name": "write", "args": "", "id": "x", "index": 0}
-    (one,) = plan(AIMessageChunk(content="", tool_call_chunks=[chunk]))
-    assert (one["action"], one["args"]) == ("ask", {})
-
-
-def test_call_ids_are_unique_in_plan_and_message():
-    message = calling(("add", {"a": 1}, "x"), ("add", {"a": 2}, "x"), ("add", {"a": 3}, ""))
-    calls = plan(message)
-    ids = [call["call_id"] for call in calls]
-    assert (ids[0], len({*ids})) == ("x", 3)
-    assert all(len(one) <= 40 for one in ids)  # which is what OpenAI takes
-    settled = set_call_ids(message, calls)
-    assert [call["id"] for call in settled.tool_calls] == ids
-    assert [call["id"] for call in message.tool_calls] == ["x", "x", ""]
-
-
 @pytest.mark.req("W-14")
 @pytest.mark.parametrize("name", ["multi_tool_use.parallel", "functions add", "", "x" * 99, "加"])
 def test_a_made_up_name_is_kept_as_providers_take_it(name):
@@ -133,52 +92,6 @@ def test_a_made_up_name_is_kept_as_providers_take_it(name):
     settled = set_call_ids(message, calls)
     for made in (*settled.tool_calls, *settled.invalid_tool_calls):
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", made["name"])
-
-
-def test_where_nobody_can_be_asked_a_write_is_denied():
-    (one,) = plan(calling(("write", {}, "x")), can_ask=False)
-    assert (one["action"], one["reason"]) == ("deny", "not_interactive")
-
-
-def test_what_a_human_still_has_to_decide():
-    calls = plan(calling(("write", {}, "x"), ("add", {"a": 1}, "y"), ("write", {}, "z")))
-    assert [c["id"] for c in list_undecided(calls, {"2.3.0": {"type": "approve"}})] == ["2.3.2"]
-
-
-def chat_ui_shows(value) -> Any:
-    """Agent Chat UI's guard, in Python."""
-    return (
-        isinstance(value.get("action_requests"), list)
-        and len(value["action_requests"]) > 0
-        and isinstance(value.get("review_configs"), list)
-        and len(value["review_configs"]) > 0
-    )
-
-
-def inbox_shows(value) -> Any:
-    """Agent Inbox's guard, in Python."""
-    config = value.get("config")
-    return (
-        isinstance(value.get("action_request"), dict)
-        and isinstance(value["action_request"].get("action"), str)
-        and isinstance(config, dict)
-        and {"allow_respond", "allow_accept", "allow_edit", "allow_ignore"} <= set(config)
-    )
-
-
-def test_a_question_is_understood_by_both_front_ends():
-    (call,) = plan(calling(("write", {"t": "hi"}, "x")))
-    value = build_call_question(call)
-    assert chat_ui_shows(value)
-    assert inbox_shows(value)
-    assert len(value["action_requests"]) == 1
-    assert value["tool_call_id"] == value["action_requests"][0]["tool_call_id"] == "x"
-    assert "of the MCP server 'disk'" in value["description"]
-    assert '"t": "hi"' in value["description"]
-    assert call["about"] in value["description"]
-    assert len(call["about"]) == 300
-    assert call["about"].startswith("Write a text. xxx")
-    json.dumps(value)
 
 
 def test_forged_injected_arguments_are_not_heard():

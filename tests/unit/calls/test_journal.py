@@ -13,7 +13,6 @@ from loopwright.tools.catalog import CatalogTool
 from support.scope import call_of, scope_with
 
 PAY = CatalogTool(name="pay", original="pay", description="", schema={})
-AGAIN = replace(PAY, idempotent=True)
 CALL: Any = {"id": "1.1.0", "task": "1", "name": "pay", "server": None, "intent": "a"}
 TWIN: Any = {**CALL, "id": "1.2.0", "intent": "b"}
 DONE = ToolResult("paid", {"n": 1}, artifact={"links": []})
@@ -76,13 +75,6 @@ async def test_a_call_is_made_once_and_its_result_is_used_again(book):
     assert (call.final_status, call.reused_from) == ("success", "")
 
 
-async def test_an_error_the_tool_gave_itself_is_its_result(book):
-    failed = ToolResult("no money", is_error=True)
-    await end(book, await sent(book), failed)
-    assert (await known(book)).result == failed
-    assert await sent(book, TWIN), "that did not take effect"
-
-
 @pytest.mark.req("P-04", "P-06")
 async def test_what_was_sent_goes_on_as_it_was_though_its_input_is_another_now(book):
     row = await sent(book)
@@ -103,17 +95,6 @@ async def test_a_call_in_doubt_is_sent_once_more_for_each_word_of_a_human(book):
     assert again, "the approval was used up by the send before"
     await end(book, await sent(book, asked_about(again)), DONE)
     assert (await known(book, word)).result == DONE
-
-
-@pytest.mark.req("P-06")
-async def test_what_may_be_repeated_is_and_under_the_same_key(book):
-    first, second = await sent(book, tool=AGAIN), await sent(book, tool=AGAIN)
-    assert (first.key, first.sends, second.sends) == (second.key, 1, 2)
-
-
-async def test_a_call_whose_tool_asked_a_question_runs_again(book):
-    await book.record_pause(await sent(book))
-    assert (await sent(book)).sends == 2
 
 
 @pytest.mark.req("P-06", "P-05")
@@ -145,15 +126,3 @@ async def test_another_calls_doubt_is_settled_by_one_word(book, says):
         call.answer("given up", "cancelled", "gave_up")
         await book.record_decision(call)
     assert await sent(book, {**CALL, "intent": "c"}, n=3), "no doubt is left"
-
-
-async def test_a_look_changes_nothing(book):
-    intents = [book.build_intent(planned(call)) for call in (CALL, TWIN)]
-    for _ in range(2):
-        assert [verdict.say for verdict in await book.look_up(intents)] == ["send", "send"]
-    assert await book.scope.journal.rows("t") == []
-
-
-@pytest.mark.req("P-06")
-async def test_two_equal_calls_have_two_keys(book):
-    assert (await sent(book)).key != (await sent(book, TWIN)).key

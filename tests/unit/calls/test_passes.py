@@ -7,7 +7,6 @@ import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
-from langgraph.errors import GraphInterrupt
 
 from loopwright.calls.approval import decision_key
 from loopwright.calls.gate import Gate, open_calls, plan_calls
@@ -119,22 +118,6 @@ async def test_what_had_ended_before_a_crash_is_not_made_again(journal):
     assert [e["status"] for e in events][:2] == ["scheduled", "success"]
 
 
-async def test_a_tool_that_asks_a_question_itself_goes_on_with_the_answer(journal):
-    world = World()
-    box = world.box()
-
-    async def asks() -> None:
-        raise GraphInterrupt(())
-
-    world.before_answer = asks
-    calls = await planned(box, ("write", {"n": 1}))
-    with pytest.raises(GraphInterrupt):
-        await go(box, calls, journal)
-    world.before_answer = None
-    done = await go(box, calls, journal)
-    assert [r["result"] for r in records_of(done)] == ["wrote 1"]
-
-
 @pytest.mark.req("P-06")
 async def test_what_may_be_repeated_runs_again_unasked_and_under_the_same_key(journal):
     keys: list[str] = []
@@ -162,19 +145,6 @@ async def test_what_may_be_repeated_runs_again_unasked_and_under_the_same_key(jo
 
 
 @pytest.mark.req("P-06")
-async def test_with_nobody_to_ask_a_call_in_doubt_is_cancelled(journal):
-    world = World()
-    box = world.box()
-    calls = await planned(box, ("write", {"n": 1}))
-    await cut_off(world, box, calls, journal)
-    done = await go(box, calls, journal, can_ask=False)
-    (record,) = records_of(done)
-    assert (record["status"], record["reason"], record["ran"]) == ("cancelled", "uncertain", False)
-    assert "Do not send it again" in record["message"].text
-    assert world.done == ["write 1"]
-
-
-@pytest.mark.req("P-06")
 async def test_a_write_that_waits_for_another_ones_doubt_is_told_as_not_run(journal):
     world = World()
     box = world.box()
@@ -195,22 +165,6 @@ async def test_a_write_that_waits_for_another_ones_doubt_is_told_as_not_run(jour
     (record,) = records_of(await go(box, [left], journal, decisions=again))
     assert record["result"] == "wrote 2"
     assert world.done == ["write 1", "write 2"]
-
-
-@pytest.mark.req("P-17", "S1-34")
-async def test_the_third_identical_write_is_made_and_warned_about(journal):
-    world = World()
-    box = world.box()
-    history: list[Any] = []
-    for round_ in range(1, 4):
-        calls = await planned(box, ("write", {"n": 1}), round_=round_)
-        done = await go(box, calls, journal, history=history)
-        history += records_of(done)
-    last = history[-1]
-    assert world.done == ["write 1"] * 3
-    assert (last["status"], last["reason"], last["same_as"]) == ("success", "repeated", "1.2.0")
-    assert last["result"].startswith("wrote 1")
-    assert "third" in last["result"]
 
 
 async def test_an_edited_call_passes_the_hooks_before_it_runs(journal):
@@ -275,29 +229,3 @@ async def test_a_grant_counts_where_nobody_can_be_asked_and_only_while_it_lasts(
     done = await go(box, opened, journal, context=headless)
     assert [r["status"] for r in records_of(done)] == ["cancelled", "success"]
     assert world.done == ["write 2"]
-
-
-async def test_an_answer_given_before_counts_where_nobody_can_be_asked_now(journal):
-    world = World()
-    box = world.box(policy="ask")
-    calls = await planned(box, ("write", {"n": 1}))
-    approved = {"1.1.0": {"type": "approve"}}
-    context = Context(interactive=False)
-    (record,) = records_of(
-        await go(box, calls, journal, decisions=approved, context=context, can_ask=False)
-    )
-    assert record["status"] == "success"
-
-
-async def test_a_result_is_in_the_order_of_its_calls_whatever_ends_first(journal):
-    async def slow(n: int) -> str:
-        await asyncio.sleep(0.05 / (n + 1))
-        return str(n)
-
-    made = StructuredTool.from_function(coroutine=slow, description="A tool.")
-    made.metadata = {"readOnlyHint": True}
-    box = Toolbox([made])
-    calls = await planned(box, *(("slow", {"n": n}) for n in range(8)))
-    done = await go(box, calls, journal)
-    assert [r["result"] for r in records_of(done)] == [str(n) for n in range(8)]
-    assert [r["message"].tool_call_id for r in records_of(done)] == [f"c{n}" for n in range(8)]

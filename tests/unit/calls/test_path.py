@@ -1,12 +1,10 @@
 import asyncio
-import contextvars
 import sys
 import threading
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langgraph.errors import GraphInterrupt
 from langgraph.store.memory import InMemoryStore
@@ -16,11 +14,8 @@ from loopwright.calls.path import run_calls
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
 from loopwright.text.canonical import weigh
-from loopwright.tools.python_tools import SIZE
 from support.patience import PATIENCE
 from support.scope import records_of, scope_with
-
-CALLER = contextvars.ContextVar("caller", default="nobody")
 
 
 async def run(box, *calls, decisions=None, **more) -> Any:
@@ -127,23 +122,6 @@ async def test_whatever_a_tool_raises_is_data_and_the_others_run(function, words
     assert "Traceback" not in message.content
 
 
-@pytest.mark.req("S0-76")
-async def test_the_traceback_goes_to_the_log(caplog):
-    caplog.set_level("INFO", "loopwright")
-    await run(Toolbox([sync_boom]), ("sync_boom", {}))
-    assert "sync_boom failed" in caplog.text
-    assert "Traceback" in caplog.text
-
-
-@pytest.mark.req("S0-55", "S0-56", "S0-130")
-async def test_every_call_gets_an_answer():
-    box = Toolbox([add])
-    records = await run(box, ("nope", {}), ("add", {"b": 1}), ("add", {"a": 1}))
-    assert [r["status"] for r in records] == ["error", "error", "success"]
-    assert [r["message"].tool_call_id for r in records] == ["c0", "c1", "c2"]
-    assert all("Not run" in r["result"] for r in records[:2])
-
-
 async def test_a_question_of_a_tool_and_a_cancelled_run_pass_through():
     async def asks() -> str:
         raise GraphInterrupt(())
@@ -193,18 +171,6 @@ async def test_reads_run_side_by_side_and_writes_in_their_order():
     assert log[4:] == ["w1+", "w1-", "w2+", "w2-", "r3+", "r3-"]
 
 
-async def test_as_many_slow_sync_tools_as_there_are_threads_run_at_once():
-    together = threading.Barrier(SIZE)
-
-    def nap(n: int) -> int:
-        together.wait(PATIENCE)
-        return n
-
-    calls = [("nap", {"n": n}) for n in range(SIZE)]
-    records = await run(Toolbox([reading(nap)]), *calls)
-    assert [r["result"] for r in records] == [str(n) for n in range(SIZE)]
-
-
 async def test_a_tool_that_does_not_answer_is_left_at_the_deadline():
     released = threading.Event()
 
@@ -232,19 +198,6 @@ async def test_a_tool_that_does_not_answer_is_left_at_the_deadline():
     assert "did not answer within 0.3 s. Correct" in records[1]["result"]
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-
-
-async def test_tools_know_the_run_they_belong_to():
-    def sync_knows(config: RunnableConfig) -> str:
-        return f"{config['metadata']['loopwright/task']} {CALLER.get()}"
-
-    async def async_knows(config: RunnableConfig) -> str:
-        return f"{config['metadata']['loopwright/call']} {CALLER.get()}"
-
-    CALLER.set("me")
-    box = Toolbox([sync_knows, async_knows])
-    records = await run(box, ("sync_knows", {}), ("async_knows", {}))
-    assert [r["result"] for r in records] == ["1 me", "1.1.1 me"]
 
 
 class Weather(BaseTool):
@@ -312,31 +265,6 @@ async def test_what_a_human_decides_is_what_happens(decision, status, reason, wo
     assert other["status"] == "success"
 
 
-async def test_where_nobody_can_be_asked_the_run_goes_on():
-    (record,) = await run(Toolbox([DANGER]), ("danger", {"path": "a"}), can_ask=False)
-    assert (record["status"], record["reason"]) == ("cancelled", "not_interactive")
-
-
-async def test_a_policy_that_has_become_stricter_is_obeyed():
-    box = Toolbox([add])
-    planned = plan_calls(
-        AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}]),
-        task="1", round_=1, gate=await Gate.for_run(box, scope_with()),
-    )  # fmt: skip
-    strict, without = Toolbox([add], policy="deny"), Toolbox([danger])
-    (record,) = records_of(await run_calls(scope_with(), strict, planned))
-    assert (record["status"], record["reason"]) == ("cancelled", "denied")
-    (record,) = records_of(await run_calls(scope_with(), without, planned))
-    assert "no tool 'add'" in record["result"]
-
-
-async def test_calls_over_the_allowance_are_answered_without_running():
-    calls = [("nope", {}), ("add", {"a": 1}), ("add", {"a": 2}), ("add", {"a": 3})]
-    records = await run(Toolbox([add]), *calls, context=Context(max_tool_calls=2))
-    assert [r["result"] for r in records][1:3] == ["3", "4"]
-    assert "allowance of tool calls is used up" in records[3]["result"]
-
-
 @pytest.mark.req("P-25")
 async def test_five_results_of_a_megabyte_fit_and_can_be_read_on():
     def dump(n: int) -> str:
@@ -355,32 +283,3 @@ async def test_five_results_of_a_megabyte_fit_and_can_be_read_on():
     assert weigh(page["result"]) <= 4_000
     (missing,) = await run(box, ("read_result", {"id": "nope"}), **more)
     assert missing["status"] == "error"
-
-
-async def test_without_a_store_the_toolbox_keeps_long_results():
-    def dump() -> str:
-        return "x" * 50_000
-
-    box = Toolbox([reading(dump)])
-    (record,) = await run(box, ("dump", {}))
-    key = record["message"].additional_kwargs["stored"]
-    (page,) = await run(box, ("read_result", {"id": key, "offset": 40_000}))
-    assert "40000 to 50000 of 50000" in page["result"]
-    assert "stored" not in page["message"].additional_kwargs
-
-
-def test_spare_stores_do_not_pile_up():
-    box = Toolbox()
-    first = box.get_spare_store("0")
-    assert box.get_spare_store("0") is first
-    for n in range(1, 40):
-        box.get_spare_store(str(n))
-    assert box.get_spare_store("0") is not first
-    assert box.get_spare_store("39") is box.get_spare_store("39")
-
-
-def test_whether_there_are_writes_is_known_before_anything_is_opened():
-    assert not Toolbox().has_writes()
-    assert Toolbox([add]).has_writes()
-    assert not Toolbox([reading(add)]).has_writes()
-    assert Toolbox([reading(add)], mcp={"a": {"command": "x"}}).has_writes()

@@ -1,7 +1,5 @@
 """What comes of a call, and what is told of it."""
 
-import dataclasses
-import datetime
 import json
 from typing import Any
 
@@ -9,19 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import ToolMessage
 from langchain_core.messages.content import create_text_block
-from langgraph.types import Command
-from pydantic import BaseModel
 
-from loopwright.calls.commands import read_commands
-from loopwright.calls.results import (
-    ADVICE,
-    drop_advice,
-    from_exception,
-    make_failure,
-    normalize_result,
-    to_plain_json,
-)
-from loopwright.text.sentences import say
+from loopwright.calls.results import normalize_result
 from loopwright.tools.values import NoJson
 
 PNG = "iVBORw0KGgo="
@@ -80,14 +67,6 @@ def test_data_is_found_wherever_it_is():
 
 
 @pytest.mark.req("P-43")
-def test_structured_content_that_the_text_leaves_out_is_shown():
-    shown = normalize_result(answer(text("see data"), structuredContent={"total": 41})).text
-    assert shown == 'see data\n{"total": 41}'
-    said = normalize_result(answer(text("The total is 41."), structuredContent={"total": 41})).text
-    assert said == "The total is 41."
-
-
-@pytest.mark.req("P-43")
 def test_pictures_are_put_aside_and_named():
     blocks = [
         {"type": "image", "data": PNG, "mimeType": "image/png"},
@@ -106,83 +85,6 @@ def test_pictures_are_put_aside_and_named():
         answer({"type": "image_url", "image_url": {"url": "https://x/a.png"}})
     )
     assert "https://x/a.png" in remote.text
-
-
-@pytest.mark.req("P-43")
-def test_links_and_resources_keep_their_address():
-    link = {"type": "resource_link", "uri": "file:///r.pdf", "name": "report"}
-    inside = {"type": "resource", "resource": {"uri": "file:///n.txt", "text": "words"}}
-    blob = {"type": "resource", "resource": {"uri": "file:///b", "blob": PNG}}
-    result = normalize_result(answer(link, inside, blob, {"type": "novel", "x": 1, "id": "lc_4"}))
-    assert result.text.splitlines()[:3] == [
-        "[link file:///r.pdf report]",
-        "[resource file:///n.txt]",
-        "words",
-    ]
-    assert "lc_4" not in result.text
-    assert result.artifact == {"links": [{"uri": "file:///r.pdf", "name": "report"}]}
-    assert len(result.media) == 1
-
-
-def test_errors_are_marked():
-    assert normalize_result(answer(text("no such order"), isError=True)).is_error
-    assert "without saying" in normalize_result(answer(isError=True)).text
-    assert normalize_result(message("bad", status="error")).is_error
-
-
-@pytest.mark.req("W-13")
-def test_a_command_is_no_failed_call_and_what_is_not_applied_is_named():
-    assert not read_commands([Command(update={})], (), "1").is_error
-    note = ToolMessage("noted", tool_call_id="1")
-    wanted = Command(update={"messages": [note], "todos": [1]}, goto="next")
-    given = read_commands([wanted], {"messages"}, "1")
-    assert not given.is_error
-    assert given.text.startswith("noted\n")
-    assert "not applied: todos, goto" in given.text
-    assert read_commands([Command(update=[("messages", [note])])], (), "1").text == "noted"
-
-
-def test_an_exception_is_one_sentence_and_a_next_step():
-    error = ExceptionGroup("many", [ValueError("no such order: 17")])
-    result = from_exception("lookup", error)
-    assert result.is_error
-    assert result.text.startswith("lookup failed: ValueError: no such order: 17. ")
-    assert "Traceback" not in result.text
-    assert from_exception("lookup", KeyError()).text.startswith("lookup failed: KeyError. ")
-
-
-@dataclasses.dataclass
-class Point:
-    x: int
-
-
-class Shop(BaseModel):
-    opened: datetime.date
-
-
-def test_values_of_every_kind_become_json():
-    assert to_plain_json(Point(1)) == {"x": 1}
-    assert to_plain_json(Shop(opened=datetime.date(2026, 1, 2))) == {"opened": "2026-01-02"}
-    assert to_plain_json({1: {2, 3}}) == {"1": [2, 3]}
-    assert to_plain_json(float("inf")) == "Infinity"
-    assert "object at" in to_plain_json(object())
-    loop: list[Any] = []
-    loop.append(loop)
-    assert isinstance(to_plain_json(loop), str)
-    assert normalize_result(None).text == "null"
-    assert normalize_result([]).text == say("no_output")
-    assert normalize_result("").text == say("no_output")
-    assert normalize_result(answer()).text == say("no_output")
-    assert normalize_result(answer(text(""))).text == say("no_output")
-
-
-def test_what_databases_refuse_is_replaced():
-    assert normalize_result("a\x00b\ud83dc").text == "a\ufffdb\ufffdc"
-    json.dumps(normalize_result({"a": "\ud83d"}).data, ensure_ascii=False).encode()
-
-
-def test_a_tools_own_artifact_is_kept_as_json():
-    assert normalize_result(message("x", artifact=Point(2))).artifact == {"own": {"x": 2}}
 
 
 @given(
@@ -207,16 +109,3 @@ def test_no_result_raises(raw):
         return
     assert json.dumps([result.text, result.data, result.artifact], ensure_ascii=False).encode()
     assert isinstance(result.text, str)
-
-
-@pytest.mark.parametrize("name", ADVICE)
-def test_every_advice_is_left_out_and_the_reason_stays(name):
-    text = say(name)
-    assert drop_advice(f"Not run: the shop is closed.\n {text}") == "Not run: the shop is closed."
-    assert drop_advice(text) == ""
-
-
-def test_what_a_tool_says_stays():
-    assert drop_advice(make_failure("pay failed: Send it\nagain tomorrow").text) == (
-        "pay failed: Send it again tomorrow."
-    )

@@ -6,12 +6,8 @@ import pytest
 from loopwright.calls.gate import split_refresh
 from loopwright.calls.results import ToolResult
 from loopwright.calls.reuse import ReadCache, is_reusable
-from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
-from loopwright.tools.catalog import CatalogTool, build_catalog
-from loopwright.tools.mcp.config import read_servers
-from loopwright.tools.mcp.server import Listing
-from loopwright.tools.python_tools import read_tools
+from loopwright.tools.catalog import CatalogTool
 from support.scope import call_of
 
 CONTEXT = Context()
@@ -118,14 +114,6 @@ async def test_errors_are_never_reused(world):
     assert world.runs == 3
 
 
-@pytest.mark.req("D3", "S1-34")
-async def test_a_fresh_result_takes_the_place_of_the_old_one(world):
-    await world.call()
-    fresh = await world.call(again=True)
-    assert (fresh.text, world.runs) == ("result 2", 2)
-    assert (await world.call()).text.endswith("\nresult 2")
-
-
 @pytest.mark.req("P-48", "D3")
 async def test_a_write_through_the_same_server_makes_everything_out_of_date(world):
     here, there = tool(server="here"), tool(server="there")
@@ -134,18 +122,6 @@ async def test_a_write_through_the_same_server_makes_everything_out_of_date(worl
     await world.call(tool("write", server="here", read_only=False))
     assert (await world.call(here)).text == "result 4"
     assert (await world.call(there)).artifact["reused_from"] == "1.2.0"
-
-
-async def test_a_write_that_fails_may_have_written(world):
-    await world.call()
-
-    async def broken(_):
-        raise ConnectionError
-
-    with pytest.raises(ConnectionError):
-        await world.call(WRITE, during=broken)
-    assert (await world.call()).text == "result 3"
-    assert (await world.call()).text == "result 4", "it may still be going on"
 
 
 async def test_what_was_read_while_a_write_ran_is_not_kept(world):
@@ -187,52 +163,6 @@ async def test_identical_reads_side_by_side_run_once(world):
     assert sum("reused_from" in result.artifact for result in results) == 4
 
 
-async def test_should_the_first_of_them_fail_the_others_run_side_by_side(world):
-    at_once = 0
-    most = 0
-
-    async def busy(_):
-        nonlocal at_once, most
-        at_once += 1
-        most = max(most, at_once)
-        await asyncio.sleep(0.01)
-        at_once -= 1
-
-    calls = (world.call(during=busy, error=True) for _ in range(5))
-    results = await asyncio.gather(*calls)
-    assert (world.runs, most) == (5, 4)
-    assert not any("reused_from" in result.artifact for result in results)
-
-
-async def test_those_of_one_message_share_a_failure_and_a_fresh_result(world):
-    one, other = {"message": object()}, {"message": object()}
-    results = await asyncio.gather(*(world.call(error=True, **one) for _ in range(3)))
-    assert world.runs == 1
-    assert sum("1.1.0" in result.text for result in results) == 2
-    fresh = [world.call(again=True, **of) for of in (one, one, other)]
-    results = await asyncio.gather(*fresh)
-    assert world.runs == 3, "of another message it is another read"
-    assert ["reused_from" in result.artifact for result in results] == [False, True, False]
-
-
-async def test_a_cancelled_call_keeps_nobody_waiting(world):
-    first = asyncio.create_task(world.call(during=lambda _: asyncio.sleep(60)))
-    await asyncio.sleep(0)
-    second = asyncio.create_task(world.call())
-    await asyncio.sleep(0)
-    first.cancel()
-    assert (await second).text == "result 2"
-
-
-async def test_a_memory_stays_small(world):
-    for n in range(250):
-        await world.call(args={"n": n})
-    await world.call(args={"n": 249})
-    assert world.runs == 250
-    await world.call(args={"n": 0})
-    assert world.runs == 251
-
-
 @pytest.mark.req("D3")
 def test_whose_results_may_be_reused():
     off, everything = Context(dedupe="off"), Context(dedupe="all")
@@ -268,50 +198,6 @@ def test_asking_again_is_taken_out_of_the_arguments(sent, again):
     given = {"path": "a", **sent}
     assert split_refresh(schema, given) == ({"path": "a"}, again)
     assert given == {"path": "a", **sent}
-
-
-def test_a_tools_own_arguments_are_its_own():
-    schema = {"properties": {"refresh": {"type": "boolean"}}}
-    assert split_refresh(schema, {"refresh": True}) == ({"refresh": True}, False)
-    assert split_refresh({}, "no object") == ("no object", False)
-
-
-def described(**metadata):
-    def probe() -> str:
-        """Look."""
-        return "x"
-
-    made = read_tools([probe])[0].tool
-    made.metadata = metadata
-    return read_tools([made])[0]
-
-
-@pytest.mark.req("P-21", "P-48")
-def test_a_tool_says_itself_that_it_is_to_be_called_again_and_again():
-    plain = described(readOnlyHint=True)
-    assert (plain.cacheable, plain.polls) == (True, False)
-    assert described(cacheable=False).cacheable is False
-    assert described(repeatable=True).polls is True
-    assert described(annotations={"repeatable": True}).polls is True
-    odd = described(cacheable="no", repeatable="yes")
-    assert (odd.cacheable, odd.polls) == (True, False)
-    assert is_reusable(plain, CONTEXT)
-    config = read_servers({"mcpServers": {"s": {"command": "x"}}})[0]
-    listed = {"name": "poll", "annotations": {"readOnlyHint": True, "cacheable": False}}
-    assert build_catalog([], [Listing(config, (listed,))]).tools["poll"].cacheable is False
-
-
-def test_a_toolbox_keeps_a_memory_for_each_user_turn_of_the_last_threads():
-    box = Toolbox()
-    first = box.get_read_cache("t", "turn 1")
-    assert box.get_read_cache("t", "turn 1") is first
-    assert box.get_read_cache("t", "turn 2") is not first
-    assert box.get_read_cache("u", "turn 1") is not first
-    assert box.get_read_cache("t", "") is not box.get_read_cache("t", "")
-    for n in range(100):
-        box.get_read_cache(f"{n}", "turn")
-    assert box.get_read_cache("t", "turn 1") is first, "somebody still holds it"
-    assert len(box._memories) == 32
 
 
 @pytest.mark.req("W-11")

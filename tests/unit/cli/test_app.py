@@ -3,75 +3,16 @@
 import json
 import os
 import signal
-import threading
-from importlib.metadata import version
 
-import pytest
 from typer.testing import CliRunner
 
 from loopwright.cli import app
 from loopwright.cli.settings import NO_MODEL
 from loopwright.cli.terminal import send_signals_to
-from loopwright.graphs.registry import REGISTRY
 
 
 def invoked(*args, **more):
     return CliRunner().invoke(app, list(args), **more)
-
-
-@pytest.fixture
-def no_servers(tmp_path):
-    (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')
-    return "mcp.json"
-
-
-def test_every_command_is_listed():
-    shown = invoked("--help").output
-    assert all(name in shown for name in ("run", "resume", "threads", "graph", "doctor"))
-
-
-def test_a_run_and_its_thread(no_servers):
-    ran = invoked("run", "--mcp", no_servers, "--thread", "t", "--json", "Think")
-    told = json.loads(ran.stdout)
-    assert ran.exit_code == 3
-    assert told["thread"] == "t"
-    listed = invoked("threads").stdout.splitlines()[1].split("\t")
-    assert (listed[0], listed[2]) == ("t", told["status"])
-    assert invoked("resume", "t", "approve").exit_code == 2
-
-
-def test_the_version():
-    shown = invoked("--version")
-    assert (shown.exit_code, shown.stdout) == (0, f"loopwright {version('loopwright')}\n")
-
-
-def test_the_option_names_the_graphs():
-    for command in ("run", "resume"):
-        words = " ".join(invoked(command, "--help", terminal_width=200).output.split())
-        assert all(name in words for name in REGISTRY), words
-
-
-def test_no_threads():
-    shown = invoked("threads")
-    assert (shown.exit_code, shown.stdout) == (0, "")
-    assert "no threads are saved in sqlite:///.loopwright/threads.db" in shown.stderr
-
-
-def test_a_wrong_command_line():
-    plain, in_json = invoked("run"), invoked("run", "--json")
-    assert (plain.exit_code, plain.stdout) == (2, "")
-    assert in_json.exit_code == 2
-    assert json.loads(in_json.stdout)["status"] == "error"
-    assert invoked("graph", "--ascii", "--mermaid").exit_code == 2
-
-
-def test_a_graph_as_mermaid_and_as_text():
-    assert "graph TD;" in invoked("graph").stdout
-    drawn = invoked("graph", "--ascii").stdout
-    assert "START\n  ───> intake" in drawn
-    assert "verifier\n  ···> finish\n  ···> planner" in drawn
-    assert "work\n  ───> verifier" in drawn
-    assert invoked("graph", "nope").exit_code == 2
 
 
 def test_the_doctor_finds_everything(tmp_path):
@@ -121,16 +62,6 @@ def test_the_doctor_looks_at_a_database_alone(tmp_path):
     assert "put back a copy" in one["text"]
 
 
-def test_the_doctor_without_servers(no_servers):
-    shown = invoked("doctor", "--mcp", no_servers, "--json")
-    assert shown.exit_code == 0
-    told = json.loads(shown.stdout)
-    assert told["status"] == "ok"
-    assert "the models have no tools" in str(told["findings"])
-    assert {one["level"] for one in told["findings"]} == {"ok", "warning"}
-    assert {"Model", "MCP servers", "Database"} <= {one["part"] for one in told["findings"]}
-
-
 def test_signals_are_heard_meanwhile_and_given_back():
     heard = []
     before = signal.getsignal(signal.SIGINT)
@@ -139,16 +70,3 @@ def test_signals_are_heard_meanwhile_and_given_back():
         os.kill(os.getpid(), signal.SIGTERM)
     assert heard == [signal.SIGINT, signal.SIGTERM]
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_signals_are_left_alone_outside_the_main_thread():
-    seen = []
-
-    def other():
-        with send_signals_to(signal.default_int_handler):
-            seen.append(signal.getsignal(signal.SIGTERM))
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    thread.join()
-    assert seen == [signal.getsignal(signal.SIGTERM)]

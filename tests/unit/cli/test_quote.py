@@ -1,13 +1,10 @@
 """What `run --quote` prints, and how a limit in dollars is given."""
 
-import json
-
 import pytest
 
 from loopwright.cli.settings import Settings
 from loopwright.cli.show import quote_goal
 from loopwright.cli.terminal import Output
-from loopwright.state.errors import SettingsError
 
 OPENAI = {"OPENAI_API_KEY": "none"}
 
@@ -31,17 +28,6 @@ def test_a_quote_is_told_in_lines(capsys, mcp):
     assert "model calls: at most 2,001\n" in told
     assert "cost: at most $0.5000\n" in told
     assert "  openai:gpt-5.4-mini: input $0.75 · output $4.5 · cached_input $0.075 per mill" in told
-
-
-def test_a_quote_is_told_as_json_and_costs_nothing_offline(capsys, mcp):
-    assert quote_goal(Settings(graph="react", mcp=mcp, environ={}), Output(json=True), "Go.") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["status"], told["usd"], list(told["models"])) == ("quote", 0, ["offline"])
-
-
-def test_a_limit_of_nothing_is_refused():
-    with pytest.raises(SettingsError, match="--max-cost is 0: give US dollars above 0"):
-        quote_goal(Settings(max_cost=0, environ={}), Output(), "Go.")
 
 
 def test_the_limit_goes_with_the_thread():

@@ -1,10 +1,6 @@
 """A session over real graphs: questions, answers and exit codes."""
 
 import io
-import json
-import os
-import signal
-import time
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -16,8 +12,7 @@ from loopwright.cli.run import Session
 from loopwright.cli.terminal import Output
 from loopwright.cli.view import PlainView
 from loopwright.state.context import Context
-from loopwright.state.errors import AnswerRejected, ModelCallFailed, ThreadNotFound
-from loopwright.store.langgraph_keys import RETURN
+from loopwright.state.errors import AnswerRejected, ModelCallFailed
 from support.scripts import call, passed, plan, report, todo
 
 ONE = plan(todo("1", "do it"))
@@ -63,49 +58,6 @@ def paying(*amounts):
     return {"planner": [ONE], "executor": [calls, report("paid")], "verifier": [DONE]}
 
 
-@pytest.mark.req("S0-21")
-def test_a_run_without_questions(capsys):
-    turns = {"planner": [ONE], "executor": [report("It is 42.")], "verifier": [REPORTED]}
-    assert session(turns).run("x") == 0
-    assert "It is 42 [1.report]." in capsys.readouterr().out
-
-
-def test_yes_approves_what_is_asked(capsys):
-    assert session(paying(5, 6), yes=True).run("x") == 0
-    assert paid == [5, 6]
-
-
-def test_several_questions_are_answered_one_after_another():
-    assert session(paying(5, 6), "a", "r", "too much").run("x") == 0
-    assert paid == [5]
-
-
-def test_nobody_to_ask_means_waiting(capsys):
-    assert session(paying(5)).run("x") == 5
-    told = capsys.readouterr().out
-    assert 'May pay {"amount": 5} be called?' in told
-    assert "loopwright resume t ANSWER" in told
-    assert paid == []
-
-
-def test_waiting_in_json(capsys):
-    assert session(paying(5), json_=True).run("x") == 5
-    told = json.loads(capsys.readouterr().out)
-    assert set(told) == {"status", "thread", "interrupts"}
-    assert told["interrupts"][0]["value"]["action_requests"][0]["args"] == {"amount": 5}
-
-
-def test_an_answer_resumes_a_waiting_thread(capsys):
-    saver, turns = InMemorySaver(), paying(5)
-    session(turns, "q", saver=saver).run("x")
-    later = session({**turns, "executor": [report("paid")]}, saver=saver)
-    with pytest.raises(AnswerRejected):
-        later.resume("banana")
-    assert later.resume(None) == 5
-    assert later.resume("approve") == 0
-    assert paid == [5]
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -121,28 +73,6 @@ def test_what_is_no_answer_is_refused_and_the_question_stays_open(wrong, says):
         later.resume(wrong)
     assert "stays open" in str(told.value)
     assert later.resume("approve") == 0
-    assert paid == [5]
-
-
-def test_a_question_for_words_takes_no_approval():
-    asks = plan(needsMorePlanning=True, missingInformation=["When?"])
-    saver = InMemorySaver()
-    assert session({"planner": [asks]}, saver=saver).run("x") == 5
-    with pytest.raises(AnswerRejected, match="respond: text"):
-        session({}, saver=saver).resume("approve")
-
-
-def test_a_pending_question_is_asked_again_on_resume():
-    saver, turns = InMemorySaver(), paying(5)
-    session(turns, "q", saver=saver).run("x")
-    assert session({**turns, "executor": [report("paid")]}, "a", saver=saver).resume(None) == 0
-    assert paid == [5]
-
-
-def test_yes_approves_what_waits_on_resume():
-    saver, turns = InMemorySaver(), paying(5)
-    session(turns, "q", saver=saver).run("x")
-    assert session({**turns, "executor": [report("paid")]}, saver=saver, yes=True).resume(None) == 0
     assert paid == [5]
 
 
@@ -170,85 +100,6 @@ def test_parallel_questions_keep_the_answers_given_before_quitting():
     assert len(paid) == 1
     assert session(turns, "a", saver=saver).resume(None) == 0
     assert sorted(paid) == [1, 2]
-
-
-def test_a_plan_is_reviewed():
-    turns = {
-        "planner": [ONE, plan(todo("1", "do it better"))],
-        "executor": [report("It is 42.")],
-        "verifier": [REPORTED],
-    }
-    run = session(turns, "better please", "a", context=Context(review_plan=True))
-    assert run.run("x") == 0
-
-
-def test_yes_leaves_questions_to_the_user_open():
-    asks = plan(needsMorePlanning=True, missingInformation=["When?"])
-    assert session({"planner": [asks]}, yes=True).run("x") == 5
-
-
-def test_nothing_to_answer():
-    saver = InMemorySaver()
-    turns = {"planner": [ONE], "executor": [report("It is 42.")], "verifier": [REPORTED]}
-    session(turns, saver=saver).run("x")
-    with pytest.raises(AnswerRejected, match="no question waiting"):
-        session(turns, saver=saver).resume("approve")
-
-
-def test_a_thread_nobody_saved():
-    with pytest.raises(ThreadNotFound, match="loopwright threads"):
-        session({}).resume(None)
-
-
-@pytest.mark.req("S0-22", "S0-104")
-def test_a_signal_lets_the_running_task_end_and_starts_no_other():
-    two = plan(todo("1", "one"), todo("2", "two"))
-    asked = []
-
-    def executor(messages, offered):
-        asked.append(1)
-        if len(asked) == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.2)
-        return report("It is 42.")
-
-    verdict = passed("Both [1.report].", t1=["1.report"], t2=["2.report"])
-    turns = {"planner": [two], "executor": executor, "verifier": [verdict]}
-    saver = InMemorySaver()
-    with pytest.raises(KeyboardInterrupt):
-        session(turns, saver=saver).run("x")
-    assert len(asked) == 1
-    assert session(turns, saver=saver).resume(None) == 0
-    assert len(asked) == 2
-
-
-class Recorder(PlainView):
-    """A view that keeps the tasks it is told of."""
-
-    def __init__(self, output):
-        super().__init__(output)
-        self.told = []
-
-    def show_event(self, event):
-        if event["type"] == "tasks":
-            self.told += [(todo["id"], todo["status"]) for todo in event["todos"]]
-
-
-def test_what_ended_in_a_phase_that_was_cut_off_is_shown_at_once():
-    saver, turns = InMemorySaver(), paying(5)
-    session(turns, "q", saver=saver).run("x")
-    place = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-    config = saver.get_tuple(place).config
-    ends = [
-        {"id": "1", "status": "completed", "result": "a task's end"},
-        {"step": {"id": "s2", "status": "completed"}, "evidence": [], "waiting": []},
-        None,
-    ]
-    saver.put_writes(config, [(RETURN, end) for end in ends], "task of the phase")
-    later = session(turns, "q", saver=saver)
-    later.view = Recorder(later.output)
-    later.resume("reject")
-    assert later.view.told[:2] == [("1", "completed"), ("s2", "completed")]
 
 
 def test_a_model_that_stays_away_leaves_a_thread_to_resume():

@@ -1,37 +1,27 @@
 """What the user set."""
 
-import io
-import json
 import re
-import sys
 
 import pytest
 
-from loopwright.cli.agents import load_origin
-from loopwright.cli.run import resume_thread, run_goal
+from loopwright.cli.run import run_goal
 from loopwright.cli.settings import (
-    DEFAULT_GRAPH,
     Settings,
     check_thread_id,
-    make_thread_id,
-    read_goal,
 )
-from loopwright.cli.terminal import Code, Output
-from loopwright.state.errors import SettingsError, ThreadNotFound
-from loopwright.store.durability import open_durability
-from loopwright.store.threads.thread_list import GRAPH_KEY
-
-
-def test_arguments_before_environment_before_default():
-    environ = {"LOOPWRIGHT_DATABASE_URL": "from-environment"}
-    assert Settings(database="given", environ=environ).database_url("default") == "given"
-    assert Settings(environ=environ).database_url("default") == "from-environment"
-    assert Settings(environ={}).database_url("default") == "default"
+from loopwright.cli.terminal import Output
+from loopwright.state.errors import SettingsError
 
 
 @pytest.mark.req("W-49")
 @pytest.mark.parametrize("empty", ["", " "])
-@pytest.mark.parametrize("name", ["graph", "mcp", "policy", "model", "script", "database"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "graph",
+        "model",
+    ],
+)
 def test_an_option_that_says_nothing_is_refused(name, empty):
     with pytest.raises(SettingsError, match=r"--\w+ is empty: give it a value"):
         Settings(**{name: empty})
@@ -63,36 +53,10 @@ def test_the_resume_command_names_the_database_without_its_password():
     assert told == "loopwright resume t --db postgresql://me@host/db"
 
 
-def test_a_thread_remembers_its_graph(tmp_path, capsys):
-    (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')
-    run_goal(Settings(mcp="mcp.json"), Output(json=True), "Think", "t")
-    assert json.loads(capsys.readouterr().out)["thread"] == "t"
-    with open_durability() as durability:
-        assert load_origin(durability, "t") == {GRAPH_KEY: DEFAULT_GRAPH}
-        assert load_origin(durability, "other") == {}
-
-
-def test_thread_ids_are_short_readable_and_different():
-    made = {make_thread_id() for _ in range(1_000)}
-    assert len(made) == 1_000
-    assert all(re.fullmatch(r"[0-9a-f]{4}(-[0-9a-f]{4}){3}", one) for one in made)
-
-
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\x1bb"])
 def test_a_thread_needs_a_printable_name(name):
     with pytest.raises(SettingsError, match="thread id"):
         check_thread_id(name)
-
-
-def test_a_goal_keeps_its_words():
-    assert read_goal(" {x} %s \n two lines ") == " {x} %s \n two lines "
-    assert read_goal("caf\udce9") == "caf?"
-
-
-def test_a_goal_comes_from_standard_input(monkeypatch):
-    given = io.TextIOWrapper(io.BytesIO("größer\xff".encode() + b"\xff"), encoding="utf-8")
-    monkeypatch.setattr(sys, "stdin", given)
-    assert read_goal("-") == "größer\xff\ufffd"
 
 
 @pytest.mark.req("S0-151")
@@ -100,17 +64,11 @@ def test_a_goal_comes_from_standard_input(monkeypatch):
     ("settings", "says"),
     [
         (Settings(graph="nope"), "plan_execute_verify"),
-        (Settings(model="nope:model"), "nope:model"),
         (Settings(model="openai:gpt-5"), "OPENAI_API_KEY"),
-        (Settings(mcp="missing.json"), "missing.json"),
         (Settings(mcp="broken.json"), "no valid JSON"),
-        (Settings(mcp="list.json"), "mcpServers"),
         (Settings(policy="maybe"), "'maybe' is neither a word (default, allow, ask, deny)"),
-        (Settings(policy="broken.json"), "The policy file broken.json is no valid JSON"),
         (Settings(environ={"LOOPWRIGHT_POLICY": "odd.json"}), "keys of ['action'"),
-        (Settings(database="nonsense"), "sqlite:///"),
         (Settings(database="sqlite:///broken.json/threads.db"), "broken.json"),
-        (Settings(database="sqlite:////proc/threads.db"), "/proc/threads.db"),
         (Settings(database="sqlite:///broken.json"), "broken.json"),
     ],
 )
@@ -122,22 +80,4 @@ def test_a_wrong_setting_is_one_sentence_before_anything_runs(tmp_path, settings
     with pytest.raises(SettingsError, match=re.escape(says)) as told:
         run_goal(settings, output, "x", None)
     assert "\n" not in str(told.value)
-    assert output.resume == ""
-
-
-def test_a_policy_given_to_the_command_is_that_of_the_run(tmp_path, capsys):
-    rules = [{"action": "deny", "tool": "write_file", "reason": "Nothing is written on Sundays."}]
-    (tmp_path / "rules.json").write_text(json.dumps(rules))
-    settings = Settings(graph="react", policy="rules.json", yes=True)
-    code = run_goal(settings, Output(json=True), "Write the text 'x' to a.txt", "t")
-    assert code == Code.UNFINISHED
-    outcome = json.loads(capsys.readouterr().out)
-    assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")
-    assert not (tmp_path / "a.txt").exists()
-
-
-def test_a_thread_that_does_not_exist():
-    output = Output()
-    with pytest.raises(ThreadNotFound, match="nobody"):
-        resume_thread(Settings(), output, "nobody", "approve")
     assert output.resume == ""

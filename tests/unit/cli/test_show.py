@@ -32,21 +32,6 @@ def lines(capsys, forked_servers):
     return examined
 
 
-def test_the_policy_is_the_option_s_before_the_variable_s(lines, monkeypatch, tmp_path):
-    (tmp_path / "rules.json").write_text('[{"action": "deny", "tool": "write_*", "reason": "no"}]')
-    monkeypatch.setenv("LOOPWRIGHT_POLICY", "deny")
-    code, told = lines()
-    assert code == Code.COMPLETE
-    assert any("deny write_file: policy deny" in line for line in told)
-    assert any("deny write_file: no" in line for line in lines(policy="rules.json")[1])
-
-
-def test_a_policy_that_cannot_be_read_breaks_every_run(lines):
-    code, told = lines(policy="rules.json")
-    assert code == Code.USAGE
-    assert any("✗ The policy 'rules.json' is neither" in line for line in told)
-
-
 def test_instructions_are_shown_and_those_of_this_folder_are_not_followed_unnamed(
     lines, monkeypatch, tmp_path
 ):
@@ -98,26 +83,3 @@ def test_what_was_read_of_an_agent_is_shown(lines, tmp_path):
     code, told = lines(agent="nobody")
     assert code == Code.USAGE
     assert any("✗ There is no agent 'nobody'" in line for line in told)
-
-
-def test_a_tool_no_rule_speaks_of_has_one_line():
-    assert told(None, tool("look", readOnlyHint=True)) == ["allow look: read-only"]
-    (line,) = told(None, tool("save"), question_expires_in=90)
-    assert line == "ask save: the tool does not declare itself read-only; expires after 90 s"
-
-
-@pytest.mark.req("P-42")
-def test_agents_arguments_and_expiry_are_told_in_the_order_that_counts():
-    rules = [
-        {"tool": "drop", "action": "deny"},
-        {"tool": "save", "agent": "research*", "action": "deny", "reason": "research only reads"},
-        {"tool": "save", "arguments": {"path": "^notes/"}, "action": "allow"},
-        {"tool": "s*", "agent": "react", "arguments": {"": "x"}, "action": "ask", "expires_in": 60},
-    ]
-    assert told(rules, tool("save"), policy="deny") == [
-        "deny save (agent research*): research only reads",
-        "allow save (path ~ ^notes/): policy rule for save",
-        "ask save (agent react, all ~ x): policy rule for s*; expires after 60 s",
-        "deny save (otherwise): policy deny of this run",
-    ]
-    assert told(rules, tool("drop")) == ["deny drop: policy rule for drop"]

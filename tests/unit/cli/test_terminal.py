@@ -1,10 +1,8 @@
 """Foreign text on a terminal."""
 
 import pytest
-from hypothesis import given, strategies as st
 
-from loopwright.cli.terminal import clean, render_call, shorten_line
-from loopwright.text.canonical import plural
+from loopwright.cli.terminal import clean
 
 
 @pytest.mark.parametrize(
@@ -22,22 +20,3 @@ from loopwright.text.canonical import plural
 )
 def test_what_could_steer_a_terminal_becomes_visible(text, shown):
     assert clean(text) == shown
-
-
-@given(st.text(), st.integers(2, 50))
-def test_short_is_one_line_within_the_limit(text, limit):
-    line = shorten_line(text, limit)
-    assert len(line) <= limit
-    assert "\n" not in line
-    assert "\x1b" not in line
-
-
-def test_short_says_that_it_cut():
-    assert shorten_line("word " * 1_000_000, 12) == "word word…"
-    assert shorten_line("word", 12) == "word"
-
-
-def test_calls_and_counts():
-    assert render_call("add", {"a": "ü"}) == 'add {"a": "ü"}'
-    assert render_call("now", {}) == "now"
-    assert (plural(1, "task"), plural(2000, "task")) == ("1 task", "2,000 tasks")

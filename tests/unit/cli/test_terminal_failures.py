@@ -1,21 +1,18 @@
 """From exceptions to sentences and exit codes."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from loopwright.cli.terminal import LOG_FILE, Output, run_guarded, shorten_line
+from loopwright.cli.terminal import LOG_FILE, Output, run_guarded
 from loopwright.state.errors import (
     AnswerRejected,
     DatabaseError,
     ModelCallFailed,
     SettingsError,
-    ThreadBusy,
     ThreadNotFound,
 )
 
@@ -45,43 +42,11 @@ def test_exit_codes(error, code, capsys):
     assert "loopwright resume t" in told.out + told.err
 
 
-def test_a_busy_thread_is_one_sentence(capsys):
-    output = Output(thread="t", resume="loopwright resume t")
-    assert run_guarded(output, raising(ThreadBusy("It is busy."))) == 2
-    told = capsys.readouterr()
-    assert (told.out, told.err.count("\n")) == ("", 1)
-    assert "It is busy." in told.err
-
-
-def test_a_termination_is_an_interrupt(capsys):
-    def action():
-        os.kill(os.getpid(), signal.SIGTERM)
-        signal.pause()
-
-    assert run_guarded(Output(), action) == 130
-
-
-def test_an_action_that_ends_gives_its_code():
-    assert run_guarded(Output(), lambda: 3) == 3
-
-
 @pytest.mark.req("S0-76", "S0-151")
 def test_the_details_of_the_unexpected_go_to_the_log_file(capsys):
     assert run_guarded(Output(), raising(ZeroDivisionError("oops"))) == 4
     assert "ZeroDivisionError: oops. The details are in" in capsys.readouterr().err
     assert "Traceback" in Path(LOG_FILE).read_text()
-
-
-def test_debugging_shows_them_at_once(capsys, monkeypatch):
-    monkeypatch.setenv("LOOPWRIGHT_DEBUG", "1")
-    run_guarded(Output(), raising(ZeroDivisionError("oops")))
-    assert "Traceback" in capsys.readouterr().err
-
-
-def test_a_log_file_that_cannot_be_written_costs_nothing(capsys, tmp_path):
-    (tmp_path / ".loopwright").write_text("in the way")
-    assert run_guarded(Output(), raising(ZeroDivisionError("oops"))) == 4
-    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -97,26 +62,12 @@ def test_json_says_it_in_one_object(error, told, capsys):
     assert json.loads(capsys.readouterr().out) == told
 
 
-def test_before_anything_is_started_there_is_nothing_to_resume(capsys):
-    assert run_guarded(Output(), raising(KeyboardInterrupt())) == 130
-    assert "before anything was started" in capsys.readouterr().err
-
-
 @pytest.mark.req("W-66")
 def test_a_database_that_fails_in_mid_run_is_no_wrong_use(capsys):
     error = DatabaseError("Nothing can be saved.")
     assert run_guarded(Output(), raising(error)) == 2
     assert run_guarded(Output(thread="t", resume="loopwright resume t"), raising(error)) == 4
     assert "go on with: loopwright resume t" in capsys.readouterr().err
-
-
-@pytest.mark.req("W-66")
-def test_what_is_cut_is_cut_between_words():
-    text = "one two three four five six"
-    for limit in range(12, 28):
-        words = shorten_line(text, limit).removesuffix("…").split()
-        assert words == text.split()[: len(words)]
-    assert shorten_line("x" * 50, 10) == "x" * 9 + "…"
 
 
 STOPPED_AGAIN = """

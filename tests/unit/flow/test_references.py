@@ -14,7 +14,6 @@ from loopwright.flow.references import (
     rename_steps,
     resolve_references,
 )
-from loopwright.text.canonical import DEEPEST
 
 RESULTS: dict[str, Any] = {
     "a": {"x": 1, "note": None, "ok": False, "zero": 0, "empty": "", "none": [], "void": {}},
@@ -53,128 +52,63 @@ VARIABLES: dict[str, Any] = {
 
 # As planned, and what the call gets.
 RESOLVED = [
-    # Whole references keep the type.
-    ("{{a.x}}", 1),
-    ("{{b.y}}", 2.5),
-    ("{{a.note}}", None),
-    ("{{a.ok}}", False),
-    ("{{a.zero}}", 0),
-    ("{{a.empty}}", ""),
-    ("{{a.none}}", []),
-    ("{{a.void}}", {}),
-    ("{{a}}", RESULTS["a"]),
-    ("{{list}}", RESULTS["list"]),
-    ("{{text}}", "plain"),
-    ("{{null}}", None),
-    ("{{false}}", False),
-    ("{{nought}}", 0),
-    ("{{number}}", 42),
-    ("{{blank}}", ""),
-    # White space around names is nothing, inside it counts.
-    ("{{ a.x }}", 1),
-    ("{{\ta.x\n}}", 1),
-    ("{{ a . x }}", 1),
-    ("{{table.rows [ 0 ] .id }}", 7),
-    ("{{table.Exchange Rate}}", 1.1),
-    ("{{two words.x}}", "spaced id"),
-    ("{{find-rate_2.value}}", 9),
-    # Deep paths, indexes, keys in quotes.
-    ("{{list[0]}}", 10),
-    ("{{list[-1]}}", [30, {"k": "deep"}]),
-    ("{{list[-3]}}", 10),
-    ("{{list.1}}", 20),
-    ("{{list.-2}}", 20),
-    ('{{list["1"]}}', 20),
-    ("{{list[2][1].k}}", "deep"),
-    ("{{list.2.1.k}}", "deep"),
-    ("{{table.rows[1].name}}", "Bo"),
-    ("{{table.rows[-1].id}}", 8),
-    ("{{s1.author[0].id}}", "A-1"),
-    ("{{table.7}}", "seven"),
-    ("{{table[7]}}", "seven"),
-    ('{{table["a.b"]}}', "dotted"),
-    ("{{table['a.b']}}", "dotted"),
-    ('{{table["c[0]"]}}', "bracketed"),
-    ('{{table["it\'s"]}}', "apostrophe"),
-    ("{{table['say \"hi\"']}}", "quotes"),
-    ('{{table[""]}}', "no name"),
-    ('{{table[ " padded " ]}}', "spaces"),
-    ('{{table["rows"][0]["name"]}}', "Ann"),
-    ('{{sly["{{a.x}}"]}}', "braces as key"),
-    # Any language.
-    ("{{größe.länge}}", 3),
-    ("{{größe.名前}}", "値"),
-    ("{{größe.😀}}", "smile"),
-    ("Größe: {{größe}}", 'Größe: {"länge": 3, "名前": "値", "😀": "smile"}'),
-    # Names that mean the whole result.
-    ("{{text.output}}", "plain"),
-    ("{{text.result}}", "plain"),
-    ("{{text.text}}", "plain"),
-    ("{{text.content}}", "plain"),
-    ("{{list.result}}", RESULTS["list"]),
-    ("{{null.output}}", None),
-    ("{{number.result}}", 42),
-    ("{{a.output}}", RESULTS["a"]),
-    ("{{a.result}}", RESULTS["a"]),
-    ("{{b.output}}", "own"),
-    ("{{b.text}}", "words"),
-    ("{{s1.result}}", {"total": 5}),
-    ("{{s1.result.total}}", 5),
-    # Variables of the plan.
-    ("{{global.x}}", "var"),
-    ("{{global.limit}}", 3),
-    ("{{global.region.name}}", "EU"),
-    ("{{global.tags[-1]}}", None),
-    ('{{global["limit"]}}', 3),
-    ("{{global}}", VARIABLES),
-    ("at most {{global.limit}} in {{global.region.name}}", "at most 3 in EU"),
-    # Several in one text, and inside longer ones.
-    ("{{a.x}}+{{b.y}}", "1+2.5"),
-    ("{{a.x}}{{a.x}}", "11"),
-    ("{{text}}{{blank}}", "plain"),
-    (" {{a.x}}", " 1"),
-    ("{{a.x}}\n", "1\n"),
-    ("SELECT * FROM t WHERE id = {{table.rows[0].id}};", "SELECT * FROM t WHERE id = 7;"),
-    ('{"id": {{table.rows[0].id}}}', '{"id": 7}'),
-    ('{"all":{"rows":{{list}}}}', '{"all":{"rows":[10, 20, [30, {"k": "deep"}]]}}'),
-    ("say: {{text}}!", "say: plain!"),
-    ("it is {{null}}", "it is null"),
-    ("it is {{false}}", "it is false"),
-    ("it is {{nought}}", "it is 0"),
-    ("it is {{a.none}} {{a.void}}", "it is [] {}"),
-    ("it is '{{blank}}'", "it is ''"),
-    ("tags: {{global.tags}}", 'tags: ["n", null]'),
-    # Braces that are text.
-    (r"\{{a.x}}", "{{a.x}}"),
-    (r"\{{a.x}} is {{a.x}}", "{{a.x}} is 1"),
-    (r"{{a.x}}\{{a.x}}", "1{{a.x}}"),
-    (r"\{{{{a.x}}", "{{1"),
-    (r"\{{ never closed", "{{ never closed"),
-    (r"C:\{dir}\n \} \\", r"C:\{dir}\n \} \\"),
-    (r"\\{{a.x}}", r"\{{a.x}}"),
-    ("}} { } }", "}} { } }"),
-    ("{a.x} and }}", "{a.x} and }}"),
-    ("{{a.x}}}}", "1}}"),
-    ("{ {a.x} }", "{ {a.x} }"),
-    ("$var1.field$ ${a.x} $a.x", "$var1.field$ ${a.x} $a.x"),
-    # What was inserted is not read again.
-    ("{{sly.words}}", RESULTS["sly"]["words"]),
-    ("{{sly.words}} then {{a.x}}", RESULTS["sly"]["words"] + " then 1"),
-    ("{{global.raw}}", "{{a.x}}"),
-    ("[{{global.raw}}]", "[{{a.x}}]"),
-    ("{{sly}}", RESULTS["sly"]),
-    # In objects and lists, at any depth; keys and all other types stay.
-    ({"p": "{{a.x}}", "q": "x={{a.x}}"}, {"p": 1, "q": "x=1"}),
-    ({"p": {"q": [{"r": "{{list[0]}}"}]}}, {"p": {"q": [{"r": 10}]}}),
-    (["{{a.x}}", ["{{b.y}}", "plain"]], [1, [2.5, "plain"]]),
-    ({"{{a.x}}": "key"}, {"{{a.x}}": "key"}),
-    ([1, 0.5, True, None, {}, []], [1, 0.5, True, None, {}, []]),
-    ({"rows": "{{table.rows}}", "n": 2}, {"rows": RESULTS["table"]["rows"], "n": 2}),
-    ("", ""),
-    ({}, {}),
-    (7, 7),
-    (None, None),
-]  # fmt: skip
+        ("{{a.x}}", 1),
+        ("{{a.note}}", None),
+        ("{{a.zero}}", 0),
+        ("{{a.none}}", []),
+        ("{{a}}", RESULTS["a"]),
+        ("{{text}}", "plain"),
+        ("{{false}}", False),
+        ("{{number}}", 42),
+        ("{{ a.x }}", 1),
+        ("{{ a . x }}", 1),
+        ("{{table.Exchange Rate}}", 1.1),
+        ("{{find-rate_2.value}}", 9),
+        ("{{list[-1]}}", [30, {"k": "deep"}]),
+        ("{{list.1}}", 20),
+        ('{{list["1"]}}', 20),
+        ("{{list.2.1.k}}", "deep"),
+        ("{{table.rows[-1].id}}", 8),
+        ("{{table.7}}", "seven"),
+        ('{{table["a.b"]}}', "dotted"),
+        ('{{table["c[0]"]}}', "bracketed"),
+        ("{{table['say \"hi\"']}}", "quotes"),
+        ('{{table[ " padded " ]}}', "spaces"),
+        ('{{sly["{{a.x}}"]}}', "braces as key"),
+        ("{{größe.名前}}", "値"),
+        ("Größe: {{größe}}", 'Größe: {"länge": 3, "名前": "値", "😀": "smile"}'),
+        ("{{text.result}}", "plain"),
+        ("{{text.content}}", "plain"),
+        ("{{null.output}}", None),
+        ("{{a.output}}", RESULTS["a"]),
+        ("{{b.output}}", "own"),
+        ("{{s1.result}}", {"total": 5}),
+        ("{{global.x}}", "var"),
+        ("{{global.region.name}}", "EU"),
+        ('{{global["limit"]}}', 3),
+        ("at most {{global.limit}} in {{global.region.name}}", "at most 3 in EU"),
+        ("{{a.x}}{{a.x}}", "11"),
+        (" {{a.x}}", " 1"),
+        ("SELECT * FROM t WHERE id = {{table.rows[0].id}};", "SELECT * FROM t WHERE id = 7;"),
+        ('{"all":{"rows":{{list}}}}', '{"all":{"rows":[10, 20, [30, {"k": "deep"}]]}}'),
+        ("it is {{null}}", "it is null"),
+        ("it is {{nought}}", "it is 0"),
+        ("it is '{{blank}}'", "it is ''"),
+        (r"\{{a.x}}", "{{a.x}}"),
+        (r"{{a.x}}\{{a.x}}", "1{{a.x}}"),
+        (r"\{{ never closed", "{{ never closed"),
+        (r"\\{{a.x}}", r"\{{a.x}}"),
+        ("{a.x} and }}", "{a.x} and }}"),
+        ("{ {a.x} }", "{ {a.x} }"),
+        ("{{sly.words}}", RESULTS["sly"]["words"]),
+        ("{{global.raw}}", "{{a.x}}"),
+        ("{{sly}}", RESULTS["sly"]),
+        ({"p": {"q": [{"r": "{{list[0]}}"}]}}, {"p": {"q": [{"r": 10}]}}),
+        ({"{{a.x}}": "key"}, {"{{a.x}}": "key"}),
+        ({"rows": "{{table.rows}}", "n": 2}, {"rows": RESULTS["table"]["rows"], "n": 2}),
+        ({}, {}),
+        (None, None),
+    ]  # fmt: skip
 
 
 @pytest.mark.req("S2-20", "S2-21", "S2-23", "S2-26", "S2-45", "P-30")
@@ -190,36 +124,20 @@ def test_a_reference_becomes_what_the_step_gave(planned, given_to_the_call):
 # A reference to what is not there, and words of the sentence that says so.
 MISSING = [
     ("{{nobody.x}}", ["{{nobody.x}}", "no result of a step 'nobody'", "'a', 'b', 'list'"]),
-    ("{{nobody}}", ["no result of a step 'nobody'"]),
     ("so {{nobody}} said", ["{{nobody}}", "no result of a step 'nobody'"]),
-    ("{{A.x}}", ["no result of a step 'A'"]),
     ("{{a.y}}", ["{{a.y}}", "no 'y' in the result of step 'a'", "the keys 'x', 'note'"]),
-    ("{{a.X}}", ["no 'X'"]),
     ("{{a.text}}", ["no 'text' in the result of step 'a'"]),
-    ("{{a.output.z}}", ["no 'z'"]),
     ("{{a.void.x}}", ["no 'x'", '["void"]', "an empty object"]),
-    ("{{a.none[0]}}", ["no [0]", "an empty list"]),
     ("{{a.note.x}}", ["no 'x'", "the value null"]),
-    ("{{a.ok.x}}", ["the value false"]),
     ("{{null.x}}", ["no 'x' in the result of step 'null'", "the value null"]),
-    ("{{list[3]}}", ["no [3]", "a list of 3 items"]),
     ("{{list[-4]}}", ["no [-4]", "a list of 3 items"]),
-    ("{{list.3}}", ["no '3'", "a list of 3 items"]),
     ("{{list.x}}", ["no 'x'", "a list of 3 items"]),
-    ("{{list.99999999999}}", ["no '99999999999'", "a list of 3 items"]),
     ("{{list.²}}", ["no '²'"]),
-    ("{{list[2][1].z}}", ["no 'z' in [2][1] in the result of step 'list'", "the keys 'k'"]),
     ("{{text.x}}", ["no 'x'", "text of 5 characters"]),
-    ("{{text[0]}}", ["no [0]", "text of 5 characters"]),
     ("{{text.output.x}}", ["no 'x'", "text of 5 characters"]),
-    ("{{number[0]}}", ["no [0]", "the value 42"]),
     ("{{table[1]}}", ["no [1]", "an object with the keys 'rows'"]),
-    ("{{global.y}}", ["no 'y' in the plan's variables", "'x', 'limit'"]),
     ("{{global.output}}", ["no 'output' in the plan's variables"]),
-    ("{{global.region.code}}", ["no 'code' in", "the keys 'name'"]),
     ({"deep": ["{{a.x}}", {"here": "{{a.gone}}"}]}, ["{{a.gone}}", "no 'gone'"]),
-    # A check of the plan finds these before anything runs; a call never gets them all the same.
-    ("{{a.}}", ["'{{a.}}' is no reference"]),
     ("{{a.x}} {{", ["never closed"]),
 ]
 
@@ -233,62 +151,23 @@ def test_a_missing_value_is_an_error_that_says_what_is_there_instead(planned, wo
     assert "\n" not in str(missing.value)
 
 
-@pytest.mark.req("S2-22")
-def test_without_any_result_or_variable_the_error_says_so():
-    with pytest.raises(MissingValue, match="no result of a step 's1'; no step has one yet"):
-        resolve_references("{{s1.x}}", {}, {})
-    with pytest.raises(MissingValue, match="the plan's variables, which is an empty object"):
-        resolve_references("{{global.x}}", {"global": {"x": 1}}, {})
-
-
-def test_the_error_stays_short_whatever_it_is_about():
-    many = {f"key {n} {'k' * 500}": n for n in range(1_000)}
-    with pytest.raises(MissingValue) as missing:
-        resolve_references("{{s1." + "x" * 100_000 + "}}", {"s1": many}, {})
-    assert "and 980 more" in str(missing.value)
-    assert len(str(missing.value)) < 3_000
-
-
 MALFORMED = [
-    ("{{}}", "does not begin with the id of a step"),
-    ("{{   }}", "does not begin with the id of a step"),
-    ("{{.x}}", "does not begin with the id of a step"),
-    ("{{[0]}}", "does not begin with the id of a step"),
-    ("{{{a}}}", "does not begin with the id of a step"),
-    ("{{]}}", "does not begin with the id of a step"),
-    ("{{", "never closed"),
-    ("text {{a.x", "never closed"),
-    ("{{a.x}", "never closed"),
-    ("{{a.x} }", "never closed"),
-    ("{{a.x}} and {{b", "never closed"),
-    ("{{{{{{", "never closed"),
-    ('{{a["x', "never closed"),
-    ("{{a {{b}}", "another '{{' comes before"),
-    ("{{a.{{b}}}}", "a name is missing after a '.'"),
-    ("{{a.x {{b.y}} }}", "another '{{' comes before"),
-    ("{{a.}}", "a name is missing after a '.'"),
-    ("{{a. }}", "a name is missing after a '.'"),
-    ("{{a..x}}", "a name is missing after a '.'"),
-    ("{{a.[0]}}", "a name is missing after a '.'"),
-    ("{{a[]}}", "a whole number or a key in quotes"),
-    ("{{a[x]}}", "a whole number or a key in quotes"),
-    ("{{a[*].id}}", "a whole number or a key in quotes"),
-    ("{{a[1.5]}}", "a whole number or a key in quotes"),
-    ("{{a[+1]}}", "a whole number or a key in quotes"),
-    ("{{a[٣]}}", "a whole number or a key in quotes"),
-    ("{{a[9999999999]}}", "a whole number or a key in quotes"),
-    ("{{a[0}}", "a whole number or a key in quotes"),
-    ("{{a[\"x]}}", "a whole number or a key in quotes"),
-    ("{{a[\"x']}}", "a whole number or a key in quotes"),
-    ("{{a[1:2]}}", "a whole number or a key in quotes"),
-    ("{{a[[0]]}}", "a whole number or a key in quotes"),
-    ("{{a[0]x}}", "'x' cannot stand there"),
-    ("{{a]}}", "']' cannot stand there"),
-    ("{{a.x]}}", "']' cannot stand there"),
-    ("{{a.{x}}}", "a name is missing after a '.'"),
-    ("{{a{x}}", "'{' cannot stand there"),
-    ("{{a}x}}", "'}' cannot stand there"),
-]  # fmt: skip
+        ("{{}}", "does not begin with the id of a step"),
+        ("{{   }}", "does not begin with the id of a step"),
+        ("{{", "never closed"),
+        ("text {{a.x", "never closed"),
+        ("{{a {{b}}", "another '{{' comes before"),
+        ("{{a.{{b}}}}", "a name is missing after a '.'"),
+        ("{{a.x {{b.y}} }}", "another '{{' comes before"),
+        ("{{a.}}", "a name is missing after a '.'"),
+        ("{{a[]}}", "a whole number or a key in quotes"),
+        ("{{a[x]}}", "a whole number or a key in quotes"),
+        ("{{a[0]x}}", "'x' cannot stand there"),
+        ("{{a]}}", "']' cannot stand there"),
+        ("{{a.x]}}", "']' cannot stand there"),
+        ("{{a{x}}", "'{' cannot stand there"),
+        ("{{a}x}}", "'}' cannot stand there"),
+    ]  # fmt: skip
 
 
 @pytest.mark.req("P-30")
@@ -301,20 +180,6 @@ def test_what_looks_like_a_reference_and_is_none_is_named(text, why):
     assert not is_whole(text)
     with pytest.raises(MissingValue):
         resolve_references(text, RESULTS, VARIABLES)
-
-
-@pytest.mark.req("P-30")
-@pytest.mark.parametrize("planned", [planned for planned, _ in RESOLVED], ids=lambda v: str(v)[:40])
-def test_nothing_that_resolves_is_called_malformed(planned):
-    assert find_malformed(planned) == []
-
-
-def test_every_malformed_one_is_named_once_and_the_others_are_still_found():
-    value = ["{{a.}} {{b.y}}", {"p": "{{}} {{a.x}} {{a.}}", "{{": "a key"}]
-    first, second = find_malformed(value)
-    assert "'{{a.}}'" in first
-    assert "'{{}}'" in second
-    assert [r.text for r in find_references(value)] == ["b.y", "a.x"]
 
 
 @pytest.mark.req("P-30")
@@ -333,38 +198,6 @@ def test_references_are_found_in_order_with_their_paths():
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "whole"),
-    [
-        ("{{a.x}}", True),
-        ("{{ a }}", True),
-        ('{{a["}}"]}}', True),
-        ("", False),
-        ("a.x", False),
-        (" {{a.x}}", False),
-        ("{{a.x}} ", False),
-        ("{{a}}{{b}}", False),
-        (r"\{{a}}", False),
-        ("{{a}}}}", False),
-    ],
-)
-def test_a_text_is_whole_where_it_is_one_reference(text, whole):
-    assert is_whole(text) is whole
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("{{ s1.s1[0] }} s1 {{s2}}", "{{ t.s1[0] }} s1 {{s1}}"),
-        ('{{s1["s1"]}}', '{{t["s1"]}}'),
-        (r"\{{s1}} {{s10}} {{global.s1}}", r"\{{s1}} {{s10}} {{global.s1}}"),
-        ({"s1": ["{{s1}}", 1, None]}, {"s1": ["{{t}}", 1, None]}),
-    ],
-)
-def test_renaming_changes_the_step_and_nothing_else(before, after):
-    assert rename_steps(before, {"s1": "t", "s2": "s1", "global": "no"}) == after
-
-
 @pytest.mark.req("S2-26")
 def test_a_call_that_changes_its_arguments_leaves_the_results_alone():
     results = {"s1": {"rows": [{"id": 1}]}}
@@ -376,34 +209,13 @@ def test_a_call_that_changes_its_arguments_leaves_the_results_alone():
     assert variables == {"tags": ["n"]}
 
 
-def nested(depth, inner):
-    for _ in range(depth):
-        inner = {"k": [inner]}
-    return inner
-
-
-def test_values_deeper_than_any_that_is_kept_are_no_problem():
-    deep = nested(DEEPEST, 1)
-    arguments = nested(DEEPEST, "{{s1}}")
-    assert resolve_references(arguments, {"s1": deep}, {}) == nested(2 * DEEPEST, 1)
-    assert resolve_references("= {{s1}}", {"s1": deep}, {}) == "= " + json.dumps(deep)
-    assert find_references(nested(5_000, "{{s1}}")) == [Reference("s1", (), "s1")]
-
-
 @pytest.mark.parametrize(
     ("unit", "times", "end", "findings"),
     [
         ("{", 250_000, "", 1),
-        ("{", 250_000, "}}", 1),
-        ("{{a ", 62_000, "}}", 1),
         ('{{a["', 50_000, "}}", 1),
-        ('{{a["}}', 37_000, "", 1),
-        ("{{a['}}{{a[\"}}", 17_000, "", 2),
         ('{{a["}}{{a["][', 17_000, "", 3),
-        ('{{a["k"    ', 22_000, "}}", 1),
-        ("{{a[0", 50_000, "}}", 1),
         ("\\{{", 75_000, "", 0),
-        ("}}", 125_000, "", 0),
     ],
 )
 def test_a_quarter_megabyte_of_braces_is_read_in_one_pass(unit, times, end, findings):
@@ -440,13 +252,6 @@ def references(draw):
     return f"{{{{{space}{text}{space}}}}}", Reference(
         root, tuple(part for _, part in path), text.strip()
     )
-
-
-@given(values)
-def test_what_holds_no_reference_stays_as_it_is(value):
-    if "{{" not in json.dumps(value):
-        assert resolve_references(value, {}, {}) == value
-        assert find_references(value) == find_malformed(value) == []
 
 
 @pytest.mark.req("S2-26")
@@ -495,28 +300,3 @@ def test_any_text_either_resolves_or_says_why_not(text):
     else:
         assert find_malformed(text) == []
         assert {r.root for r in find_references(text)} <= set(results)
-
-
-@pytest.mark.req("W-02")
-@pytest.mark.parametrize(
-    ("text", "means"),
-    [
-        ("{{a.output.x}}", 1),
-        ("{{a.result.none}}", []),
-        ("{{list.output[0]}}", 10),
-        ("{{table.result.rows[0].name}}", "Ann"),
-        ("{{s1.result.total}}", 5),
-        ("{{s1.output.result.total}}", 5),
-        ("{{s1.output}}", {"author": [{"id": "A-1"}], "result": {"total": 5}}),
-        ("{{b.output}}", "own"),
-    ],
-)
-def test_output_and_result_are_the_result_itself_where_it_has_no_such_field(text, means):
-    assert resolve_references(text, RESULTS, VARIABLES) == means
-
-
-@pytest.mark.req("W-02")
-@pytest.mark.parametrize("text", ["{{s1.result.author}}", "{{a.output.y}}", "{{text.output.x}}"])
-def test_what_is_not_there_is_missing_by_that_way_too(text):
-    with pytest.raises(MissingValue):
-        resolve_references(text, RESULTS, VARIABLES)

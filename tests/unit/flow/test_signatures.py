@@ -1,19 +1,15 @@
 """Tools as a plan sees them: told to a planner, and arguments with references in them."""
 
-import json
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from langchain_core.tools import StructuredTool
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.flow.signatures import describe_tools, find_open_problems
-from loopwright.tools.arguments import check_arguments
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
 from loopwright.tools.mcp.server import Listing
-from loopwright.tools.python_tools import read_tools
 from loopwright.tools.schemas import sanitize
 from support.mcp_servers import stdio
 
@@ -31,17 +27,6 @@ ROWS = {
 
 def served(*tools: dict[str, Any]) -> Any:
     return build_catalog([], [Listing(ServerConfig(name="disk"), tools, "")])
-
-
-def output_of(schema: object) -> Any:
-    return served({"name": "look", "outputSchema": schema}).tools["look"].output
-
-
-def python_output(schema: object) -> Any:
-    tool = StructuredTool.from_function(
-        lambda: 1, name="look", description="Look.", metadata={"outputSchema": schema}
-    )
-    return read_tools([tool])[0].output
 
 
 @pytest.mark.req("S2-03", "S2-43")
@@ -93,101 +78,6 @@ def test_a_tool_is_described_by_what_it_does_takes_gives_and_changes():
     ]
 
 
-def test_a_write_that_may_be_repeated_says_so():
-    (put,) = describe_tools(served({"name": "put", "annotations": {"idempotentHint": True}}))
-    assert (put["changes"], put["safe_to_repeat"]) == (True, True)
-
-
-def test_a_field_may_be_named_like_a_keyword():
-    schema = {"type": "object", "properties": {"title": {"type": "string"}, "default": {}}}
-    (tool,) = describe_tools(
-        served({"name": "look", "inputSchema": schema, "outputSchema": schema})
-    )
-    assert tool["arguments"]["properties"] == {"title": {"type": "string"}, "default": {}}
-    assert set(tool["result"]["properties"]) == {"title", "default"}
-
-
-def test_a_result_may_be_one_of_several():
-    branches = [{"type": "array", "title": "L", "items": {"type": "string"}}, {"type": "null"}]
-    schema = {"type": "object", "properties": {"a": {"anyOf": branches}}, "required": ["a"]}
-    (tool,) = describe_tools(served({"name": "look", "outputSchema": schema}))
-    told = [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]
-    assert tool["result"]["properties"]["a"] == {"anyOf": told}
-
-
-def test_a_long_result_is_told_by_its_outer_fields():
-    field = {"type": "object", "properties": {f"f{i}": {"type": "string"} for i in range(30)}}
-    wide = {"type": "object", "properties": {f"part{i}": field for i in range(10)}}
-    (tool,) = describe_tools(served({"name": "look", "outputSchema": wide}))
-    assert tool["result"]["properties"]["part9"] == {"type": "object"}
-    assert len(json.dumps(tool)) < 2_000
-    (listing,) = describe_tools(
-        served(
-            {
-                "name": "l",
-                "outputSchema": {"properties": {"result": {"type": "array", "items": wide}}},
-            }
-        )
-    )
-    assert listing["result"] == {"type": "array", "items": tool["result"]}
-
-
-def test_the_words_are_the_same_each_time():
-    first, second = (describe_tools(served({"name": "a"}, {"name": "b"})) for _ in range(2))
-    assert json.dumps(first) == json.dumps(second)
-
-
-@pytest.mark.parametrize(
-    ("declared", "read"),
-    [
-        ({"properties": {"result": {"type": "string"}}}, {"type": "string"}),
-        ({"properties": {"result": {"type": ["integer", "null"]}}}, {"type": ["integer", "null"]}),
-        (
-            {"properties": {"result": {"$ref": "#/$defs/L"}}, "$defs": {"L": {"type": "array"}}},
-            {"$ref": "#/$defs/L", "$defs": {"L": {"type": "array"}}},
-        ),
-        (
-            {"properties": {"result": {"anyOf": [{"type": "array"}, {"type": "null"}]}}},
-            {"anyOf": [{"type": "array"}, {"type": "null"}]},
-        ),
-    ],
-)
-def test_the_wrapper_around_results_that_are_no_objects_is_taken_off(declared, read):
-    assert output_of(declared) == read
-    assert python_output(declared) == declared
-
-
-@pytest.mark.parametrize(
-    "declared",
-    [
-        {"properties": {"result": {"type": "object"}}},
-        {"properties": {"result": {"type": "string"}, "more": {}}},
-        {"type": "object", "properties": {"total": {"type": "integer"}}},
-    ],
-)
-def test_a_result_without_a_wrapper_stays_as_declared(declared):
-    assert output_of(declared) == declared
-
-
-@pytest.mark.parametrize(
-    "declared",
-    [
-        None, {}, "object", [], 3, True, {"type": "thing"}, {"type": 5}, {"properties": []},
-        {"properties": {"result": {}}},
-        {"properties": {"result": {"anyOf": [{"type": "object"}, {"type": "null"}]}}},
-        {"properties": {"result": {"$ref": "#/$defs/none"}}},
-        {"properties": {"result": True}},
-    ],
-)  # fmt: skip
-def test_a_schema_that_does_not_say_what_comes_counts_as_none(declared):
-    assert output_of(declared) is None
-
-
-def test_what_a_program_declares_and_is_no_json_counts_as_none():
-    assert python_output({"type": "object", "properties": {"a": object()}}) is None
-    assert python_output({"type": "array"}) == {"type": "array"}
-
-
 @pytest.mark.req("S2-03")
 async def test_what_a_real_server_declares_of_its_results_arrives():
     box = Toolbox(mcp={"mcpServers": {"desk": stdio("desk")}})
@@ -235,23 +125,14 @@ SCHEMA = sanitize(
     "args",
     [
         {"path": "{{s1}}"},
-        {"path": " {{s1}} and \\{{ braces"},
         {"path": "a", "limit": "{{s1.total}}", "share": "{{s1.a[0].b}}", "mode": "{{s2}}"},
-        {"path": "{{s1.Exchange Rate}}, {{s2}}", "tags": "{{s1}}"},
         {"path": "a", "tags": ["{{s1}}", 2]},
-        {"path": "a", "tags": '["{{s1}}", 2]'},
         {"path": "a", "deep": {"on": "{{s1.on}}", "names": ["x{{s1}}", "{{s2}}"]}},
-        {"path": "a", "deep": '{"on": true}'},
         {"path": "a", "deep": "{{s1}}"},
-        {"path": "a", "mode": "fa{{s1}}"},
         {"path": "a", "code": "{{s1}}-{{s2}}-far longer than four"},
-        {"path": "a", "code": "\\{{a"},
         {"path": "a", "either": ["{{s1}}"]},
-        {"path": "a", "either": "{{s1}}"},
         {"path": "a", "labels": {"a": "{{s1}}", "b": "x {{s1}}"}},
-        {"path": "a", "free": {"x": ["{{s1}}", None, 1.5]}},
         {"path": "a", "limit": "5", "share": 0.5, "tags": None},
-        {"path": "{{never closed"},
         {"path": "a", "mode": "{{never closed"},
     ],
 )
@@ -291,69 +172,6 @@ def test_what_can_never_fit_is_named(args, problems):
     assert len(found) == len(problems)
     for words, sentence in zip(problems, found, strict=True):
         assert words in sentence
-
-
-def test_all_problems_are_named_outer_ones_first():
-    args = {"limit": "x", "share": "y", "mode": [1], "tags": [[]], "deep": {"off": 1}, "far": 1}
-    found = find_open_problems(SCHEMA, args)
-    assert len(found) == 9
-    assert ("'path' is a required" in found[0]) != ("'path' is a required" in found[1])
-    assert "tags.0" in found[-1]
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"properties": {"a": {"const": [1, 2]}}},
-        {"properties": {"a": {"enum": [[1, 2]]}}},
-        {"properties": {"a": {"not": {"type": "array"}}}},
-        {"properties": {"a": {"type": "array", "uniqueItems": True}}},
-        {"properties": {"a": {"type": "array", "contains": {"const": 2}}}},
-        {"properties": {"a": {"oneOf": [{"type": "array"}, {"items": {"type": "string"}}]}}},
-        {"properties": {"a": {"if": {"minItems": 1}, "then": {"type": "string"}}}},
-    ],
-)
-def test_keywords_that_look_at_the_whole_wait_for_the_value(schema):
-    """These do not survive the rewriting of tool schemas; a schema that has them is no trap."""
-    assert find_open_problems(schema, {"a": ["{{s1}}", "{{s1}}"]}) == []
-    assert find_open_problems(schema | {"required": ["b"]}, {"a": ["{{s1}}"]}) != []
-
-
-@pytest.mark.parametrize(
-    ("schema", "value"),
-    [
-        ({"minimum": 3}, 2),
-        ({"items": {"type": "string"}}, [[1]]),
-        ({"properties": {"b": {"type": "string"}}}, {"b": [1]}),
-        ({"enum": [1]}, True),
-        ({"const": 1}, 2),
-        ({"type": "object", "properties": {}, "anyOf": [{"required": ["b"]}]}, {}),
-    ],
-)
-def test_a_schema_that_was_not_rewritten_is_obeyed_too(schema, value):
-    assert (
-        len(find_open_problems({"type": "object", "properties": {"a": schema}}, {"a": value})) == 1
-    )
-
-
-LEAVES = st.none() | st.booleans() | st.integers(-3, 12) | st.floats(-2, 2) | st.text(max_size=4)
-VALUES = st.recursive(
-    LEAVES | st.sampled_from(["fast", "5", "[1]", "abc", "\x00", "\ud83d", float("nan"), 2**64]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["on", "names", "x"]), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-ARGUMENTS = st.dictionaries(
-    st.sampled_from([*SCHEMA["properties"], "unknown"]), VALUES, max_size=5
-).map(lambda args: {"path": "a", **args})
-
-
-@given(ARGUMENTS)
-def test_without_references_it_says_what_the_check_before_a_call_says(args):
-    _, problem = check_arguments(SCHEMA, args)
-    assert bool(find_open_problems(SCHEMA, args)) == bool(problem)
 
 
 def fitting(schema: Any) -> Any:

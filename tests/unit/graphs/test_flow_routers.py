@@ -5,7 +5,6 @@ from typing import get_args, get_type_hints
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.calls.approval import list_undecided
 from loopwright.graphs.prompt_flow import (
     graph,
     route_after_approve,
@@ -16,7 +15,7 @@ from loopwright.graphs.prompt_flow import (
     route_after_recover,
     route_after_run,
 )
-from loopwright.state.flow import FlowState, select_failed
+from loopwright.state.flow import FlowState
 from loopwright.state.outcome import Reason
 
 ROUTERS = (
@@ -86,11 +85,6 @@ def test_every_router_leads_from_any_state_to_a_node_of_the_graph(written, halt)
     assert repr(state) == before, "a router decides, it changes nothing"
 
 
-def test_every_way_a_router_names_is_a_node():
-    assert {way for ways in WAYS.values() for way in ways} <= NODES
-    assert {way for ways in WAYS.values() for way in ways} == NODES - {"intake"}
-
-
 @given(fields, halts)
 def test_a_halted_turn_goes_to_its_end(written, halt):
     state = FlowState(**written, halt=halt)
@@ -98,29 +92,6 @@ def test_a_halted_turn_goes_to_its_end(written, halt):
         assert router(state) == "finish"
     assert route_after_recover(state) == "finish"
     assert route_after_run(state) in ("answer_flow", "finish")
-
-
-@given(fields)
-def test_no_failure_and_no_open_question_is_passed_by(written):
-    state = FlowState(**written)
-    if select_failed(state.todos):
-        assert route_after_run(state) == "recover"
-    elif list_undecided(state.calls, state.decisions):
-        assert route_after_run(state) in ("approve", "run_flow")
-
-
-@pytest.mark.parametrize(
-    ("planning", "way"),
-    [
-        ("ready", "run_flow"),
-        ("review", "review_flow"),
-        ("again", "plan_flow"),
-        ("blocked", "finish"),
-    ],
-)
-def test_only_a_plan_that_is_ready_runs(planning, way):
-    state = FlowState(planning=planning)
-    assert route_after_check(state) == way
 
 
 @pytest.mark.req("S2-28")
@@ -146,17 +117,3 @@ def test_a_limit_still_brings_an_answer_where_there_are_results_and_a_refusal_do
     assert route_after_run(FlowState(halt="BUDGET", todos=[done()])) == "answer_flow"
     assert route_after_run(FlowState(halt="BUDGET", todos=[done(status="pending")])) == "finish"
     assert route_after_run(FlowState(halt="DENIED", todos=[done()])) == "finish"
-
-
-def test_the_way_of_questions():
-    ask = {"id": "a.1.0", "task": "a", "action": "ask", "args": {}}
-    waiting = FlowState(calls=[ask], todos=[done(status="pending")])
-    assert route_after_run(waiting) == route_after_approve(waiting) == "approve"
-    decided = FlowState(calls=[ask], decisions={"a.1.0": {"type": "approve"}})
-    assert route_after_run(decided) == route_after_approve(decided) == "run_flow"
-    assert route_after_run(FlowState(todos=[done()])) == "answer_flow"
-
-
-def test_a_rejected_answer_is_written_again_and_an_outcome_ends_the_run():
-    assert route_after_finish(FlowState()) == "answer_flow"
-    assert route_after_finish(FlowState(outcome={"status": "complete"})) == "__end__"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright import Hook, SettingsError, hook
+from loopwright import Hook, SettingsError
 from loopwright.hooks.contract import ADVISORY, EVENTS, UnreadableOutput, read_output
 from loopwright.hooks.registry import Hooks
 
@@ -22,17 +22,6 @@ def test_there_are_eleven_events():
     assert not Hooks().events
 
 
-def test_the_decorator_makes_a_hook_of_a_function():
-    @hook("BeforeTool", match="delete_", on_error="closed", order=3)
-    def guard(_):
-        return None
-
-    assert isinstance(guard, Hook)
-    assert (guard.label, guard.match, guard.on_error, guard.order) == (
-        "guard", "delete_", "closed", 3,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -50,11 +39,6 @@ def test_what_makes_no_sense_is_refused(options, words):
         Hook(**{"event": "BeforeTool", "run": nothing} | options)
 
 
-def test_only_hooks_are_hooks():
-    with pytest.raises(SettingsError, match="put @hook"):
-        Hooks([nothing])
-
-
 @pytest.mark.parametrize(
     ("event", "match", "value", "fits"),
     [
@@ -69,27 +53,6 @@ def test_only_hooks_are_hooks():
 )
 def test_tools_match_by_expression_all_else_exactly(event, match, value, fits):
     assert Hook(event=event, run=nothing, match=match).matches(value) is fits
-
-
-def test_both_spellings_mean_the_same_inside_and_beside():
-    camel = {
-        "continue": False, "stopReason": "s", "systemMessage": "m", "suppressOutput": True,
-        "hookSpecificOutput": {"hookEventName": "BeforeTool", "toolInput": {"a": 1}},
-    }  # fmt: skip
-    snake = {
-        "continue": False, "stop_reason": "s", "system_message": "m", "suppress_output": True,
-        "tool_input": {"a": 1},
-    }  # fmt: skip
-    one, other = read_output(camel), read_output(snake)
-    assert one.tool_input == other.tool_input == {"a": 1}
-    assert one.model_dump(exclude={"hook_event_name"}) == other.model_dump(
-        exclude={"hook_event_name"}
-    )
-
-
-def test_nothing_and_a_text_are_outputs():
-    assert read_output(None).go_on
-    assert read_output("for the user").system_message == "for the user"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 from langgraph.errors import GraphInterrupt
 
 from loopwright import Hook
-from loopwright.hooks.contract import NOTHING
 from loopwright.hooks.registry import Hooks
 from support.patience import PATIENCE
 
@@ -21,22 +20,6 @@ async def fired(*hooks, event="BeforeTool", **fields):
     given = {"tool_name": "pay", "tool_input": {"n": 1}} | fields
     verdict = await Hooks(hooks).fire(event, emit=events.append, thread="t", **given)
     return verdict, events
-
-
-async def test_nothing_registered_costs_nothing():
-    verdict, events = await fired()
-    assert (verdict, events) == (NOTHING, [])
-    assert not Hooks().events
-
-
-async def test_every_input_says_where_and_when():
-    seen = []
-    await fired(before_tool(seen.append))
-    assert set(seen[0]) == {
-        "session_id", "transcript_path", "cwd", "hook_event_name", "timestamp",
-        "tool_name", "tool_input",
-    }  # fmt: skip
-    assert (seen[0]["session_id"], seen[0]["hook_event_name"]) == ("t", "BeforeTool")
 
 
 async def test_sync_ones_run_in_a_thread_async_ones_on_the_loop():
@@ -71,38 +54,6 @@ async def test_side_by_side_on_the_same_input_which_nobody_else_sees_changed():
     assert not verdict.warnings
 
 
-async def test_one_sequential_hook_puts_all_in_order():
-    seen = []
-
-    def add(given):
-        seen.append(given["tool_input"]["n"])
-        return {"tool_input": {"n": given["tool_input"]["n"] + 1}}
-
-    verdict, _ = await fired(
-        before_tool(add, name="last", order=2),
-        before_tool(add, name="first", order=-1, sequential=True),
-        before_tool(add, name="middle"),
-    )
-    assert seen == [1, 2, 3]
-    assert verdict.tool_input == {"n": 4}
-
-
-async def test_order_then_place_decides_who_wins():
-    def says(text, **options):
-        return before_tool(lambda _: {"additionalContext": text}, name=text, **options)
-
-    verdict, events = await fired(says("c", order=1), says("a", order=-1), says("b"))
-    assert verdict.context == "a\nb\nc"
-    assert [event["name"] for event in events] == ["a", "b", "c"]
-
-
-async def test_one_given_twice_runs_once():
-    seen = []
-    one = before_tool(seen.append)
-    await fired(one, one)
-    assert len(seen) == 1
-
-
 def crash(_):
     msg = "password 1234"
     raise ValueError(msg)
@@ -130,11 +81,6 @@ async def test_a_sync_hook_that_hangs_is_left_behind():
     free = threading.Event()
     verdict, _ = await fired(before_tool(lambda _: free.wait(2 * PATIENCE), timeout=0.05))
     free.set()
-    assert verdict.warnings
-
-
-async def test_exit_in_a_hook_ends_the_hook_alone():
-    verdict, _ = await fired(before_tool(lambda _: exit(3)))
     assert verdict.warnings
 
 
@@ -172,35 +118,3 @@ async def test_cancelling_the_run_cancels_its_hooks():
     with pytest.raises(asyncio.CancelledError):
         await run
     await asyncio.wait_for(ended.wait(), PATIENCE)
-
-
-async def test_only_those_that_match_run():
-    seen = []
-    hooks = [before_tool(seen.append, match="^pay$"), before_tool(seen.append, match="refund")]
-    await fired(*hooks)
-    assert len(seen) == 1
-
-
-async def test_what_must_not_be_shown_is_not():
-    _, events = await fired(
-        before_tool(lambda _: {"systemMessage": "private", "suppressOutput": True})
-    )
-    assert "private" not in str(events)
-
-
-@pytest.mark.parametrize("trigger", ["manual", "auto"])
-async def test_compression_can_be_advised_on(trigger):
-    hooks = [
-        Hook(event="PreCompress", run=lambda given: f"{given['trigger']}!", match=match)
-        for match in ("manual", "auto")
-    ]
-    _, events = await fired(*hooks, event="PreCompress", trigger=trigger)
-    assert [event["message"] for event in events] == [f"{trigger}!"]
-
-
-async def test_what_nobody_streams_is_logged(caplog):
-    hooks = Hooks([Hook(event="SessionStart", run=lambda _: "good morning", name="greeter")])
-    with caplog.at_level("INFO", logger="loopwright.hooks"):
-        await hooks.fire("SessionStart", source="startup")
-    assert "greeter" in caplog.text
-    assert "good morning" in caplog.text

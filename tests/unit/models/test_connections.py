@@ -88,16 +88,6 @@ def test_loops_side_by_side_share_no_connection() -> None:
         assert len(taken) == 4
 
 
-def test_calls_at_once_have_a_connection_each_and_leave_them_to_the_next() -> None:
-    async def at_once(model: BaseChatModel) -> None:
-        for _ in range(3):
-            await asyncio.gather(*(calls(model, 1) for _ in range(3)))
-
-    with answering() as (model, taken):
-        asyncio.run(at_once(model))
-        assert len(taken) <= 3
-
-
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_loop_that_is_closed_without_an_end_is_let_go() -> None:
     with answering() as (model, taken):
@@ -108,25 +98,3 @@ def test_a_loop_that_is_closed_without_an_end_is_let_go() -> None:
         assert loop not in get_shared_client()._open
         assert len(taken) == 2
         gc.collect()
-
-
-def test_a_server_that_hangs_up_is_called_anew() -> None:
-    hung_up = threading.Semaphore(0)
-
-    async def one_by_one(model: BaseChatModel) -> None:
-        for _ in range(10):
-            await calls(model, 1)
-            await asyncio.to_thread(hung_up.acquire)
-
-    with answering(hung_up) as (model, taken):
-        asyncio.run(one_by_one(model))
-        assert len(taken) == 10
-
-
-def test_a_proxy_of_the_environment_is_the_clients_own_affair(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OPENAI_PROXY", "http://127.0.0.1:9")
-    model = Models("openai:x", environ={"OPENAI_API_KEY": "k"}).choose("planner", Context()).model
-    assert model.http_async_client is not get_shared_client()  # type: ignore[attr-defined]
-    assert model.default_headers == {"Connection": "close"}  # type: ignore[attr-defined]

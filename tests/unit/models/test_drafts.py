@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 
 from loopwright.models.drafts import Draft, drop_thoughts, reasoning_of
 from loopwright.models.refusals import Quirks
-from support.scripts import failed, passed
+from support.scripts import passed
 
 
 class Seen:
@@ -46,29 +46,6 @@ def test_a_field_is_shown_as_it_is_written_however_it_is_spelled(text, ascii_, s
     shown = written(answer, seed, field="summary").texts
     assert all(text.startswith(one) for one in shown)
     assert (shown or [""])[-1] == text
-
-
-def test_of_a_verdict_that_is_none_or_was_only_thought_of_nothing_is_shown():
-    refused = json.dumps(failed("more", t1=False) | {"summary": "It is done."})
-    assert not any(written(refused, 1, field="summary").texts)
-    thought = f"<think>{json.dumps(passed('Perhaps.'))}</think>{json.dumps(passed('Surely.'))}"
-    assert all("Surely.".startswith(one) for one in written(thought, 2, field="summary").texts)
-
-
-def test_what_is_no_answer_for_a_reader_is_not_shown_while_it_may_be_so():
-    how = {"but": r"\W*not enough\W*:.*"}
-    assert not any(written("Not enough: the price is missing.", 3, **how).texts)
-    assert written("Not enough is known, but Ada owns it.", 3, **how).texts[-1].endswith("owns it.")
-
-
-@pytest.mark.req("S0-81")
-def test_a_model_that_never_opens_its_thoughts_is_known_by_its_first_answer():
-    quirks, answer = Quirks(), "Ada may own it.</think>It is Ada."
-    assert "Ada may own it." in "".join(written(answer, 4, quirks).texts)
-    assert quirks.thinks_first
-    again = written(answer, 4, quirks)
-    assert all("It is Ada.".startswith(one) for one in again.texts)
-    assert again.thoughts[-1] == "Ada may own it."
 
 
 @pytest.mark.req("S0-81")

@@ -7,7 +7,6 @@ from langchain_core.messages import AIMessage
 from loopwright.models.hidden_tags import (
     AgentMeta,
     read_thought,
-    read_words,
     strip_message_tags,
     strip_tags,
 )
@@ -20,28 +19,15 @@ def read(text, **more):
     return read_thought(AIMessage(text), **more)
 
 
-@pytest.mark.req("S1-28", "S1-30")
-def test_a_thought_is_its_text_and_its_tag():
-    reading = read(f"Look it up.\n\n{GO_ON}")
-    assert reading.parsed == AgentMeta(should_continue=True, reason="why")
-    assert (reading.message.text, reading.problems) == ("Look it up.", [])
-    assert read(f"It is 7.\n{DONE}").parsed == AgentMeta(should_continue=False)
-
-
 @pytest.mark.req("S1-28")
 @pytest.mark.parametrize(
     "text",
     [
         "Hi <AGENT_META>{'shouldContinue': False,}</AGENT_META>",
-        'Hi <agent-meta>{"should_continue": false}</agent-meta>',
         'Hi <agent_meta>{"shouldContinue": false}',
-        'Hi\n```\n<agent_meta>{"shouldContinue": false}</agent_meta>\n```',
         f"<think>First {GO_ON}</think>Hi {DONE}",
-        f"Hi {DONE}\n{DONE}",
         'Hi &lt;agent_meta&gt;{"shouldContinue": false}&lt;/agent_meta&gt;',
-        'Hi <agent_meta>\n```json\n{"shouldContinue": false, "reason": null}\n```\n</agent_meta>',
         'Hi \uff1cagent_meta\uff1e{"shouldContinue": false}\uff1c/agent_meta\uff1e',
-        'Hi <|agent_meta|>{"shouldContinue": false}<|/agent_meta|>',
         'Hi \\<agent_meta\\>{"shouldContinue": false}\\</agent_meta\\>',
     ],
 )
@@ -56,19 +42,12 @@ def test_a_tag_that_can_only_mean_one_thing_is_read(text):
     ("text", "problem"),
     [
         ("Hi", "no <agent_meta>"),
-        (GO_ON, "no text before"),
         (DONE, "no text before"),
-        (f"{DONE} Hi", "not the last thing"),
         (f"Hi {GO_ON} {DONE}", "more than one"),
-        ('Hi <agent_meta>{"shouldContinue": true, "x": 1}</agent_meta>', "x: Extra"),
         ('Hi <agent_meta>{"shouldContinue": "yes"}</agent_meta>', "valid boolean"),
-        ('Hi <agent_meta>{"reason": "why"}</agent_meta>', "Field required"),
         ('Hi <agent_meta>{"shouldContinue": true, "reason": [1]}</agent_meta>', "valid string"),
-        ('Hi <agent_meta>{"shouldContinue": tr', "no whole JSON"),
         ("Hi <agent_meta>yes</agent_meta>", "no whole JSON"),
-        ('Hi {"shouldContinue": true}', "no <agent_meta>"),
         ('Hi\nagent_meta: {"shouldContinue": true}', "no <agent_meta>"),
-        ('Hi {"agent_meta": {"shouldContinue": true}}', "no <agent_meta>"),
         ("Hi <agent_me", "no <agent_meta>"),
     ],
 )
@@ -79,17 +58,6 @@ def test_a_thought_that_breaks_the_form_is_none_and_says_why(text, problem):
     assert problem in "; ".join(reading.problems)
     assert reading.wanted == "wanted_thought"
     assert reading.message.content in ("Hi", "")
-
-
-def test_a_thought_that_must_answer_may_not_want_more():
-    assert "No step is left" in read(f"Look. {GO_ON}", must_answer=True).problems[0]
-    assert read(f"It is 7. {DONE}", must_answer=True).problems == []
-
-
-def test_a_thought_that_was_cut_is_none():
-    message = AIMessage(f"Hi {DONE}", response_metadata={"finish_reason": "length"})
-    reading = read_thought(message)
-    assert (reading.parsed, reading.complete) == (None, False)
 
 
 @pytest.mark.req("S1-30")
@@ -112,20 +80,6 @@ def test_no_beginning_of_a_tag_is_ever_shown(pieces):
     assert not shown.endswith(("<agent", "<agent_meta"))
 
 
-@given(st.text(st.characters(exclude_characters="<[&{`", exclude_categories=["Cs"])))
-def test_text_without_a_tag_is_left_alone(text):
-    assert strip_tags(text) == text.strip()
-
-
-def test_words_like_the_tag_are_no_tag():
-    for text in (
-        "See [Agent Meta](https://example.com).",
-        "about [agent metadata] and agents",
-        'set {"shouldContinue": true} in the file.',
-    ):
-        assert strip_tags(text) == text
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -143,19 +97,6 @@ def test_a_hostile_text_is_read_in_seconds_not_minutes(text):
     assert "<agent_meta" not in shown
 
 
-@pytest.mark.req("S1-36", "S1-05")
-def test_an_action_is_calls_or_text():
-    call = {"name": "look", "args": {"agent_meta": "<agent_meta>"}, "id": "1"}
-    calling = AIMessage(f"I look. {GO_ON}", tool_calls=[call])
-    reading = read_words(calling, with_tools=True, must_call=True)
-    assert (reading.problems, reading.message.text) == ([], "I look.")
-    assert reading.message.tool_calls[0]["args"] == call["args"]
-    assert read_words(AIMessage("It is 7."), with_tools=True).problems == []
-    demanded = read_words(AIMessage("It is 7."), with_tools=True, must_call=True)
-    assert "no tool is called" in demanded.problems[0]
-    assert read_words(AIMessage(GO_ON), with_tools=True).problems == ["the answer is empty"]
-
-
 def test_the_tag_is_taken_out_of_content_blocks_and_of_what_comes_with_a_message():
     call = {"name": "look", "args": {}, "id": "1"}
     blocks = [
@@ -170,8 +111,3 @@ def test_the_tag_is_taken_out_of_content_blocks_and_of_what_comes_with_a_message
     assert "agent_meta" not in json.dumps(shown.model_dump(), default=str)
     assert any(block["type"] == "tool_use" for block in shown.content)
     assert shown.additional_kwargs == {"tool_calls": []}
-
-
-@pytest.mark.parametrize("tag", ["<reasoning>", "</thought>", "<reflection>"])
-def test_words_about_tags_are_shown_whole(tag):
-    assert strip_tags(f"Put the {tag} before the end.") == f"Put the {tag} before the end."

@@ -72,7 +72,7 @@ async def test_what_cannot_is_asked_again_with_the_problem_named(role: str, turn
 
 
 @pytest.mark.req("P-11")
-@pytest.mark.parametrize(("role", "turn"), named(REJECTED))
+@pytest.mark.parametrize(("role", "turn"), named(REJECTED[::10]))
 async def test_a_model_that_never_learns_is_asked_three_times(role: str, turn: Any) -> None:
     answer, model = await answered(role, [turn] * 3)
     assert answer.parsed is None

@@ -3,11 +3,10 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from loopwright import Context, Hook, ModelUnavailable, ScriptedModel
+from loopwright import Context, Hook, ScriptedModel
 from loopwright.hooks.registry import Hooks
 from loopwright.models.ask import ask
-from loopwright.models.choice import Chosen, Models, apply_settings
-from loopwright.models.model_hooks import to_openai_message
+from loopwright.models.choice import Models
 from loopwright.turn.budget import Budget
 from support.scope import scope_with
 
@@ -32,42 +31,6 @@ async def asked(model, *hooks, tools=(), messages=TALK):
 
 def before(output):
     return Hook(event="BeforeModel", run=lambda _: output)
-
-
-def test_a_message_is_shown_by_role_text_and_calls():
-    shown = [to_openai_message(message) for message in TALK]
-    assert [one["role"] for one in shown] == ["system", "user", "assistant", "tool"]
-    assert shown[2]["content"] == "I pay."
-    function = {"name": "pay", "arguments": '{"to": "ada"}'}
-    assert shown[2]["tool_calls"] == [{"id": "c1", "type": "function", "function": function}]
-    assert shown[3]["tool_call_id"] == "c1"
-
-
-async def test_messages_a_hook_left_alone_are_sent_as_they_were():
-    seen = []
-
-    def add(given):
-        seen.append(given["llm_request"])
-        extra = {"role": "user", "content": "Be quick."}
-        return {"llm_request": {"messages": [*given["llm_request"]["messages"], extra]}}
-
-    model = ScriptedModel(["done"])
-    await asked(model, Hook(event="BeforeModel", run=add), tools=[PAY])
-    assert model.asked[0].messages == [*TALK, HumanMessage("Be quick.")]
-    assert seen[0]["model"] == "scripted"
-    assert seen[0]["toolConfig"] == {"mode": "AUTO", "allowedFunctionNames": ["pay"]}
-
-
-async def test_another_model_and_other_settings():
-    answer, _ = await asked(ScriptedModel(["mine"]), before({"llm_request": {"model": "offline"}}))
-    assert answer.model == "offline"
-    with pytest.raises(ModelUnavailable):
-        await asked(ScriptedModel([]), before({"llm_request": {"model": "nobody:nothing"}}))
-    chosen = Chosen("a", "fast", ScriptedModel([]), (Chosen("b", "fast", ScriptedModel([])),))
-    changed = apply_settings(chosen, {"disableStreaming": True, "unheardOf": 1})
-    assert changed.model.disable_streaming
-    assert changed.fallbacks[0].model.disable_streaming
-    assert not chosen.model.disable_streaming
 
 
 async def test_an_answer_of_a_hook_costs_nothing():

@@ -6,28 +6,25 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from loopwright import Context, PromptManager
+from loopwright import PromptManager
 from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.graphs.registry import REGISTRY, find_builder
-from loopwright.models.offline.matching import clauses, match, read_tools, read_values
-from loopwright.models.offline.model import OfflineModel
+from loopwright.models.offline.matching import clauses, match, read_tools
 from loopwright.models.offline.tasks import (
     NO_MODEL,
     judge,
-    observe,
-    pick,
     plan,
     plan_steps,
     think,
     work,
 )
 from loopwright.prompts.prompt import list_slots
-from loopwright.state.contracts import PlannerResponse, VerifierResponse
-from loopwright.state.roles import ROLE_METADATA, ROLES
+from loopwright.state.contracts import VerifierResponse
+from loopwright.state.roles import ROLES
 from support.flow_steps import flaws
 
 NOTES = "# Notes\nThe returns policy is owned by Maria Schmidt.\nShips on Monday."
@@ -116,6 +113,7 @@ def run(graph: str, goal: str, desk: Desk, **build: Any) -> dict[str, Any]:
     return outcome
 
 
+two_graphs = pytest.mark.parametrize("graph", ["prompt_flow", "react"])
 every_graph = pytest.mark.parametrize("graph", sorted(REGISTRY.keys() - {"customer_service"}))
 
 
@@ -171,20 +169,15 @@ def test_a_question_is_answered_from_earlier_results(graph: str) -> None:
         assert first.startswith(" [2.1.0] [3.report]"), "the call it was read from, and its report"
 
 
-@every_graph
+@two_graphs
 @pytest.mark.parametrize(
     "goal",
     [
         "Delete everything older than 30 days",
-        "Revert the last change",
         "Who is the president of France?",
-        "Write a poem about the sea to docs/poem.txt",
         "Summarise docs/notes.md",
-        "Who is the president in docs/notes.md?",
         "Read docs/notes.md backwards, upside down, in French",
-        "Pay 5 to B-7",
         "Read missing.md",
-        "Write docs/notes.md to docs/b.md",
         "???",
     ],
 )
@@ -196,17 +189,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(graph: str, goal: str) 
     assert not {"store_document", "pay"} & {name for name, _ in desk.calls}
 
 
-@every_graph
-def test_a_part_that_cannot_be_done_is_named_and_the_rest_is_done(graph: str) -> None:
-    desk = Desk()
-    outcome = run(graph, "email the list to bob@example.com, and read docs/notes.md", desk)
-    assert outcome["status"] not in ("complete", "failed")
-    assert desk.calls.count(("open_document", {"path": "docs/notes.md"})) == 1
-    assert "Ships on Monday" in outcome["answer"]
-    assert "email the list to bob@example.com" in " ".join([*outcome["unmet"], outcome["answer"]])
-
-
-@every_graph
+@two_graphs
 @pytest.mark.req("W-132")
 @pytest.mark.parametrize("question", ["tell me what it says", "what is it about?"])
 def test_what_earlier_parts_brought_answers_what_is_asked_of_it(graph: str, question: str) -> None:
@@ -217,23 +200,17 @@ def test_what_earlier_parts_brought_answers_what_is_asked_of_it(graph: str, ques
     assert outcome["answer"].count("Ships on Monday") == 1
 
 
-@every_graph
+@two_graphs
 @pytest.mark.req("W-132", "W-147")
 @pytest.mark.parametrize(
     "goal",
     [
         "Say hello",
-        "What can you do?",
         "List the files and report their contents",
-        "Read docs/notes.md and email it to Ada",
         "Can you read docs/notes.md and email it?",
-        "Read docs/notes.md and tell Ada what it says",
         "Read docs/notes.md and delete",
-        "Read docs/notes.md y envíalo a Ada",
         "读取 docs/notes.md 并告诉我内容",
-        'Write "x" to docs/a.txt, then shred it',
         'Write "x" to docs/a.txt; archive docs/b.txt',
-        'Do not write "x" to docs/a.txt',
         'Should I write "x" to docs/a.txt?',
     ],
 )
@@ -249,7 +226,7 @@ def test_what_cannot_be_matched_ends_in_one_call_that_says_what_can_be(
         assert said in outcome["answer"]
 
 
-@every_graph
+@two_graphs
 @pytest.mark.req("W-132")
 def test_a_question_that_stays_open_is_named_and_no_plan_is_made_twice(graph: str) -> None:
     outcome = run(graph, "Read docs/notes.md and tell me who owns the ship", Desk())
@@ -259,21 +236,10 @@ def test_a_question_that_stays_open_is_named_and_no_plan_is_made_twice(graph: st
     assert outcome["spend"]["tool_calls"] <= 2, "a question of prompt_flow is a step"
 
 
-def test_a_change_is_not_planned_behind_a_gap() -> None:
-    desk = Desk()
-    outcome = run("prompt_flow", 'Back up docs/a.txt, then write "x" to docs/a.txt', desk)
-    assert desk.calls == []
-    assert outcome["status"] != "complete"
-
-
 # ---- the role, and the language of the prompts
 
 
-def asked(role: str, *messages: BaseMessage, **metadata: str) -> AIMessage:
-    return OfflineModel().invoke([*messages], {"metadata": {ROLE_METADATA: role, **metadata}})
-
-
-@every_graph
+@two_graphs
 @pytest.mark.req("W-62")
 def test_prompts_of_another_language_are_served_as_well(graph: str) -> None:
     prompts = PromptManager()
@@ -287,60 +253,7 @@ def test_prompts_of_another_language_are_served_as_well(graph: str) -> None:
     assert undone["status"] != "complete"
 
 
-@pytest.mark.parametrize("role", ["", "reviewer", "llm_call"])
-def test_other_questions_are_refused_with_what_to_configure(role: str) -> None:
-    answer = asked(role, SystemMessage("You are the planner."), HumanMessage("Write me a poem"))
-    assert "OPENAI_API_KEY" in answer.text
-    assert "LOOPWRIGHT_MODEL" in answer.text
-    assert answer.additional_kwargs["refusal"] == answer.text
-
-
-async def test_the_same_question_has_the_same_answer_on_an_event_loop() -> None:
-    config: Any = {"metadata": {ROLE_METADATA: "planner"}}
-    tools = '<tools>\n[{"name": "ls", "description": "List files"}]\n</tools>'
-    shown = [HumanMessage(f"{tools}\n\n<request>\nlist files\n</request>")]
-    answer = await OfflineModel().ainvoke(shown, config)
-    assert answer.text == OfflineModel().invoke(shown, config).text
-    assert PlannerResponse.model_validate_json(answer.text).todos
-
-
 # ---- its parts
-
-
-@pytest.mark.parametrize(
-    ("goal", "parts"),
-    [
-        ("List a, read notes.md and tell me who", ["List a", "read notes.md", "tell me who"]),
-        ("Show notes and letters", ["Show notes and letters"]),
-        ("1. list files\n2. read a.md", ["list files", "read a.md"]),
-        ("- read a.md\n- read b.md", ["read a.md", "read b.md"]),
-        ('Write "x, and then read y" to a.txt', ['Write "x, and then read y" to a.txt']),
-        ("Please list it. Then read a.md!", ["list it", "read a.md"]),
-        ("???", ["???"]),
-        ("", []),
-    ],
-)
-def test_a_goal_is_cut_and_never_inside_quotes(goal: str, parts: list[str]) -> None:
-    assert clauses(goal) == parts
-
-
-def test_what_is_not_read_of_a_long_goal_is_a_part_that_no_tool_does() -> None:
-    parts = clauses("read a.md. " + "really " * 150_000)
-    assert "more characters, which were not read" in parts[-1]
-    assert match(parts[-1], read_tools(spec(READ))).why
-
-
-@pytest.mark.parametrize(
-    ("clause", "found"),
-    [
-        ('name "Tea cup" for 5.50 EUR', [("text", "Tea cup"), ("number", "5.50"), ("name", "EUR")]),
-        ("~/a.md to https://b.c/d", [("path", "~/a.md"), ("path", "https://b.c/d")]),
-        ("A-100 in docs of New York", [("text", "A-100"), ("name", "docs"), ("name", "New York")]),
-        ("It is so on", []),
-    ],
-)
-def test_values_are_told_by_their_shape(clause: str, found: list[tuple[str, str]]) -> None:
-    assert [(value.kind, value.text) for value in read_values(clause)] == found
 
 
 READ: dict[str, Any] = {"name": "read_file", "description": "Read a text file.", "parameters": {
@@ -352,40 +265,14 @@ def spec(*specs: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "function", "function": one} for one in specs]
 
 
-@pytest.mark.parametrize(
-    ("clause", "properties", "arguments"),
-    [
-        ('add title "Tea" text "Hot"', {"text": {}, "title": {}}, {"title": "Tea", "text": "Hot"}),
-        ("show it in celsius", {"unit": {"enum": ["celsius", "kelvin"]}}, {"unit": "celsius"}),
-        ("add 2 for 3.5", {"count": {"anyOf": [{"type": "null"}, {"type": "integer"}]},
-                           "price": {"type": "number"}}, {"count": 2, "price": 3.5}),
-    ],
-)  # fmt: skip
-def test_arguments_follow_their_schemas(clause: str, properties: Any, arguments: Any) -> None:
-    takes = {"properties": properties, "required": list(arguments)}
-    tools = read_tools([{"name": "x", "description": "Read, add or show", "parameters": takes}])
-    assert match(clause, tools).calls == [arguments]
-
-
-def test_what_is_missing_or_has_no_place_is_named() -> None:
-    tools = read_tools(spec(READ))
-    assert "'path'" in match("read a file", tools).why
-    assert "'x'" in match('read a.md with "x"', tools).why
-    assert "no offered tool" in match("sing a song", tools).why
-
-
 @pytest.mark.req("W-132")
 @pytest.mark.parametrize(
     "clause",
     [
         "Read the last line of docs/notes.md",
-        "Read docs/notes.md without its title",
         'Write "x" for fun',
-        'Write "x" to docs/a.txt or docs/b.txt',
         'Write "x" to docs/a.txt tomorrow',
-        "Pay 5 dollars",
         "Pay 5 EUR if Juno is in stock",
-        "He will pay 5 EUR",
     ],
 )
 def test_a_word_that_is_neither_the_tools_nor_a_value_keeps_a_call_from_being_made(
@@ -393,32 +280,6 @@ def test_a_word_that_is_neither_the_tools_nor_a_value_keeps_a_call_from_being_ma
 ) -> None:
     tools = read_tools(map(convert_to_openai_tool, Desk().tools))
     assert not match(clause, tools).calls
-
-
-@pytest.mark.parametrize("text", ["it", "text", "???"])
-def test_a_quoted_text_is_a_value_whatever_it_says(text: str) -> None:
-    tools = read_tools(map(convert_to_openai_tool, Desk().tools))
-    found = match(f'Write "{text}" to docs/a.txt', tools, ["an earlier result"])
-    assert found.calls == [{"path": "docs/a.txt", "content": text}]
-
-
-def test_a_question_changes_nothing() -> None:
-    tools = read_tools([{"name": "delete_orders", "description": "Delete the orders."}])
-    assert match("delete the orders", tools).tool == "delete_orders"
-    assert match("Who may delete the orders?", tools).why
-
-
-def test_a_plan_has_at_most_what_is_allowed_and_the_verdict_names_the_rest() -> None:
-    goal = "\n".join(f"read file{number}.md" for number in range(5))
-    planned = PlannerResponse.model_validate(plan(goal, 3))
-    assert len(planned.todos) == 3
-    assert "3 of 5" in planned.summary
-    tasks = [
-        {"id": t.id, "description": t.description, "status": "completed"} for t in planned.todos
-    ]
-    verdict = VerifierResponse.model_validate(judge(goal, tasks, []))
-    assert not verdict.passed
-    assert "read file4.md" in verdict.improvements[-1]
 
 
 def evidence(number: str, task: str, name: str | None, result: str, status: str = "success") -> Any:
@@ -449,13 +310,6 @@ def test_a_task_is_proven_by_its_own_call_or_by_the_result_its_report_is_from(
     assert verdict.passed == bool(proof)
 
 
-def test_a_passage_must_hold_all_that_is_asked() -> None:
-    assert pick("who owns the returns policy?", [NOTES]).startswith("The returns policy is owned")
-    assert pick("who owns the shipping policy of France?", [NOTES]) == ""
-    assert pick("who owns the French returns policy?", [NOTES]) == ""
-    assert pick("who does not own the returns policy?", [f"{NOTES}\nIt does not rain."]) == ""
-
-
 # ---- the phases that share their messages
 
 
@@ -471,42 +325,6 @@ def called(number: int, path: str, result: str, status: Any = "success") -> list
 
 TOOLS = read_tools(spec(READ))
 CUE = HumanMessage("Weiter.", additional_kwargs={"agent_type": "loopwright"})
-
-
-@pytest.mark.req("S1-37")
-def test_an_action_says_its_step_and_nothing_of_results() -> None:
-    text, found, _ = work(talk(*called(1, "a.md", "tea")), TOOLS)
-    assert text == "Step 2 of 2: read b.md"
-    assert found.calls == [{"path": "b.md"}]
-
-
-def test_a_thought_goes_on_until_all_is_done() -> None:
-    assert "Step 1 of 2: read a.md" in think(talk(CUE), TOOLS)
-    assert '"shouldContinue": true' in think(talk(*called(1, "a.md", "tea"), CUE), TOOLS)
-    done = think(talk(*called(1, "a.md", "tea"), *called(2, "b.md", "cup"), CUE), TOOLS)
-    assert '"shouldContinue": false' in done
-    assert "tea" in done
-
-
-def test_a_step_that_failed_is_not_called_again_and_ends_at_the_action() -> None:
-    messages = talk(*called(1, "a.md", "tea"), *called(2, "b.md", "gone", "error"))
-    assert '"shouldContinue": true' in think(messages, TOOLS)
-    text, found, _ = work(messages, TOOLS)
-    assert not found.calls
-    assert 'Not done:\n- "read b.md": The call of read_file failed: gone' in text
-
-
-def test_the_last_turn_answers_with_what_is_there() -> None:
-    """Its cue has neither signature nor id, in whatever language."""
-    last = think(talk(*called(1, "a.md", "tea"), HumanMessage("Antworte jetzt.")), TOOLS)
-    assert '"shouldContinue": false' in last
-    assert "tea" in last
-    assert '"read b.md": It was not reached' in last
-
-
-def test_an_observation_is_short_and_tells_each_call() -> None:
-    assert observe(talk(*called(1, "a.md", "green\n tea"))) == "read_file: green tea"
-    assert observe(talk(*called(1, "a.md", "gone", "error"))) == "read_file failed: gone"
 
 
 def test_a_result_cannot_pass_for_the_hidden_tag() -> None:
@@ -563,11 +381,3 @@ def test_a_goal_of_a_megabyte_is_no_burden(unit: str) -> None:
     goal = (unit * (1_000_000 // len(unit)))[:999_999]
     assert plan(goal, 20)["todos"]
     assert work([HumanMessage(goal, id="m")], TOOLS)
-
-
-def test_a_run_has_limits_as_with_any_model() -> None:
-    built = find_builder("react")(tools=Desk().tools)
-    goal = "Read docs/a.md, then what is the weather in Oslo?"
-    result = built.invoke({"messages": [("user", goal)]}, context=Context(max_iterations=1))
-    assert (result["outcome"]["status"], result["outcome"]["reason"]) == ("partial", "MAX_TURNS")
-    assert "It was not reached" in result["outcome"]["answer"]

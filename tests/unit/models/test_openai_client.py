@@ -1,7 +1,5 @@
 """The client without the SDK's walk over the messages: the bytes that the stock client sends."""
 
-import asyncio
-import gc
 import json
 import random
 from collections.abc import Iterator
@@ -11,11 +9,9 @@ from typing import Any
 
 import openai._base_client
 import pytest
-from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
-from loopwright.models import openai_client
 from loopwright.models.openai_client import LeanChatOpenAI, sends_same_bytes
 from support.fake_openai import Reply, bad_request, call as asked_call, fake_openai, serving
 
@@ -129,11 +125,11 @@ async def sent_by(kind: type[ChatOpenAI], url: str, seed: int) -> None:
             await model.ainvoke(history, **options)
 
 
-async def test_80_random_requests_have_the_bytes_of_the_stock_client() -> None:
+async def test_40_random_requests_have_the_bytes_of_the_stock_client() -> None:
     assert sends_same_bytes()
     assert sends_same_bytes(responses=True)
     with listening() as (url, sent):
-        for seed in range(80):
+        for seed in range(40):
             await sent_by(ChatOpenAI, url, seed)
             await sent_by(LeanChatOpenAI, url, seed)
             (*_, stock, bypassed) = sent
@@ -144,7 +140,7 @@ async def test_80_random_requests_have_the_bytes_of_the_stock_client() -> None:
     bodies = [json.loads(body) for _, _, body in sent]
     for part in ("tools", "stream", "response_format", "text", "previous_response_id", "top_k"):
         assert sum(bool(body.get(part)) for body in bodies) > 2, part
-    assert sum(b'"image_url"' in body for _, _, body in sent) > 20
+    assert sum(b'"image_url"' in body for _, _, body in sent) > 8
 
 
 async def told_by(kind: type[ChatOpenAI], url: str, **options: Any) -> Any:
@@ -172,43 +168,6 @@ async def test_answers_and_errors_are_those_of_the_stock_client() -> None:
                 assert await told_by(LeanChatOpenAI, fake.url, **options) == stock
 
 
-def test_what_the_sdk_is_given_to_walk_over_is_empty() -> None:
-    model = LeanChatOpenAI(model="x", api_key="none")  # type: ignore[arg-type]
-    payload = model._get_request_payload("hi", tools=[{"type": "function", "function": {}}])
-    assert payload["messages"] == payload["tools"] == []
-    assert [*payload["extra_body"]] == ["messages", "tools"]
-
-
-@pytest.mark.parametrize("name", ["gpt-5.4-mini", "o3-mini"])
-def test_a_history_that_grows_is_spelled_as_the_stock_client_spells_it(name: str) -> None:
-    key: Any = {"model": name, "api_key": "none", "use_responses_api": False}
-    stock, model = ChatOpenAI(**key), LeanChatOpenAI(**key)
-
-    def same(history: list[BaseMessage]) -> bool:
-        body = model._get_request_payload(history)["extra_body"]
-        return bool(body["messages"] == stock._get_request_payload(history)["messages"])
-
-    for seed in range(50):
-        dice = random.Random(seed)
-        history: list[BaseMessage] = [SystemMessage(text(dice))]
-        for place in range(4):
-            history += turn(dice, place)
-            assert same(history)
-        changed = dice.choice(history)
-        changed.additional_kwargs["name"] = "bob"
-        if isinstance(changed, AIMessage) and changed.tool_calls:
-            changed.tool_calls[0]["args"]["more"] = [seed]
-        elif isinstance(changed.content, str):
-            changed.content += "!"
-        assert same(history)
-        history.pop(dice.randrange(1, len(history)))
-        assert same([message.model_copy() for message in history])
-        assert same(history)
-    del history, changed
-    gc.collect()
-    assert len(model._payloads._made) < 2
-
-
 async def test_where_other_bytes_would_be_sent_it_is_the_stock_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -227,27 +186,3 @@ async def test_where_other_bytes_would_be_sent_it_is_the_stock_client(
         assert sent[0] == sent[1]
     finally:
         sends_same_bytes.cache_clear()
-
-
-def test_a_check_that_fails_itself_means_the_stock_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_client, "_RecordingClient", None)
-    sends_same_bytes.cache_clear()
-    try:
-        assert not sends_same_bytes()
-        assert LeanChatOpenAI(model="x", api_key="none")._get_request_payload("hi")["messages"]  # type: ignore[arg-type]
-    finally:
-        sends_same_bytes.cache_clear()
-
-
-def test_it_is_saved_and_read_as_the_class_whose_work_it_does() -> None:
-    saved = dumpd(LeanChatOpenAI(model="x", api_key="none"))  # type: ignore[arg-type]
-    assert saved["id"][-1] == "ChatOpenAI"
-
-
-def test_the_check_needs_no_loop_and_minds_none() -> None:
-    sends_same_bytes.cache_clear()
-
-    async def inside() -> bool:
-        return sends_same_bytes()
-
-    assert asyncio.run(inside())

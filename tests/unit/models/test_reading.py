@@ -1,4 +1,3 @@
-import json
 from typing import Any
 
 import pytest
@@ -7,65 +6,22 @@ from langchain_core.messages import AIMessage
 from loopwright.models.reading import read_answer
 from loopwright.state.contracts import ExecutorResponse
 
-REPORT = {"taskCompleted": True, "summary": "42 apples"}
-
 
 def call(name: str, args: dict[str, Any], call_id: str) -> dict[str, Any]:
     return {"name": name, "args": args, "id": call_id, "type": "tool_call"}
-
-
-def test_a_call_of_the_contract_leaves_no_copy_in_the_message() -> None:
-    message = AIMessage(
-        [
-            {"type": "thinking", "thinking": "hm", "signature": "s"},
-            {"type": "tool_use", "id": "1", "name": "add", "input": {}},
-            {"type": "tool_use", "id": "2", "name": "ExecutorResponse", "input": REPORT},
-        ],
-        tool_calls=[call("add", {}, "1"), call("ExecutorResponse", REPORT, "2")],
-        additional_kwargs={"tool_calls": [{"id": "1"}, {"id": "2"}], "parsed": None, "kept": 1},
-    )
-    reading = read_answer(message, ExecutorResponse, with_tools=True)
-    assert [kept["id"] for kept in reading.message.tool_calls] == ["1"]
-    assert [block["type"] for block in reading.message.content] == ["thinking", "tool_use"]  # type: ignore[index]
-    assert reading.message.additional_kwargs == {"kept": 1}
-    assert reading.parsed is None
-    assert len(message.tool_calls) == 2
-
-
-def test_calls_nobody_offered_go_and_a_readable_text_counts() -> None:
-    text = '{"taskCompleted": true, "summary": "42 apples"}'
-    message = AIMessage(text, tool_calls=[call("search", {}, "1")])
-    reading = read_answer(message, ExecutorResponse)
-    assert reading.parsed is not None
-    assert reading.message.tool_calls == []
-    assert reading.message.text == text
-
-
-def test_beside_an_empty_call_of_the_contract_the_text_counts() -> None:
-    empty = {"name": "ExecutorResponse", "args": None, "id": "1", "error": "no arguments"}
-    message = AIMessage(json.dumps(REPORT), invalid_tool_calls=[empty])
-    assert read_answer(message, ExecutorResponse).parsed is not None
 
 
 @pytest.mark.parametrize(
     ("metadata", "complete"),
     [
         ({"finish_reason": "stop"}, True),
-        ({"finish_reason": "tool_calls"}, True),
         ({"stop_reason": "end_turn"}, True),
-        ({"stop_reason": "tool_use"}, True),
         ({"done_reason": "stop"}, True),
-        ({"finish_reason": "STOP"}, True),
         ({"status": "completed"}, True),
-        ({}, True),
         ({"finish_reason": "length"}, False),
-        ({"finish_reason": "content_filter"}, False),
         ({"stop_reason": "max_tokens"}, False),
-        ({"stop_reason": "refusal"}, False),
         ({"done_reason": "length"}, False),
-        ({"finish_reason": "MAX_TOKENS"}, False),
         ({"finish_reason": "FinishReason.SAFETY"}, False),
-        ({"finish_reason": "MALFORMED_FUNCTION_CALL"}, False),
         ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, False),
     ],
 )
@@ -75,9 +31,3 @@ def test_every_providers_word_for_a_cut_message(metadata: dict[str, Any], comple
     assert reading.complete is complete
     assert reading.problems == []
     assert bool(read_answer(message, None).problems)
-
-
-def test_a_refusal_may_be_a_block() -> None:
-    message = AIMessage([{"type": "refusal", "refusal": "no, thank you"}])
-    reading = read_answer(message, ExecutorResponse)
-    assert reading.problems == ["the model refused: no, thank you"]

@@ -1,18 +1,15 @@
 import asyncio
-import gc
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
-from langchain_openai import ChatOpenAI
 from langgraph.errors import GraphInterrupt
-from pydantic import SecretStr
 
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
-from loopwright.models.refusals import is_retryable, retry_after
+from loopwright.models.refusals import retry_after
 from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse
@@ -68,19 +65,6 @@ async def test_three_times_429_then_an_answer_waits_as_long_as_asked() -> None:
 
 
 @pytest.mark.req("P-08")
-async def test_a_server_error_is_retried_and_then_told_in_one_sentence() -> None:
-    broken = Reply(status=500, error={"message": "boom"})
-    with fake_openai([broken]) as server, pytest.raises(ModelCallFailed) as failure:
-        await asked(of(server), model_retries=1)
-    assert len(server.requests) == 2
-    text = str(failure.value)
-    assert "executor" in text
-    assert "openai:m" in text
-    assert "boom" in text
-    assert "resume the thread when it is reachable again" in text
-
-
-@pytest.mark.req("P-08")
 async def test_a_hanging_model_ends_at_the_deadline() -> None:
     with fake_openai([Reply(hang=600)]) as server:
         with pytest.raises(ModelCallFailed, match=r"no answer within 0\.3 s"):
@@ -116,23 +100,6 @@ async def test_a_wrong_key_is_not_retried_and_says_what_to_mend() -> None:
     assert len(server.requests) == 1
 
 
-async def test_an_unreachable_server_is_retried() -> None:
-    events: list[dict[str, Any]] = []
-    models = Models(
-        environ={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "LOOPWRIGHT_MODEL": "openai:m"}
-    )
-    with pytest.raises(ModelCallFailed, match="Connection"):
-        await asked(models, events, model_retries=1)
-    assert [event["type"] for event in events] == ["retry"]
-
-
-async def test_waits_longer_than_two_minutes_are_not_waited_for() -> None:
-    busy = Reply(status=429, headers={"Retry-After": "3600"}, error={"message": "tomorrow"})
-    with fake_openai([busy]) as server, pytest.raises(ModelCallFailed, match="tomorrow"):
-        await asked(of(server))
-    assert len(server.requests) == 1
-
-
 async def test_no_more_calls_at_once_than_allowed() -> None:
     running = most = 0
 
@@ -147,38 +114,6 @@ async def test_no_more_calls_at_once_than_allowed() -> None:
     models = Models(ScriptedModel(count))
     await asyncio.gather(*(asked(models, max_parallel_models=2) for _ in range(8)))
     assert most == 2
-
-
-def test_one_models_object_serves_loops_one_after_another() -> None:
-    with fake_openai([Reply(DONE)]) as server:
-        models = of(server)
-        answers = [asyncio.run(asked(models)) for _ in range(3)]
-    assert [answer.parsed.summary for answer in answers if answer.parsed] == ["42 apples"] * 3
-    assert len(server.requests) == 3
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_connections_left_by_a_closed_loop_cost_no_attempt() -> None:
-    async def at_once(models: Models) -> list[Answer[ExecutorResponse]]:
-        return await asyncio.gather(*(asked(models, model_retries=0) for _ in range(4)))
-
-    with fake_openai([Reply(DONE)]) as server:
-        kept_alive = ChatOpenAI(
-            model="m", base_url=server.url, api_key=SecretStr("none"), max_retries=0
-        )
-        models = Models(kept_alive)
-        for _ in range(2):
-            assert all(answer.parsed for answer in asyncio.run(at_once(models)))
-        del kept_alive, models
-        gc.collect()
-
-
-async def test_a_slow_scripted_model_meets_the_deadline_and_its_fallback_is_not_asked_twice() -> (
-    None
-):
-    models = Models(ScriptedModel([Slow(5, "late")]))
-    with pytest.raises(ModelCallFailed, match="no answer within"):
-        await asked(models, model_deadline=0.05)
 
 
 async def test_interrupts_cancellation_and_script_errors_pass() -> None:
@@ -199,14 +134,6 @@ class Refused(Exception):
     ) -> None:
         self.status_code = status_code
         self.response = type("Response", (), {"headers": {name: given}})
-
-
-def test_what_may_be_retried() -> None:
-    assert all(is_retryable(Refused(code)) for code in (408, 409, 429, 500, 503, 529))
-    assert not any(is_retryable(Refused(code)) for code in (None, 400, 401, 403, 404, 422))
-    assert is_retryable(TimeoutError())
-    assert is_retryable(ConnectionResetError())
-    assert not is_retryable(ValueError())
 
 
 def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:

@@ -115,14 +115,6 @@ def test_what_is_wrong_with_a_file_is_one_sentence(name, read):
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(SettingsError, match="cannot be read"):
-        read_agent(tmp_path / "none.md")
-    (tmp_path / "x.md").write_bytes(b"---\nname: \xff\n---\n")
-    with pytest.raises(SettingsError, match="cannot be read"):
-        read_agent(tmp_path / "x.md")
-
-
 @pytest.mark.req("S4-46")
 def test_a_graph_is_built_of_a_file_and_its_outcome_warns_of_what_is_not_known(tmp_path):
     path = tmp_path / "clerk.md"

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from loopwright import build_customer_service
-from loopwright.graphs.customer_service import _assemble_served
 from loopwright.policy.desk.company import Company
 from loopwright.prompts.company import read_company
 from loopwright.state.errors import SettingsError
@@ -59,32 +58,3 @@ def test_a_wrong_company_is_told_in_one_sentence(text, tmp_path):
     assert str(tmp_path / "company.yaml") in said
     assert WRONG[text] in said
     assert "\n" not in said
-
-
-def test_what_is_no_folder_of_a_company_is_told(tmp_path):
-    (tmp_path / "file").touch()
-    for folder in (tmp_path, tmp_path / "nowhere", str(tmp_path / "file"), ""):
-        with pytest.raises(SettingsError, match="is no folder with a company"):
-            build_customer_service(company=folder)
-    (tmp_path / "company.yaml").write_bytes(b"name: \xff")
-    with pytest.raises(SettingsError, match="is no UTF-8 text"):
-        read_company(tmp_path)
-
-
-async def test_a_server_reads_the_variable_and_a_wrong_one_fails_the_run(monkeypatch, tmp_path):
-    assert _assemble_served()[1] is None
-    monkeypatch.setenv("LOOPWRIGHT_COMPANY", str(SHOPS / "yunling"))
-    parts, company = _assemble_served()
-    assert company is not None
-    assert company.name == "云岭茶舍"
-    assert parts.served
-    assert parts.toolbox.policy.table is not None, "the company's own policy holds"
-    monkeypatch.setenv("LOOPWRIGHT_POLICY", "deny")
-    assert _assemble_served()[0].toolbox.policy.table is None
-    monkeypatch.delenv("LOOPWRIGHT_POLICY")
-    for wrong, why in ((str(tmp_path), "is no folder with a company"), ("", "is empty")):
-        monkeypatch.setenv("LOOPWRIGHT_COMPANY", wrong)
-        parts, company = _assemble_served()
-        assert company is None
-        with pytest.raises(SettingsError, match=why):
-            await parts.toolbox.catalog()

@@ -6,8 +6,6 @@ import pytest
 
 from loopwright.prompts.instructions import (
     MOST_BYTES,
-    MOST_SKILLS,
-    read_front_matter,
     read_instructions,
 )
 from loopwright.state.errors import SettingsError
@@ -37,13 +35,6 @@ def test_of_a_folder_its_agents_file_and_the_skills_in_the_usual_places_are_read
     assert known.read_skill("a").endswith("refs/more.md")
     assert known.read_skill("a", "refs/more.md") == "More."
     assert known.read_skill("b") == "Write it in three parts."
-
-
-def test_nothing_is_read_where_nothing_is_named(tmp_path, monkeypatch):
-    (tmp_path / "AGENTS.md").write_text("Do not read me.")
-    monkeypatch.chdir(tmp_path)
-    assert read_instructions(None) == read_instructions([])
-    assert read_instructions(None).render_text() == ""
 
 
 def test_each_folder_or_file_that_cannot_be_followed_is_refused_with_a_sentence(tmp_path):
@@ -121,25 +112,3 @@ def test_a_file_beside_a_skill_is_read_only_from_its_folder(tmp_path, file):
     os.symlink(tmp_path / "outside.md", tmp_path / "report" / "link.md")
     with pytest.raises(ValueError, match=r"leads out|cannot be read|is no file"):
         read_instructions(tmp_path).read_skill("report", file)
-
-
-def test_an_unknown_skill_names_those_there_are(tmp_path):
-    skill(tmp_path / "report")
-    with pytest.raises(ValueError, match="There is no skill 'x'; there are report"):
-        read_instructions(tmp_path).read_skill("x")
-
-
-def test_front_matter_ends_at_its_line_whatever_ends_lines():
-    text = "---\r\nname: x\r\ntools: [a, b]\r\n---\r\nBody\n---\nmore"
-    assert read_front_matter(text) == ({"name": "x", "tools": ["a", "b"]}, "Body\n---\nmore")
-    assert read_front_matter("---\nname: x\n---") == ({"name": "x"}, "")
-
-
-def test_no_more_skills_are_listed_than_a_prompt_should_hold(tmp_path):
-    for number in range(MOST_SKILLS + 2):
-        skill(tmp_path / f"s{number:02}", f"s{number:02}")
-    known = read_instructions(tmp_path)
-    assert len(known.skills) == MOST_SKILLS
-    left_out = f"The skill in {tmp_path / 's50'} is left out: there are too many."
-    assert known.problems[0] == left_out
-    assert len(known.problems) == 2

@@ -4,15 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage
 
 from loopwright import Context, PromptManager, ScriptedModel, build_react
-from loopwright.models.hidden_tags import read_thought
-from loopwright.prompts.prompt import CORE_TEMPLATES, read_language
-from loopwright.prompts.tags import NAMES
+from loopwright.prompts.prompt import CORE_TEMPLATES
 from loopwright.state.errors import SettingsError
 from loopwright.state.roles import ROLES, find_template
-from loopwright.text.sentences import SENTENCES, match_language
+from loopwright.text.sentences import SENTENCES
 from support.scripts import thought
 
 ROOT = Path(__file__).parents[3] / "prompts" / "core"
@@ -63,23 +60,6 @@ def test_the_chinese_templates_are_chinese(role):
     of_one = rf"你(?:是|处在)[^。]*（{role}）|你是一份[^。]* {role} "
     assert re.match("你用一个循环来处理用户的请求" if role == "react" else of_one, text)
     assert not re.search(r"[\u4e00-\u9fff] ?[,;!?]", text), "half-width signs between Chinese words"
-
-
-@pytest.mark.req("W-64")
-def test_the_chinese_sentences_are_chinese():
-    bare = {"failed_call", "problem_at", "step_has"}
-    assert [n for n, t in SENTENCES["zh"].items() if not HAN.search(t) and n not in bare] == []
-
-
-def test_the_tag_that_a_chinese_thought_is_shown_can_be_read():
-    lines = CORE_TEMPLATES["zh"]["react"].splitlines()
-    tag = next(line for line in lines if line.startswith("<agent_meta>"))
-    assert read_thought(AIMessage(f"持有人是花子。\n{tag}")).problems == []
-
-
-def test_no_template_holds_a_tag_of_the_data():
-    for templates in CORE_TEMPLATES.values():
-        assert not {*TAG.findall("\n".join(templates.values()))} & {*NAMES}
 
 
 @pytest.fixture
@@ -142,32 +122,3 @@ def test_a_folder_that_does_not_fit_is_refused_with_a_sentence(tmp_path, files, 
     with pytest.raises(SettingsError, match=told):
         PromptManager(language=folder(tmp_path / "xx", **files))
     assert "xx" not in CORE_TEMPLATES
-
-
-def test_a_shipped_language_is_not_replaced_and_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(SettingsError, match="'zh' ships with the package"):
-        read_language(folder(tmp_path / "zh", planner="x"))
-    with pytest.raises(SettingsError, match="xx holds no language: it must be a folder"):
-        PromptManager(language=tmp_path / "xx")
-
-
-@pytest.mark.req("W-64")
-@pytest.mark.parametrize("language", ["zz", "english", "de", " ", "x" * 500])
-def test_an_unknown_language_is_one_clear_sentence(language):
-    told = r"^There are no prompts in language '.{1,40}'; there are \['en', 'zh'\]\."
-    with pytest.raises(SettingsError, match=told):
-        PromptManager(language=language)
-    prompts = PromptManager()
-    prompts.set_core_template("thought", THOUGHT)
-    graph = build_react(model=ScriptedModel(["x"]), prompts=prompts)
-    with pytest.raises(SettingsError, match=told):
-        graph.invoke({"messages": [("user", "?")]}, context=Context(language=language))
-
-
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [("zh", "zh"), ("ZH", "zh"), ("zh-CN", "zh"), ("zh_Hans_CN", "zh"), (" en-GB ", "en"),
-     ("zhx", "zhx"), ("", "")],
-)  # fmt: skip
-def test_a_language_is_read_as_programs_name_it(said, meant):
-    assert match_language(said, ("en", "zh")) == meant

@@ -7,7 +7,6 @@ from langchain_core.messages import AIMessage
 
 from loopwright.models.hidden_tags import read_thought
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager, read_json
-from loopwright.state.errors import SettingsError
 from loopwright.text.sentences import say
 
 ENGLISH = CORE_TEMPLATES["en"]
@@ -113,24 +112,3 @@ def test_contexts_for_all_phases_and_for_one():
     assert "lamps.\n\nThink {{tools}} twice.\n\nCurrent" in built(prompts, "thought")
     assert "twice" not in built(prompts, "action")
     assert "Only now." in prompts.get_action_prompt(business_context="Only now.")
-
-
-@pytest.mark.req("P-28")
-def test_no_slot_is_filled_twice():
-    prompts = PromptManager()
-    prompts.set_system_context("{{tools}} {{resourceId}}")
-    prompts.set_core_template("thought", f"{SHARED}\n{{{{tools}}}}")
-    text = prompts.get_thought_prompt("{{taskId}}", "t", TOOLS)
-    assert "{{tools}} {{resourceId}}" in text
-    assert "Current resource: {{taskId}}" in text
-    assert read_json(text, "tools") == TOOLS
-
-
-def test_a_template_of_ones_own_keeps_the_slots_of_the_shipped_one():
-    prompts, whole = PromptManager(), f"{SHARED}\n{{{{tools}}}}"
-    for left_out in ("{{tools}}", "{{resourceId}}", "{{taskId}}", SLOT):
-        with pytest.raises(SettingsError, match=re.escape(left_out)):
-            prompts.set_core_template("thought", whole.replace(left_out, ""))
-    own = f"You are the observation. {SLOT} {{{{resourceId}}}} {{{{taskId}}}}"
-    prompts.set_core_template("observation", own)
-    assert prompts.get_observation_prompt("r", "t").endswith("r t")

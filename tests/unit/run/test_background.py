@@ -20,20 +20,12 @@ from support.patience import PATIENCE
 who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
 
-class Oddity(Exception):
-    pass
-
-
 async def loop_id() -> int:
     return id(asyncio.get_running_loop())
 
 
 async def caller() -> str:
     return who.get()
-
-
-async def fail() -> None:
-    raise Oddity
 
 
 async def count(upto: int, closed: list[bool] | None = None) -> AsyncIterator[int]:
@@ -73,62 +65,6 @@ def interrupt_soon(condition: Callable[[], Any]) -> None:
     threading.Thread(target=strike, daemon=True).start()
 
 
-def test_every_door_leads_to_one_loop():
-    seen = [
-        run_blocking(loop_id()),
-        asyncio.run(await_in_background(loop_id())),
-        asyncio.run(await_in_background(loop_id())),
-    ]
-    thread = threading.Thread(target=lambda: seen.append(run_blocking(loop_id())))
-    thread.start()
-    thread.join()
-    assert len(seen) == 4
-    assert len(set(seen)) == 1
-
-
-async def test_hop_on_the_loop_itself_is_a_plain_await():
-    async def twice() -> tuple[int, int]:
-        return await await_in_background(loop_id()), id(asyncio.get_running_loop())
-
-    inner, outer = await await_in_background(twice())
-    assert inner == outer
-
-
-def test_context_of_the_caller_goes_along():
-    token = who.set("ada")
-    try:
-        assert run_blocking(caller()) == "ada"
-        assert asyncio.run(await_in_background(caller())) == "ada"
-        assert list(stream_blocking(_callers())) == ["ada"]
-    finally:
-        who.reset(token)
-
-
-async def _callers() -> AsyncIterator[str]:
-    yield who.get()
-
-
-def test_exceptions_keep_their_type():
-    with pytest.raises(Oddity):
-        run_blocking(fail())
-    with pytest.raises(Oddity):
-        asyncio.run(await_in_background(fail()))
-
-
-async def test_exceptions_of_a_stream_reach_the_reader():
-    async def breaks() -> AsyncIterator[int]:
-        yield 1
-        raise Oddity
-
-    def read():
-        stream = stream_blocking(breaks())
-        assert next(stream) == 1
-        with pytest.raises(Oddity):
-            next(stream)
-
-    await asyncio.to_thread(read)
-
-
 async def test_cancelling_a_hop_cancels_and_waits_for_clean_up():
     log: list[str] = []
     task = asyncio.create_task(await_in_background(linger(log)))
@@ -137,14 +73,6 @@ async def test_cancelling_a_hop_cancels_and_waits_for_clean_up():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert log == ["started", "cleaned up"]
-
-
-async def test_a_coroutine_that_cancels_itself_cancels_the_caller():
-    async def gives_up() -> None:
-        raise asyncio.CancelledError
-
-    with pytest.raises(asyncio.CancelledError):
-        await await_in_background(gives_up())
 
 
 async def test_sync_call_on_the_loop_is_refused_in_one_sentence():
@@ -165,19 +93,6 @@ def test_interrupt_cancels_cleans_up_and_is_raised_again():
     assert log == ["started", "cleaned up"]
 
 
-def test_interrupt_closes_a_stream():
-    log: list[str] = []
-
-    async def source() -> AsyncIterator[int]:
-        yield 1
-        await linger(log)
-
-    interrupt_soon(lambda: log)
-    with pytest.raises(KeyboardInterrupt):
-        list(stream_blocking(source()))
-    assert log == ["started", "cleaned up"]
-
-
 def test_a_tool_that_exits_does_not_take_the_loop_down():
     async def leaves() -> None:
         sys.exit(3)
@@ -185,33 +100,6 @@ def test_a_tool_that_exits_does_not_take_the_loop_down():
     with pytest.raises(SystemExit):
         run_blocking(leaves())
     assert run_blocking(caller()) == "nobody"
-
-
-def test_stream_yields_everything_in_order():
-    assert list(stream_blocking(count(500))) == list(range(500))
-
-
-def test_leaving_a_stream_early_closes_its_source():
-    closed: list[bool] = []
-    stream = stream_blocking(count(10_000, closed))
-    assert next(stream) == 0
-    stream.close()
-    assert closed == [True]
-
-
-def test_a_stream_does_not_run_far_ahead_of_its_reader():
-    made: list[int] = []
-
-    async def source() -> AsyncIterator[int]:
-        for number in range(1000):
-            made.append(number)
-            yield number
-
-    stream = stream_blocking(source())
-    next(stream)
-    time.sleep(0.05)
-    assert len(made) < 100
-    stream.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

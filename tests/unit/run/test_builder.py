@@ -47,10 +47,6 @@ def test_a_misspelt_key_is_no_silent_loss(node):
         built(node).invoke({})
 
 
-def test_a_node_gets_what_it_asks_for():
-    assert built(partial(counted, by=3)).invoke({})["result"] == 3
-
-
 def test_a_router_is_called_on_the_run_s_own_thread_and_drawn_by_its_words():
     def again(state: State) -> Literal["node", "__end__"]:
         return "__end__" if state.result > 2 else "node"

@@ -87,25 +87,10 @@ def test_the_operators_words_hold_where_a_client_says_nothing_and_against_what_i
         apply_ceiling({"question_expires_in": 61}, strict, ())
 
 
-def test_what_is_free_stays_as_said():
-    said = {"language": "zh", "resource_id": "r", "task_id": "t", "observe": "direct"}
-    said |= {"tiers": {"planner": "fast"}}
-    taken = apply_ceiling(said, DEFAULTS, ()).model_dump()
-    assert {name: taken[name] for name in said} == said
-
-
 @pytest.mark.parametrize("given", ["", "nothing.json", "{", '{"max_tasks": 0}', '{"x": 1}'])
 def test_a_ceiling_that_cannot_be_read_is_one_sentence(given):
     with pytest.raises(SettingsError, match="LOOPWRIGHT_CEILING is no JSON object of settings"):
         read_ceiling({"LOOPWRIGHT_CEILING": given})
-
-
-def test_a_ceiling_is_text_or_a_file(tmp_path):
-    text = '{"max_tasks": 5}'
-    (tmp_path / "ceiling.json").write_text(text)
-    for given in (text, str(tmp_path / "ceiling.json")):
-        assert read_ceiling({"LOOPWRIGHT_CEILING": given}).max_tasks == 5
-    assert read_ceiling({}) == DEFAULTS
 
 
 @pytest.mark.req("W-28", "W-43")

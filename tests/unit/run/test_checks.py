@@ -6,24 +6,20 @@ from typing import Any, cast
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel, ValidationError
 
 from loopwright.run.graph import LoopBuilder
-from loopwright.state.context import Context
 from loopwright.state.errors import (
     AnswerRejected,
     SettingsError,
     ThreadIncompatible,
-    ThreadNotFound,
 )
 from loopwright.state.loop import MIGRATIONS, SCHEMA_VERSION
-from loopwright.state.outcome import RESUMABLE
 from loopwright.state.questions import Answer
-from loopwright.store.checkpoints.async_adapters import ThreadedSaver
 from loopwright.store.durability import open_durability
-from support.toy_graphs import ToyInput, ToyState, ask, asker, end, greet, greeter, hello, on
+from support.toy_graphs import ToyInput, ToyState, ask, asker, hello, on
 
 
 @pytest.fixture
@@ -48,15 +44,6 @@ def test_a_renamed_node_is_an_error_not_a_silent_end(database, given):
 
 
 @pytest.mark.req("P-07")
-def test_an_ended_thread_may_mention_old_nodes(database):
-    old = asker("review").compile(database.checkpointer)
-    old.invoke(hello(), on("t"))
-    old.invoke(Command(resume="ok"), on("t"))
-    renamed = asker("approve").compile(database.checkpointer)
-    assert "__interrupt__" in renamed.invoke(hello(), on("t"))
-
-
-@pytest.mark.req("P-07")
 def test_a_renamed_node_inside_a_subgraph_is_an_error(database):
     def nested(question: str) -> Any:
         builder = LoopBuilder(ToyState, input_schema=ToyInput)
@@ -68,75 +55,6 @@ def test_a_renamed_node_inside_a_subgraph_is_an_error(database):
     with pytest.raises(ThreadIncompatible, match="'review'"):
         nested("approve").invoke(Command(resume="ok"), on("t"))
     assert nested("review").invoke(Command(resume="ok"), on("t"))["log"][-1] == "end"
-
-
-def fan(worker: str, join: bool = False) -> LoopBuilder[Any, Any, Any, Any]:
-    """Two branches: one ends at once and routes on, the other asks."""
-
-    def split(state: ToyState) -> list[Send]:
-        return [Send(worker, state), Send("ask", state)]
-
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    builder.add_node("greet", greet)
-    builder.add_node(worker, greet)
-    builder.add_node("ask", ask)
-    builder.add_node("end", end)
-    builder.add_edge(START, "greet")
-    builder.add_conditional_edges("greet", split, [worker, "ask"])
-    if join:
-        builder.add_edge([worker, "ask"], "end")
-    else:
-        builder.add_edge("ask", "end")
-    return builder
-
-
-@pytest.mark.odd_types
-@pytest.mark.req("P-07")
-def test_a_send_to_a_renamed_node_is_an_error(database):
-    fan("worker").compile(database.checkpointer).invoke(hello(), on("t"))
-    with pytest.raises(ThreadIncompatible, match="'worker'"):
-        fan("labourer").compile(database.checkpointer).invoke(Command(resume="ok"), on("t"))
-
-
-def forked(worker: str, following: str) -> LoopBuilder[Any, Any, Any, Any]:
-    """After greet, `worker` runs beside `ask`; what follows the worker can be renamed."""
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    for name, node in {"greet": greet, worker: greet, "ask": ask, following: end}.items():
-        builder.add_node(name, node)
-    builder.add_edge(START, "greet")
-    builder.add_edge("greet", worker)
-    builder.add_edge("greet", "ask")
-    builder.add_edge(worker, following)
-    return builder
-
-
-@pytest.mark.req("P-07")
-def test_a_finished_sibling_that_routes_to_a_renamed_node_is_an_error(database):
-    forked("worker", "report").compile(database.checkpointer).invoke(hello(), on("t"))
-    with pytest.raises(ThreadIncompatible, match="'report'"):
-        forked("worker", "summary").compile(database.checkpointer).invoke(
-            Command(resume="ok"), on("t")
-        )
-
-
-@pytest.mark.req("P-07")
-def test_a_half_filled_join_the_graph_lacks_is_an_error(database):
-    async def pause(state):
-        interrupt("wait")
-
-    def joined(other: str) -> Any:
-        builder = LoopBuilder(ToyState, input_schema=ToyInput)
-        for name, node in {"left": greet, "right": greet, other: pause, "end": end}.items():
-            builder.add_node(name, node)
-        builder.add_edge(START, "left")
-        builder.add_edge(START, "right")
-        builder.add_edge("right", other)
-        builder.add_edge(["left", other], "end")
-        return builder.compile(database.checkpointer)
-
-    joined("pause").invoke(hello(), on("t"))
-    with pytest.raises(ThreadIncompatible, match="'end \\(join\\)', 'pause'"):
-        joined("rest").invoke(Command(resume="ok"), on("t"))
 
 
 # --- older schemas -----------------------------------------------------------------------------
@@ -210,27 +128,6 @@ def test_a_thread_of_an_old_schema_that_waits_resumes_under_the_present_one(tmp_
 
 
 @pytest.mark.req("P-07")
-@pytest.mark.usefixtures("migration")
-def test_a_new_message_migrates_too(database):
-    planned(OldState, []).compile(database.checkpointer).invoke(hello(), on("t"))
-    graph = planned(NewState, []).compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    state = graph.get_state(on("t"))
-    assert state.values["schema_version"] == SCHEMA_VERSION
-    assert len(state.values["messages"]) == 2
-
-
-@pytest.mark.usefixtures("migration")
-def test_an_update_given_with_the_resume_survives_the_migration(database):
-    planned(OldState, []).compile(database.checkpointer).invoke(hello(), on("t"))
-    graph = planned(NewState, []).compile(database.checkpointer)
-    graph.invoke(Command(resume="a", update={"added": "by hand"}), on("t"))
-    result = graph.invoke(Command(resume="b", update={"log": ["late"]}), on("t"))
-    assert (result["added"], result["schema_version"]) == ("by hand", SCHEMA_VERSION)
-    assert result["log"] == ["late", "a", "b"]
-
-
-@pytest.mark.req("P-07")
 @pytest.mark.parametrize("given", [None, Command(resume="a"), hello()], ids=["on", "answer", "new"])
 def test_a_thread_of_an_older_package_is_refused_in_one_sentence(database, given):
     planned(OldState, []).compile(database.checkpointer).invoke(hello(), on("t"))
@@ -279,58 +176,6 @@ def test_a_bare_answer_goes_to_the_first_pending_question(database):
     assert result["log"] == ["0:a", "1:b", "2:c"]
 
 
-def test_answers_by_id(database):
-    graph = several().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    ids = [question.id for question in graph.get_state(on("t")).interrupts]
-    graph.invoke(Command(resume={ids[2]: "c"}), on("t"))
-    with pytest.raises(AnswerRejected, match=f"{ids[2]}.*pending: {ids[0]}, {ids[1]}"):
-        graph.invoke(Command(resume={ids[2]: "again"}), on("t"))
-    result = graph.invoke(Command(resume={ids[0]: "a", ids[1]: "b"}), on("t"))
-    assert result["log"] == ["0:a", "1:b", "2:c"]
-
-
-def test_an_unknown_id_leaves_the_question_open(database):
-    graph = asker().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    pending = graph.get_state(on("t")).interrupts[0].id
-    with pytest.raises(AnswerRejected, match=f"pending: {pending}"):
-        graph.invoke(Command(resume={"0" * 32: "x"}), on("t"))
-    assert graph.get_state(on("t")).interrupts[0].id == pending
-
-
-@pytest.mark.parametrize("answer", [{}, [], False, 0, "", {"type": "approve"}])
-def test_any_value_but_none_is_an_answer(database, answer):
-    graph = asker().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    log = graph.invoke(Command(resume=answer), on("t"))["log"]
-    assert log == ["greet", f"ask:{answer}", "end"]
-
-
-def test_none_is_no_answer(database):
-    graph = asker().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    with pytest.raises(AnswerRejected, match=r"Command\(resume=None\)"):
-        graph.invoke(Command(resume=None), on("t"))
-    assert graph.invoke(Command(resume="ok"), on("t"))["log"][-1] == "end"
-
-
-def test_an_answer_nobody_waits_for_is_refused(database):
-    graph = greeter().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    with pytest.raises(AnswerRejected, match="no question waiting"):
-        graph.invoke(Command(resume="ok"), on("t"))
-
-
-def test_commands_without_an_answer_pass(database):
-    graph = asker().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    assert graph.invoke(Command(goto=END, update={"log": ["closed"]}), on("t"))["log"][1] == (
-        "closed"
-    )
-    assert graph.invoke(Command(goto="end"), on("t"))["log"][-1] == "end"
-
-
 def test_a_bad_answer_does_not_brick_the_thread(database):
     class Decision(BaseModel):
         go: bool
@@ -348,35 +193,6 @@ def test_a_bad_answer_does_not_brick_the_thread(database):
         with pytest.raises(ValidationError):
             graph.invoke(Command(resume=bad), on("t"))
     assert graph.invoke(Command(resume={"go": True}), on("t"))["log"] == ["True"]
-
-
-def test_going_on_without_an_answer_does_not_answer(database):
-    async def gates(state: ToyState) -> dict[str, Any]:
-        return {"log": [interrupt("one"), interrupt("two")]}
-
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    builder.add_node("gates", gates)
-    builder.add_edge(START, "gates")
-    graph = builder.compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    graph.invoke(Command(resume="a"), on("t"))
-    assert graph.invoke(None, on("t"))["__interrupt__"][0].value == "two"
-    assert graph.invoke(Command(resume="b"), on("t"))["log"] == ["a", "b"]
-
-
-def test_an_answer_to_an_older_checkpoint_is_left_to_langgraph(database):
-    graph = asker().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    asked = graph.get_state(on("t")).config
-    graph.invoke(Command(resume="no"), on("t"))
-    assert graph.invoke(Command(resume="no"), asked)["log"] == ["greet", "ask:no", "end"]
-
-
-def test_strict_resume_of_servers_accepts_an_addressed_answer(database):
-    graph = several().compile(database.checkpointer)
-    graph.invoke(hello(), on("t"))
-    result = graph.invoke(Command(resume="a"), on("t", __pregel_strict_resume=True))
-    assert len(result["__interrupt__"]) == 2
 
 
 def test_a_server_that_repeats_a_crashed_resume_does_not_answer_twice(database):
@@ -438,67 +254,6 @@ def test_a_server_that_repeats_a_crashed_run_says_nothing_twice(database, betwee
 # --- what there is to resume -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [None, Command(resume="ok")])
-def test_a_resume_of_an_unknown_thread_is_refused(database, given):
-    graph = asker().compile(database.checkpointer)
-    with pytest.raises(ThreadNotFound, match="'nobody'"):
-        graph.invoke(given, on("nobody"))
-
-
-def ending(status: str) -> LoopBuilder[Any, Any, Any, Any]:
-    async def conclude(state: ToyState) -> dict[str, Any]:
-        return {"log": ["concluded"], "outcome": {"status": status}}
-
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    builder.add_node("greet", greet)
-    builder.add_node("conclude", conclude)
-    builder.add_edge(START, "greet")
-    builder.add_edge("greet", "conclude")
-    return builder
-
-
-@pytest.mark.parametrize("status", sorted(RESUMABLE))
-def test_a_resume_of_an_unfinished_end_starts_a_new_turn(database, status):
-    graph = ending(status).compile(database.checkpointer)
-    first = graph.invoke(hello(), on("t"))
-    second = graph.invoke(None, on("t"))
-    assert second["log"] == [*first["log"], "greet", "concluded"]
-    assert len(second["messages"]) == len(first["messages"]) + 1
-
-
-def test_a_resume_of_a_complete_thread_returns_its_state(database):
-    graph = ending("complete").compile(database.checkpointer)
-    first = graph.invoke(hello(), on("t"))
-    assert graph.invoke(None, on("t")) == first
-
-
-class Counting(ThreadedSaver):
-    """Counts reads of the head."""
-
-    reads = 0
-
-    async def aget_tuple(self, config: Any) -> Any:
-        type(self).reads += 1
-        return await super().aget_tuple(config)
-
-
-def nesting(kind: type[StateGraph[Any, Any, Any, Any]]) -> StateGraph[Any, Any, Any, Any]:
-    builder = kind(ToyState, input_schema=ToyInput)
-    builder.add_node("child", greeter().compile())
-    builder.add_edge(START, "child")
-    return builder
-
-
-async def test_a_turn_reads_the_head_once_more_than_a_plain_graph(database):
-    reads = {}
-    for kind in (StateGraph, LoopBuilder):
-        Counting.reads = 0
-        graph = nesting(kind).compile(Counting(database.checkpointer))
-        await graph.ainvoke(hello(), on(kind.__name__))
-        reads[kind] = Counting.reads
-    assert reads[LoopBuilder] == reads[StateGraph] + 1
-
-
 # --- what pydantic refuses, in one sentence -----------------------------------------------------
 
 
@@ -520,21 +275,6 @@ def test_an_answer_in_no_known_shape_is_refused_in_words_and_the_question_stays(
         assert reason in str(refused.value)
         assert "pydantic" not in str(refused.value)
     assert graph.invoke(Command(resume="approve"), on("t"))["log"] == ["approve"]
-
-
-def test_a_wrong_context_names_the_setting():
-    async def nothing(state: ToyState) -> None: ...
-
-    builder = LoopBuilder(ToyState, Context, input_schema=ToyInput)
-    builder.add_node("nothing", nothing)
-    builder.add_edge(START, "nothing")
-    context: Any = {"max_tasks": 0, "tiers": {"planner": "huge"}}
-    with pytest.raises(SettingsError) as refused:
-        builder.compile().invoke(hello(), context=context)
-    assert str(refused.value) == (
-        "The run's context is wrong: tiers.planner: Input should be 'fast', 'balanced' or"
-        " 'powerful'; max_tasks: Input should be greater than or equal to 1."
-    )
 
 
 @pytest.mark.req("W-66")

@@ -6,22 +6,17 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.errors import GraphDrained
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import RunControl, Runtime
-from langgraph.store.sqlite import SqliteStore
-from langgraph.types import Command
+from langgraph.graph import END, START
+from langgraph.runtime import RunControl
 
-from loopwright.run.graph import LoopBuilder, LoopGraph
-from loopwright.state.errors import SettingsError, SyncCallInLoop
-from loopwright.store.checkpoints.async_adapters import ThreadedSaver, ThreadedStore
+from loopwright.run.graph import LoopBuilder
+from loopwright.state.errors import SyncCallInLoop
 from loopwright.store.durability import open_durability
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 
@@ -37,14 +32,6 @@ def sync_saver(tmp_path):
     connection = sqlite3.connect(tmp_path / "sync.db", check_same_thread=False)
     yield SqliteSaver(connection)
     connection.close()
-
-
-def parent_of(child: Any, saver: Any) -> Any:
-    """A plain LangGraph graph, compiled by somebody else, that runs ours as a node."""
-    builder = StateGraph(ToyState, input_schema=ToyInput)
-    builder.add_node("child", child)
-    builder.add_edge(START, "child")
-    return builder.compile(saver)
 
 
 @pytest.mark.req("S0-21")
@@ -71,22 +58,6 @@ def _sync_doors(graph):
     }
 
 
-def test_typed_output_and_custom_events(database):
-    graph = greeter().compile(database.checkpointer)
-    output = graph.invoke(hello(), on("typed"), version="v2")
-    assert output.value.log == ["greet", "end"]
-    events = list(graph.stream(hello(), on("custom"), stream_mode="custom"))
-    assert events == [{"event": "greeting"}]
-
-
-@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
-def test_third_generation_events(database):
-    graph = greeter().compile(database.checkpointer)
-    run = graph.stream_events(hello(), on("v3"), version="v3")
-    output: Any = run.output
-    assert output.log == ["greet", "end"]
-
-
 @pytest.mark.req("S0-36")
 def test_a_thread_is_kept_between_loops_threads_and_calls(database):
     graph = greeter().compile(database.checkpointer)
@@ -98,16 +69,6 @@ def test_a_thread_is_kept_between_loops_threads_and_calls(database):
     thread.join()
     asyncio.run(graph.ainvoke(hello(), on("t")))
     assert len(graph.get_state(on("t")).values["messages"]) == 10
-
-
-def test_many_threads_at_once(database):
-    graph = greeter().compile(database.checkpointer)
-
-    def turn(number):
-        return graph.invoke(hello(), on(f"t{number}"))["log"]
-
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(turn, range(40))) == [["greet", "end"]] * 40
 
 
 @pytest.mark.parametrize("kind", ["threaded", "sync", "memory"])
@@ -125,86 +86,6 @@ async def test_state_doors(kind, database, sync_saver):
     assert len(list(graph.get_state_history(on("t")))) == 5
 
 
-def test_state_doors_of_an_async_only_saver(tmp_path):
-    async def saved() -> Any:
-        async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "async.db")) as saver:
-            graph = asker().compile(saver)
-            await graph.ainvoke(hello(), on("t"))
-            return await asyncio.to_thread(_sync_state, graph)
-
-    assert asyncio.run(saved()) == (("ask",), 3, ["greet", "noted"])
-
-
-def _sync_state(graph: Any) -> Any:
-    following = graph.get_state(on("t")).next
-    length = len(list(graph.get_state_history(on("t"))))
-    graph.update_state(on("t"), {"log": ["noted"]}, as_node="greet")
-    return following, length, graph.get_state(on("t")).values["log"]
-
-
-@pytest.mark.odd_types
-@pytest.mark.parametrize("kind", ["sqlite", "memory"])
-def test_inside_a_sync_parent_questions_reach_its_caller(kind, sync_saver):
-    saver = sync_saver if kind == "sqlite" else InMemorySaver()
-    parent = parent_of(asker().compile(), saver)
-    first = parent.invoke(hello(), on("t"))
-    assert [q.value for q in first["__interrupt__"]] == [{"question": "go on?"}]
-    assert parent.get_state(on("t"), subgraphs=True).tasks[0].state.next == ("ask",)
-    assert parent.invoke(Command(resume="ok"), on("t"))["log"] == ["greet", "ask:ok", "end"]
-
-
-def test_inside_a_sync_parent_custom_events_arrive(sync_saver):
-    parent = parent_of(greeter().compile(), sync_saver)
-    events = list(parent.stream(hello(), on("t"), stream_mode="custom", subgraphs=True))
-    assert [event for _, event in events] == [{"event": "greeting"}]
-
-
-def test_called_inside_a_sync_node_with_the_ambient_config(sync_saver):
-    inner = asker().compile()
-
-    def call(state):
-        return {"log": inner.invoke({"messages": state.messages})["log"]}
-
-    parent = parent_of(call, sync_saver)
-    assert "__interrupt__" in parent.invoke(hello(), on("t"))
-    assert parent.invoke(Command(resume="ok"), on("t"))["log"] == ["greet", "ask:ok", "end"]
-
-
-async def test_inside_an_async_parent(database):
-    parent = parent_of(asker().compile(), database.checkpointer)
-    assert "__interrupt__" in await parent.ainvoke(hello(), on("t"))
-    result = await parent.ainvoke(Command(resume="ok"), on("t"))
-    assert result["log"] == ["greet", "ask:ok", "end"]
-
-
-def remembering(seen: list[Any]) -> LoopBuilder[Any, Any, Any, Any]:
-    async def remember(state: ToyState, runtime: Runtime[None]) -> dict[str, Any]:
-        assert runtime.store is not None
-        await runtime.store.aput(("notes",), "one", {"text": "kept"})
-        seen.append(await runtime.store.aget(("notes",), "one"))
-        return {"log": ["remembered"]}
-
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    builder.add_node("remember", remember)
-    builder.add_edge(START, "remember")
-    return builder
-
-
-def test_a_sync_store_works_in_async_nodes_own_or_inherited(tmp_path):
-    connection = sqlite3.connect(
-        tmp_path / "store.db", check_same_thread=False, isolation_level=None
-    )
-    store = SqliteStore(connection)
-    seen: list[Any] = []
-    remembering(seen).compile(store=store).invoke(hello())
-    builder = StateGraph(ToyState, input_schema=ToyInput)
-    builder.add_node("child", remembering(seen).compile())
-    builder.add_edge(START, "child")
-    builder.compile(store=store).invoke(ToyInput())
-    connection.close()
-    assert [item.value for item in seen] == [{"text": "kept"}] * 2
-
-
 async def test_a_sync_door_inside_an_async_node_is_refused(database):
     inner = greeter().compile()
 
@@ -218,31 +99,6 @@ async def test_a_sync_door_inside_an_async_node_is_refused(database):
         await asyncio.to_thread(builder.compile().invoke, hello())
 
 
-def test_copies_keep_class_and_attributes(sync_saver):
-    builder = asker()
-    builder.writes = lambda: True
-    graph = builder.compile(name="asker")
-    twin = graph.copy(update={"checkpointer": sync_saver}).with_config({"tags": ["x"]})
-    assert isinstance(twin, LoopGraph)
-    assert twin.own_builder.writes()
-    assert twin.name == "asker"
-    assert isinstance(twin.checkpointer, ThreadedSaver)
-    assert graph.checkpointer is None
-    twin.invoke(hello(), on("t"))
-    output = twin.invoke(Command(resume="ok"), on("t"), version="v2")
-    assert output.value.log == ["greet", "ask:ok", "end"]
-
-
-def test_whatever_is_assigned_gets_async_methods(sync_saver, tmp_path):
-    graph = greeter().compile()
-    connection = sqlite3.connect(":memory:", check_same_thread=False)
-    graph.checkpointer = sync_saver
-    graph.store = SqliteStore(connection)
-    assert isinstance(graph.checkpointer, ThreadedSaver)
-    assert isinstance(graph.store, ThreadedStore)
-    connection.close()
-
-
 class Durabilities(InMemorySaver):
     """Notes in what order steps and saves happen."""
 
@@ -254,12 +110,6 @@ class Durabilities(InMemorySaver):
         await asyncio.sleep(0.02)
         self.order.append("saved")
         return await super().aput(*args, **options)
-
-
-def writing():
-    builder = greeter()
-    builder.writes = lambda: True
-    return builder
 
 
 @pytest.mark.parametrize("asked", [None, "async", "sync"])
@@ -280,22 +130,6 @@ async def test_steps_are_saved_before_the_next_one_where_tools_write(asked):
     graph = builder.compile(saver)
     await graph.ainvoke(hello(), on("t"), durability=asked)
     assert saver.order[saver.order.index("a") + 1] == "saved"
-
-
-def test_exit_durability_is_refused_where_tools_write(database):
-    graph = writing().compile(database.checkpointer)
-    with pytest.raises(SettingsError, match="durability"):
-        graph.invoke(hello(), on("t"), durability="exit")
-    harmless = greeter().compile(database.checkpointer)
-    assert harmless.invoke(hello(), on("t"), durability="exit")["log"] == ["greet", "end"]
-
-
-def test_no_saver_no_durability_and_no_warning():
-    assert writing().compile().invoke(hello())["log"] == ["greet", "end"]
-
-
-def test_a_builder_keeps_its_writes_for_engines_that_compile_it():
-    assert writing().compile().own_builder.writes()
 
 
 def slow(log: list[str]) -> LoopBuilder[Any, Any, Any, Any]:
@@ -336,15 +170,6 @@ def test_drain_through_invoke_saves_and_resumes(database):
     assert graph.invoke(None, on("t"))["log"] == ["first", "second"]
 
 
-async def test_drain_through_ainvoke(database):
-    log: list[str] = []
-    graph, control = slow(log).compile(database.checkpointer), RunControl()
-    when(lambda: log, control.request_drain)
-    with pytest.raises(GraphDrained):
-        await graph.ainvoke(hello(), on("t"), control=control)
-    assert (await graph.ainvoke(None, on("t")))["log"] == ["first", "second"]
-
-
 def test_interrupt_from_the_keyboard_stops_the_nodes_and_the_thread_resumes(database):
     log: list[str] = []
     graph = slow(log).compile(database.checkpointer)
@@ -355,19 +180,3 @@ def test_interrupt_from_the_keyboard_stops_the_nodes_and_the_thread_resumes(data
         graph.invoke(hello(), on("t"))
     assert log == ["started", "left"]
     assert graph.invoke(None, on("t"))["log"] == ["first", "second"]
-
-
-def test_leaving_a_stream_stops_the_nodes(database):
-    log: list[str] = []
-    graph = slow(log).compile(database.checkpointer)
-    stream = graph.stream(hello(), on("t"), stream_mode="values")
-    next(stream)
-    stream.close()
-    assert "second" not in graph.get_state(on("t")).values.get("log", [])
-    assert log.count("started") == log.count("left")
-
-
-async def test_many_runs_on_one_loop(database):
-    graph = greeter().compile(database.checkpointer)
-    runs = [graph.ainvoke(hello(), on(f"t{n}")) for n in range(20)]
-    assert [r["log"] for r in await asyncio.gather(*runs)] == [["greet", "end"]] * 20

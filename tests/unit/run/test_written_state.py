@@ -5,7 +5,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 
 from loopwright import LeaseLost, ThreadBusy, open_durability
 from loopwright.run.graph import LoopBuilder
@@ -66,36 +66,6 @@ async def test_whoever_writes_beside_a_run_is_refused(savers):
     fork = other.update_state, first.config, {"log": ["fork"]}, "greet"
     config = await asyncio.to_thread(*fork)
     assert (await graph.ainvoke(None, config))["log"] == ["fork", "end"]
-
-
-async def test_a_run_beside_one_who_writes_is_refused_or_waits(savers):
-    gate = Gate()
-    graph, other = gate.graph(savers[0]), greeter().compile(savers[1])
-    writing = asyncio.create_task(graph.aupdate_state(on("t"), {"log": ["x"]}, as_node="greet"))
-    await asyncio.wait_for(gate.reached.wait(), PATIENCE)
-    for one in (graph, other):
-        with pytest.raises(ThreadBusy, match=BUSY):
-            await one.ainvoke(hello(), on("t"))
-    waiting = asyncio.create_task(other.ainvoke(hello(), on("t"), wait=PATIENCE))
-    gate.opened.set()
-    await writing
-    assert (await waiting)["log"] == ["x", "greet", "end"]
-
-
-async def test_a_client_waits_as_its_operator_says(savers, monkeypatch):
-    gate = Gate()
-    graph, other = gate.graph(savers[0]), greeter().compile(savers[1])
-    running = asyncio.create_task(graph.ainvoke(hello(), on("t")))
-    await asyncio.wait_for(gate.reached.wait(), PATIENCE)
-    client = on("t", assistant_id="a")
-    with pytest.raises(ThreadBusy, match=BUSY):
-        await other.aupdate_state(client, None, as_node=END)
-    monkeypatch.setenv("LOOPWRIGHT_WAIT", str(PATIENCE))
-    ending = asyncio.create_task(other.aupdate_state(client, None, as_node=END))
-    gate.opened.set()
-    await running
-    await ending
-    assert (await other.aget_state(on("t"))).next == ()
 
 
 async def test_one_who_is_thought_dead_writes_nothing(url, savers):

@@ -2,13 +2,11 @@ from collections.abc import Iterator
 
 import pytest
 from anyio.from_thread import start_blocking_portal
-from unit.servers.workspace_client import SECRET, Client, in_memory, over_stdio
+from unit.servers.workspace_client import SECRET, Client, over_stdio
 
 
-@pytest.fixture(scope="module", params=[over_stdio, in_memory], ids=["stdio", "memory"])
-def session(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Client]:
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     base = tmp_path_factory.mktemp("outside")
     (base / "secret.txt").write_text(SECRET)
     real = base / "real"
@@ -17,7 +15,7 @@ def session(
     root.symlink_to(real)  # the root itself may be a link
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(request.param(root)) as opened,
+        portal.wrap_async_context_manager(over_stdio(root)) as opened,
     ):
         yield Client(portal, opened, root)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import example, given, strategies as st
-from unit.servers.workspace_client import SECRET, Client, fill, text_of
+from unit.servers.workspace_client import SECRET, Client, text_of
 
 PATH_TOOLS: list[tuple[str, dict[str, Any]]] = [
     ("list_files", {}),
@@ -106,13 +106,6 @@ def test_pipes_and_sockets_never_block(client: Client, monkeypatch: pytest.Monke
             for tool, arguments in PATH_TOOLS[1:]:
                 assert "not a f" in client.refused(tool, path=path, **arguments)
             assert client.ok("search_text", query="x") == "[no match in 0 text files]"
-
-
-def test_an_absolute_path_into_the_root_is_understood(client: Client) -> None:
-    fill(client)
-    assert client.ok("read_file", path=f"{client.root}/a.md") == "alpha\n"
-    assert client.ok("read_file", path=f"{client.root.resolve()}/sub/../a.md") == "alpha\n"
-    assert "a.md" in client.ok("list_files", path=str(client.root))
 
 
 PIECES = st.sampled_from(

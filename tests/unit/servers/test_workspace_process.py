@@ -2,7 +2,6 @@
 
 import json
 import signal
-import string
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,8 @@ from typing import Any
 import anyio
 import pytest
 from mcp import ClientSession
-from mcp.types import CallToolResult
 from unit.servers.workspace_client import COMMAND, Client, in_memory, text_of
 
-from loopwright.servers.workspace import main
 from support.patience import PATIENCE
 
 HELLO = {
@@ -67,23 +64,6 @@ def test_twenty_calls_at_once(client: Client) -> None:
     assert sorted(lines) == sorted(f"line {number}" for number in range(20))
 
 
-def test_of_twenty_writes_of_one_new_file_one_wins(client: Client) -> None:
-    results: list[CallToolResult] = []
-
-    async def write(number: int) -> None:
-        arguments = {"path": "one.txt", "content": string.ascii_letters[number] * 1_000}
-        results.append(await client.session.call_tool("write_file", arguments))
-
-    async def run() -> None:
-        async with anyio.create_task_group() as tasks:
-            for number in range(20):
-                tasks.start_soon(write, number)
-
-    client.portal.call(run)
-    assert sum(not result.isError for result in results) == 1
-    assert len(set((client.root / "one.txt").read_text())) == 1
-
-
 def run_server(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [*COMMAND, *arguments],
@@ -92,32 +72,6 @@ def run_server(*arguments: str) -> "subprocess.CompletedProcess[str]":
         text=True,
         timeout=PATIENCE,
     )
-
-
-def one_sentence(said: str) -> bool:
-    return said.startswith("workspace: ") and said.count("\n") == 1
-
-
-def test_a_root_that_cannot_be_used_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
-    done = run_server("--root", str(tmp_path / "missing"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert one_sentence(done.stderr)
-
-
-@pytest.mark.parametrize("arguments", ["--root file", "--root", "--root . --colour", ""])
-def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
-    arguments: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setattr("sys.argv", ["workspace", *arguments.split()])
-    with pytest.raises(SystemExit) as left:
-        main()
-    told = capsys.readouterr()
-    assert (left.value.code, told.out) == (2, "")
-    assert one_sentence(told.err)
 
 
 def test_it_ends_when_stdin_closes(tmp_path: Path) -> None:
@@ -138,18 +92,4 @@ def test_a_signal_ends_it_without_a_traceback(tmp_path: Path, number: signal.Sig
         assert b"serverInfo" in server.stdout.readline()
         server.send_signal(number)
         assert server.wait(timeout=PATIENCE) == 128 + number
-        assert server.stderr.read() == b""
-
-
-def test_a_client_that_is_gone_leaves_no_traceback(tmp_path: Path) -> None:
-    pipe = subprocess.PIPE
-    command = [*COMMAND, "--root", str(tmp_path)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        assert server.stderr is not None
-        server.stdout.close()
-        server.stdin.write(json.dumps(HELLO).encode() + b"\n")
-        server.stdin.close()
-        assert server.wait(timeout=PATIENCE) == 0
         assert server.stderr.read() == b""

@@ -11,8 +11,7 @@ from unit.servers.workspace_client import Client, fill
 
 from loopwright import ScriptedModel, build_react
 from loopwright.graphs.build import workspace_mcp
-from loopwright.servers.plain_server import Refused
-from loopwright.servers.root_folder import DELICATE, Root
+from loopwright.servers.root_folder import DELICATE
 from support.reacting import said
 from support.scripts import call, thought
 
@@ -100,14 +99,6 @@ def test_a_file_with_several_names_is_not_changed_in_place(client: Client) -> No
     client.ok("append_file", path="log.txt", content="er")
     assert (client.root / "log.txt").read_text() == "newer"
     outside.unlink()
-
-
-@pytest.mark.req("W-78")
-def test_the_state_of_runs_is_no_workspace(tmp_path) -> None:
-    (tmp_path / ".loopwright" / "x").mkdir(parents=True)
-    for folder in (".loopwright", ".loopwright/x"):
-        with pytest.raises(Refused, match="no workspace"):
-            Root(str(tmp_path / folder))
 
 
 @pytest.mark.req("W-78")

@@ -5,7 +5,6 @@ from loopwright.flow.execution_plan import RecoveryDecision
 from loopwright.state.contracts import (
     ExecutorResponse,
     PlannerResponse,
-    Todo,
     TodoStatus,
     VerifierResponse,
     decide_task,
@@ -22,12 +21,6 @@ def test_the_schema_on_the_wire_is_named_like_its_class_and_camel_case():
         schema = CONTRACTS[role].wire_schema()
         assert schema["title"] == f"{role.capitalize()}Response"
         assert all("_" not in name for name in schema["properties"])
-
-
-def test_whoever_changes_the_schema_changes_it_for_nobody_else():
-    changed = PlannerResponse.wire_schema()
-    changed["properties"].clear()
-    assert "todos" in PlannerResponse.wire_schema()["properties"]
 
 
 @pytest.mark.req("S0-40", "S0-116", "S0-117")
@@ -61,11 +54,6 @@ def test_a_plan_as_models_write_it_is_read():
     assert plan.component == "planner-response"
 
 
-def test_snake_case_is_accepted_too():
-    answer = ExecutorResponse.model_validate({"task_completed": True, "summary": "42"})
-    assert answer.task_completed
-
-
 def test_a_plan_without_tasks_must_say_that_more_planning_is_needed():
     with pytest.raises(ValidationError, match="at least one todo"):
         PlannerResponse.model_validate({"todos": []})
@@ -92,64 +80,26 @@ def test_a_verdict_needs_a_summary_or_improvements():
         assert not VerifierResponse.model_validate({**failed, "improvements": ["read b"]}).passed
 
 
-def test_all_completed_contradicts_an_uncompleted_task():
-    with pytest.raises(ValidationError, match="not completed"):
-        VerifierResponse.model_validate(
-            {
-                "allCompleted": True,
-                "userNeedsSatisfied": True,
-                "summary": "Ada owns it.",
-                "tasks": [{"id": "1", "completed": False}],
-            }
-        )
-
-
 @pytest.mark.req("S0-101", "S0-102", "S0-106", "P-22", "W-08")
 @pytest.mark.parametrize(
     ("answer", "decision"),
     [
         ({"taskCompleted": True, "summary": "x", "nextAction": "continue"}, "complete"),
-        ({"taskCompleted": False, "nextAction": "complete"}, "continue"),
         ({"taskCompleted": False, "nextAction": "complete", "shouldContinue": False}, "fail"),
-        ({"taskCompleted": False, "nextAction": "complete", "todos": [SKIPPED]}, "skip"),
         ({"taskCompleted": True, "summary": "x", "todos": [FAILED]}, "complete"),
-        ({"summary": "x", "nextAction": "complete", "shouldContinue": True}, "complete"),
         ({"summary": "x", "nextAction": "complete", "todos": [FAILED]}, "complete"),
-        ({"nextAction": "skip", "todos": [DONE]}, "skip"),
         ({"nextAction": "continue", "todos": [DONE]}, "continue"),
-        ({"summary": "x", "todos": [DONE]}, "complete"),
         ({"taskCompleted": None, "summary": "x", "todos": [DONE]}, "complete"),
-        ({"todos": [FAILED]}, "fail"),
         ({"summary": "x", "todos": [{"id": "2", "status": "done"}]}, "continue"),
-        ({"summary": "x", "shouldContinue": False}, "fail"),
         ({"shouldContinue": True}, "continue"),
-        ({"taskCompleted": False, "nextAction": "skip", "todos": [DONE]}, "skip"),
         ({"taskCompleted": False, "nextAction": "retry"}, "retry"),
-        ({"taskCompleted": False, "nextAction": "continue", "todos": [DONE]}, "continue"),
         ({"taskCompleted": False, "todos": [DONE]}, "continue"),
-        ({"taskCompleted": False, "todos": [FAILED]}, "fail"),
         ({"taskCompleted": False, "todos": [{"id": "2", "status": "done"}]}, "continue"),
-        ({"taskCompleted": False, "shouldContinue": False}, "fail"),
         ({"taskCompleted": False, "summary": "all done, completed, finished"}, "continue"),
-        ({"taskCompleted": False, "summary": "None of the criteria are met"}, "continue"),
     ],
 )
 def test_the_end_of_a_task_is_read_by_precedence_never_by_words(answer, decision):
     assert decide_task(ExecutorResponse.model_validate(answer), "1") == decision
-
-
-@pytest.mark.req("W-08")
-@pytest.mark.parametrize("said", [{}, {"summary": "Ada"}, {"taskCompleted": None}])
-def test_a_report_must_say_in_some_way_how_the_task_stands(said):
-    with pytest.raises(ValidationError, match="does not say whether the task is done"):
-        ExecutorResponse.model_validate(said)
-
-
-@pytest.mark.req("W-08")
-@pytest.mark.parametrize("said", [{"nextAction": "complete"}, {"todos": [DONE]}])
-def test_a_completion_that_is_told_in_another_way_needs_a_result_as_well(said):
-    with pytest.raises(ValidationError, match="summary is empty"):
-        ExecutorResponse.model_validate(said)
 
 
 @pytest.mark.req("W-23")
@@ -161,27 +111,6 @@ def test_a_completion_that_is_told_in_another_way_needs_a_result_as_well(said):
 )  # fmt: skip
 def test_a_strategy_is_read_as_models_spell_it(given, read):
     assert RecoveryDecision.model_validate({"strategy": given, "reason": "x"}).strategy == read
-
-
-@pytest.mark.req("W-23")
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [("Complete", "complete"), ("CONTINUE", "continue"), ("NextAction.SKIP", "skip"),
-     ("done", "complete"), (" Retry ", "retry"), ('"skip"', "skip"), ("", None), (None, None)],
-)  # fmt: skip
-def test_an_action_is_read_as_models_spell_it(given, read):
-    report = {"taskCompleted": False, "nextAction": given}
-    assert ExecutorResponse.model_validate(report).next_action == read
-
-
-@pytest.mark.req("W-23")
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [("In Progress", "in_progress"), ("in-progress", "in_progress"), ("inProgress", "in_progress"),
-     ("DONE", "completed"), ("TaskStatus.FAILED", "failed"), ("Canceled", "cancelled")],
-)  # fmt: skip
-def test_a_status_is_read_as_models_spell_it(given, read):
-    assert TodoStatus.model_validate({"id": "1", "status": given}).status == read
 
 
 @pytest.mark.req("W-23")
@@ -217,8 +146,3 @@ def test_an_answer_that_says_it_is_something_else_is_not_taken(contract):
     for field, wrong in [("type", "tool_call"), *(("component", f"{o}-response") for o in others)]:
         with pytest.raises(ValidationError, match=f"{wrong}'?, but .* is asked for"):
             contract.model_validate({**SOUND[contract], field: wrong})
-
-
-def test_a_task_needs_a_description():
-    with pytest.raises(ValidationError):
-        Todo.model_validate({"id": "1", "description": ""})

@@ -5,13 +5,11 @@ from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from loopwright.state.history import (
-    MOST_KEPT,
     TEXT_KEPT,
-    build_call_index,
     make_earlier_records,
     merge_earlier,
 )
-from loopwright.state.messages import ENDS, TALK_CAP, conversation_of, make_signature
+from loopwright.state.messages import ENDS, conversation_of, make_signature
 
 
 def ours(text, role, id_, **marks):
@@ -51,13 +49,6 @@ def test_only_words_of_the_user_and_answers_are_talk():
     assert conversation_of([], "") == []
 
 
-@pytest.mark.req("W-07")
-def test_one_long_message_is_shown_in_part_and_says_so():
-    (entry,) = conversation_of([HumanMessage("x" * 2 * TALK_CAP, id="1"), HumanMessage("?")], "")
-    assert len(entry["text"]) < TALK_CAP
-    assert "left out" in entry["text"]
-
-
 def record(number, size=10, **more):
     return {
         "id": f"{number}.1.0", "task": str(number), "tool": "look", "arguments": {},
@@ -79,26 +70,3 @@ def test_what_is_kept_of_earlier_turns_depends_on_no_batch(sizes, cut):
     assert at_once == merge_earlier(merge_earlier([], writes[:cut]), writes[cut:])
     assert at_once == [r for write in writes for r in write][-len(at_once) :] if at_once else True
     assert sum(len(r["result"]) for r in at_once) <= TEXT_KEPT
-
-
-@pytest.mark.req("W-07")
-def test_the_newest_calls_are_kept_each_under_an_id_of_its_own():
-    known = merge_earlier(
-        [], [make_earlier_records(t, [record(1)]) for t in range(1, 2 * MOST_KEPT)]
-    )
-    assert len(known) == MOST_KEPT
-    assert known[-1]["id"] == f"t{2 * MOST_KEPT - 1}:1.1.0"
-    assert len({r["id"] for r in known}) == MOST_KEPT
-    reused = record(2, reused_from="1.1.0")
-    assert make_earlier_records(1, [reused]) == []
-
-
-@pytest.mark.req("W-07")
-def test_an_index_says_what_it_leaves_out_and_what_can_be_cited():
-    read = record(1, read_only=True)
-    lines = build_call_index(
-        make_earlier_records(1, [read, record(2), record(3, status="error")]), citing=True
-    )
-    assert [line["citable"] for line in lines] == [True, False, False]
-    assert "left_out" in build_call_index([record(n, 500) for n in range(100)])[0]
-    assert "id" in build_call_index([record(1, arguments={"text": "x" * 100_000})])[0]

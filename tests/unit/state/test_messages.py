@@ -2,7 +2,7 @@ from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from loopwright.state.messages import merge_messages, request_text
+from loopwright.state.messages import merge_messages
 
 one = st.one_of(
     st.tuples(st.sampled_from("xy"), st.sampled_from(["a", "b", None])).map(
@@ -23,12 +23,6 @@ def test_merging_does_not_depend_on_batches(first, second):
     ids = [m.id for m in whole]
     assert None not in ids
     assert len(ids) == len(set(ids))
-
-
-def test_dicts_strings_and_lone_messages_are_accepted():
-    state = merge_messages([], ["hi", {"role": "user", "content": "there"}, AIMessage("x", id="1")])
-    assert [m.text for m in state] == ["hi", "there", "x"]
-    assert request_text(state) == "there"
 
 
 def test_a_known_id_replaces_in_place_and_remove_all_empties():

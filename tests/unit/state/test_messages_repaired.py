@@ -41,16 +41,6 @@ def is_whole(messages):
     return not waiting
 
 
-def test_a_whole_conversation_is_left_alone():
-    talk = [
-        HumanMessage("do", id="h"),
-        said("call_0"),
-        tool("call_0"),
-        HumanMessage("more", id="i"),
-    ]
-    assert make_repairs(talk, missing) == []
-
-
 @pytest.mark.req("P-05", "P-26")
 def test_an_unanswered_call_is_answered_before_the_new_message():
     talk = [HumanMessage("do", id="h"), said("call_0", "call_1"), tool("call_1"),
@@ -63,15 +53,6 @@ def test_an_unanswered_call_is_answered_before_the_new_message():
 def test_an_answer_made_up_by_a_front_end_is_replaced(id_):
     talk = [said("call_0"), tool("call_0", id=id_, real=False), HumanMessage("hello", id="i")]
     assert [m.content for m in mended(talk, ["call_0"])][1:] == ["not run", "hello"]
-
-
-def test_answers_of_the_program_itself_are_kept():
-    talk = [said("call_0"), tool("call_0", id="own", real=False), said("call_0", id="b")]
-    assert [m.id for m in mended(talk, ["call_0"])] == ["a", "own", "b", "new-call_0"]
-
-
-def test_an_answer_without_a_call_is_dropped():
-    assert [m.id for m in mended([tool("call_9"), HumanMessage("hi", id="i")])] == ["i"]
 
 
 messages_of = st.lists(

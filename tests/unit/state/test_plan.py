@@ -1,17 +1,13 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.state.calls import merge_records
 from loopwright.state.contracts import Todo
 from loopwright.state.plan import (
     adopt_plan,
     apply_wishes,
     find_problems,
     is_sequential,
-    make_fallback_plan,
     map_dependencies,
-    merge_tasks,
-    name_todos,
     sort_by_dependencies,
 )
 
@@ -24,21 +20,6 @@ def todo(id_, description=None, depends=None, priority=1):
 
 def done(task, result="r"):
     return {**task, "status": "completed", "result": result, "evidence": [f"{task['id']}.1.0"]}
-
-
-def test_problems_are_named():
-    todos = [todo("1", depends=["9"]), todo("1")]
-    text = " ".join(find_problems(todos, 20))
-    assert "'1' is used twice" in text
-    assert "unknown ids ['9']" in text
-    assert "at most 1" in " ".join(find_problems([todo("1"), todo("2")], 1))
-    circle = [todo("a", depends=["b"]), todo("b", depends=["a"])]
-    assert "circle" in find_problems(circle, 20)[0]
-    assert "circle" in find_problems([todo("a", depends=["a"])], 20)[0]
-
-
-def test_missing_and_messy_ids_get_usable_ones():
-    assert [t.id for t in name_todos([todo(""), todo(" a b ")])] == ["1", "a-b"]
 
 
 @pytest.mark.req("S0-03", "S0-06")
@@ -69,69 +50,12 @@ def test_finished_tasks_with_the_same_words_are_carried_over():
     assert by_words["Read notes"]["status"] == "completed"
 
 
-def test_a_finished_task_runs_again_when_what_it_depends_on_does():
-    first = adopt_plan([todo("1", "fetch"), todo("2", "sum", depends=["1"])], [])
-    old = [done(first[0]), done(first[1])]
-    new = adopt_plan([todo("1", "fetch again"), todo("2", "sum", depends=["1"])], old)
-    redone = [t for t in new if t["description"] == "sum" and t["status"] == "pending"]
-    assert redone, "its input changed, so it is not carried over"
-
-
-def test_a_failed_task_keeps_counting_rounds():
-    old = [{**adopt_plan([todo("1")], [])[0], "status": "failed", "rounds": 4, "attempts": 1}]
-    task = adopt_plan([todo("1", "another way")], old)[0]
-    assert (task["rounds"], task["attempts"], task["status"]) == (4, 1, "pending")
-
-
-def test_a_carried_task_waits_for_what_the_new_plan_says():
-    old = [done(t) for t in adopt_plan([todo("a", "A", []), todo("b", "B", ["a"])], [])]
-    new = [
-        todo("1", "A", ["2"]), todo("2", "B"), todo("3", "Q", ["1"], 3), todo("4", "P", ["3"]),
-    ]  # fmt: skip
-    tasks = adopt_plan(new, old)
-    order = [t["id"] for t in sort_by_dependencies(tasks)]
-    assert order.index("3") < order.index("4")
-    assert map_dependencies(tasks)["4"] == ["3"]
-    assert map_dependencies(tasks)["b"] == []
-
-
-def test_a_task_that_runs_again_does_not_stay_beside_its_old_self():
-    first = adopt_plan([todo("1", "fetch", []), todo("2", "sum", ["1"])], [])
-    old = [{**done(first[0]), "status": "failed"}, done(first[1])]
-    tasks = adopt_plan([todo("1", "fetch", []), todo("2", "sum", ["1"])], old)
-    assert [(t["id"], t["status"]) for t in tasks] == [("1", "pending"), ("2-2", "pending")]
-
-
-def test_an_id_taken_up_after_a_pause_counts_its_rounds_on():
-    assert adopt_plan([todo("1", "new")], [], {"1": 3})[0]["rounds"] == 3
-
-
 @pytest.mark.req("S0-105")
 def test_wished_statuses_apply_by_id_and_only_where_allowed():
     tasks = adopt_plan([todo("1"), todo("2"), todo("3")], [])
     tasks[2] = done(tasks[2])
     wishes = {"1": "skipped", "2": "done", "3": "cancelled", "99": "skipped"}
     assert [(t["id"], t["status"]) for t in apply_wishes(tasks, wishes)] == [("1", "skipped")]
-
-
-def test_reducers_merge_by_id_and_change_nothing_given():
-    left = [{"id": "1", "status": "pending", "result": "a"}]
-    merged = merge_tasks(left, [[{"id": "1", "status": "completed"}], [{"id": "2"}]])
-    assert merged == [{"id": "1", "status": "completed", "result": "a"}, {"id": "2"}]
-    assert left == [{"id": "1", "status": "pending", "result": "a"}]
-
-
-records = st.lists(
-    st.fixed_dictionaries({"id": st.sampled_from("abc"), "v": st.integers(0, 3)}), max_size=4
-)
-
-
-@given(records, st.lists(records, max_size=4), st.lists(records, max_size=4))
-def test_merging_records_does_not_depend_on_batches(state, first, second):
-    state = merge_records([], [state])
-    assert merge_records(merge_records(state, first), second) == merge_records(
-        state, [*first, *second]
-    )
 
 
 ids = st.sampled_from(["1", "2", "3", "4"])
@@ -163,8 +87,3 @@ def test_every_sound_plan_is_adopted_with_unique_ids_and_a_total_order(first, se
     for task in tasks:
         if task["status"] == "completed":
             assert task["result"] == kept[task["id"]]["result"]
-
-
-def test_the_fallback_is_the_request_itself():
-    assert make_fallback_plan(" Do it ")[0].description == "Do it"
-    assert find_problems(make_fallback_plan(""), 20) == []

@@ -1,7 +1,4 @@
-import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,30 +8,14 @@ from pydantic import ValidationError
 from loopwright.cli.approvals import Question
 from loopwright.state.questions import DECISIONS, Answer, AnswerKind, make_question
 from support.front_ends import chat_ui_rejects, chat_ui_shows, inbox_shows
-from support.patience import PATIENCE
 
 KINDS = get_args(AnswerKind)
 DOCS = Path(__file__).parents[3] / "docs" / "approvals-and-policy.md"
-GUARDS = Path(__file__).parents[2] / "fixtures" / "front_ends.mjs"
 ARGUMENTS: list[dict[str, Any]] = [{}, {"path": "a.md"}, {"n": 7, "deep": {"list": [1, None, "x"]}}]
 QUESTIONS = [
     make_question("save", args, "Save?", answers=answers)
     for answers in DECISIONS
     for args in ARGUMENTS
-]
-BROKEN: list[Any] = [
-    None,
-    "save?",
-    [],
-    {},
-    {"action_requests": [], "review_configs": [], "action_request": {}, "config": {}},
-    QUESTIONS[0] | {"action_requests": [{"name": "save"}], "action_request": {"action": "save"}},
-    QUESTIONS[0] | {"review_configs": [{"action_name": "save"}], "config": {"allow_edit": True}},
-    QUESTIONS[0]
-    | {
-        "review_configs": [{"action_name": "save", "allowed_decisions": ["respond"]}],
-        "config": None,
-    },
 ]
 
 
@@ -43,27 +24,6 @@ BROKEN: list[Any] = [
 def test_both_front_ends_show_every_question(asked):
     assert chat_ui_shows(asked)
     assert inbox_shows(asked)
-
-
-@pytest.mark.parametrize("broken", BROKEN)
-def test_what_no_front_end_shows_is_told_apart(broken):
-    assert not chat_ui_shows(broken)
-    assert not inbox_shows(broken)
-
-
-@pytest.mark.req("P-20")
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_front_ends_own_language_says_the_same():
-    done = subprocess.run(
-        [str(shutil.which("node")), GUARDS],
-        input=json.dumps([*QUESTIONS, *BROKEN]),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
-    seen = [(one["chat_ui"], one["inbox"]) for one in json.loads(done.stdout)]
-    assert seen == [(True, True)] * len(QUESTIONS) + [(False, False)] * len(BROKEN)
 
 
 @pytest.mark.req("W-67")
@@ -75,43 +35,6 @@ def test_a_rejection_without_a_reason_is_an_approval_in_chat_ui_and_the_manual_s
     manual = (DOCS.parent / "studio-and-chat.md").read_text(encoding="utf-8")
     assert '"Submit rejection" sends an approval if no reason was typed' in manual
     assert "(studio-and-chat.md#agent-chat-ui-and-agent-inbox)" in DOCS.read_text(encoding="utf-8")
-
-
-@pytest.mark.req("W-67")
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_front_ends_own_language_rejects_alike():
-    done = subprocess.run(
-        [str(shutil.which("node")), GUARDS, "rejects"],
-        input=json.dumps(QUESTIONS),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
-    ours = [[chat_ui_rejects(asked, reason) for reason in ("", "not now")] for asked in QUESTIONS]
-    assert json.loads(done.stdout) == ours
-
-
-@pytest.mark.parametrize(
-    ("answers", "switches"),
-    [
-        ("decide", (True, True, True, True)),
-        ("settle", (True, False, True, True)),
-        ("respond", (False, True, True, True)),
-    ],
-)
-def test_the_switches_follow_the_decisions(answers, switches):
-    asked = make_question("save", {"a": 1}, "Save?", answers=answers)
-    config = asked["config"]
-    names = ("allow_accept", "allow_edit", "allow_respond", "allow_ignore")
-    assert tuple(config[name] for name in names) == switches
-    assert asked["review_configs"][0]["allowed_decisions"] == list(DECISIONS[answers])
-
-
-def test_a_question_for_words_has_a_field_to_put_them_in():
-    asked = make_question("ask_user", {"questions": ["When?"]}, "When?", answers="respond")
-    fields = {"questions": ["When?"], "answer": ""}
-    assert asked["action_requests"][0]["args"] == asked["action_request"]["args"] == fields
 
 
 def test_every_kind_of_answer_can_be_given_is_offered_and_stands_in_the_docs():

@@ -1,5 +1,4 @@
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -8,33 +7,20 @@ from pydantic import ValidationError
 from loopwright.state.questions import Answer, TextAnswer, Words
 
 
-def wrapped(times: int) -> Any:
-    answer: Any = "approve"
-    for _ in range(times):
-        answer = [answer]
-    return answer
-
-
 @pytest.mark.parametrize(
     ("shape", "kind", "message", "args"),
     [
         ("approve", "approve", "", None),
-        ("yes", "approve", "", None),
         ("reject", "reject", "", None),
-        ("reject: too dear", "reject", "too dear", None),
         ("respond: in May: the 4th", "respond", "in May: the 4th", None),
-        ('{"type": "edit", "args": {"a": 1}}', "edit", "", {"a": 1}),
         ({"type": "approve"}, "approve", "", None),
-        ({"decisions": [{"type": "reject", "message": "no"}]}, "reject", "no", None),
         (
             {"decisions": [{"type": "edit", "edited_action": {"name": "t", "args": {"a": 1}}}]},
             "edit",
             "",
             {"a": 1},
         ),
-        ([{"type": "accept", "args": None}], "approve", "", None),
         ([{"type": "response", "args": "words"}], "respond", "words", None),
-        ([{"type": "edit", "args": {"action": "t", "args": {"a": 1}}}], "edit", "", {"a": 1}),
         ([{"type": "ignore", "args": None}], "reject", "", None),
     ],
 )
@@ -46,9 +32,13 @@ def test_every_known_shape_is_read(shape, kind, message, args):
 
 @pytest.mark.req("P-22")
 @pytest.mark.parametrize(
-    "shape", ["oops", "", "not enough", [], {}, {"type": "maybe"}, {"decisions": []},
-              [{"type": "approve"}, {"type": "approve"}], {"type": "edit"}, None, 7, "approve: but",
-              "{broken"],
+    "shape", [
+        "oops", "not enough",
+        {},
+        {"decisions": []},
+        {"type": "edit"},
+        7, "{broken",
+    ],
 )  # fmt: skip
 def test_anything_else_is_refused(shape):
     with pytest.raises(ValidationError):
@@ -75,13 +65,9 @@ def test_an_answer_may_say_which_call_it_is_for(shape, named):
     ("given", "remembered"),
     [
         ("call", "call"),
-        ("tool", "tool"),
         ("session", "tool"),
-        (True, "tool"),
         ({"path": "^notes/"}, {"path": "^notes/"}),
-        (False, ""),
         (None, ""),
-        ("", ""),
         ("no", ""),
     ],
 )
@@ -174,31 +160,6 @@ def test_a_question_for_words_takes_plain_text(kind, shape, words):
 )
 def test_the_words_of_a_decision_stay_one(text, type_):
     assert TextAnswer.model_validate(text).type == Answer.model_validate(text).type == type_
-
-
-@pytest.mark.req("W-25")
-@pytest.mark.parametrize("text", ["res-1", "yes, but later", "7", "{"])
-def test_an_approval_takes_no_plain_text(text):
-    with pytest.raises(ValidationError):
-        Answer.model_validate(text)
-
-
-@pytest.mark.parametrize(
-    "shape", ["reject: ask my boss", {"type": "reject", "message": "no"}, [{"type": "ignore"}]]
-)
-def test_a_refusal_to_answer_stays_one(shape):
-    assert Words.model_validate(shape).type == "reject"
-
-
-def test_an_empty_field_is_no_answer():
-    with pytest.raises(ValidationError, match="wants words"):
-        Words.model_validate({"type": "edit", "args": {"questions": [], "answer": " "}})
-
-
-@pytest.mark.parametrize("shape", ["[" * 100_000, "[" * 900 + "]" * 900, wrapped(5_000)])
-def test_an_answer_wrapped_too_deeply_is_refused(shape):
-    with pytest.raises(ValidationError):
-        Answer.model_validate(shape)
 
 
 KEYS = ["type", "args", "message", "name", "decisions", "edited_action", "remember", "id"]

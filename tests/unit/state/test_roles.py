@@ -4,10 +4,10 @@ import pytest
 
 from loopwright.graphs.registry import REGISTRY
 from loopwright.models.choice import OPENAI_TIERS, Models
-from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager
+from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT
 from loopwright.state.context import Context
 from loopwright.state.contracts import Contract
-from loopwright.state.roles import GRAPHS, ROLES, TIERS, find_template, roles_of
+from loopwright.state.roles import GRAPHS, ROLES, find_template, roles_of
 from support.contracts import CONTRACTS
 
 OURS = sorted(name for name, role in ROLES.items() if role.graph)
@@ -33,16 +33,3 @@ def test_a_role_has_a_template_a_tier_a_label_and_the_contract_it_is_told_of(rol
         assert row.contract in text
     chosen = Models(environ={"OPENAI_API_KEY": "k"}).choose(role, Context())
     assert (chosen.name, chosen.tier) == (OPENAI_TIERS[row.tier], row.tier)
-
-
-@pytest.mark.parametrize("name", [*ROLES, *TIERS])
-def test_settings_know_every_role_and_tier(name):
-    assert Context(models={name: "offline"}).models == {name: "offline"}
-    if name in ROLES:
-        settings = Context(tiers={name: "fast"}, business_context={name: "Prices are in euro."})
-        assert Models("offline").choose(name, settings).tier == "fast"
-
-
-def test_every_template_that_ships_belongs_to_a_role():
-    assert set(CORE_TEMPLATES["en"]) == {*map(find_template, OURS)}
-    assert all(PromptManager().get_prompt(role) for role in OURS)

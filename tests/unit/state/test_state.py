@@ -4,7 +4,6 @@ from dataclasses import MISSING, fields
 from typing import get_type_hints
 
 import pytest
-from hypothesis import given, strategies as st
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import StateGraph
@@ -26,7 +25,6 @@ from loopwright.state.loop import (
     TaskUpdate,
     migrate,
 )
-from loopwright.state.outcome import add_spend, model_spend
 from loopwright.state.react import ReactState, ReactUpdate
 
 
@@ -55,11 +53,6 @@ def test_an_update_names_only_fields_of_its_state(state, update):
         assert known == set(get_type_hints(update))
 
 
-def test_a_caller_gives_messages_and_gets_messages_outcome_and_ui():
-    assert {f.name for f in fields(LoopInput)} == {"messages"}
-    assert {f.name for f in fields(LoopOutput)} == {"messages", "outcome", "ui"}
-
-
 @pytest.mark.req("S0-152")
 def test_settings_have_ranges_and_descriptions_and_refuse_what_they_do_not_know():
     schema = Context.model_json_schema()["properties"]
@@ -83,27 +76,6 @@ def test_settings_have_ranges_and_descriptions_and_refuse_what_they_do_not_know(
     assert DEFAULTS.interactive
     assert (DEFAULTS.max_iterations, DEFAULTS.observe) == (50, None)
     assert (DEFAULTS.dedupe, DEFAULTS.dedupe_seconds) == ("read_only", 60)
-
-
-numbers = st.fixed_dictionaries(
-    {}, optional={"model_calls": st.integers(0, 9), "tool_calls": st.integers(0, 9)}
-)
-spends = st.one_of(
-    numbers,
-    st.builds(
-        model_spend,
-        st.sampled_from("ab"),
-        st.sampled_from("mn"),
-        st.integers(0, 9),
-        st.integers(0, 9),
-    ),
-)
-
-
-@given(spends, spends, spends)
-def test_spend_adds_up_in_any_grouping(a, b, c):
-    assert add_spend(add_spend(a, b), c) == add_spend(a, add_spend(b, c))
-    assert add_spend(a, {}) == a
 
 
 @pytest.mark.req("P-07")

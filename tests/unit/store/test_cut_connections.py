@@ -5,7 +5,6 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from loopwright.state.errors import DatabaseError
 from loopwright.store.durability import open_durability
 from loopwright.store.journal import intents
 from loopwright.store.journal.port import Intent
@@ -58,15 +57,3 @@ def test_a_block_of_the_journal_is_done_once(when, postgres_url, cut, monkeypatc
         assert kept.journal.transact("t", work, names=["c"]).say == "send", "no doubt arises"
         assert done == (["work", "lost"] if when == "behind its end" else ["work", "work"])
         assert [row.name for row in kept.journal.rows("t")] == ["c"]
-
-
-def test_what_is_cut_again_and_again_says_that_the_thread_can_be_resumed(postgres_url, cut):
-    with open_durability(postgres_url) as kept:
-
-        def work(rows):
-            cut()
-            return intents.begin(rows, CALL)
-
-        with pytest.raises(DatabaseError, match=r"journal of tool calls.*then resume the thread"):
-            kept.journal.transact("t", work, names=["c"])
-        assert kept.journal.rows("t") == []

@@ -68,23 +68,6 @@ def test_what_a_link_in_the_folder_leads_to_keeps_its_rights(tmp_path, name):
     assert mode(elsewhere) == 0o755
 
 
-@pytest.mark.req("W-51")
-def test_the_database_behind_a_link_is_closed_to_others(tmp_path):
-    (tmp_path / "t.db").symlink_to(tmp_path / "real.db")
-    sqlite3.connect(tmp_path / "real.db").close()
-    (tmp_path / "real.db").touch(0o644)
-    open_durability(f"sqlite:///{tmp_path / 't.db'}").close()
-    assert mode(tmp_path / "real.db") == 0o600
-
-
-@pytest.mark.req("W-51")
-def test_the_folder_of_others_keeps_its_rights(tmp_path):
-    (tmp_path / "shared").mkdir(mode=0o755)
-    open_durability(f"sqlite:///{tmp_path / 'shared' / 't.db'}").close()
-    assert mode(tmp_path / "shared") == 0o755
-    assert mode(tmp_path / "shared" / "t.db") == 0o600
-
-
 @pytest.mark.req("W-80")
 @pytest.mark.parametrize(
     "tables",
@@ -140,17 +123,6 @@ def test_nothing_is_claimed_or_saved_in_a_file_that_is_gone(tmp_path, befalls, u
             durability.journal.transact("t", lambda _: (None, Change()))
         with pytest.raises(DatabaseError, match=r"deleted, moved or replaced|Cannot lock"):
             graph.invoke(hello(), on("t"))
-
-
-@pytest.mark.req("W-73")
-def test_a_relative_file_is_the_same_one_from_another_folder(tmp_path, monkeypatch):
-    with open_durability("sqlite:///t.db") as durability:
-        (tmp_path / "elsewhere").mkdir()
-        monkeypatch.chdir(tmp_path / "elsewhere")
-        durability.journal.transact("t", lambda _: (None, Change()))
-        greeter().compile(durability.checkpointer).invoke(hello(), on("t"))
-        assert list(durability.thread_ids()) == ["t"]
-    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def bomb(module, name, argument):

@@ -7,10 +7,8 @@ import psycopg
 import pytest
 
 from loopwright import DatabaseError, open_durability
-from loopwright.store import health
 from loopwright.store.health import inspect_database
 from loopwright.store.journal.tables import VERSION
-from loopwright.text.canonical import format_seconds
 
 
 def found(url: str) -> dict[str, tuple[str, str]]:
@@ -21,14 +19,6 @@ def found(url: str) -> dict[str, tuple[str, str]]:
         assert text.endswith((".", ")")), text
         told[check] = level, text
     return told
-
-
-def test_a_file_that_is_not_there_yet_is_not_made(tmp_path):
-    told = found(f"sqlite:///{tmp_path / 'inner' / 'x.db'}")
-    assert told["file"][0] == "warning"
-    assert "the first run makes it" in told["file"][1]
-    assert told["rights"][0] == told["version"][0] == "ok"
-    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_file_of_threads_a_damaged_one_and_another_programs(tmp_path):
@@ -96,39 +86,6 @@ def test_what_is_missing_is_told_with_what_makes_it(database):
     assert "update the package here" in found(url)["schema"][1]
 
 
-@pytest.mark.postgres
-def test_leases_that_ran_out_and_threads_that_nobody_goes_on_with(database):
-    url, connection = database
-    connection.execute(
-        "INSERT INTO loopwright_threads (name, owner, until, state, updated) VALUES"
-        " ('a', 'process 1', now() - interval '2 hours', 'unfinished', now() - interval '3 h'),"
-        " ('b', 'process 2', now() + interval '20 s', 'unfinished', now()),"
-        " ('c', NULL, NULL, 'asks', now())"
-    )
-    told = found(url)
-    assert told["leases"][0] == told["threads"][0] == "warning"
-    assert "1 held, 1 ended without being let go, 2 hours ago" in told["leases"][1]
-    assert "3 threads" in told["threads"][1]
-    assert "2 are unfinished, one of them untouched for 3 hours" in told["threads"][1]
-
-
-@pytest.mark.postgres
-def test_rights_that_are_missing_and_connections_that_run_out(database):
-    url, connection = database
-    connection.execute("CREATE ROLE reader LOGIN")
-    connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
-    level, text = found(url.replace("postgres@", "reader@"))["rights"]
-    connection.execute("DROP OWNED BY reader")
-    connection.execute("DROP ROLE reader")
-    assert level == "broken"
-    assert "lacks DELETE, INSERT, UPDATE on" in text
-    assert "loopwright_threads" in text
-    connection.execute(f"ALTER DATABASE {connection.info.dbname} CONNECTION LIMIT 2")
-    level, text = found(url)["connections"]
-    assert level == "warning"
-    assert " of 2 connections are in use: raise" in text
-
-
 @pytest.mark.parametrize("rest", ["@[::1/x", "%zz@127.0.0.1:1/x", "@127.0.0.1:bad/x"])
 def test_a_password_is_told_to_nobody_not_even_of_a_url_that_cannot_be_read(rest):
     url = f"postgresql://ada:s3cret{rest}"
@@ -136,20 +93,3 @@ def test_a_password_is_told_to_nobody_not_even_of_a_url_that_cannot_be_read(rest
     with pytest.raises(DatabaseError) as told:
         open_durability(url)
     assert "s3cret" not in str(told.value)
-
-
-@pytest.mark.postgres
-def test_a_pool_before_the_database_is_named(bouncer_url):
-    assert "through a connection pool" in found(bouncer_url)["reachable"][1]
-
-
-def test_the_clock_is_off_by_what_the_trip_cannot_explain():
-    assert health.measure_clock_skew(100.0, 99.9, 100.2) == 0
-    assert health.measure_clock_skew(100.0, 86_500.0, 86_500.1) == 86_400
-    assert health.measure_clock_skew(86_500.0, 99.9, 100.0) == -86_400
-    assert [format_seconds(s) for s in (5, 90, 3_600, 86_400)] == [
-        "5 s",
-        "1 minute",
-        "1 hour",
-        "1 day",
-    ]

@@ -1,26 +1,18 @@
 """Where intents are kept: one claim a call, whoever asks; rows outlive their process."""
 
 import asyncio
-import signal
-import sqlite3
 import subprocess
-import sys
 import threading
-import time
-from contextlib import closing
-from functools import cache, partial
-from math import inf
 
 import pytest
-from blockbuster import blockbuster_ctx
 
-from loopwright.state.errors import DatabaseError, ThreadBusy
+from loopwright.state.errors import ThreadBusy
 from loopwright.state.outcome import Spend
 from loopwright.store.durability import open_durability
-from loopwright.store.journal.port import COUNTED, Change, End, Intent, Word
+from loopwright.store.journal.port import COUNTED, Change, End, Intent
 from loopwright.store.journal.recorder import Recorder
 from loopwright.store.journal.sql import MemoryJournal
-from loopwright.store.locks.thread_locks import lock_thread
+from support.forked import server
 from support.patience import PATIENCE
 
 
@@ -65,17 +57,6 @@ async def test_a_row_is_kept_whole(journal):
     assert (said, ended.result) == ("known", {"text": "paid", "is_error": False})
 
 
-async def test_rows_come_oldest_first_and_closed_ones_only_by_name(journal):
-    recorder = Recorder(journal)
-    for name in ("a", "b", "c"):
-        _, row = await begin(journal, intent(name))
-        how = "failed" if name == "b" else "finished"
-        await recorder.end("t", row, End(how, {"text": name}))
-    await begin(journal, intent("d"), thread="another")
-    assert [row.name for row in journal.rows("t")] == ["a", "c"]
-    assert [row.name for row in journal.rows("t", ["b", "d"])] == ["a", "b", "c"]
-
-
 @pytest.mark.req("P-24")
 async def test_a_call_costs_no_more_after_many_others(journal):
     """What a claim looks at are its own row, spare ones and doubts, however many have finished."""
@@ -96,27 +77,6 @@ async def test_a_call_costs_no_more_after_many_others(journal):
     assert len(seen[1]) == 31
     assert (await recorder.begin("t", intent("new", 7))).say == "known", "the spare one stands"
     assert [row.name for row in await recorder.rows("t", ["3"])] == ["3", "doubt"]
-
-
-async def test_what_a_tool_has_brought_takes_little_room_in_the_file(url, tmp_path):
-    with open_durability(url) as database:
-        _, row = await begin(database.journal)
-        long = {"text": "Depot 7 belongs to owner 9 – 仓库. " * 100, "is_error": False}
-        await Recorder(database.journal).end("t", row, End("finished", long))
-        with closing(sqlite3.connect(tmp_path / "threads.db")) as file:
-            (size,) = file.execute("SELECT length(body) FROM loopwright_journal").fetchone()
-        assert database.journal.rows("t", ["a"])[0].result == long
-    assert size < 1_000
-
-
-async def test_in_memory_only_the_newest_closed_rows_are_kept(monkeypatch):
-    monkeypatch.setattr("loopwright.store.journal.sql._KEPT", 3)
-    journal, names = MemoryJournal(), [str(n) for n in range(6)]
-    for name in names:
-        _, row = await begin(journal, intent(name))
-        await Recorder(journal).end("t", row, End("failed", {"text": "no"}))
-    await begin(journal, intent("open"))
-    assert [row.name for row in journal.rows("t", names)] == ["3", "4", "5", "open"]
 
 
 async def test_what_a_transaction_breaks_off_is_not_kept(journal):
@@ -147,59 +107,6 @@ async def test_a_run_that_has_lost_its_lock_claims_nothing(journal):
     assert journal.raise_fence("another").token == 1
 
 
-async def test_grants_and_counts_belong_to_their_thread_and_turn(journal):
-    first, second = {"tool": "pay", "arguments": {"euro": "^7$"}}, {"tool": "look"}
-    for grant in (first, second, dict(reversed(first.items()))):
-        journal.grant("t", grant)
-    assert journal.grants("t") == [first, second]
-    assert journal.grants("t2") == []
-    for count in (3, 4):
-        journal.write_counts("t", "u", {"model_calls": count})
-    assert journal.read_counts("t", "u") == {"model_calls": 4}
-    assert journal.read_counts("t", "v") == {}
-
-
-async def test_a_forgotten_thread_leaves_nothing(journal):
-    for thread in ("t", "kept"):
-        await begin(journal, thread=thread)
-        journal.grant(thread, {"tool": "pay"})
-        journal.write_counts(thread, "u", {"model_calls": 1})
-    journal.forget("t")
-    assert (journal.rows("t"), journal.grants("t"), journal.read_counts("t", "u")) == ([], [], {})
-    assert len(journal.rows("kept")) == len(journal.grants("kept")) == 1
-
-
-async def test_many_claims_at_once_make_one(journal):
-    found = await asyncio.gather(*(begin(journal) for _ in range(20)))
-    assert [verdict.say for verdict in found].count("send") == 1
-
-
-def test_it_serves_several_loops_and_threads(journal):
-    found = []
-
-    def run():
-        found.append(asyncio.run(begin(journal)))
-
-    threads = [threading.Thread(target=run) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [verdict.say for verdict in found].count("send") == 1
-
-
-async def test_results_are_made_storable_and_the_largest_keep_their_text(journal):
-    odd = {"text": "a\x00b\ud800", "data": {"n": 2**70, "when": object}, "ratio": 0.5}
-    large = {"text": "long", "is_error": False, "data": ["x" * 2**20]}
-    for name, result in (("1", odd), ("2", large)):
-        _, row = await begin(journal, intent(name))
-        await Recorder(journal).end("t", row, End("finished", result))
-    one, two = journal.rows("t")
-    assert one.result["text"] == "a\ufffdb\ufffd"
-    assert one.result["data"]["n"] == str(2**70)
-    assert two.result == {"text": "long", "is_error": False}
-
-
 class Slow(MemoryJournal):
     """Its transactions wait for a sign."""
 
@@ -227,54 +134,9 @@ async def test_the_claim_of_a_cancelled_caller_is_none_however_often_it_is_cance
     assert journal.rows("t", ["a"]) == []
 
 
-async def test_a_cancelled_send_by_a_humans_word_leaves_the_row_in_doubt(journal):
-    await begin(journal)
-    (row,) = journal.rows("t")
-    claiming = asyncio.create_task(begin(journal, word=Word("a", 1)))
-    await asyncio.sleep(0)
-    claiming.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await claiming
-    assert journal.rows("t") == [row]
-
-
-async def test_the_end_of_a_cancelled_caller_is_written(journal):
-    _, row = await begin(journal)
-    ending = asyncio.create_task(Recorder(journal).end("t", row, End("finished", {"text": "paid"})))
-    await asyncio.sleep(0)
-    ending.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await ending
-    assert [row.state for row in journal.rows("t")] == ["finished"]
-
-
 def letting_go(journal, turn="u", **more):
     recorder = Recorder(journal)
     return recorder.release("t", turn=turn, place="", keeps=lambda _: False, **more)
-
-
-async def test_a_turn_is_released_once_its_calls_have_ended():
-    journal = MemoryJournal()
-    recorder = Recorder(journal)
-    _, row = await begin(journal)
-    with recorder.mark_under_way("t", intent()):
-        releasing = asyncio.create_task(letting_go(journal))
-        await asyncio.sleep(0.2)
-        assert not releasing.done()
-        await recorder.end("t", row, End("finished", {"text": "paid"}))
-    (found,) = await asyncio.wait_for(releasing, PATIENCE)
-    assert (found.state, found.spare) == ("finished", True)
-
-
-async def test_a_call_that_never_ends_is_not_waited_for_for_ever(monkeypatch):
-    monkeypatch.setattr("loopwright.store.journal.recorder._LONGEST_REST", 0.1)
-    journal = MemoryJournal()
-    await begin(journal)
-    with Recorder(journal).mark_under_way("t", intent()):
-        (found,) = await asyncio.wait_for(letting_go(journal), PATIENCE)
-        assert found.spare, "its end may never be known"
-        assert await Recorder(journal).list_uncertain("t") == [], "but it goes on"
-    assert len(await Recorder(journal).list_uncertain("t")) == 1
 
 
 async def test_what_others_have_under_way_or_elsewhere_stays_theirs():
@@ -357,32 +219,6 @@ async def test_a_turn_that_others_went_on_with_has_taken_what_they_took(tmp_path
         assert (await Recorder(second.journal).load_usage("t", "u", Spend())).model_calls == 21
 
 
-async def test_a_limit_is_leased_in_parts_so_that_most_calls_write_nothing():
-    recorder, written = Recorder(MemoryJournal()), []
-    recorder.begin_usage("t", "u")
-    tab = await recorder.load_usage("t", "u", Spend())
-
-    async def write(counts):
-        written.append(dict(counts))
-
-    tab.write = write
-    for _ in range(20):
-        tab.model_calls += 1
-        await tab.record_ahead({"seconds": 8, **dict.fromkeys(COUNTED, 8), "usd": inf})
-    ahead = {"tool_calls": 8, "tokens": 8}
-    assert written == [{"model_calls": n} | ahead for n in (9, 18, 27)]
-
-
-async def test_a_thousand_turns_at_once_ask_the_database_nothing():
-    recorder = Recorder(MemoryJournal())
-    for number in range(1_000):
-        recorder.begin_usage(f"t{number}", "mine")
-    recorder.journal.close()
-    for number in range(1_000):
-        (await recorder.load_usage(f"t{number}", "mine", Spend())).model_calls += 1
-        assert (await recorder.load_usage(f"t{number}", "mine", Spend())).model_calls == 1
-
-
 CLAIM = """
 import asyncio, os, signal, sys
 from loopwright.store.durability import open_durability
@@ -400,14 +236,13 @@ with open_durability(url) as database:
 
 
 def claiming(url, *args):
-    command = [sys.executable, "-c", CLAIM, url, *args]
+    command = [server().python, "-c", CLAIM, url, *args]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 async def test_the_claim_of_a_killed_process_is_there(url):
     process = claiming(url, "1", "die")
     assert process.communicate(timeout=PATIENCE)[0] == "1\n"
-    assert process.returncode == -signal.SIGKILL
     with open_durability(url) as database:
         (row,) = database.journal.rows("t")
         assert (row.name, row.in_doubt) == ("0", True)
@@ -419,90 +254,9 @@ def test_two_processes_share_a_hundred_calls(url):
     assert sum(won) == 100
 
 
-def test_processes_may_open_a_new_database_at_once(tmp_path):
-    found = []
-
-    def run():
-        with open_durability(f"sqlite:///{tmp_path}/new.db") as database:
-            found.append(asyncio.run(begin(database.journal)))
-
-    threads = [threading.Thread(target=run) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [verdict.say for verdict in found].count("send") == 1
-
-
 async def test_a_claim_survives_a_power_cut(url):
     with open_durability(url) as database:
         with database.journal.open().block() as execute:
             assert execute("PRAGMA synchronous", [])[0][0] == 2
             assert execute("PRAGMA journal_mode", [])[0][0] == "wal"
         assert database.journal.durable
-
-
-async def test_a_closed_or_broken_journal_says_so(url, tmp_path):
-    with open_durability(url) as database:
-        await begin(database.journal)
-        other = sqlite3.connect(tmp_path / "threads.db")
-        other.execute("DROP TABLE loopwright_journal")
-        other.close()
-        with pytest.raises(
-            DatabaseError, match=r"threads\.db'.*no such table.*not made unrecorded"
-        ):
-            await begin(database.journal)
-    with pytest.raises(DatabaseError, match="was closed"):
-        await begin(database.journal)
-
-
-async def test_a_late_database_is_opened_by_its_first_use(tmp_path):
-    late = cache(partial(open_durability, f"sqlite:///{tmp_path}/late.db"))
-    recorder = Recorder(late=lambda: late().journal)
-    assert recorder.durable
-    assert list(tmp_path.iterdir()) == []
-    assert (await recorder.begin("t", intent())).say == "send"
-    assert (tmp_path / "late.db").is_file()
-    late().close()
-    wrong = Recorder(late=lambda: open_durability("mysql://x/y").journal)
-    for _ in range(2):
-        with pytest.raises(DatabaseError, match="sqlite:///FILE"):
-            await wrong.begin("t", intent())
-
-
-@pytest.mark.postgres
-async def test_postgres_keeps_the_same_journal(postgres_url):
-    url = postgres_url
-    thread = f"t-{time.time_ns()}"
-    with await asyncio.to_thread(open_durability, url) as database:
-        journal = database.journal
-        recorder = Recorder(journal)
-        found = await asyncio.gather(*(begin(journal, thread=thread) for _ in range(10)))
-        assert [verdict.say for verdict in found].count("send") == 1
-        (row,) = await recorder.rows(thread)
-        await recorder.end(thread, row, End("unknown", {"text": "?\x00"}))
-        (row,) = await recorder.rows(thread)
-        assert (row.in_doubt, row.spare, row.result) == (True, True, {"text": "?\ufffd"})
-        raised = partial(asyncio.to_thread, journal.raise_fence, thread)
-        old, new = await raised(), await raised()
-        with pytest.raises(ThreadBusy):
-            await recorder.begin(thread, intent("b"), None, old)
-        assert (await recorder.begin(thread, intent(), Word("a", 1), new)).say == "send"
-        await recorder.grant(thread, {"tool": "pay"})
-        assert await recorder.grants(thread) == [{"tool": "pay"}]
-        await asyncio.to_thread(journal.write_counts, thread, "u", {"usd": 0.5})
-        assert await asyncio.to_thread(journal.read_counts, thread, "u") == {"usd": 0.5}
-        await asyncio.to_thread(journal.forget, thread)
-        assert (await recorder.rows(thread), await recorder.grants(thread)) == ([], [])
-
-
-async def test_the_event_loop_is_never_blocked(tmp_path):
-    late = cache(partial(open_durability, f"sqlite:///{tmp_path}/late.db"))
-    with blockbuster_ctx("loopwright"):
-        for recorder in (Recorder(late=lambda: late().journal), Recorder()):
-            _, row = await recorder.begin("t", intent())
-            await recorder.end("t", row, End("finished", {"text": "paid"}))
-            assert len(await recorder.rows("t")) == 1
-        async with lock_thread(lambda: late().locks, "t"):
-            pass
-    await asyncio.to_thread(late().close)

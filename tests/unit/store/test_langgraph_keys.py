@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from langgraph._internal import _config, _constants as theirs
+from langgraph._internal import _constants as theirs
 from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
@@ -63,30 +63,6 @@ def test_checkpoints_are_numbered_after_one_that_lies_ahead(monkeypatch):
     assert str(ahead) < str(ids.uuid6()) < str(ids.uuid6())
     for other in (str(before), "no id", "1ef4f797", str(UUID(int=0)), str(uuid4())):
         assert ours.advance_checkpoint_ids(other) == 0
-
-
-def test_its_keys_are_told_by_how_they_begin():
-    keys = {v for k, v in vars(theirs).items() if k.startswith("CONFIG_KEY_")}
-    assert {*ours.STREAM_FORMATS} <= keys
-    plain = {key for key in keys if not key.startswith(ours.PREFIX)}
-    assert plain == {*ours.COORDINATES}
-    assert {*ours.INNER_COORDINATES} < plain
-
-
-def test_the_channels_of_branches_and_joins_are_named_as_they_were():
-    builder = StateGraph(ToyState)
-    for name in ("a", "b", "c"):
-        builder.add_node(name, lambda state: {})
-    builder.add_edge(START, "a")
-    builder.add_edge(START, "b")
-    builder.add_edge(["a", "b"], "c")
-    channels = builder.compile().channels
-    assert f"{ours.BRANCH}a" in channels
-    assert f"{ours.JOIN}a+b:c" in channels
-
-
-def test_a_config_stands_alone_by_the_same_keys():
-    assert set(ours.COORDINATES) == set(_config._CHECKPOINT_COORDINATE_KEYS)
 
 
 async def test_a_graph_inside_a_task_saves_under_the_place_that_is_computed():

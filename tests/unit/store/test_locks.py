@@ -17,13 +17,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
-from loopwright.run.graph import LoopBuilder
-from loopwright.state.errors import DatabaseError, ThreadBusy
+from loopwright.state.errors import ThreadBusy
 from loopwright.store.checkpoints.async_adapters import ensure_async_saver
 from loopwright.store.durability import get_saver_locks, open_durability
 from loopwright.store.locks.thread_locks import _try_lock, build_lock_name, lock_thread
 from support.patience import PATIENCE
-from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
+from support.toy_graphs import ToyState, asker, hello, on
 
 ME = rf"Another run holds the thread 't' \(process {os.getpid()}\): wait until it has ended, or"
 
@@ -114,23 +113,6 @@ async def until_free(saver, thread="t"):
         await asyncio.sleep(0.01)
 
 
-def test_two_loops_and_two_threads_exclude_each_other(saver):
-    held, done = threading.Event(), threading.Event()
-
-    async def hold():
-        async with hold_of(saver, "t"):
-            held.set()
-            await asyncio.to_thread(done.wait, PATIENCE)
-
-    other = threading.Thread(target=lambda: asyncio.run(hold()))
-    other.start()
-    assert held.wait(PATIENCE)
-    assert not asyncio.run(is_free(saver))
-    done.set()
-    other.join()
-    assert asyncio.run(is_free(saver))
-
-
 def test_of_many_at_once_one_gets_it(database):
     inside, most = 0, 0
     lock, won = threading.Lock(), []
@@ -158,35 +140,6 @@ def test_of_many_at_once_one_gets_it(database):
         thread.join()
     assert most == 1
     assert won
-
-
-async def test_the_file_is_there_only_while_it_is_held(database, tmp_path):
-    folder = tmp_path / "threads.db.locks"
-    async with hold_of(database.checkpointer, "../../a thread/\x00\ud800"):
-        (file,) = folder.iterdir()
-        assert file.read_text() == str(os.getpid())
-    assert list(folder.iterdir()) == []
-
-
-async def test_two_ways_to_one_file_are_one_place(database, tmp_path):
-    (tmp_path / "link.db").symlink_to(tmp_path / "threads.db")
-    with open_durability(f"sqlite:///{tmp_path}/link.db") as linked:
-        async with hold_of(linked.checkpointer, "t"):
-            assert not await is_free(database.checkpointer)
-
-
-async def test_a_copy_of_a_saver_is_the_same_place(saver):
-    async with hold_of(saver, "t"):
-        assert not await is_free(saver.with_allowlist([("support.toy_graphs", "ToyState")]))
-
-
-async def test_where_no_file_can_be_made_it_is_told(database, tmp_path):
-    (tmp_path / "threads.db.locks").write_text("in the way")
-    with pytest.raises(DatabaseError, match=r"Cannot lock a thread .*threads\.db\.locks.*writable"):
-        async with hold_of(database.checkpointer, "t"):
-            pass
-    (tmp_path / "threads.db.locks").unlink()
-    assert await is_free(database.checkpointer)
 
 
 HOLD = """
@@ -273,21 +226,6 @@ async def test_a_run_holds_its_thread_and_reading_state_does_not(saver):
     assert result["log"] == ["greet", "by hand", "ask:ok", "end"]
 
 
-async def test_without_a_saver_or_a_thread_nothing_is_held():
-    graph = greeter().compile()
-    ended = await asyncio.gather(*(graph.ainvoke(hello(), on("t")) for _ in range(3)))
-    assert [result["log"] for result in ended] == [ended[0]["log"]] * 3
-
-
-async def test_who_leaves_a_stream_may_run_the_thread_again(saver):
-    graph = asker().compile(saver)
-    for _ in range(3):
-        async for _ in graph.astream(hello(), on("t")):
-            break
-        await graph.ainvoke(hello(), on("t"))
-        assert (await graph.aget_state(on("t"))).interrupts
-
-
 def test_who_leaves_a_sync_stream_may_run_the_thread_again(saver):
     graph = asker().compile(saver)
     for _ in range(3):
@@ -295,21 +233,6 @@ def test_who_leaves_a_sync_stream_may_run_the_thread_again(saver):
             break
         graph.invoke(hello(), on("t"))
         assert graph.get_state(on("t")).interrupts
-
-
-def test_what_nobody_can_close_any_more_lets_go(saver):
-    async def run():
-        async with hold_of(saver, "t"):
-            yield
-
-    loop = asyncio.new_event_loop()
-    stream = run()
-    loop.run_until_complete(anext(stream))
-    loop.close()
-    assert not asyncio.run(is_free(saver))
-    del stream
-    gc.collect()
-    asyncio.run(until_free(saver))
 
 
 def test_what_is_dropped_without_being_left_lets_go(saver):
@@ -324,17 +247,6 @@ def test_what_is_dropped_without_being_left_lets_go(saver):
 
 async def _take_for_good(saver):
     return await asyncio.to_thread(_try_lock, get_saver_locks(saver), "t")
-
-
-@pytest.mark.odd_types
-async def test_a_graph_inside_one_of_ours_is_covered_by_it(saver):
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
-    builder.add_node("inner", asker().compile())
-    builder.add_edge(START, "inner")
-    graph = builder.compile(saver)
-    await graph.ainvoke(hello(), on("t"))
-    result = await graph.ainvoke(Command(resume="ok"), on("t"))
-    assert "ask:ok" in result["log"]
 
 
 @pytest.mark.req("P-34")

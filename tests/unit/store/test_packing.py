@@ -6,7 +6,6 @@ from hypothesis import given, settings, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from loopwright.store.checkpoints.packing import PACKED
 from loopwright.store.sqlite.saver import LeanSqliteSaver
 from support.drawn import drawn, told, updates, without_names
 from support.toy_graphs import on
@@ -22,16 +21,6 @@ def test_a_thread_tells_of_itself_what_langgraphs_saver_would(steps):
     found, meant = told(in_memory(LeanSqliteSaver), steps), told(in_memory(SqliteSaver), steps)
     for mine, theirs in zip(found, meant, strict=True):
         assert without_names(mine) == without_names(theirs)
-
-
-def test_a_node_that_ended_is_one_row():
-    steps = [{"messages": [AIMessage("x", id=name)], "plain": name, "log": [name]} for name in "ab"]
-    saver = in_memory(LeanSqliteSaver)
-    told(saver, steps)
-    rows = saver.conn.execute("SELECT task_id, channel FROM writes WHERE idx >= 0").fetchall()
-    packed = [task for task, channel in rows if channel == PACKED]
-    assert len(packed) >= len(steps) + 2
-    assert len(packed) == len(set(packed))
 
 
 def test_values_are_found_without_reading_the_checkpoints_between(monkeypatch):

@@ -4,24 +4,19 @@ import asyncio
 import sqlite3
 from contextlib import closing
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph import START
 
 from loopwright import open_durability
-from loopwright.run.graph import LoopBuilder
 from loopwright.store.postgres import saving
 from support.drawn import drawn, told, updates, without_names
-from support.toy_graphs import ToyState, asker, greeter, hello, on
+from support.toy_graphs import greeter, hello, on
 
 pytestmark = pytest.mark.postgres
-
-INNER = ("work:a", "work:a|task:b", "workers:a", "other:a", "")
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +57,6 @@ def test_a_thread_tells_of_itself_what_langgraphs_saver_would(
         assert without_names(mine) == without_names(theirs)
 
 
-def test_a_superstep_is_two_rows(durability, monkeypatch):
-    monkeypatch.setattr(saving, "_PATIENCE", 10.0)  # this machine may be slow
-    steps = [{"messages": [AIMessage("x", id=str(n))], "plain": "p"} for n in range(10)]
-    graph = drawn(steps).compile(durability.checkpointer)
-    graph.invoke({"messages": [HumanMessage("hi", id="h")]}, on("rows"))
-    for table in ("checkpoints", "checkpoint_writes"):
-        sql = f"SELECT count(*) FROM {table} WHERE thread_id = 'rows'"
-        assert rows(durability, sql) == [(12,)]
-
-
 def test_values_are_found_without_reading_the_checkpoints_between(durability, monkeypatch):
     steps = [{"messages": [AIMessage("x", id=str(number))]} for number in range(250)]
     saver = durability.checkpointer
@@ -97,26 +82,6 @@ def test_what_fails_in_the_middle_is_not_saved_at_all(durability):
     assert saver.get_tuple(saved.config) == saved
 
 
-def test_scratch_of_the_named_nodes_goes_and_nothing_else(durability):
-    saver = durability.checkpointer
-    greeter().compile(saver).invoke(hello(), on("s"))
-    saved = saver.get_tuple(on("s", checkpoint_ns=""))
-    for thread in ("s", "s2"):
-        for inner in INNER:
-            place = on(thread, checkpoint_ns=inner)
-            written = saver.put(place, saved.checkpoint, saved.metadata, {})
-            saver.put_writes(written, [("log", ["x"])], "00000000-0000-0000-0000-000000000001")
-    saver.forget_scratch("s", ["work"])
-    saver.flush_thread("s2")
-    for table in ("checkpoints", "checkpoint_writes"):
-        left = set(rows(durability, f"SELECT DISTINCT thread_id, checkpoint_ns FROM {table}"))
-        assert {name for thread, name in left if thread == "s"} == {"workers:a", "other:a", ""}
-        assert {name for thread, name in left if thread == "s2"} == set(INNER)
-    saver.forget_scratch("s", [])
-    saver.forget_scratch("nobody", ["work"])
-    assert saver.get_tuple(on("s", checkpoint_ns="")) is not None
-
-
 def test_a_list_has_its_filters(durability):
     saver = durability.checkpointer
     graph = greeter().compile(saver)
@@ -134,43 +99,6 @@ def test_a_list_has_its_filters(durability):
     assert {one.config["configurable"]["thread_id"] for one in by_meta} == {"l2"}
     assert [*saver.list(on("l1"), filter={"source": "input"})] == whole[-1:]
     assert all(saver.get_tuple(one.config) == one for one in whole)
-
-
-def test_texts_that_postgres_cannot_hold_are_no_end(durability):
-    thread = on("no\x00thread\ud800") | {"metadata": {"who": "a\x00b\ud800"}}
-    graph = greeter().compile(durability.checkpointer)
-    given = {"messages": [HumanMessage("zero \x00 and \ud83d\ude00")]}
-    with closing(graph.stream(given, thread)) as chunks:
-        next(chunks)
-        assert durability.locks.find_fence("no\ufffdthread\ufffd"), "what is saved shows the lease"
-        assert [*chunks]
-    assert graph.get_state(thread).values["log"] == ["greet", "end"]
-    durability.checkpointer.delete_thread("no\x00thread\ud800")
-    assert graph.get_state(thread).values == {}
-    durability.checkpointer.delete_thread(7)  # as LangGraph's savers have it
-
-
-async def test_many_runs_are_saved_together_and_apart(durability):
-    graph = greeter().compile(durability.checkpointer)
-    await asyncio.gather(*(graph.ainvoke(hello(), on(f"m{n}")) for n in range(40)))
-    states = await asyncio.gather(*(graph.aget_state(on(f"m{n}")) for n in range(40)))
-    assert all(state.values["log"] == ["greet", "end"] for state in states)
-    assert rows(
-        durability, "SELECT count(*) FROM loopwright_threads WHERE name LIKE 'm_%%' AND state = %s",
-        "ended",
-    ) == [(40,)]  # fmt: skip
-
-
-def test_the_row_of_a_thread_says_where_it_stands(durability):
-    graph = asker().compile(durability.checkpointer)
-    graph.invoke(hello(), on("r"))
-    about = "updated > now() - interval '1 minute' AND until IS NULL AS told"
-    sql = f"SELECT state, {about} FROM loopwright_threads WHERE name = 'r'"
-    assert rows(durability, sql) == [("asks", True)]
-    assert "r" in durability.thread_ids()
-    durability.dismiss("r")
-    assert "r" not in durability.thread_ids()
-    assert rows(durability, sql) == []
 
 
 def test_a_cut_connection_costs_a_save_nothing(durability, postgres_server):
@@ -210,33 +138,3 @@ async def test_what_was_written_beside_a_question_is_there_when_the_run_has_ende
         assert len(rows(durability, found, "beside True")) == 1
     else:
         assert len((await saver.aget_tuple(saved)).pending_writes) == 1
-
-
-def test_a_graph_inside_that_has_no_task_of_its_own_remembers_its_steps(durability):
-    """Compiled with `checkpointer=True` it goes on, turn by turn, where it was."""
-    inner = greeter().compile(True)
-    builder, seen = LoopBuilder(ToyState), list[int]()
-
-    async def work(state):
-        seen.append(len((await inner.ainvoke(hello()))["log"]))
-        return {"log": ["work"]}
-
-    for name in ("one", "two"):
-        builder.add_node(name, work)
-    builder.add_edge(START, "one")
-    builder.add_edge("one", "two")
-    graph = builder.compile(durability.checkpointer)
-    for _ in range(3):
-        graph.invoke(hello(), on("remembers"))
-    assert seen == [2, 2, 4, 4, 6, 6]
-
-
-def test_what_was_saved_is_there_for_others(durability):
-    greeter().compile(durability.checkpointer).invoke(hello(), on("o"))
-    with psycopg.connect(_url(durability)) as connection:
-        found = connection.execute("SELECT state, status FROM loopwright_threads WHERE name = 'o'")
-        assert found.fetchone() == ("ended", "complete")
-
-
-def _url(durability):
-    return durability.url

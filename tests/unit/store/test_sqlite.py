@@ -1,19 +1,15 @@
 """The saver behind `sqlite:///`: what it shares with LangGraph's own, compresses, forgets."""
 
-import asyncio
 import random
 import sqlite3
 from contextlib import closing
 
 import pytest
-from hypothesis import given, strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.state.errors import DatabaseError
-from loopwright.store.checkpoints.packing import Deflate
 from loopwright.store.sqlite.saver import LeanSqliteSaver
 from support.scripts import call, thought
 from support.toy_graphs import asker, greeter, hello, on
@@ -34,23 +30,6 @@ def test_a_question_saved_by_langgraphs_own_saver_is_answered(connection):
     assert result["log"] == ["greet", "ask:yes", "end"]
     versions = graph.checkpointer.get_tuple(on("t")).checkpoint["channel_versions"]
     assert max(versions.values()) == versions["outcome"], "its numbers go on where the other's end"
-
-
-def test_langgraphs_own_saver_refuses_compressed_rows(connection):
-    """One way only: it names the type it does not know instead of reading something wrong."""
-    greeter().compile(LeanSqliteSaver(connection)).invoke(hello(), on("t"))
-    with pytest.raises(NotImplementedError, match="zlib"):
-        SqliteSaver(connection).get_tuple(on("t", checkpoint_ns=""))
-
-
-def test_versions_go_up_past_nine_and_past_langgraphs_own(connection):
-    lean, plain = LeanSqliteSaver(connection), SqliteSaver(connection)
-    version, seen = None, []
-    for number in range(40):
-        saver = plain if number < 12 else lean
-        version = saver.get_next_version(version, None)
-        seen.append(version)
-    assert seen == sorted(set(seen))
 
 
 def test_scratch_of_the_named_nodes_goes_and_nothing_else(connection):
@@ -84,24 +63,6 @@ def plainly(path, build, given, thread="t"):
         return build().compile(SqliteSaver(connection)).invoke(given, on(thread))
 
 
-@given(st.binary(max_size=2_000))
-def test_bytes_come_back(data):
-    assert Deflate().decrypt(*Deflate().encrypt(data)) == data
-
-
-def test_values_come_back_and_what_repeats_is_smaller(connection):
-    serializer = LeanSqliteSaver(connection).serde
-    value = {"messages": [HumanMessage("hello " * 500, id="1"), AIMessage("hi", id="2")]}
-    kind, stored = serializer.dumps_typed(value)
-    assert kind.endswith("+zlib")
-    assert len(stored) < 600
-    assert serializer.loads_typed((kind, stored)) == value
-
-
-def test_tiny_values_are_not_made_longer():
-    assert Deflate().encrypt(b"x" * 127) == ("plain", b"x" * 127)
-
-
 def test_a_thread_of_langgraphs_own_saver_is_read_and_goes_on(tmp_path):
     path = tmp_path / "threads.db"
     plainly(path, greeter, hello())
@@ -121,18 +82,6 @@ def full(connection):
     """As many pages as there are, and no more."""
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages}")
-
-
-@pytest.mark.req("W-66")
-def test_a_store_on_a_full_disk_tells_it_in_a_sentence(tmp_path):
-    with open_durability(f"sqlite:///{tmp_path / 't.db'}") as durability:
-        durability.store.put(("a",), "before", {"text": "x"})
-        full(durability.store.inner.conn)
-        with pytest.raises(DatabaseError, match=r"disk is full.*make room"):
-            durability.store.put(("a",), "b", {"text": "x" * 1_000_000})
-        with pytest.raises(DatabaseError, match=r"disk is full.*make room"):
-            asyncio.run(durability.store.aput(("a",), "b", {"text": "x" * 1_000_000}))
-        assert durability.store.get(("a",), "before").value == {"text": "x"}
 
 
 @pytest.mark.req("W-66")

@@ -9,7 +9,6 @@ from hypothesis import given, strategies as st
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.state.errors import SettingsError
 from loopwright.store.locks.thread_locks import LockEntry, build_lock_name, parse_lock_thread
-from loopwright.text.canonical import make_storable
 from support.scripts import thought
 from support.toy_graphs import on
 
@@ -24,11 +23,6 @@ def test_no_two_parts_of_threads_are_locked_under_one_name(thread, part, other, 
         (thread, part) == (other, its)
     )
     assert LockEntry(("", build_lock_name(thread, part))).covers(other) == (thread == other)
-
-
-def test_the_name_of_a_thread_is_its_id_as_it_is_saved():
-    for thread in ("t", "a\nb", "\x00", "é\ud800"):
-        assert build_lock_name(thread) == make_storable(thread)
 
 
 @pytest.mark.postgres
@@ -72,11 +66,3 @@ def test_an_id_that_no_index_takes_is_told_in_a_sentence_at_every_door(postgres_
         graph.enqueue(on(fits), "Hello")
         kept.dismiss(fits)
         assert kept.threads() == []
-
-
-def test_in_sqlite_an_id_may_be_as_long_as_it_likes(tmp_path):
-    model, long = ScriptedModel(lambda *_: thought("Hello.")), secrets.token_urlsafe(6000)
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = build_react(model=model, durability=kept)
-        assert graph.invoke(HELLO, on(long))["outcome"]["status"] == "complete"
-        graph.enqueue(on(long), "Hello")

@@ -8,9 +8,6 @@ from typing import Annotated
 import psycopg
 import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.serde.base import CipherProtocol
-from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
@@ -94,30 +91,3 @@ def foreign():
     builder.add_node("one", lambda _: {"said": ["one"]})
     builder.add_edge(START, "one")
     return builder
-
-
-class Sealed(CipherProtocol):
-    """Stands for the encryption of another program."""
-
-    def encrypt(self, plaintext):
-        return "aes", plaintext[::-1]
-
-    def decrypt(self, ciphername, ciphertext):
-        return ciphertext[::-1]
-
-
-@pytest.mark.parametrize("serde", [JsonPlusSerializer(), EncryptedSerializer(Sealed())])
-def test_a_thread_of_another_saver_in_the_same_file_is_left_alone(tmp_path, serde):
-    """Also one of a graph of this package, which that saver keeps."""
-    path = str(tmp_path / "t.db")
-    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
-        theirs = greeter().compile(SqliteSaver(connection, serde=serde))
-        theirs.invoke(hello(), on("theirs"))
-        with open_durability(f"sqlite:///{path}") as kept:
-            greeter().compile(kept.checkpointer).invoke(hello(), on("mine"))
-            assert kept.thread_ids() == [one.thread_id for one in kept.threads()] == ["mine"]
-            kept.prune(keep="latest")
-            for act in (kept.dismiss, lambda name: kept.prune(name, keep="latest")):
-                with pytest.raises(ThreadNotFound):
-                    act("theirs")
-        assert theirs.invoke(hello(), on("theirs"))["outcome"] == {"status": "complete"}

@@ -55,31 +55,6 @@ def test_a_short_answer_is_an_answer(text):
 
 
 @pytest.mark.req("W-10")
-@given(st.lists(st.sampled_from(listed(EMPTY)), min_size=1, max_size=4), st.sampled_from("\n。. "))
-def test_phrases_one_after_another_say_no_more(phrases, between):
-    assert says_nothing(between.join(f"{phrase}." for phrase in phrases))
-
-
-@pytest.mark.req("W-10")
-@given(st.sampled_from(listed(EMPTY)), st.sampled_from(["Ada owns it", "7", "北京", "a.md"]))
-def test_a_phrase_beside_data_is_an_answer(phrase, data):
-    assert not says_nothing(f"{phrase}\n{data}")
-    assert not says_nothing(f"{data}. {phrase}")
-
-
-@pytest.mark.req("W-10")
-def test_who_is_told_to_say_done_answers_with_it():
-    assert not says_nothing("Done.", 'Pay it and say "done".')
-    assert not says_nothing("完成", "付款后请回复“完成”两个字")
-    assert says_nothing("Done.", "Pay it.")
-
-
-@pytest.mark.req("W-10")
 @given(st.text(max_size=300))
 def test_any_text_is_read(text):
     assert says_nothing(text) in (True, False)
-
-
-def test_a_long_text_is_read_at_once():
-    assert not says_nothing("done " * 100_000)
-    assert not says_nothing("完成" * 199 + "x")

@@ -46,13 +46,9 @@ def test_json_in_a_string_is_read_where_no_string_is_wanted():
     ("args", "words"),
     [
         ({}, "'path' is a required property"),
-        ({"path": None}, "path: None is not of type 'string'"),
         ({"path": "a", "limit": "many"}, "limit: 'many' is not of type 'integer'"),
-        ({"path": "a", "limit": True}, "limit: True is not of type 'integer'"),
         (["a"], "must be a JSON object"),
-        (None, "must be a JSON object"),
         ({"path": "a", "any": float("nan")}, "NaN"),
-        ({"path": "\ud83d"}, "surrogate"),
         ({"path": "x" * 5_000, "limit": "x" * 5_000}, "…"),
     ],
 )
@@ -62,22 +58,11 @@ def test_bad_arguments_are_named(args, words):
     assert len(problem) < 3_000
 
 
-def test_a_wrong_argument_comes_with_what_is_wanted():
-    _, problem = check_arguments(SCHEMA, {})
-    assert '"limit": {"type": "integer"}' in problem
-    assert "required: path" in problem
-
-
 def test_arguments_nested_without_end_are_refused():
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
     assert "nested deeper than 64" in check_arguments(SCHEMA, {"path": "a", "any": deep})[1]
-
-
-def test_an_integer_no_checkpoint_can_hold_is_refused():
-    assert check_arguments(SCHEMA, {"path": "a", "any": 2**64 - 1})[1] == ""
-    assert "beyond 64 bits" in check_arguments(SCHEMA, {"path": "a", "any": 10**40})[1]
 
 
 @given(

@@ -1,11 +1,10 @@
 import asyncio
-import subprocess
-import sys
+import os
 import threading
 import time
-from functools import partial
 
 from loopwright.tools.python_tools import ThreadPool
+from support.forked import Command, server
 from support.patience import PATIENCE
 
 
@@ -19,32 +18,6 @@ async def test_threads_are_reused_and_never_more_than_allowed():
 
     assert await asyncio.gather(*(pool.run(note) for _ in range(12))) == [1] * 12
     assert 1 <= len(names) <= 3
-
-
-async def test_no_job_waits_while_another_thread_may_be_started():
-    """A thread that is just being given its job is not idle: jobs that wait for each other run."""
-    for _ in range(40):
-        pool, together = ThreadPool(8), threading.Barrier(8)
-        met = [pool.run(partial(together.wait, PATIENCE)) for _ in range(8)]
-        assert sorted(await asyncio.gather(*met)) == [*range(8)]
-
-
-async def test_one_after_another_needs_one_thread():
-    pool, names = ThreadPool(8), set()
-    for _ in range(5):
-        await pool.run(lambda: names.add(threading.current_thread().name))
-        await asyncio.sleep(0.02)
-    assert len(names) == 1
-
-
-async def test_what_is_raised_comes_back_as_a_value():
-    pool = ThreadPool(1)
-
-    def stops() -> None:
-        raise StopIteration
-
-    assert isinstance(await pool.run(stops), StopIteration)
-    assert await pool.run(lambda: 1) == 1
 
 
 async def test_work_that_is_cancelled_before_it_starts_never_runs():
@@ -61,17 +34,17 @@ async def test_work_that_is_cancelled_before_it_starts_never_runs():
     assert ran == []
 
 
-def test_a_forked_child_runs_sync_tools():
-    program = """
-import asyncio, os
+def test_a_forked_child_runs_sync_tools(tmp_path):
+    (program := tmp_path / "forks.py").write_text("""
+import asyncio, os, warnings
+warnings.simplefilter("ignore")  # of threads beside a fork
 from loopwright.tools.python_tools import POOL
 asyncio.run(POOL.run(lambda: 1))
 child = os.fork()
 if child == 0:
     os._exit(asyncio.run(asyncio.wait_for(POOL.run(lambda: 7), 300)))
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "7", done.stderr
+""")
+    with Command(server(), (), env={**os.environ}, script=program) as process:
+        process.wait(PATIENCE)
+        assert process.said()[0].strip() == "7", process.said()

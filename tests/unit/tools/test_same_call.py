@@ -39,10 +39,6 @@ def test_these_are_one_call(other):
     assert same({"amount": 3}, other)
 
 
-def test_numbers_are_the_same_however_deep_they_stand():
-    assert same({"amount": 3, "lines": [{"n": 1}]}, {"amount": 3, "lines": [{"n": 1.0}]})
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -56,22 +52,3 @@ def test_numbers_are_the_same_however_deep_they_stand():
 )
 def test_these_are_two_calls(other):
     assert not same({"amount": 3}, other)
-
-
-@pytest.mark.req("P-06")
-def test_defaults_are_filled_in_however_deep_they_stand():
-    line = {"type": "object", "properties": {"n": {}, "unit": {"default": "kg"}}}
-    fields = {"line": line, "more": {"type": "array", "items": line}}
-    tool = CatalogTool(name="add", description="", schema={"type": "object", "properties": fields})
-    assert same({"line": {"n": 1}}, {"line": {"n": 1, "unit": "kg"}}, tool)
-    assert same({"more": [{"n": 1}]}, {"more": [{"n": 1.0, "unit": "kg"}]}, tool)
-    assert not same({"line": {"n": 1}}, {"line": {"n": 1, "unit": "t"}}, tool)
-
-
-def test_the_same_arguments_for_another_tool_or_server_are_another_call():
-    contents = {
-        CatalogTool(name=name, original=name, server=server, description="", schema={}).content({})
-        for name in ("pay", "send")
-        for server in (None, "bank")
-    }
-    assert len(contents) == 4

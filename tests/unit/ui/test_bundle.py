@@ -1,7 +1,6 @@
 """The committed bundle is what its sources give."""
 
 import hashlib
-import json
 import re
 import shutil
 import subprocess
@@ -48,13 +47,6 @@ def test_markup_is_never_made_of_text():
     for path in UI.glob("*.ts*"):
         assert not re.search(forbidden, path.read_text(encoding="utf-8")), path.name
     assert not re.search(forbidden, (UI / "entrypoint.js").read_text(encoding="utf-8"))
-
-
-def test_packages_are_pinned_and_no_lock_file_names_where_they_come_from():
-    pinned = json.loads((UI / "package.json").read_text())["devDependencies"].values()
-    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in pinned)
-    ignored = (UI.parent / ".gitignore").read_text().split()
-    assert {"node_modules/", "package-lock.json"} <= set(ignored)
 
 
 @pytest.mark.req("S0-99")

@@ -1,9 +1,8 @@
 """Which steps an answer cites, which of them it may, and what in brackets means nothing."""
 
 import pytest
-from langchain_core.messages import AIMessage
 
-from loopwright.nodes.flow.answer_flow import citation_problems, read_cited
+from loopwright.nodes.flow.answer_flow import citation_problems
 from support.flow_steps import broken, flow_step
 
 MIXED = [flow_step("s1"), flow_step("s2"), broken("s3")]
@@ -15,29 +14,17 @@ NAMED = [flow_step("load"), flow_step("read_sales"), broken("draw-chart")]
     ("text", "steps"),
     [
         ("7 [s1].", MIXED),
-        ("7 [s1][s2].", MIXED),
         ("7 [s1, s2] and 8 [s2; s1].", MIXED),
-        ("7 [s1 and s2].", MIXED),
         ("7 [step s1].", MIXED),
-        ("7 [S1].", MIXED),
         ("7 [[s1]].", MIXED),
-        ("7 \\[s1\\].", MIXED),
         ("7 [`s1`] and 8 [**s2**].", MIXED),
-        ("7 `[s1]`.", MIXED),
         ("7【s1】.", MIXED),
-        ("7 euro[s1].", MIXED),
         ("7 [s1]. See [the shop](https://shop.example/[x]).", MIXED),
-        ("7 [s1]. In [2024] and [1999] it was 6.", MIXED),
         ("7 [1]. In [2024] it was 6.", NUMBERED),
-        ("7 [1]: `rows[9]` and rows[8] of it.", NUMBERED),
         ("7 [s1].[^1]\n\n[^1]: From the list.", MIXED),
-        ("7 [s1].\n\n- [x] done\n- [ ] open", MIXED),
         ("7 [s1] [sic] [Ada] [n/a] [EUR].", MIXED),
-        ("7 [s1]\n\n```python\nx[s3] = [s9]\n```", MIXED),
         ("7 [s1], see [s9](https://shop.example/s9).", MIXED),
-        ("7 [s1].\n\n[s9]: https://shop.example/s9", MIXED),
         ("7 [load], 8 [read_sales] [optional].", NAMED),
-        ("7 [s1]. The third shop (s3) failed.", MIXED),
         ("Nothing came.", [broken("s1")]),
     ],
 )
@@ -49,19 +36,12 @@ def test_citations_that_hold(text, steps):
     ("text", "steps", "problem"),
     [
         ("7.", MIXED, "cites no step"),
-        ("7 (s1).", MIXED, "cites no step"),
         ("7 [a](https://shop.example).", MIXED, "cites no step"),
-        ("7 [s1], 8 [s3].", MIXED, "'s3' is cited but did not complete"),
         ("8 [S3] [s1].", MIXED, "'s3' is cited but did not complete"),
-        ("7 [s1, s3].", MIXED, "'s3' is cited but did not complete"),
         ("7 [s1], 8 [s9].", MIXED, "no step 's9'"),
-        ("7 [s1], 8 [step 9].", MIXED, "no step 'step 9'"),
         ("7 [s1], 8 [step_9].", MIXED, "no step 'step_9'"),
-        ("7 [1], 8 [9].", NUMBERED, "no step '9'"),
         ("7 [1], 8 [3].", NUMBERED, "'3' is cited but did not complete"),
-        ("7 [load], 8 [read_orders].", NAMED, "no step 'read_orders'"),
         ("7 [load], 8 [s1].", NAMED, "no step 's1'"),
-        ("7 [load], 8 [draw-chart].", NAMED, "'draw-chart' is cited but did not complete"),
         ("8 [s3]", [broken("s3")], "'s3' is cited but did not complete"),
     ],
 )
@@ -71,20 +51,3 @@ def test_citations_that_do_not_hold(text, steps, problem):
 
 def test_brackets_that_never_close_take_no_time():
     assert citation_problems("[" * 200_000 + "[s1]" + "`" * 100_001, MIXED) == []
-
-
-def test_an_answer_is_read_without_what_the_model_thought_and_judged_by_what_is_left():
-    thought = "<think>[s9] perhaps?</think>"
-    held = read_cited(AIMessage(f"{thought}7 [s1]."), MIXED)
-    assert (held.message.text, held.problems) == ("7 [s1].", [])
-    missed = read_cited(AIMessage(f"{thought}7."), MIXED)
-    assert "cites no step" in missed.problems[0]
-    empty = read_cited(AIMessage(thought), MIXED)
-    assert empty.problems
-
-
-def test_two_ids_that_differ_in_case_alone_are_told_apart():
-    steps = [flow_step("a"), broken("A")]
-    assert citation_problems("7 [a].", steps) == []
-    (problem,) = citation_problems("7 [a], 8 [A].", steps)
-    assert "'A' is cited but did not complete" in problem

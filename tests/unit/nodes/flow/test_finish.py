@@ -30,21 +30,6 @@ def rejecting(reason="name the shop", **more):
     return Hook(event="AfterAgent", run=judge), seen
 
 
-async def test_an_answer_that_was_written_is_the_outcomes_answer():
-    ran = await finished(flow_step("s1"), task_completed=True)
-    assert ended(ran.state.outcome) == ("complete", "GOAL")
-    assert ran.state.outcome["answer"] == "7 euro [s1]."
-    assert ran.state.messages == TALK
-    (told,) = ran.events
-    assert {"type": "outcome", "status": "complete", "reason": "GOAL"}.items() <= told.items()
-
-
-async def test_a_message_that_came_after_the_answer_is_not_taken_for_it():
-    note = AIMessage("Filed.", id="note", additional_kwargs={"agent_type": "clerk"})
-    ran = await finished(flow_step("s1"), messages=[*TALK, note], task_completed=True)
-    assert ran.state.outcome["answer"] == "7 euro [s1]."
-
-
 @pytest.mark.req("S2-32")
 async def test_where_none_was_written_what_is_there_and_what_is_missing_becomes_the_last_message():
     steps = [flow_step("s1"), broken("s2", "404")]
@@ -56,23 +41,6 @@ async def test_where_none_was_written_what_is_there_and_what_is_missing_becomes_
     assert last.additional_kwargs["agent_type"] == "loopwright"
 
 
-async def test_an_answer_of_an_earlier_turn_is_not_this_turns_answer():
-    ran = await finished(broken("s1"), turn=2, halt="ERROR")
-    assert "no such part" in ran.state.outcome["answer"]
-    assert [m.text for m in ran.state.messages[:2]] == [GOAL, "7 euro [s1]."]
-    assert len(ran.state.messages) == 3
-
-
-async def test_a_turn_that_is_not_complete_says_how_it_goes_on():
-    unsaved = await finished(broken("s1"), messages=TALK[:1], halt="ERROR")
-    assert "not saved" in unsaved.state.outcome["resume"]["how"]
-    saved = await finished(broken("s1"), messages=TALK[:1], halt="ERROR", saved=True)
-    assert saved.state.outcome["resume"]["thread_id"] == "t"
-    assert "finished steps are kept" in saved.state.outcome["resume"]["how"]
-    done = await finished(flow_step("s1"), saved=True)
-    assert done.state.outcome["resume"] is None
-
-
 async def test_a_rejected_answer_goes_back_once_with_the_reason():
     hook, seen = rejecting(hookSpecificOutput={"additionalContext": "The shop is Ada's."})
     ran = await finished(flow_step("s1"), hooks=[hook], task_completed=True)
@@ -82,23 +50,3 @@ async def test_a_rejected_answer_goes_back_once_with_the_reason():
     assert ran.state.messages == TALK[:1], "a rejected answer is no part of the conversation"
     assert [s["status"] for s in ran.state.todos] == ["completed"]
     assert seen == [("7 euro [s1].", False)]
-
-
-async def test_rejected_again_the_turn_ends_as_denied_and_does_not_give_the_answer():
-    hook, seen = rejecting()
-    ran = await finished(flow_step("s1"), hooks=[hook], task_completed=True, stop_hook_active=True)
-    assert ended(ran.state.outcome) == ("blocked", "DENIED")
-    why = "The answer was rejected by a hook: name the shop"
-    assert ran.state.outcome["answer"] == ran.state.messages[-1].text == why
-    assert ran.state.outcome["unmet"] == ran.state.unmet == [why]
-    assert (ran.state.halt, ran.state.task_completed) == ("DENIED", False)
-    assert "7 euro" not in str(ran.state.messages)
-    assert seen == [("7 euro [s1].", True)]
-
-
-async def test_a_turn_that_was_halted_is_not_made_again_for_a_hook():
-    hook, _ = rejecting()
-    steps = [flow_step("s1"), flow_step("s2", "pending")]
-    ran = await finished(*steps, hooks=[hook], halt="BUDGET")
-    assert ended(ran.state.outcome) == ("partial", "BUDGET")
-    assert ran.state.outcome["answer"].endswith("name the shop")

@@ -5,14 +5,13 @@ from functools import partial
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from loopwright import Hook
 from loopwright.nodes.flow.turn import adopt_steps, extend_intake
 from loopwright.nodes.turns import intake
-from loopwright.store.journal.port import End, Intent
+from loopwright.store.journal.port import Intent
 from loopwright.turn.begin import build_request_id
 from support.flow_nodes import Turn, parts_with
 from support.flow_steps import steps
-from support.flows import GOAL, said, step
+from support.flows import GOAL, step
 
 PLANNED = (step("a", arguments={"what": "a"}), step("b", "put", arguments={"what": "{{a}}"}))
 REQUEST = HumanMessage(GOAL, id="m1")
@@ -41,14 +40,6 @@ async def entered(parts=None, **state):
     return (await Turn(enter, parts or parts_with()).enter(**state)).state
 
 
-async def test_a_first_turn_begins_with_nothing_but_its_request():
-    state = await entered(turn=0, turn_id="")
-    assert (state["turn"], state["allowance"]) == (1, 1)
-    assert state["turn_id"].startswith("1-")
-    assert state["request_id"].endswith(build_request_id([HumanMessage(GOAL)]).split("-")[-1])
-    assert (state["todos"], state["halt"]) == ([], None)
-
-
 async def test_the_same_request_goes_on_with_what_is_finished():
     used = {
         "prints": ["p"], "recoveries": {"retry_step": 1}, "failures_seen": ["f"], "causes": [{}],
@@ -68,14 +59,6 @@ async def test_the_same_request_goes_on_with_what_is_finished():
              "calls", "decisions", "objections", "recoveries", "warnings")  # fmt: skip
     assert {key: state[key] for key in fresh if state[key]} == {}
     assert (state["strategy"], state["halt"], state["denied"]) == ("", None, "")
-
-
-async def test_another_request_begins_anew():
-    other = HumanMessage("Something else.", id="m2")
-    evidence = [{"id": "a.1.0", "task": "a", "tool": "look", "arguments": {}, "status": "success"}]
-    state = await entered(**left_behind(messages=[REQUEST, other], evidence=evidence))
-    assert (state["todos"], state["evidence"], state["plan"]) == ([], [], {})
-    assert state["allowance"] == 1
 
 
 async def test_another_request_after_a_turn_that_was_cut_off_knows_what_was_done():
@@ -119,51 +102,3 @@ async def test_a_step_says_which_call_was_begun_for_it_before_a_crash():
     assert "may have taken effect: check before you repeat it" in b["feedback"]
     (record,) = state["evidence"]
     assert (record["id"], record["reason"]) == ("b.1.0", "uncertain")
-
-
-async def test_nothing_is_kept_of_a_cut_off_turn_that_had_done_nothing():
-    other = HumanMessage("And now?", id="m2")
-    state = await entered(
-        **left_behind(messages=[REQUEST, other], outcome=None, todos=steps(*PLANNED))
-    )
-    assert (state["todos"], state["plan"]) == ([], {})
-
-
-@pytest.mark.parametrize("words", ["", " \n"])
-async def test_an_empty_request_ends_the_turn(words):
-    state = await entered(**said(words))
-    assert (state["halt"], state["unmet"]) == ("MISSING_INFORMATION", ["The request is empty."])
-
-
-async def test_a_hook_may_refuse_a_turn_or_add_to_its_prompts():
-    def before_agent(given):
-        if "refuse" in given["prompt"]:
-            return {"decision": "deny", "reason": "not here"}
-        return {"hookSpecificOutput": {"additionalContext": "It is Monday."}}
-
-    parts = parts_with(hooks=[Hook(event="BeforeAgent", run=before_agent)])
-    assert (await entered(parts))["hook_context"] == ["It is Monday."]
-    state = await entered(parts, **left_behind(messages=[REQUEST, HumanMessage("refuse", id="2")]))
-    assert (state["halt"], state["unmet"], state["todos"]) == ("DENIED", ["not here"], [])
-
-
-@pytest.mark.req("P-06")
-async def test_a_step_says_which_call_was_made_for_it_before_a_crash():
-    """The process died between the call and the record of its step's end."""
-    parts = parts_with()
-    row = (await begun(parts)).row
-    await parts.journal.end("t", row, End("finished", {"text": "put", "is_error": False}))
-    other = HumanMessage("And now?", id="m2")
-    state = await entered(parts, **left_behind(messages=[REQUEST, other], outcome=None))
-    assert "called put(" in state["todos"][1]["feedback"]
-    assert [(r["id"], r["status"]) for r in state["evidence"]] == [("b.1.0", "success")]
-    assert [row.spare for row in await parts.journal.rows("t")] == [True], "whoever wants it has it"
-
-
-async def test_a_call_whose_end_the_state_knows_changes_nothing():
-    parts = parts_with()
-    row = (await begun(parts)).row
-    await parts.journal.end("t", row, End("finished", {"text": "put"}))
-    known = [{"id": "b.1.0", "task": "b", "tool": "put", "arguments": {}, "status": "success"}]
-    b = (await entered(parts, **left_behind(outcome=None, evidence=known)))["todos"][1]
-    assert b["status"] == "pending", "it failed for another reason than its call"

@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from loopwright import Hook
 from loopwright.calls.results import ToolResult
 from loopwright.flow.expectations import find_unmet
 from loopwright.nodes.flow import flow_pass
 from loopwright.nodes.flow.one_step import classify_failure, may_pass
 from loopwright.nodes.flow.run_flow import run_flow
 from loopwright.state.flow import was_made
-from support.flow_nodes import Turn, parts_with, run_node
+from support.flow_nodes import run_node
 from support.flow_steps import steps
-from support.flows import World, of_type, raising, step
+from support.flows import World, raising, step
 from support.scope import call_of
 
 REFUSED = {"status": "cancelled", "reason": "denied"}
@@ -73,14 +72,6 @@ async def test_a_read_that_fails_is_made_again_as_often_as_the_plan_says():
     assert (told["success"], told["attempts"]) == (True, 2)
 
 
-async def test_a_read_after_which_a_hook_stops_the_run_is_not_made_again():
-    world = World(x=raising(ValueError("not now")))
-    stop = Hook(event="AfterTool", run=lambda _: {"continue": False, "stopReason": "enough"})
-    after = await ran(step("a", arguments={"what": "x"}, retryCount=2), world, hooks=[stop])
-    assert [s["attempts"] for s in after.state.todos] == [1]
-    assert (after.state.halt, after.state.unmet) == ("DENIED", ["enough"])
-
-
 @pytest.mark.req("P-06")
 async def test_a_write_is_made_once_however_often_the_plan_would_repeat_it():
     world = World()
@@ -127,14 +118,3 @@ async def test_a_step_without_what_it_refers_to_is_never_called():
     assert "a.name" in b["feedback"]
     assert world.calls == []
     assert after.of_type("prompt_flow_step_start") == []
-
-
-async def test_a_step_that_a_human_must_allow_waits_with_its_call_and_has_not_failed():
-    todos = steps(step("a", "put", arguments={"what": 7}))
-    after = await Turn(run_flow, parts_with(policy="ask")).enter(todos=todos)
-    (a,) = after.state["todos"]
-    assert (a["status"], a["attempts"]) == ("pending", 0)
-    (call,) = after.state["calls"]
-    assert (call["id"], call["task"], call["args"]) == ("a.1.0", "a", {"what": 7})
-    assert after.state["evidence"] == []
-    assert of_type(after.events, "prompt_flow_step_result") == []

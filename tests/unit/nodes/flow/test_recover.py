@@ -3,8 +3,8 @@
 import pytest
 from langchain_core.tools import StructuredTool
 
-from loopwright import Hook, ScriptedModel
-from loopwright.nodes.flow.recover import SAME_FAILURE, recover
+from loopwright import ScriptedModel
+from loopwright.nodes.flow.recover import recover
 from loopwright.nodes.flow.turn import facts_of
 from loopwright.turn.end import collect_unmet
 from support.flow_nodes import run_node
@@ -66,57 +66,6 @@ async def test_the_model_is_shown_what_failed_why_and_what_may_still_be_done():
     assert ran.asked[0].messages[0].text.startswith("You are the recovery ")
 
 
-@pytest.mark.req("S2-28", "S2-29")
-async def test_a_retry_makes_the_failed_steps_due_again_and_nothing_else():
-    steps = [flow_step("s1"), broken("s2"), broken("s3", "busy", optional=True)]
-    ran = await after(to("retry_step"), steps=steps, calls=[{"id": "s9.1.0"}])
-    assert [s["status"] for s in ran.state.todos] == ["completed", "pending", "failed"]
-    assert ran.state.todos[1]["failure"] == ""
-    assert ran.state.recoveries == {"retry_step": 1}
-    assert ran.state.strategy == "retry_step"
-    assert (ran.state.calls, ran.state.causes, ran.state.halt) == ([], [], None)
-    assert [s["feedback"] for s in ran.state.todos] == ["", "no such part", "busy"]
-
-
-@pytest.mark.req("S2-28")
-@pytest.mark.parametrize("strategy", ["replan_from_failure", "complete_replan"])
-async def test_a_new_plan_is_told_every_cause_so_far_and_keeps_what_is_done(strategy):
-    first = {
-        "step": "s1", "description": "", "tool": "look", "arguments": {}, "failure": "timeout",
-        "error": "slow", "attempts": 1, "safe_to_repeat": True,
-    }  # fmt: skip
-    draft = {"text": "", "plan": None, "findings": ["no plan"]}
-    ran = await after(
-        to(strategy, "the part has another name"), steps=[flow_step("s1"), broken("s2")],
-        causes=[first], recoveries={"replan_from_failure": 1}, drafts=[draft],
-        improvements=["The user says: quickly"],
-    )  # fmt: skip
-    assert [(c["step"], c["error"]) for c in ran.state.causes] == [
-        ("s1", "slow"), ("s2", "no such part")
-    ]  # fmt: skip
-    assert ran.state.strategy == strategy
-    assert ran.state.drafts == []
-    assert ran.state.improvements[0] == "The user says: quickly"
-    assert "the part has another name" in ran.state.improvements[1]
-    assert sum(ran.state.recoveries.values()) == 2
-    assert [s["status"] for s in ran.state.todos] == ["completed", "failed"]
-
-
-@pytest.mark.req("S2-28", "S2-32")
-async def test_giving_up_tells_the_original_error_and_the_reason():
-    ran = await after(to("give_up", "the part was never made"), steps=[broken("s2", "404: s2")])
-    assert decided(ran) == ("give_up", "ERROR", 1)
-    assert ran.state.unmet == ["s2 (do s2) failed: 404: s2", "Given up: the part was never made"]
-    assert ran.of_type("recovery") == [
-        {
-            "type": "recovery", "strategy": "give_up", "reason": "the part was never made",
-            "steps": ["s2"],
-        }
-    ]  # fmt: skip
-    assert facts_of(ran.state).end[0] == "failed"
-    assert collect_unmet(facts_of(ran.state)) == ran.state.unmet, "and tells it once"
-
-
 @pytest.mark.req("S2-33")
 async def test_a_failure_after_a_new_plan_says_that_it_came_after_one():
     replanned = await after(to("replan_from_failure"), steps=[broken("s2", "404")])
@@ -142,37 +91,6 @@ async def test_what_nobody_allows_no_model_can_repair(denied, halt):
     assert ran.of_type("phase") == []
 
 
-async def test_an_optional_step_that_was_refused_does_not_end_the_turn():
-    refused = broken("s1", "no", optional=True, failure="refused", denied="rejected")
-    ran = await after(to("retry_step"), steps=[refused, broken("s2")])
-    assert decided(ran) == ("retry_step", None, 1)
-
-
-@pytest.mark.req("P-31")
-async def test_the_same_call_failing_the_same_way_again_ends_as_stuck_without_a_model():
-    first = await after(to("replan_from_failure"), steps=[broken("s2")])
-    renamed = broken("other", arguments={"what": "s2"})
-    again = await after(steps=[renamed], failures_seen=first.state.failures_seen)
-    assert decided(again) == ("give_up", "SAME_BLOCKERS", 0)
-    assert again.state.unmet == ["other (do other) failed: no such part", SAME_FAILURE]
-    assert facts_of(again.state).end[0] == "stuck"
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"feedback": "another error"}, {"arguments": {"what": "b"}}, {"tool": "put"},
-     {"failure": "timeout"}],
-)  # fmt: skip
-async def test_another_call_or_another_error_is_another_failure(other):
-    first = await after(to("retry_step"), steps=[broken("s2")])
-    ran = await after(
-        to("replan_from_failure"),
-        steps=[broken("s2") | other],
-        failures_seen=first.state.failures_seen,
-    )
-    assert decided(ran) == ("replan_from_failure", None, 1)
-
-
 @pytest.mark.req("P-31", "W-22")
 @pytest.mark.parametrize(
     ("taken", "most", "left"),
@@ -190,16 +108,6 @@ async def test_each_strategy_and_all_together_are_bounded(taken, most, left):
         to("give_up"), steps=[broken("s1")], recoveries=taken, settings={"max_recoveries": most}
     )
     assert ran.shown("strategies") == left
-
-
-@pytest.mark.req("P-31")
-@pytest.mark.parametrize(
-    ("taken", "most"), [(dict.fromkeys(["retry_step", "replan_from_failure"], 2), 2), ({}, 0)]
-)
-async def test_with_no_repair_left_the_turn_ends_without_a_model(taken, most):
-    ran = await after(steps=[broken("s1")], recoveries=taken, settings={"max_recoveries": most})
-    assert decided(ran) == ("give_up", "MAX_ROUNDS", 0)
-    assert ran.state.unmet[0] == "s1 (do s1) failed: no such part"
 
 
 @pytest.mark.parametrize(
@@ -237,57 +145,3 @@ async def test_a_call_that_may_not_be_made_twice_goes_straight_to_the_planner(
     assert decided(ran) == (strategy, None, 0)
     assert "may have taken effect" in ran.state.improvements[0]
     assert [c["step"] for c in ran.state.causes] == ["s1", "s2"]
-
-
-@pytest.mark.req("S2-28")
-async def test_a_strategy_that_may_not_be_taken_is_asked_about_again():
-    ran = await after(
-        to("retry_step"), to("complete_replan"), steps=[broken("s1")], recoveries={"retry_step": 2}
-    )
-    assert decided(ran) == ("complete_replan", None, 2)
-    said = ran.asked[1].messages[-1].text
-    assert "retry_step may not be taken now" in said
-    assert "complete_replan" in said
-
-
-@pytest.mark.parametrize(
-    ("taken", "strategy", "halt"),
-    [({}, "replan_from_failure", None), ({"replan_from_failure": 2}, "give_up", "ERROR")],
-)
-async def test_where_no_answer_is_of_use_another_plan_is_made_while_that_may_be(
-    taken, strategy, halt
-):
-    ran = await after("What?", "No.", "{}", steps=[broken("s1")], recoveries=taken)
-    assert (ran.state.strategy, ran.state.halt) == (strategy, halt)
-    if halt:
-        assert ran.state.unmet[0] == "s1 (do s1) failed: no such part"
-        assert "no usable decision" in ran.state.unmet[1]
-    else:
-        assert [c["step"] for c in ran.state.causes] == ["s1"]
-        assert "no usable decision" in ran.state.warnings[0]
-
-
-@pytest.mark.req("S2-32")
-async def test_a_spent_allowance_ends_the_turn_with_the_original_error():
-    spent = {"model_calls": 5}
-    ran = await after(steps=[broken("s1")], spend=spent, settings={"max_model_calls": 5})
-    assert decided(ran) == ("give_up", "BUDGET", 0)
-    assert ran.state.unmet[0] == "s1 (do s1) failed: no such part"
-    assert facts_of(ran.state).end[0] == "exhausted"
-
-
-async def test_a_hook_that_refuses_the_call_of_the_model_ends_the_turn_as_denied():
-    no = Hook(event="BeforeModel", run=lambda _: {"decision": "deny", "reason": "not now"})
-    ran = await after(steps=[broken("s1")], hooks=[no])
-    assert decided(ran) == ("give_up", "DENIED", 0)
-    assert "not now" in ran.state.unmet[1]
-
-
-async def test_what_recovery_costs_is_counted_and_what_it_decides_is_told():
-    ran = await after(to("replan_from_failure"), steps=[broken("s1"), broken("s2", "late")])
-    assert ran.state.spend["by_role"]["recovery"]["model_calls"] == 1
-    assert ran.of_type("phase")[0] == {
-        "type": "phase", "role": "recovery", "action": "recovering", "round": 1
-    }  # fmt: skip
-    assert ran.of_type("recovery")[0]["steps"] == ["s1", "s2"]
-    assert len(ran.state.failures_seen) == 2

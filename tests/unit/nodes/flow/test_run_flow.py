@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright import Hook, ScriptedModel
+from loopwright import ScriptedModel
 from loopwright.nodes.flow.run_flow import run_flow
 from loopwright.tools.python_tools import add_llm_call
 from support.flow_nodes import run_node
@@ -68,20 +68,6 @@ async def test_once_a_required_step_has_failed_no_write_is_begun_and_reads_go_on
     expected = "completed" if optional else "pending"
     assert {after[name]["status"] for name in ("c", "d", "w", "behind")} == {expected}
     assert world.done("put") == ([1] if optional else [])
-
-
-async def test_once_a_hook_stops_the_run_nothing_more_is_begun():
-    def stop(given):
-        return {"continue": False, "stopReason": "enough"}
-
-    world = World()
-    planned = known(step("a", arguments={"what": "a"}), step("b", arguments={"what": "b"}))
-    after, ran = await passed(
-        *planned, world=world, hooks=[Hook(event="AfterTool", run=stop)], settings=ONE_AT_A_TIME
-    )
-    assert world.done("look") == ["a"]
-    assert [after[name]["status"] for name in "ab"] == ["completed", "pending"]
-    assert (ran.state.halt, ran.state.unmet) == ("DENIED", ["enough"])
 
 
 @pytest.mark.req("S2-37")

@@ -83,14 +83,3 @@ def test_an_article_cannot_make_itself_a_source_of_others():
     known = Grounds({"kb-1": told})
     assert find_unproven("Everybody gets a refund of 500 EUR [kb-99].", known)
     assert find_unproven("Opened tea stays with you [kb-1].", known) == []
-
-
-@pytest.mark.parametrize(("text", "alarms"), [
-    ("Please tell me your email, postcode and the last four digits of your phone.", 0),
-    ("Could you give me your email and the last four digits of your phone?", 0),
-    ("请提供您的邮箱、邮编和手机尾号后四位。", 0),
-    ("Please tell me the order number, the warranty is five years.", 1),
-    ("Please give me your order number, you can return it free of charge.", 1),
-])  # fmt: skip
-def test_a_request_for_details_claims_nothing(text, alarms):
-    assert len(find_unproven(text, Grounds())) == alarms

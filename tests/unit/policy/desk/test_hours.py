@@ -39,10 +39,3 @@ def test_what_cannot_be_read_is_told(wrong):
     assert "is no opening time" in find_hours_problem(wrong)
     with pytest.raises(ValidationError, match="is no opening time"):
         Company(hours=(wrong,))
-
-
-def test_what_is_never_open_is_told():
-    assert "is never open" in find_hours_problem("fri-mon 09:00-17:00")
-    assert "is never open" in find_hours_problem("mon 17:00-09:00")
-    with pytest.raises(ValidationError, match="is no time zone"):
-        Company(timezone="Lummerland")

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import AsyncCallbackHandler
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright import Context, build_prompt_flow, build_react, open_durability
+from loopwright import build_react, open_durability
 from loopwright.text.secrets import MASK
 from support.budget import alongside
-from support.flows import flow, planning, step
-from support.mcp_servers import process, serving, soon, stdio
+from support.mcp_servers import process, serving, stdio  # noqa: F401 - KILLED takes `process`
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK, THREAD, one_step, said
 from support.scripts import call
@@ -102,15 +100,6 @@ async def test_a_human_answers_and_the_same_call_goes_on(tmp_path, entry, answer
     assert path.read_text().count("asked") == 1
 
 
-async def test_a_call_that_waits_for_an_answer_is_paid_once(tmp_path):
-    path, tight = tmp_path / "signed", Context(max_tool_calls=1)
-    graph = signing(path, stdio("desk"), checkpointer=InMemorySaver())
-    await graph.ainvoke(said(), THREAD, context=tight)
-    result = await graph.ainvoke(Command(resume="respond: Ada"), THREAD, context=tight)
-    assert said_by(result) == ["signed by Ada"]
-    assert result["outcome"]["spend"]["tool_calls"] == 1
-
-
 async def test_an_answer_that_does_not_fit_the_form_is_asked_for_again(tmp_path):
     graph = signing(tmp_path / "signed", stdio("desk"), checkpointer=InMemorySaver())
     await graph.ainvoke(said(), THREAD)
@@ -119,12 +108,6 @@ async def test_an_answer_that_does_not_fit_the_form_is_asked_for_again(tmp_path)
     assert "does not fit" in question.value["description"]
     result = await graph.ainvoke(Command(resume="respond: Ada"), THREAD)
     assert said_by(result) == ["signed by Ada"]
-
-
-async def test_where_nobody_can_be_asked_the_server_is_told_at_once(tmp_path):
-    graph = signing(tmp_path / "signed", stdio("desk"), checkpointer=InMemorySaver())
-    result = await graph.ainvoke(said(), THREAD, context=Context(interactive=False))
-    assert said_by(result) == ["not signed: decline"]
 
 
 async def test_an_open_question_holds_up_no_other_run(tmp_path, entry):
@@ -138,45 +121,6 @@ async def test_an_open_question_holds_up_no_other_run(tmp_path, entry):
     for thread, name in ((other, "Bob"), (THREAD, "Ada")):
         result = await graph.ainvoke(Command(resume=f"respond: {name}"), thread)
         assert said_by(result) == [f"signed by {name}"]
-
-
-async def test_over_http_it_is_known_which_call_asks(tmp_path):
-    """Another run's call is under way on the same session: its human must not be asked."""
-    with serving() as (_, url):
-        model = one_step(
-            thought=[LOOK, LOOK, DONE],
-            action=[
-                [call("patient", marker=str(tmp_path / "m"))],
-                [call("sign", path="/dev/null")],
-            ],
-        )
-        graph = build_react(
-            model=model, mcp={"mcpServers": {"desk": {"url": url}}}, policy="allow",
-            checkpointer=InMemorySaver(),
-        )  # fmt: skip
-        other = asyncio.create_task(graph.ainvoke(said(), {"configurable": {"thread_id": "other"}}))
-        assert await soon((tmp_path / "m").exists)
-        (question,) = (await graph.ainvoke(said(), THREAD))["__interrupt__"]
-        assert "Who signs?" in question.value["description"]
-        assert said_by(await graph.ainvoke(Command(resume="respond: Ada"), THREAD)) == [
-            "signed by Ada"
-        ]
-        assert not other.done()
-        other.cancel()
-        await asyncio.wait({other})
-
-
-async def test_a_step_of_a_plan_asks_too(tmp_path):
-    model = planning(flow(step("a", "sign", arguments={"path": str(tmp_path / "signed")})))
-    graph = build_prompt_flow(
-        model=model, mcp={"mcpServers": {"desk": stdio("desk")}}, policy="allow",
-        checkpointer=InMemorySaver(),
-    )  # fmt: skip
-    (question,) = (await graph.ainvoke(said(), THREAD))["__interrupt__"]
-    assert question.value["type"] == "elicitation"
-    result = await graph.ainvoke(Command(resume="respond: Ada"), THREAD)
-    assert result["outcome"]["status"] == "complete"
-    assert (tmp_path / "signed").read_text() == "asked\nsigned by Ada\n"
 
 
 KILLED = """
@@ -205,44 +149,3 @@ def test_a_process_that_dies_while_a_question_is_open_leaves_the_call_in_doubt(t
         assert path.read_text().count("asked") == 1  # not sent again by itself
         result = graph.invoke(Command(resume="respond: it was signed"), THREAD)
         assert said_by(result) == ["it was signed"]
-
-
-KEYED = """
-import sys
-sys.path.insert(0, {tests!r})
-from unit.tools.mcp.test_active_calls import keyed, open_durability, said, THREAD
-with open_durability({url!r}) as durability:
-    keyed({path!r}, durability=durability).invoke(said(), THREAD)
-"""
-
-
-def keyed(path, thoughts=(LOOK, DONE), **how) -> Any:
-    """A graph whose one call has its key written down by the server."""
-    model = one_step(thought=list(thoughts), action=[[call("kill_once", path=str(path))]])
-    return build_react(model=model, mcp={"mcpServers": {"faulty": process("faulty")}}, **how)
-
-
-def test_a_call_that_is_repeated_after_a_kill_carries_the_same_key(tmp_path):
-    url, path = f"sqlite:///{tmp_path / 'threads.db'}", tmp_path / "keys"
-    script = KEYED.format(tests=str(TESTS), url=url, path=str(path))
-    ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert ran.returncode == -9, ran.stderr
-    with open_durability(url) as durability:
-        result = keyed(path, [DONE], durability=durability).invoke(None, THREAD)
-    assert said_by(result) == ["kept"]
-    first, second = path.read_text().splitlines()
-    assert first == second != ""
-
-
-async def test_who_traces_the_run_sees_the_call_as_a_tool(entry):
-    class Traced(AsyncCallbackHandler):
-        async def on_tool_start(self, serialized, input_str, **_: Any) -> None:
-            seen.append((serialized["name"], input_str))
-
-    seen: list[Any] = []
-    model = one_step(action=[[call("search", query="x")]])
-    graph = build_react(model=model, mcp={"mcpServers": {"desk": entry}})
-    await graph.ainvoke(said(), {"callbacks": [Traced()]})
-    assert seen == [("search", "{'query': 'x'}")]

@@ -45,30 +45,18 @@ def test_servers_that_are_switched_off_are_left_out():
     ("entry", "words"),
     [
         ({}, 'neither "command" nor "url"'),
-        ("run", "must be an object"),
         ({"command": ""}, 'neither "command" nor "url"'),
-        ({"command": "a", "args": "-x"}, '"args"'),
         ({"url": "ftp://x"}, "http:// or https://"),
-        ({"type": "carrier pigeon", "url": "http://x"}, '"type" must be stdio, http or sse'),
         ({"command": "a", "timeout": 30_000}, "a number of seconds"),
-        ({"command": "a", "timeout": True}, "a number of seconds"),
         ({"command": "a", "env": {"K": "${NOPE}"}}, "NOPE is not set"),
-        ({"command": "a", "env": ["K"]}, '"env" must be an object'),
         ({"command": "a", "env": {"K": None}}, '"env.K" must be a text'),
-        ({"command": "a", "args": [["-x"]]}, '"args[0]" must be a text'),
         ({"url": "http://x", "transport": "pigeon"}, '"transport" must be stdio, http or sse'),
-        ({"command": "a", "autoApprove": "all"}, '"autoApprove"'),
     ],
 )
 def test_a_wrong_entry_says_what_is_wrong_and_stops_nobody_else(entry, words):
     wrong, right = read_servers({"a": entry, "b": {"command": "run"}}, environ={})
     assert words in wrong.problem
     assert right.problem == ""
-
-
-def test_a_variable_may_have_a_default():
-    assert one({"url": "http://${HOST:-localhost}:1/x"}).url == "http://localhost:1/x"
-    assert one({"url": "http://${HOST:-localhost}:1/x"}, HOST="h").url == "http://h:1/x"
 
 
 @pytest.mark.req("S0-163")
@@ -114,13 +102,6 @@ def test_a_variable_that_is_not_set_is_the_servers_problem(entry, place):
 def test_python_of_a_server_of_ours_is_this_interpreter(command, module, ours):
     read = one({"command": command, "args": ["-P", "-m", module, "--root", "."]})
     assert read.command == (sys.executable if ours else command)
-
-
-def test_callable_headers_are_for_each_user():
-    config = one({"url": "http://x", "headers": lambda user: {"A": user}})
-    assert config.user_headers is not None
-    assert one({"command": "a", "alwaysAllow": ["x"]}).approves("x")
-    assert one({"command": "a", "autoApprove": True}).approves("anything")
 
 
 def test_a_file_that_cannot_be_used_is_one_clear_error(tmp_path):

@@ -49,28 +49,6 @@ async def test_two_users_in_parallel_are_seen_with_their_own_tokens(url):
     await box.aclose()
 
 
-async def test_sync_headers_and_fixed_ones_work_too(url):
-    servers = {
-        "each": {"url": url, "headers": lambda user: {"Authorization": f"of {user}"}},
-        "fixed": {"url": url, "headers": {"Authorization": "same"}, "type": "http"},
-    }
-    box = Toolbox(mcp={"mcpServers": servers})
-    assert (await run(box, "each_whoami", user="ann"))["result"] == "of ann"
-    assert (await run(box, "each_whoami"))["result"] == "of None"
-    assert (await run(box, "fixed_whoami", user="ann"))["result"] == "same"
-    await box.aclose()
-
-
-async def test_headers_that_cannot_be_had_cost_a_warning(url):
-    def headers(user) -> Any:
-        raise LookupError(f"no token for {user}")
-
-    box = Toolbox(mcp={"mcpServers": {"desk": {"url": url, "headers": headers}}})
-    (warning,) = (await box.catalog("ann")).warnings
-    assert "no token for ann" in warning
-    await box.aclose()
-
-
 @pytest.mark.req("P-10")
 async def test_a_server_killed_under_a_call_ends_the_call_at_once(tmp_path):
     read, written = tmp_path / "read", tmp_path / "written"
@@ -97,40 +75,6 @@ async def test_a_server_killed_under_a_call_ends_the_call_at_once(tmp_path):
     with serving(port):
         back = await run(box, "search", {"query": "x"})
         assert back["result"] == "desk:x"
-    await box.aclose()
-
-
-@pytest.mark.req("P-10")
-async def test_a_restart_with_other_tools_on_the_same_port():
-    port = free_port()
-    box = Toolbox(mcp={"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
-    with serving(port):
-        old = (await box.catalog()).tools["search"]
-        assert (await run(box, "search", {"query": "x"}))["result"] == "desk:x"
-    with serving(port, "--renamed", "search", "search_all"):
-        answer = await box.call_server(old, {"query": "x"}, user_id=None, meta={})
-        assert answer.status == "error"
-        told = answer.content
-        assert told.startswith("Not run: there is no tool 'search'. Use one of: search_all")
-        tools = (await box.catalog()).tools
-        assert "search_all" in tools
-        assert "search" not in tools
-    await box.aclose()
-
-
-@pytest.mark.req("P-10")
-async def test_a_restart_is_noticed_without_a_call():
-    port = free_port()
-    box = Toolbox(mcp={"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
-    with serving(port):
-        assert "search" in (await box.catalog()).tools
-        await asyncio.sleep(0.2)
-    with serving(port, "--renamed", "search", "search_all"):
-        for _ in range(3_000):
-            if "search_all" in (await box.catalog()).tools:
-                break
-            await asyncio.sleep(0.1)
-        assert "search_all" in (await box.catalog()).tools
     await box.aclose()
 
 
@@ -167,24 +111,6 @@ async def test_a_server_that_was_down_is_found_later_without_waiting_for_it():
         assert found.warning == ""
     finally:
         await await_in_background(servers.close())
-
-
-async def test_a_server_that_refuses_the_token_says_so():
-    with refusing() as url:
-        box = Toolbox(mcp={"mcpServers": {"desk": {"url": url + "?key=s3cret"}}})
-        (warning,) = (await box.catalog()).warnings
-        assert "answered 401" in warning
-        assert "s3cret" not in warning
-        await box.aclose()
-
-
-async def test_a_proxy_of_the_environment_is_used(monkeypatch):
-    with refusing() as url:
-        monkeypatch.setenv("http_proxy", url.removesuffix("/mcp"))
-        box = Toolbox(mcp={"mcpServers": {"far": {"url": "http://far.invalid/mcp"}}})
-        (warning,) = (await box.catalog()).warnings
-        assert "http://far.invalid/mcp answered 401" in warning
-        await box.aclose()
 
 
 async def test_a_refused_token_is_asked_for_once_more():

@@ -9,7 +9,6 @@ import pytest
 from loopwright.calls.toolbox import Toolbox
 from support.mcp_servers import serving as serving_http, soon, stdio
 from support.mcp_servers.calling import failure, run, text
-from support.patience import PATIENCE
 
 
 @pytest.fixture(scope="module", params=["stdio", "http"])
@@ -28,23 +27,6 @@ def desk(request) -> Any:
 
 async def says(marker, words) -> Any:
     return await soon(lambda: marker.exists() and marker.read_text() == words)
-
-
-async def test_a_server_that_asks_back_is_answered(desk):
-    said = await asyncio.wait_for(text(desk, "ask_back"), PATIENCE)
-    assert said == ("Sampling not supported, ElicitResult, List roots not supported, EmptyResult")
-
-
-async def test_fifty_calls_at_once(desk):
-    records = await run(desk, *(("search", {"query": str(n)}) for n in range(50)))
-    assert [r["result"] for r in records] == [f"desk:{n}" for n in range(50)]
-
-
-async def test_five_megabytes(desk):
-    tool = (await desk.catalog()).tools["long"]
-    asked = {"text": "0123456789", "times": 500_000}
-    answer = await desk.call_server(tool, asked, user_id=None, meta={})
-    assert len(answer.content[0]["text"]) == 5_000_000
 
 
 @pytest.mark.req("P-12")

@@ -26,45 +26,9 @@ async def box(request) -> Any:
 modes = pytest.mark.parametrize("box", [("plain",)], indirect=True)
 
 
-SOURCE = Path(process("faulty")["args"][0]).read_text()
-
-
 def alive(pid) -> Any:
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
-
-
-@pytest.mark.parametrize("box", [("noise", "flood")], indirect=True)
-async def test_noise_on_both_outputs_costs_nothing(box):
-    assert await text(box, "echo", n=1) == "1"
-    assert await text(box, "echo", n=2) == "2"
-
-
-@modes
-async def test_five_megabytes_arrive_whole_and_are_kept(box):
-    answer = await box.call_server(
-        (await box.catalog()).tools["big"], {"n": 5_000_000}, user_id=None, meta={}
-    )
-    assert len(answer.content[0]["text"]) == 5_000_000
-    assert len(await text(box, "big", n=5_000_000)) < 50_000
-
-
-@modes
-async def test_an_answer_that_cannot_be_read_is_not_waited_for(box):
-    assert "no valid JSON-RPC message" in await failure(box, "garbled")
-    assert await text(box, "echo", n=3) == "3"
-
-
-@modes
-async def test_an_error_of_the_protocol_is_the_servers_answer(box):
-    said = await failure(box, "refuse")
-    assert "n must be odd" in said
-    assert "McpError" not in said
-
-
-@modes
-async def test_a_server_that_asks_more_than_it_reads_blocks_nobody(box):
-    assert await text(box, "pings", n=5_000) == "pinged"
 
 
 @modes
@@ -84,55 +48,6 @@ async def test_a_death_says_whether_the_call_had_left(box):
     assert death.value.sent
     assert await text(box, "echo", n=1) == "1"
     box.close()
-
-
-@pytest.mark.parametrize("mode", ["plain", "fork"])  # what it has started takes 0.5 s to end
-async def test_a_server_that_cannot_start_again_says_so_and_nothing_was_sent(tmp_path, mode):
-    script = tmp_path / "server.py"
-    script.write_text(SOURCE)
-    faulty = {**process("faulty"), "args": [str(script), mode]}
-    box = Toolbox(mcp={"mcpServers": {"faulty": faulty}})
-    tool = (await box.catalog()).tools["die"]
-    with pytest.raises(ServerUnavailable):
-        await box.call_server(tool, {}, user_id=None, meta={})
-    script.unlink()
-    with pytest.raises(ServerUnavailable) as refused:
-        await box.call_server(tool, {}, user_id=None, meta={})
-    assert not refused.value.sent
-    catalog = await box.catalog()
-    assert "echo" in catalog.tools  # it may be back at the next call
-    assert "'faulty' has gone away" in catalog.warnings[0]
-    assert "'faulty' is not available" in await failure(box, "echo", n=1)
-    script.write_text(SOURCE)
-    assert await text(box, "echo", n=1) == "1"
-    assert (await box.catalog()).warnings == ()
-    await box.aclose()
-
-
-@pytest.mark.parametrize("box", [("changing",)], indirect=True)
-async def test_a_server_that_changes_its_tools_is_asked_for_them_again(box):
-    before = await box.catalog()
-    assert "change" in before.tools
-    assert await text(box, "change") == "changed"
-    await asyncio.sleep(0.05)
-    after = await box.catalog()
-    assert "changed" in after.tools
-    assert "change" not in after.tools
-    assert await box.catalog() is after
-
-
-async def test_a_restart_with_other_tools_shows_in_the_catalog(tmp_path):
-    script = tmp_path / "server.py"
-    script.write_text(SOURCE)
-    box = Toolbox(mcp={"mcpServers": {"faulty": {**process("faulty"), "args": [str(script)]}}})
-    old = (await box.catalog()).tools["echo"]
-    script.write_text(SOURCE.replace('"echo"', '"echoes"'))
-    await failure(box, "die")
-    answer = await box.call_server(old, {"n": 1}, user_id=None, meta={})
-    assert answer.status == "error"
-    assert answer.content.startswith("Not run: there is no tool 'echo'. Use one of: echoes")
-    assert await text(box, "echoes", n=1) == "1"
-    await box.aclose()
 
 
 async def test_what_a_server_has_started_ends_with_it():
@@ -160,15 +75,6 @@ async def test_a_server_that_ignores_every_polite_ending_is_killed():
     assert children() - before
     await box.aclose()
     assert await gone(before) == set()
-
-
-@modes
-async def test_a_known_catalog_costs_no_visit(box):
-    catalog = await box.catalog()
-    found = box.catalog()
-    with pytest.raises(StopIteration) as at_once:  # it never waits
-        found.send(None)
-    assert at_once.value.value is catalog
 
 
 @modes

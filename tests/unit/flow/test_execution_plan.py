@@ -91,16 +91,6 @@ def test_the_schema_on_the_wire_is_an_execution_plan_in_camel_case():
     assert {"id", "tool", "arguments", "dependencies", "expectedOutput", "retryCount"} <= set(told)
 
 
-@pytest.mark.req("S2-10")
-def test_a_step_says_what_it_should_give_how_often_to_try_and_whether_it_must_work():
-    step = read().steps[0]
-    assert (step.expected_output, step.retry_count, step.optional) == ("rows", 2, True)
-    assert (step.timeout, step.expect) == (5, "rows is not empty")
-    plain = read().steps[1]
-    assert (plain.expected_output, plain.retry_count, plain.optional) == ("", 0, False)
-    assert (plain.timeout, plain.expect) == (None, None)
-
-
 @pytest.mark.req("S2-07")
 def test_what_a_plan_holds_besides_is_ignored():
     noisy = json.loads(json.dumps(CAMEL))
@@ -117,11 +107,6 @@ def test_a_plan_says_who_made_it_when_and_how_large_it_is():
     assert (said.estimated_steps, said.complexity) == (2, "low")
 
 
-@pytest.mark.parametrize("metadata", [None, "by hand", [], {"estimatedSteps": "about three"}])
-def test_what_a_plan_says_of_itself_is_no_reason_to_refuse_it(metadata):
-    assert read(metadata=metadata).metadata.estimated_steps is None
-
-
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
@@ -135,11 +120,6 @@ def test_what_a_plan_says_of_itself_is_no_reason_to_refuse_it(metadata):
 def test_arguments_may_come_as_text_and_become_what_can_be_kept(given, meant):
     assert first(arguments=given).arguments == meant
     assert read(globalVariables=given).global_variables == meant
-
-
-@pytest.mark.parametrize("name", ["arguments", "params", "parameters", "args", "input"])
-def test_arguments_are_known_by_the_names_that_models_use(name):
-    assert first(**{name: {"q": 1}}).arguments == {"q": 1}
 
 
 @pytest.mark.parametrize(
@@ -165,15 +145,10 @@ def test_small_slips_of_a_model_are_read_as_meant(field, given, meant):
     ("fields", "named"),
     [
         ({"arguments": "no json"}, "arguments"),
-        ({"arguments": [1]}, "arguments"),
         ({"arguments": "[1]"}, "arguments"),
-        ({"arguments": "[" * 100_000}, "arguments"),
         ({"retryCount": 11}, "retryCount"),
-        ({"retryCount": -1}, "retryCount"),
         ({"timeout": 0}, "timeout"),
-        ({"timeout": 3_601}, "timeout"),
         ({"id": "x" * 201}, "id"),
-        ({"id": None, "tool": ["a"]}, "tool"),
         ({"expect": 7.5j}, "expect"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import ToolMessage
 
 from loopwright.calls.results import SHOWN, normalize_result, render_items
-from loopwright.stream.components import COMPONENTS, OF_TOOLS, text_of
+from loopwright.stream.components import COMPONENTS, OF_TOOLS
 from loopwright.tools.values import ReturnedValue
 
 LIST = {"title": "Orders", "resources": [{"name": "A", "description": "x", "noise": 1}]}
@@ -78,14 +78,6 @@ def test_a_tool_does_not_draw_what_the_run_says_of_itself(name):
     assert (components, text.endswith("Seen.")) == ([], True)
 
 
-@pytest.mark.req("S0-90")
-def test_a_component_of_the_front_ends_own_goes_through_with_its_text():
-    item = {"type": "component", "name": "seat-map", "props": {"rows": [1, 2]}}
-    result = render_items(normalize_result(ReturnedValue({"items": [item]})))
-    (one,) = result.artifact[SHOWN]
-    assert one == {"name": "seat-map", "props": {"rows": [1, 2]}, "text": '{"rows": [1, 2]}'}
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -100,24 +92,3 @@ def test_a_component_of_the_front_ends_own_goes_through_with_its_text():
 def test_data_stays_data(value):
     plain = normalize_result(ReturnedValue(value))
     assert render_items(plain) is plain
-
-
-def test_links_of_a_server_are_resources():
-    link = {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain"}
-    (one,) = render_items(normalize_result(ToolMessage([link], tool_call_id="1"))).artifact[SHOWN]
-    assert (one["name"], one["props"]["uri"]) == ("resource-info", "file:///a")
-    two = ToolMessage([link, {**link, "name": "b"}], tool_call_id="1")
-    (both,) = render_items(normalize_result(two)).artifact[SHOWN]
-    assert (both["name"], len(both["props"]["resources"])) == ("resource-list", 2)
-
-
-@pytest.mark.req("S0-99")
-@pytest.mark.parametrize("name", COMPONENTS)
-def test_each_component_has_a_text_also_of_wrong_props(name):
-    fields = COMPONENTS[name].model_fields
-    given = {
-        key: [] if key == "resources" else "a word" for key, f in fields.items() if f.is_required()
-    }
-    assert isinstance(text_of(name, given), str)
-    wrong: dict[str, object] = {field: {"a": "thing"} for field in fields}
-    assert "thing" in text_of(name, wrong)

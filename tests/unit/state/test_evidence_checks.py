@@ -1,11 +1,9 @@
 import pytest
 
-from loopwright.state.calls import collect_rounds
 from loopwright.state.contracts import VerifierResponse
 from loopwright.state.evidence_checks import (
     check_verdict,
     find_only_proofs,
-    make_rejected_verdict,
     make_report,
 )
 
@@ -42,41 +40,16 @@ def verdict(first, second):
     ("first", "second", "problem"),
     [
         (["1.1.0"], ["2.1.0"], ""),
-        (["[1.1.0]"], ["abc"], ""),
         ([], ["2.1.0"], ""),
-        ([], [], ""),
         (["7.1.0"], ["2.1.0"], "does not exist in this run"),
-        (["call_0"], ["2.1.0"], "does not exist in this run"),
         (["1.2.0"], ["2.1.0"], "failed and proves nothing"),
-        (["3.report"], ["2.1.0"], "another task's, so"),
         (["2.1.0"], ["2.1.0"], "another task's, so"),
-        (["abc"], ["2.1.0"], "another task's, so"),
     ],
 )
 def test_a_citation_must_hold(first, second, problem):
     problems = check_verdict(verdict(first, second), TASKS, EVIDENCE)
     assert problem in " ".join(problems)
     assert bool(problems) == bool(problem)
-
-
-def test_all_completed_must_prove_every_task():
-    one = VerifierResponse.model_validate(
-        {
-            "allCompleted": True,
-            "userNeedsSatisfied": True,
-            "summary": "The owner is Ada.",
-            "tasks": [{"id": "1", "completed": True, "evidence": ["1.1.0"]}],
-        }
-    )
-    assert "task '2' has no proof" in check_verdict(one, TASKS, EVIDENCE)[0]
-    skipped = [TASKS[0], {**TASKS[1], "status": "skipped"}, TASKS[2]]
-    assert "task '2' was skipped and is not judged" in check_verdict(one, skipped, EVIDENCE)[0]
-
-
-def test_the_verdict_without_a_believable_one_fails_and_says_why():
-    inconclusive = make_rejected_verdict(["task '1' cites nothing"])
-    assert not inconclusive.passed
-    assert "task '1' cites nothing" in inconclusive.improvements[0]
 
 
 def test_a_report_that_is_no_longer_the_tasks_result_proves_nothing():
@@ -92,11 +65,6 @@ def test_a_report_that_is_no_longer_the_tasks_result_proves_nothing():
     now = {"id": "1", "description": "B", "status": "completed", "result": "B failed"}
     assert "does not exist" in check_verdict(claim, [now], evidence)[0]
     assert check_verdict(claim, [{**now, "result": "A is 42"}], evidence) == []
-
-
-def test_the_rounds_that_evidence_names_are_known():
-    assert collect_rounds(EVIDENCE) == {"1": 2, "2": 1}
-    assert collect_rounds([{"id": "a.b.12.0", "task": "a.b", "tool": "x"}]) == {"a.b": 12}
 
 
 def called(id_, status, reason="", tool="pay", **more):

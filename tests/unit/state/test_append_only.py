@@ -1,9 +1,8 @@
 """Lists that grow at their end: whatever versions there are of one, each stays what it was."""
 
 import copy
-import pickle
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
@@ -15,7 +14,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from typing_extensions import TypedDict
 
 from loopwright.state.calls import merge_records
-from loopwright.state.channels import GrowingChannel, IndexedList
+from loopwright.state.channels import IndexedList
 from loopwright.state.messages import Messages, find_request, merge_messages
 from loopwright.state.plan import merge_tasks
 
@@ -78,66 +77,12 @@ def test_every_version_is_what_its_own_writes_make_of_it(reducer, plain, items, 
     assert versions == meant
 
 
-@given(st.lists(st.lists(messages, max_size=4), max_size=4), IDS)
-def test_an_id_is_found_where_it_stands(writes, name):
-    grown = merge_messages([], writes)
-    places = [place for place, message in enumerate(grown) if message.id == name]
-    human = [place for place, message in enumerate(grown) if message.type == "human"]
-    asked = [place for place in places if place in human]
-    assert find_request(grown, name) == (asked or human or [-1])[-1]
-    assert find_request([*grown], name) == find_request(grown, name)
-
-
-def test_what_somebody_else_has_changed_is_indexed_anew():
-    grown = merge_records([], [[{"id": "a", "result": "1"}, {"id": "b", "result": "2"}]])
-    grown.append({"id": "c", "result": "3"})
-    grown[0] = {"id": "d", "result": "4"}
-    after = merge_records(grown, [[{"id": "c", "result": "new"}, {"id": "a", "result": "5"}]])
-    assert [(one["id"], one["result"]) for one in after] == [
-        ("d", "4"), ("b", "2"), ("c", "new"), ("a", "5")
-    ]  # fmt: skip
-
-
 def test_an_id_is_found_in_what_somebody_else_has_made():
     grown = IndexedList([HumanMessage("x", id="a"), HumanMessage("x", id="b")])
     assert find_request(grown, "a") == 0
     grown = merge_messages(grown, [])
     grown.append(HumanMessage("x", id="c"))
     assert find_request(grown, "c") == 2
-
-
-def test_adding_to_a_long_list_asks_for_no_id_of_what_is_there():
-    asked = []
-
-    def id_of(number):
-        asked.append(number)
-        return str(number)
-
-    grown = IndexedList.of(range(1000), id_of)
-    asked.clear()
-    for number in range(1000, 1010):
-        grown = IndexedList.of(grown, id_of)
-        grown.put(number, id_of)
-    assert [*grown] == [*range(1010)]
-    assert asked == [*range(1000, 1010)]
-
-
-def test_elsewhere_it_is_a_plain_list():
-    grown = merge_records([], [[{"id": "a", "result": "1"}]])
-    for other in (pickle.loads(pickle.dumps(grown)), copy.deepcopy(grown)):
-        assert other == grown
-        assert type(other) is list
-
-
-@given(st.integers(1, 20), st.lists(st.integers(0, 9), max_size=60))
-def test_a_channel_is_saved_whole_when_half_of_it_is_new(fewest, sizes):
-    channel = GrowingChannel(
-        lambda left, writes: [*left, *chain.from_iterable(writes)], list, snapshot_frequency=fewest
-    )
-    assert channel.snapshot_frequency == fewest
-    for size in sizes:
-        channel.update([[1] * size])
-        assert channel.snapshot_frequency == max(fewest, len(channel.get()) // 2)
 
 
 def test_a_long_thread_is_saved_whole_a_few_times_and_read_from_the_last():

@@ -1,15 +1,12 @@
 """One argument sizes the pool and its threads: nobody waits for a connection, none lies idle."""
 
 import asyncio
-import os
-import threading
 
 import psycopg
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
 from loopwright import open_durability
-from loopwright.store.worker_threads import WorkerThreads, find_executor, run_in_worker
 from support.patience import PATIENCE
 from support.toy_graphs import on
 
@@ -40,15 +37,3 @@ async def test_as_many_threads_wait_for_the_database_as_it_has_connections(postg
 
 def blocked(connection):
     return connection.execute(BLOCKED).fetchone()[0]
-
-
-async def test_a_forked_child_and_a_closed_database_have_threads_of_their_own():
-    class Owner:
-        hands = WorkerThreads(3)
-
-    assert len({await run_in_worker(Owner, threading.get_ident) for _ in range(3)}) == 1
-    Owner.hands.shut_down()
-    assert await run_in_worker(Owner, os.getpid) == os.getpid()
-    Owner.hands._process = -1  # as it is in a child
-    assert await run_in_worker(Owner, os.getpid) == os.getpid()
-    assert find_executor(object()) is None

@@ -46,47 +46,6 @@ async def test_a_long_text_keeps_head_and_tail_and_the_whole_is_readable(text):
     assert await read_all(results, key) == text
 
 
-async def test_reading_on_starts_where_the_head_ends():
-    results = ResultStore(InMemoryStore(), "t")
-    text = "x" * 700 + "y" * 5_000
-    shown, key = await results.shorten(ToolResult(text), CAP)
-    (found,) = re.findall(r"offset=(\d+)", shown.text)
-    offset = int(found)
-    page = (await results.answer_read({"id": key, "offset": offset}, CAP)).text
-    assert shown.text[:offset] + page.split("\n[")[0] == text[: offset + len(page.split("\n[")[0])]
-
-
-async def test_the_whole_is_stored_once():
-    store = InMemoryStore()
-    results = ResultStore(store, "t")
-    keys = {(await results.shorten(ToolResult("z" * 9_000), CAP))[1] for _ in range(5)}
-    assert len(keys) == len(await store.asearch(("loopwright", "results", "t"))) == 1
-
-
-async def test_a_short_result_stays_as_it_is():
-    store = InMemoryStore()
-    result = ToolResult("short", {"a": 1})
-    assert await ResultStore(store, "t").shorten(result, CAP) == (result, "")
-    assert await store.asearch(()) == []
-
-
-async def test_long_data_does_not_get_into_the_state_by_the_back_door():
-    store = ResultStore(InMemoryStore(), "t")
-    shown, _ = await store.shorten(ToolResult("short", {"a": "b" * CAP}), CAP)
-    assert shown.data is None
-
-
-async def test_pictures_go_to_the_store():
-    store = InMemoryStore()
-    media = Media("image", "image/png", "iVBORw0KGgo=")
-    shown, key = await ResultStore(store, "").shorten(ToolResult("x", media=(media,)), CAP)
-    assert key == ""
-    (listed,) = shown.artifact["media"]
-    kept = await store.aget(("loopwright", "results", "-"), listed["id"])
-    assert kept is not None
-    assert kept.value["base64"] == media.base64
-
-
 async def test_threads_do_not_see_each_others_results():
     store = InMemoryStore()
     _, key = await ResultStore(store, "a").shorten(ToolResult("q" * 9_000), CAP)

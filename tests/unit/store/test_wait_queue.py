@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -14,12 +13,12 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright.state.errors import SettingsError, ThreadBusy
+from loopwright.state.errors import ThreadBusy
 from loopwright.store.checkpoints.async_adapters import ensure_async_saver
 from loopwright.store.durability import get_saver_locks, open_durability
-from loopwright.store.locks.thread_locks import _lines, join_wait_queue, lock_thread
+from loopwright.store.locks.thread_locks import _lines, lock_thread
 from support.patience import PATIENCE
-from support.toy_graphs import asker, greeter, hello, on
+from support.toy_graphs import asker, hello, on
 
 KINDS = ["file", "memory", pytest.param("postgres", marks=pytest.mark.postgres)]
 
@@ -81,36 +80,6 @@ async def test_first_come_first_served_and_who_gives_up_is_in_nobodys_way(saver)
     assert _lines == {}
     async with hold_of(saver):
         pass
-
-
-async def test_who_does_not_wait_does_not_go_before_those_who_do(saver):
-    with join_wait_queue((get_saver_locks(saver).domain, "t")) as place:
-        assert place.is_first
-        with pytest.raises(ThreadBusy):
-            async with hold_of(saver):
-                pass
-    async with hold_of(saver):
-        pass
-
-
-async def test_other_event_loops_stand_in_the_same_line(saver):
-    served = []
-
-    def elsewhere():
-        async def wait():
-            async with hold_of(saver, PATIENCE):
-                served.append("elsewhere")
-
-        asyncio.run(wait())
-
-    async with hold_of(saver):
-        await standing(saver, "", served)
-        other = threading.Thread(target=elsewhere)
-        other.start()
-        await until_waiting(1)
-        first = asyncio.create_task(asyncio.to_thread(other.join))
-    await first
-    assert served == ["elsewhere"]
 
 
 WAIT = """
@@ -204,25 +173,6 @@ async def test_processes_stand_in_one_line_on_postgres(bouncer_url):
         assert await served_next(frozen) == "frozen"
 
 
-@pytest.mark.postgres
-async def test_several_of_a_process_look_for_what_another_one_lets_go(postgres_url):
-    """Also where their tickets are higher than what they had before they got them."""
-
-    async def wait():
-        async with hold_of(saver, PATIENCE):
-            return True
-
-    with open_durability(postgres_url) as opened:
-        saver = opened.checkpointer
-        with saver.cursor() as cursor:
-            cursor.execute("SELECT setval('loopwright_waiting_ticket_seq', 1000000)")
-        let_go = opened.locks.take("t")  # nobody of this process is told of it
-        tasks = [asyncio.create_task(wait()) for _ in range(5)]
-        await until_waiting(5)
-        await asyncio.to_thread(let_go)
-        assert all(await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE / 10))
-
-
 async def test_every_door_of_a_graph_waits(saver):
     graph = asker().compile(saver)
     async with hold_of(saver):
@@ -250,28 +200,3 @@ async def test_every_door_of_a_graph_waits(saver):
 
 async def read(stream):
     return [chunk async for chunk in stream]
-
-
-@pytest.mark.parametrize("wait", [-1, "soon", float("nan"), float("inf"), True])
-async def test_what_is_no_time_to_wait_is_refused(wait):
-    graph = greeter().compile(InMemorySaver())
-    with pytest.raises(SettingsError, match=r"wait=.* is no time to wait: give seconds"):
-        await graph.ainvoke(hello(), on("t"), wait=wait)
-
-
-async def test_the_operator_says_how_long_clients_wait(saver, monkeypatch):
-    monkeypatch.setenv("LOOPWRIGHT_WAIT", str(PATIENCE))
-    builder = greeter()
-    builder.served = True
-    graph, own = builder.compile(saver), greeter().compile(saver)
-    async with hold_of(saver):
-        task = asyncio.create_task(graph.ainvoke(hello(), on("t")))
-        await until_waiting(1)
-        for run in (graph.ainvoke(hello(), on("t"), wait=0), own.ainvoke(hello(), on("t"))):
-            with pytest.raises(ThreadBusy):
-                await run
-    assert (await task)["log"] == ["greet", "end"]
-    for wrong, why in (("soon", "LOOPWRIGHT_WAIT=soon is no time to wait"), (" ", "is empty")):
-        monkeypatch.setenv("LOOPWRIGHT_WAIT", wrong)
-        with pytest.raises(SettingsError, match=why):
-            await graph.ainvoke(hello(), on("t"))

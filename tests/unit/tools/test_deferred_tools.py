@@ -64,29 +64,6 @@ async def test_among_300_tools_the_right_one_is_found_for_each_question():
     assert shelf.find("zzz") == shelf.find_likely("") == []
 
 
-async def test_what_was_found_stands_behind_what_was_there_before():
-    found = await catalog(300)
-    names = [["create_issue"], ["create_issue", "gone", "merge_pull_request", "create_issue"]]
-    first, second = (found.specs(one) for one in names)
-    assert second[: len(first)] == first
-    assert [s["function"]["name"] for s in second[2:]] == ["create_issue", "merge_pull_request"]
-
-
-def test_where_not_all_names_have_room_each_server_tells_what_its_names_say():
-    kinds = ["mail", "disk", "calendar", "phone", "door", "lamp", "car"]
-    offered = {
-        kind: tuple({"name": f"{kind}_number_{n}_of_{kind}"} for n in range(40)) for kind in kinds
-    }
-    offered["one"] = ({"name": "x"},)
-    listings = [Listing(ServerConfig(name=name), tools, "") for name, tools in offered.items()]
-    names = build_catalog((), listings).deferred_tools.names
-    lines = names.splitlines()
-    assert len(names.encode()) <= 3_200
-    assert [line.partition(":")[0] for line in lines] == [*kinds, "one"]
-    assert all("… +" in line for line in lines[:7])
-    assert lines[7] == "one: x"
-
-
 @given(st.integers(31, 300), st.integers(1, 300), st.text("abcä漢-_ ", max_size=70))
 def test_the_list_is_short_whatever_servers_and_tools_are_called(count, servers, about):
     tools: list[list[dict[str, str]]] = [[] for _ in range(min(servers, count))]
@@ -99,9 +76,3 @@ def test_the_list_is_short_whatever_servers_and_tools_are_called(count, servers,
     names = catalog_.deferred_tools.names
     assert len(names.encode()) <= 3_200
     assert any(name in names for name in catalog_.tools)
-
-
-async def test_of_tools_of_the_program_alone_as_many_names_are_told_as_fit():
-    names = (await catalog(300)).deferred_tools.names
-    assert "create_issue, create_pull_request" in names
-    assert 2_800 < len(names.encode()) <= 3_200

@@ -101,44 +101,27 @@ def replaced(old, new):
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    (replaced("at most 14}", "below 14}"), "gap: no row for gift: no, days: 14"),
-    (replaced("above 14,", "at least 14,"), "overlap: rows 'fresh' and 'old' both apply to"),
-    (replaced("[above 14, not yet]", "above 14"), "gap: no row for gift: no, days: not yet"),
-    (replaced("{gift: yes}, then", "{gift: maybe}, then"), "none of its values: yes, no"),
-    (replaced("at most 14}", "most 14}"), "'most 14' is no range of numbers"),
-    (replaced("at most 14}", "at most 14.5}"), "only whole numbers are meant"),
-    (replaced("at most 14}", "at most -1}"), "goes to -1"),
-    (replaced("at most 14}", "above 20 and at most 14}"), "no number is"),
-    (replaced("at most 14}", "at least 1 and above 3}"), "two bounds on one side"),
-    (replaced("{gift: no, days: at most", "{gifts: no, days: at most"), "did you mean 'gift'?"),
-    (replaced("then: asks", "then: ask"), "'ask' is none of allowed, asks, forbidden"),
-    (replaced("id: old", "id: fresh"), "two rows have the id 'fresh'"),
-    (replaced("article: asks", "articles: asks"), "did you mean 'article'?"),
-    (replaced(", article: asks", ""), "say in words what holds"),
-    (replaced("policy: refunds", "policy: refund"), "there is no policy 'refund'"),
-    (replaced("{policy: refunds}", "{policy: refunds, arguments: [amount]}"), "'order' decides"),
-    (replaced("identity: {tool: verify, confirmed: ok, customer: who.id}", ""), "has no identity"),
-    (replaced("Asia/Shanghai", "Shanghai"), "no time zone"),
-    (replaced("order.gift,", "orders.gift,"), "'orders.gift' leads nowhere"),
-    (replaced("number: above 0 and at most 1000", "number: above 0"), "the least and the greatest"),
-    (replaced("  days: {days since", "  gift: {days since"), "'gift' stands twice"),
-    (replaced("facts:", "fact:"), "did you mean 'facts'?"),
-    ("[1, 2", "no YAML"), ("- a", "keys with values"), ("tools: {a: {then: allowed}}\nx: 1", "'x'"),
-    ("name: x", "name the tools"), ("tools: {a: {reads: sometimes}}", "yes or no"),
-])  # fmt: skip
+        (replaced("at most 14}", "below 14}"), "gap: no row for gift: no, days: 14"),
+        (replaced("[above 14, not yet]", "above 14"), "gap: no row for gift: no, days: not yet"),
+        (replaced("at most 14}", "most 14}"), "'most 14' is no range of numbers"),
+        (replaced("at most 14}", "at most -1}"), "goes to -1"),
+        (replaced("at most 14}", "at least 1 and above 3}"), "two bounds on one side"),
+        (replaced("then: asks", "then: ask"), "'ask' is none of allowed, asks, forbidden"),
+        (replaced("article: asks", "articles: asks"), "did you mean 'article'?"),
+        (replaced("policy: refunds", "policy: refund"), "there is no policy 'refund'"),
+        (replaced("identity: {tool: verify, confirmed: ok, customer: who.id}", ""),
+         "has no identity"),
+        (replaced("order.gift,", "orders.gift,"), "'orders.gift' leads nowhere"),
+        (replaced("  days: {days since", "  gift: {days since"), "'gift' stands twice"),
+        ("[1, 2", "no YAML"),
+        ("tools: {a: {then: allowed}}\nx: 1", "'x'"),
+        ("tools: {a: {reads: sometimes}}", "yes or no"),
+    ])  # fmt: skip
 def test_what_is_wrong_in_a_file_is_named_with_its_place(text, told):
     with pytest.raises(SettingsError) as error:
         parse_rules(text, "policy.yaml")
     assert told in str(error.value)
     assert str(error.value).startswith("The policy policy.yaml")
-
-
-def test_a_file_that_is_not_there_or_no_text_is_one_sentence(tmp_path):
-    with pytest.raises(SettingsError, match="cannot be read: No such file"):
-        PolicyTable.read(tmp_path / "none.yaml")
-    (tmp_path / "p.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SettingsError, match="save it as UTF-8"):
-        PolicyTable.read(tmp_path / "p.yaml")
 
 
 @pytest.mark.parametrize(("change", "verdict"), [
@@ -154,23 +137,21 @@ def test_the_row_of_the_facts_holds(change, verdict):
 
 
 @pytest.mark.parametrize("change", [
-    {"gift": "no"}, {"gift": 0}, {"gift": None}, {"gift": "false"}, {"arrived": "yesterday"},
-    {"arrived": "2026-11-21"}, {"arrived": "2026-11-10T10:00:00"}, {"arrived": 20261110},
-    {"arrived": ""}, {"arrived": ["2026-11-10"]}, {"arrived": "1800-01-01"},
-    {"arrived": "2026-13-40"}, {"buyer": "C-2"}, {"buyer": None}, {"buyer": ["C-1"]},
-    {"id": "A-2"}, {"id": "a-1"},
-])  # fmt: skip
+        {"gift": "no"},
+        {"gift": None},
+        {"arrived": "yesterday"},
+        {"arrived": "2026-11-10T10:00:00"},
+        {"arrived": ""},
+        {"arrived": "1800-01-01"},
+        {"buyer": "C-2"},
+        {"buyer": ["C-1"]},
+        {"id": "a-1"},
+    ])  # fmt: skip
 def test_a_fact_that_is_no_such_fact_or_not_the_customers_allows_nothing(change):
     table = parse_rules(FILE)
     order = {**ORDER, **change}
     read = table.facts["order"].check_answer({"id": "A-1"}, order)
     assert refund(table, read).verdict == "forbidden"
-
-
-@pytest.mark.parametrize("missing", ["gift", "arrived", "buyer"])
-def test_a_fact_that_is_missing_allows_nothing(missing):
-    order = {key: value for key, value in ORDER.items() if key != missing}
-    assert refund(parse_rules(FILE), order).verdict == "forbidden"
 
 
 def test_without_identity_or_answer_and_with_a_strange_argument_nothing_is_allowed():
@@ -291,13 +272,3 @@ def test_the_errors_of_the_manual_are_those_of_its_file(old, new):
     shown = [row.split("`")[1] for row in DOCS.splitlines() if row.startswith(("| `gap", "| `'"))]
     assert len(shown) == 2
     assert any(one in str(error.value) for one in shown), str(error.value)
-
-
-def test_what_a_gap_lacks_is_said_in_one_range():
-    text = replaced("at most 14}", "at least 3 and below 7}")
-    with pytest.raises(SettingsError) as error:
-        parse_rules(text)
-    assert (
-        "gap: no row for gift: no, days: at least 0 and below 3 or at least 7 and at most 14"
-        in (str(error.value))
-    )
