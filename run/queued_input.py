@@ -49,7 +49,7 @@ class QueuedInput:
         found = await run_in_worker(self.turns, self.turns.begin, self.turn)
         if found is None:
             raise NothingToRun(gone=True)
-        dropped, self.turn = self.turn.dropped, found
+        dropped, self.turn = self.turn.was_dropped, found
         if head is None:
             return self._mark_run(run, self._read_message(), found.id)
         mark, pending = dict(head.saved.metadata).get(TURN_KEY), await run.list_questions(head)

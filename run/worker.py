@@ -165,7 +165,7 @@ class Worker:
             return
         measure(TAKEN, 1, {AGENT: turn.graph})
         anew = "tried again" if turn.why else "taken over"
-        self.report(anew if turn.dropped else "taken", turn, "")
+        self.report(anew if turn.was_dropped else "taken", turn, "")
         try:
             values = await self.graphs[turn.graph].ainvoke(
                 due, _make_config(turn), context=turn.body.get("context"), control=control

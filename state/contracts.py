@@ -256,18 +256,18 @@ class VerifierResponse(Contract):
     component: Annotated[Text, _must_be("verifier-response", "verifier")] = "verifier-response"
 
     @property
-    def passed(self) -> bool:
+    def is_met(self) -> bool:
         """Both flags true."""
         return self.all_completed and self.user_needs_satisfied
 
     @model_validator(mode="after")
     def _does_not_contradict_itself(self) -> Self:
         self.improvements = [text for text in self.improvements if text.strip()]
-        if self.passed and says_nothing(self.summary):
+        if self.is_met and says_nothing(self.summary):
             raise ValueError(say("passed_without_summary"))
         if self.all_completed and any(not task.completed for task in self.tasks):
             raise ValueError(say("all_but_not_all"))
-        if not self.passed and not self.improvements:
+        if not self.is_met and not self.improvements:
             raise ValueError(say("not_passed_without_improvements"))
         return self
 

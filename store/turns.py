@@ -166,7 +166,7 @@ class Turn:
         return self.state in {"ended", "aside", "dequeued"}
 
     @property
-    def dropped(self) -> bool:
+    def was_dropped(self) -> bool:
         """Whether somebody held its thread for it, and let it fall."""
         return self.state == "begun" and self.runs > 0
 

@@ -111,12 +111,12 @@ def _take_verdict(
     judged = _judge_tasks(state, verdict)
     update = PlanUpdate(
         cycles=state.cycles + 1,
-        task_completed=verdict.passed,
-        improvements=[] if verdict.passed else verdict.improvements,
+        task_completed=verdict.is_met,
+        improvements=[] if verdict.is_met else verdict.improvements,
         blockers=blockers,
         todos=judged,
     )
-    if verdict.passed:
+    if verdict.is_met:
         # The same id if the turn is taken up again.
         signed = make_signature("verifier") | wrap_reasoning(answer.reasoning)
         about = {"id": build_answer_id(state), "additional_kwargs": signed}
@@ -147,7 +147,7 @@ def _find_dead_end(
 
 def _blockers(state: PlanState, verdict: VerifierResponse) -> set[str]:
     """What keeps the verdict from passing: the unproven tasks, else the improvements."""
-    if verdict.passed:
+    if verdict.is_met:
         return set()
     words = {t["id"]: t["description"] for t in state.todos}
     unproven = {words[t.id] for t in verdict.tasks if not t.completed and t.id in words}

@@ -208,13 +208,13 @@ class Journal(Protocol):
     def read_counts(self, thread: str, turn: str) -> dict[str, float]:
         """What was recorded last of a turn."""
 
-    def leave(self, thread: str, wish: Wish) -> None:
+    def add_wish(self, thread: str, wish: Wish) -> None:
         """Put a wish behind those that wait for a run of the thread."""
 
-    def waiting(self, thread: str) -> list[Wish]:
+    def list_wishes(self, thread: str) -> list[Wish]:
         """The wishes that wait, oldest first."""
 
-    def taken(self, thread: str, names: Collection[str]) -> None:
+    def forget_wishes(self, thread: str, names: Collection[str]) -> None:
         """Forget the wishes of these names."""
 
     def forget(self, thread: str) -> None:

@@ -182,18 +182,18 @@ class Recorder:
     async def add_wish(self, thread: str, wish: Wish) -> None:
         """Put a wish behind those that wait for a run of the thread."""
         self._wished.add(thread)
-        await self._run_shielded(lambda journal: journal.leave(thread, wish))
+        await self._run_shielded(lambda journal: journal.add_wish(thread, wish))
 
     async def list_wishes(self, thread: str) -> list[Wish]:
         """The wishes that wait, oldest first."""
         if not self.durable and thread not in self._wished:
             return []
-        return await self._run_shielded(lambda journal: journal.waiting(thread))
+        return await self._run_shielded(lambda journal: journal.list_wishes(thread))
 
     async def forget_wishes(self, thread: str, wishes: Collection[Wish]) -> None:
         """Forget these wishes."""
         names = [wish.name for wish in wishes]
-        await self._run_shielded(lambda journal: journal.taken(thread, names))
+        await self._run_shielded(lambda journal: journal.forget_wishes(thread, names))
 
     async def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """Remember for the thread that a human allows calls like this; twice is once."""

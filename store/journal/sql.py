@@ -169,14 +169,14 @@ class SqlJournal:
             rows = execute(_NOTED, [make_storable(thread), make_storable(f"{turn} {_TOGETHER}")])
         return dict(json.loads(rows[0]["body"])) if rows else {}
 
-    def leave(self, thread: str, wish: Wish) -> None:
+    def add_wish(self, thread: str, wish: Wish) -> None:
         """See Journal."""
         now = self.open().now
         with self._open_block() as execute:
             body = {"name": wish.name, "message": wish.message, "at": _read_clock(execute, now)}
             _save(execute, thread, "wish", wish.name, body)
 
-    def waiting(self, thread: str) -> list[Wish]:
+    def list_wishes(self, thread: str) -> list[Wish]:
         """See Journal. A database in which nothing was ever recorded is not given its tables."""
         with self._lock:
             tables = self._ensure_connected()
@@ -191,7 +191,7 @@ class SqlJournal:
             return []
 
     @retry_once
-    def taken(self, thread: str, names: Collection[str]) -> None:
+    def forget_wishes(self, thread: str, names: Collection[str]) -> None:
         """See Journal."""
         with self._open_block(thread) as execute:
             for name in names:

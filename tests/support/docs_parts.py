@@ -21,7 +21,7 @@ from loopwright.graphs.agent_loop import agent_builder
 from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.agent.agent import Agent
 from loopwright.nodes.parts import Parts
-from loopwright.run import ceiling
+from loopwright.run import client_access
 from loopwright.stream.components import COMPONENTS
 from support.flow_examples import module
 
@@ -85,16 +85,16 @@ _BUILT: dict[str, str] = {
 
 def rule(name: str) -> tuple[str, str]:
     """What the operator's ceiling is for a field of Context, and what a client may do."""
-    if name in ceiling.FREE:
+    if name in client_access.FREE:
         return "what holds if a client says nothing", "sets it"
-    if name in ceiling.MODELS:
+    if name in client_access.MODELS:
         return "what holds if a client says nothing", "names a model that is offered"
-    if name == ceiling.SHARED:
+    if name == client_access.SHARED:
         return "keys that stay", "adds keys"
-    if order := ceiling.STRICTEST_FIRST.get(name):
+    if order := client_access.STRICTEST_FIRST.get(name):
         words = " < ".join(f"`{_plain(word).strip(chr(34))}`" for word in order)
         return f"the loosest: {words}", "makes it stricter"
-    if type(getattr(Context(), name)) in (int, float) or name in ceiling.ENDLESS:
+    if type(getattr(Context(), name)) in (int, float) or name in client_access.ENDLESS:
         return "the highest", "lowers it"
     return "what holds", "does not set it"
 

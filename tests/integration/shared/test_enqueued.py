@@ -126,7 +126,7 @@ def test_a_turn_whose_worker_dies_before_it_begins_keeps_its_place(durability):
         shop.graph.enqueue({"configurable": {"thread_id": thread}}, "apples", id="one")
     (taken,) = shop.turns.take(["react"], 1, 0.0)
     (again,) = shop.turns.take(["react"], 1, 0.0)
-    assert (again.thread, again.state, again.dropped) == (taken.thread, "begun", False)
+    assert (again.thread, again.state, again.was_dropped) == (taken.thread, "begun", False)
     shop.turns.postpone(again, 0.0, asks=False, failed=False)  # its thread was busy
     found = shop.graph.enqueued({"configurable": {"thread_id": taken.thread}}, "one")
     assert (found.state, shop.turns.take(["react"], 1, 0.0)[0].thread) == ("waiting", "b")

@@ -67,7 +67,7 @@ def test_a_thread_needs_a_printable_name(name):
         (Settings(model="openai:gpt-5"), "OPENAI_API_KEY"),
         (Settings(mcp="broken.json"), "no valid JSON"),
         (Settings(policy="maybe"), "'maybe' is neither a word (default, allow, ask, deny)"),
-        (Settings(environ={"LOOPWRIGHT_POLICY": "odd.json"}), "keys of ['action'"),
+        (Settings(environ={"LOOPWRIGHT_POLICY": "odd.json"}), "This is no policy rule"),
         (Settings(database="sqlite:///broken.json/threads.db"), "broken.json"),
         (Settings(database="sqlite:///broken.json"), "broken.json"),
     ],

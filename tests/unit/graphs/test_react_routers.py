@@ -8,9 +8,9 @@ from langchain_core.messages import AIMessage
 
 from loopwright.calls.approval import list_undecided
 from loopwright.graphs import react
+from loopwright.graphs.build import route_after_approve
 from loopwright.graphs.react import (
     route_after_action,
-    route_after_approve,
     route_after_calls,
     route_after_finish,
     route_after_intake,

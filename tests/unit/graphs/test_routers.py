@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 
+from loopwright.graphs.build import route_after_approve
 from loopwright.graphs.plan_execute_verify import (
     graph,
     route_after_answer,
@@ -13,7 +14,6 @@ from loopwright.graphs.plan_execute_verify import (
     route_after_verifier,
 )
 from loopwright.graphs.task_execution import (
-    route_after_approve,
     route_after_executor,
     task_builder,
 )

@@ -18,7 +18,7 @@ def test_a_planners_answer() -> None:
 @pytest.mark.req("S0-150", "S0-43")
 def test_a_verifiers_answer() -> None:
     verdict = parse_verifier(json.dumps(VERDICT))
-    assert not verdict.passed
+    assert not verdict.is_met
     assert verdict.improvements == ["Name the owner."]
     with pytest.raises(ValueError, match="improvements must name"):
         parse_verifier(json.dumps({**VERDICT, "improvements": []}))

@@ -69,7 +69,7 @@ def test_completed_without_a_result_is_a_contradiction():
 @pytest.mark.req("S0-10", "S0-134", "S0-135", "S0-136", "S0-27")
 def test_a_verdict_needs_a_summary_or_improvements():
     passed = {"allCompleted": True, "userNeedsSatisfied": True}
-    assert VerifierResponse.model_validate({**passed, "summary": "Ada owns it."}).passed
+    assert VerifierResponse.model_validate({**passed, "summary": "Ada owns it."}).is_met
     for empty in ("", "  ", "Done.", "All tasks completed successfully.", "OK"):
         with pytest.raises(ValidationError, match="concrete data"):
             VerifierResponse.model_validate({**passed, "summary": empty})
@@ -77,7 +77,7 @@ def test_a_verdict_needs_a_summary_or_improvements():
         failed = {"allCompleted": flags[0], "userNeedsSatisfied": flags[1]}
         with pytest.raises(ValidationError, match="improvements"):
             VerifierResponse.model_validate({**failed, "improvements": ["", " "]})
-        assert not VerifierResponse.model_validate({**failed, "improvements": ["read b"]}).passed
+        assert not VerifierResponse.model_validate({**failed, "improvements": ["read b"]}).is_met
 
 
 @pytest.mark.req("S0-101", "S0-102", "S0-106", "P-22", "W-08")

@@ -50,7 +50,7 @@ def test_a_phrase_without_data_is_no_final_answer_and_no_report(text):
 def test_a_short_answer_is_an_answer(text):
     assert not says_nothing(text)
     verdict = VerifierResponse(all_completed=True, user_needs_satisfied=True, summary=text)
-    assert verdict.passed
+    assert verdict.is_met
     assert ExecutorResponse.model_validate({"taskCompleted": True, "summary": text})
 
 
