@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .state.outcome import Outcome
     from .store.durability import Durability, open_durability
     from .store.journal.port import Journal
-    from .store.turns import Turn
+    from .store.threads.turns import Turn
     from .stream.replay import Replay, stream_event
 
 # Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolCallId
 
-from ..store.langgraph_keys import RUNTIME
+from ..store.base.langgraph_keys import RUNTIME
 from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from ..tools.python_tools import RUNTIME_MODULE

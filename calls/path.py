@@ -157,9 +157,7 @@ async def run_calls(
         gate=gate,
         book=CallJournal(scope, plain=plain),
         toolbox=toolbox,
-        memory=toolbox.get_read_cache(scope.thread, scope.turn)
-        if toolbox.may_reuse(scope.context)
-        else None,
+        memory=toolbox.find_read_cache(scope),
         results=toolbox.open_results(scope),
         history=(before := _list_earlier(history, planned)),
         beside=[*history[len(before) :]],

@@ -172,16 +172,18 @@ class Toolbox:
         store = scope.store or self.get_spare_store(scope.thread)
         return ResultStore(store, scope.thread, scope.around.past)
 
-    def get_read_cache(self, thread_id: str, turn: str) -> ReadCache:
-        """What the reads of a user turn gave, for the last turns; without one nothing is kept."""
-        if not turn:
+    def find_read_cache(self, scope: RunScope) -> ReadCache | None:
+        """What the reads of the user turn gave; None if no result may be used again."""
+        if not self._may_reuse(scope.context):
+            return None
+        if not scope.turn:
             return ReadCache()
-        key = (thread_id, turn)
+        key = (scope.thread, scope.turn)
         # Many threads may push a memory out while a call still has it: they must not be two.
         found = self._in_use.setdefault(key, ReadCache())
         return _get_latest(self._memories, key, lambda: found)
 
-    def may_reuse(self, context: Context) -> bool:
+    def _may_reuse(self, context: Context) -> bool:
         """Whether a result may be reused: some tool only reads, or may be said to."""
         if context.dedupe == "off":
             return False

@@ -21,7 +21,7 @@ from ..state.agent import AgentDefinition
 from ..state.errors import LoopwrightError, SettingsError, read_variable
 from ..store.durability import Durability
 from ..store.threads.thread_list import GRAPH_KEY
-from ..store.turns import find_queue
+from ..store.threads.turns import find_queue
 from .settings import DEFINED, Settings
 from .terminal import LOG_FILE, Output
 

@@ -14,7 +14,7 @@ from langgraph.types import Command
 from ..graphs.registry import find_builder
 from ..state.errors import SettingsError
 from ..store.threads.thread_list import GRAPH_KEY
-from ..store.turns import Turn, find_queue
+from ..store.threads.turns import Turn, find_queue
 from .agents import Graph, load_origin, load_user_graph
 from .settings import DEFAULT_GRAPH, Settings, check_thread_id, read_goal
 from .terminal import Code, Output, clean, shorten_line

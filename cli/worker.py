@@ -16,7 +16,7 @@ from ..state.errors import SettingsError
 from ..store.durability import Durability
 from ..store.postgres.leases import LEASE
 from ..store.postgres.pool import CONNECTIONS
-from ..store.turns import Turn, find_queue
+from ..store.threads.turns import Turn, find_queue
 from .agents import Graph, load_user_graph, select_agent
 from .run import build_named_graph
 from .settings import DEFINED, NO_MODEL, Settings

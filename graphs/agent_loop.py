@@ -12,11 +12,11 @@ from typing import Any, Literal, get_args, get_type_hints
 from langgraph.graph import END, START
 
 from ..calls.approval import route_calls
-from ..nodes.agent.agent import Agent, Team, select_team
 from ..nodes.agent.agent_turn import agent_turn
 from ..nodes.agent.check_loop import check_loop, find_sign
 from ..nodes.agent.compress import compress
 from ..nodes.agent.final_warning import check_limits, final_warning
+from ..nodes.agent.shared.agent import Agent, Team, select_team
 from ..nodes.agent.team.background import gather, run_with_background
 from ..nodes.agent.team.delegate import approve_delegation, delegate
 from ..nodes.agent.team.sub_agents import RunAgent

@@ -10,7 +10,7 @@ from typing import Literal
 from typing_extensions import Unpack
 
 from ..calls.approval import route_calls
-from ..nodes.agent.agent import team_of
+from ..nodes.agent.shared.agent import team_of
 from ..nodes.approve import approve
 from ..nodes.call_tools import abort_turn_after_calls, call_tools
 from ..nodes.desk.act import act, run_or_hand_off

@@ -8,7 +8,7 @@ from typing import Literal
 from langgraph.graph import START
 from typing_extensions import Unpack
 
-from ..nodes.agent.agent import Agent, select_team, team_of
+from ..nodes.agent.shared.agent import Agent, select_team, team_of
 from ..nodes.agent.todos import write_todos
 from ..nodes.agent.turn import END, adopt_state
 from ..nodes.parts import Parts

@@ -119,18 +119,14 @@ async def ask(
         ModelCallFailed: If no model could be reached, or the last one takes no request so long.
     """
     if (chosen := models.find_built(role, scope.context, bump=bump)) is None:
-        # Clients read certificates and configuration files when they are built.
+        # A client reads files when it is built.
         chosen = await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
     chosen = apply_settings(chosen, settings) if settings else chosen
-    asker = Asker(scope, models, role, listeners)
-    call = _build_path(asker, chosen)
-    request = Request(
-        chosen=chosen, messages=messages, tools=tools, may_call=may_call, contract=contract
-    )
-    # A model that has called a tool where it must not is told so.
-    forgets = chosen.quirks.calls_anyway and tools and not may_call
+    call = _build_path(asker := Asker(scope, models, role, listeners), chosen)
+    asked: Any = {"messages": messages, "tools": tools, "may_call": may_call}
+    request = Request(chosen=chosen, contract=contract, **asked)
     answer, extra = Answer[C](AIMessage("")), list[BaseMessage]()
-    if forgets:
+    if chosen.quirks.calls_anyway and tools and not may_call:  # it has called one all the same
         extra = [HumanMessage(say("words_alone"))]
     for _ in range(most_asks):
         try:

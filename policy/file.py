@@ -1,10 +1,10 @@
-"""A policy's YAML file, read into a `PolicyTable`: every word of it is known, or is an error."""
+"""A policy's YAML file as the fields of a `PolicyTable`; a word that is not known is an error."""
 
 import difflib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ..state.errors import SettingsError
@@ -12,7 +12,6 @@ from .conditions import COMPARED, ConditionError, Dimension, Interval, read_inte
 from .facts import CALL, CUSTOMER, Fact, Kind, Path as Place, Source
 from .parts import Part, parse_part
 from .rules import VERDICTS, GovernedTool, Identity, Row, Section, Verdict
-from .table import PolicyTable
 
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
@@ -31,7 +30,7 @@ _ALWAYS: Final = {
 }
 
 
-def read_rules(path: Path) -> PolicyTable:
+def read_rules(path: Path) -> dict[str, Any]:
     """Read a policy and prove it; see `PolicyTable.read`."""
     try:
         text = path.expanduser().read_text(encoding="utf-8-sig")
@@ -44,8 +43,8 @@ def read_rules(path: Path) -> PolicyTable:
     return parse_rules(text, str(path))
 
 
-def parse_rules(text: str, where: str = "text") -> PolicyTable:
-    """The policy that a YAML text spells; `where` begins each error, a SettingsError."""
+def parse_rules(text: str, where: str = "text") -> dict[str, Any]:
+    """The fields of the table that a YAML text spells; `where` begins each SettingsError."""
     return _Reader(parse_part(text, where)).read_all()
 
 
@@ -59,7 +58,7 @@ class _Reader:
         self.dimensions: dict[str, tuple[Dimension, Source]] = {}
         self.sections: dict[str, Section] = {}
 
-    def read_all(self) -> PolicyTable:
+    def read_all(self) -> dict[str, Any]:
         file = self.file
         zone, identity = self._read_zone(), self._read_identity(file.get_part("identity"))
         for name, part in file.get_part("facts").read_parts():
@@ -74,11 +73,12 @@ class _Reader:
         if not tools:
             file.get_part("tools").raise_error("name the tools that the policy decides about")
         self._check_all_used(tools)
-        return PolicyTable(
-            name=file.get_part("name").read_text(""), identity=identity, facts=self.facts,
-            dimensions=self.dimensions, tools=tools, sections=self.sections,
-            reads=file.get_part("unlisted").read_choice(("reads", "forbidden"), "reads") == "reads",
-        )  # fmt: skip
+        reads = file.get_part("unlisted").read_choice(("reads", "forbidden"), "reads") == "reads"
+        return {
+            "name": file.get_part("name").read_text(""), "identity": identity,
+            "facts": self.facts, "dimensions": self.dimensions, "tools": tools,
+            "sections": self.sections, "reads": reads,
+        }  # fmt: skip
 
     def _check_all_used(self, tools: Mapping[str, GovernedTool]) -> None:
         used = {tool.section for tool in tools.values()}

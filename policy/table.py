@@ -46,7 +46,7 @@ class PolicyTable:
         """
         from .file import read_rules  # noqa: PLC0415 - YAML is for those who have such files
 
-        return read_rules(Path(path))
+        return cls(**read_rules(Path(path)))
 
     def articles(self, language: str = ENGLISH) -> list[dict[str, str]]:
         """The policy for a knowledge base, made of the rows that decide: id, title, text, language.

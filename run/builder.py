@@ -23,7 +23,7 @@ from ..state.context import Context, OpenSession
 from ..state.errors import StateKeyError
 from ..state.loop import FOLDED, drop_unchanged
 from ..state.outcome import Quote
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
 from ..store.journal.port import Fence
 from ..store.journal.recorder import Recorder
 from ..store.locks.control import stop_at_wish

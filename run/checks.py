@@ -14,7 +14,7 @@ from ..state.context import Context
 from ..state.errors import AnswerRejected, LoopwrightError, SettingsError
 from ..state.messages import MOST_TEXT, explain_too_long, explain_unreadable
 from ..state.questions import Answer, TextAnswer, Words, is_for_operator
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
 from ..stream.meters import AGENT, ERROR, RUNS, STATUS, measure
 from .run import Run
 

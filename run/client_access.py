@@ -23,7 +23,7 @@ from ..state.agent import MODEL_TURN
 from ..state.context import DEFAULTS, SESSION_KEY, Context, Session, explain_unfit_context
 from ..state.errors import SettingsError
 from ..state.messages import ANSWER, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
 from ..store.journal.port import FENCE_KEY, Fence
 from ..store.locks.thread_locks import LockEntry
 from .builder import Bounded

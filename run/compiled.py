@@ -22,7 +22,7 @@ from ..state.context import Context
 from ..state.errors import SettingsError
 from ..state.questions import ANSWERED_BY, By
 from ..state.roles import ROLES, TIERS, roles_of
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.async_adapters import (
     ensure_async_saver,
     ensure_async_store,

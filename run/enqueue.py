@@ -21,11 +21,11 @@ from ..state.context import Context
 from ..state.errors import AnswerRejected, SettingsError
 from ..state.messages import explain_unreadable, read_messages
 from ..state.questions import ANSWERED_BY, By
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
+from ..store.base.worker_threads import run_in_worker
 from ..store.checkpoints.thread_head import ThreadHead
 from ..store.locks.thread_locks import yield_delays
-from ..store.turns import TURN_KEY, Turn, TurnQueue, find_queue
-from ..store.worker_threads import run_in_worker
+from ..store.threads.turns import TURN_KEY, Turn, TurnQueue, find_queue
 from ..stream.meters import AGENT, ENQUEUED, measure
 from ..text.canonical import hash_of
 from .background import run_blocking

@@ -19,10 +19,10 @@ from ..state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
 from ..state.loop import SCHEMA_VERSION, STOPPING, migrate
 from ..state.messages import STEERS, read_messages
 from ..state.outcome import RESUMABLE
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
+from ..store.base.worker_threads import run_in_worker
 from ..store.checkpoints.shared_values import describe_incomplete, find_lost_async
 from ..store.checkpoints.thread_head import CUT_OFF, ThreadHead, write_update
-from ..store.worker_threads import run_in_worker
 from .checks import address_answer, check_input
 from .client_access import is_withdrawal, strip_marks
 from .compiled import Graph

@@ -28,7 +28,7 @@ from ..state.errors import (
 )
 from ..state.loop import migrate
 from ..state.outcome import Outcome, Quote
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY
 from ..store.locks.thread_locks import HeldLock, parse_wait

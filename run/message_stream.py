@@ -24,7 +24,7 @@ from langgraph.config import get_config
 from langgraph.graph.message import push_message
 
 from ..state.messages import REASONING
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
 
 
 class Retracted(RemoveMessage, AIMessageChunk):  # type: ignore[misc]  # its type is a removal's

@@ -9,10 +9,10 @@ from langgraph.types import Command, Interrupt
 
 from ..state.errors import AnswerRejected
 from ..state.messages import ROLE, STEERS
+from ..store.base.worker_threads import run_in_worker
 from ..store.checkpoints.thread_head import ThreadHead
 from ..store.threads.thread_list import QUESTION
-from ..store.turns import TURN_KEY, Turn, TurnQueue
-from ..store.worker_threads import run_in_worker
+from ..store.threads.turns import TURN_KEY, Turn, TurnQueue
 from ..text.canonical import hash_of
 from .compiled import Graph
 from .run import Run

@@ -13,7 +13,7 @@ from langgraph.types import Command, Interrupt, StateUpdate
 
 from ..state.channels import unpack_fields
 from ..state.context import SESSION_KEY, OpenSession
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.thread_head import ThreadHead, find_inner_namespaces, find_open_questions
 from ..store.durability import Saver, get_saver_locks
 from ..store.locks.thread_locks import HeldLock, LockedBy, LockEntry, build_lock_name, lock_thread

@@ -13,7 +13,7 @@ from typing import Any, Final
 from langchain_core.runnables import RunnableConfig
 
 from ..state.context import Emit
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
 from ..store.locks.control import InnerControl
 
 BESIDE_KEY: Final = "__loopwright_beside"

@@ -31,7 +31,7 @@ from langgraph.types import Command
 
 from ..state.errors import SettingsError
 from ..state.messages import STEERS, explain_unreadable
-from ..store import langgraph_keys as keys
+from ..store.base import langgraph_keys as keys
 from ..store.journal.port import Wish
 from ..store.journal.recorder import Recorder
 from ..store.locks.control import Control, InnerControl, Kind

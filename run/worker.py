@@ -26,9 +26,9 @@ from ..state.errors import (
     ThreadError,
     ToolServerError,
 )
+from ..store.base.worker_threads import run_in_worker
 from ..store.threads.thread_list import GRAPH_KEY
-from ..store.turns import Turn, TurnQueue
-from ..store.worker_threads import run_in_worker
+from ..store.threads.turns import Turn, TurnQueue
 from ..stream.meters import AGENT, TAKEN, measure
 from .graph import LoopGraph
 from .queued_input import NothingToRun, QueuedInput, awaits_only_desk

@@ -14,7 +14,6 @@ from langgraph.store.base import BaseStore, PutOp
 
 from ..state.calls import results_of
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
-from . import turns as queue
 from .checkpoints.async_adapters import ThreadedSaver, ThreadedStore
 from .locks.thread_locks import PRUNES, Locks, lock_thread_blocking
 from .objects import ObjectResultStore, Objects
@@ -23,6 +22,7 @@ from .postgres.leases import LEASE, check_lease
 from .postgres.pool import CONNECTIONS, check_connections
 from .sqlite.database import SqliteDatabase
 from .sqlite.file import URL as SQLITE, SqliteLocks
+from .threads import turns as queue
 from .threads.pruning import RUNS, Keeps, Pruned, build_keep_rule, iterate_thread_texts
 from .threads.thread_list import (
     EXPIRY,
@@ -36,7 +36,7 @@ from .threads.thread_list import (
     list_hand_overs,
     list_threads,
 )
-from .turns import Turn
+from .threads.turns import Turn
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 

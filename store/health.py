@@ -12,9 +12,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ..state.errors import DatabaseError
 from ..text.canonical import format_seconds, format_size, plural
+from .base.langgraph_keys import THREADS_SQL
 from .journal.sql import get_cause
 from .journal.tables import VERSION
-from .langgraph_keys import THREADS_SQL
 from .postgres import database as postgres
 from .postgres.schema import (
     ENDED,
@@ -26,7 +26,7 @@ from .postgres.schema import (
     read_version,
 )
 from .sqlite.file import URL as SQLITE, refuse_foreign
-from .turns import BY_GRAPH
+from .threads.turns import BY_GRAPH
 
 Level = Literal["ok", "warning", "broken"]
 Told = tuple[Level, str]

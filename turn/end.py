@@ -145,12 +145,7 @@ async def end_turn(
         warnings=warnings,
     )
     outcome, update = sum_up(facts), LoopUpdate(warnings=scope.notes)
-    verdict = await scope.fire(
-        "AfterAgent",
-        prompt=state.request,
-        prompt_response=outcome["answer"],
-        stop_hook_active=state.stop_hook_active,
-    )
+    verdict = await _show_answer_to_hooks(scope, state, outcome)
     if verdict.is_blocked:
         why = say("rejected_by_a_hook", why=verdict.reason)
         if _can_retry(state, facts, verdict):
@@ -164,11 +159,20 @@ async def end_turn(
         used, warnings = scope.add_seconds(spend), join_texts(warnings, scope.notes)
         outcome = sum_up(facts, spend=add_spend(state.spend, used), warnings=warnings)
         update["spend"] = used
-    by_package = verdict.is_blocked or not facts.answer
-    last = _make_last_words(state, facts, outcome) if by_package else []
+    no_words = not verdict.is_blocked and facts.answer
+    last = [] if no_words else _make_last_words(state, facts, outcome)
     update["messages"] = [*repair_turn(state), *last]
     _report_outcome(scope, outcome, facts.message)
     return update | LoopUpdate(outcome=outcome, should_continue=False)
+
+
+async def _show_answer_to_hooks(scope: RunScope, state: LoopState, outcome: Outcome) -> Verdict:
+    return await scope.fire(
+        "AfterAgent",
+        prompt=state.request,
+        prompt_response=outcome["answer"],
+        stop_hook_active=state.stop_hook_active,
+    )
 
 
 def _report_outcome(scope: RunScope, outcome: Outcome, message: str) -> None:

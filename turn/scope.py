@@ -27,10 +27,10 @@ from ..state.history import History
 from ..state.loop import PUBLIC, LoopState
 from ..state.messages import EVIDENCE
 from ..state.outcome import Spend, add_spend
+from ..store.base.langgraph_keys import SAVER, mute_values_stream
 from ..store.checkpoints.async_adapters import ThreadedSaver
 from ..store.journal.port import FENCE_KEY, Fence, Row
 from ..store.journal.recorder import Recorder
-from ..store.langgraph_keys import SAVER, mute_values_stream
 from ..store.locks.control import get_wish, poll_wish
 from ..text.sentences import LANGUAGE, SENTENCES, match_language
 from .budget import Budget, make_share

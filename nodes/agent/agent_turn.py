@@ -28,9 +28,9 @@ from ...state.snapshot import TARGET_SHARE, count_call_tokens, estimate_message_
 from ...turn.budget import get_limit_reason
 from ...turn.scope import RunScope
 from ..conversation import sign_message
-from .agent import Agent
 from .check_loop import start_watch
-from .requests import build_request, make_turn_listeners, name_message
+from .shared.agent import Agent
+from .shared.requests import build_request, make_turn_listeners, name_message
 from .todos import hold_for_review
 
 _MOST_ASKS = 2

@@ -24,8 +24,8 @@ from ...text.canonical import shorten_text
 from ...text.sentences import say
 from ...turn.repetition import LAST_STRIKE, find_repeated_text
 from ...turn.scope import RunScope
-from .agent import Agent
-from .requests import append_to_newest
+from .shared.agent import Agent
+from .shared.requests import append_to_newest
 
 SOONEST: Final = 5
 LATEST: Final = 15

@@ -22,8 +22,8 @@ from ...state.snapshot import (
 )
 from ...text.canonical import beginning_of, estimate_tokens
 from ...turn.scope import RunScope
-from .agent import Agent
-from .memory import (
+from .shared.agent import Agent
+from .shared.memory import (
     choose_mask,
     extend_snapshot,
     get_full_text,
@@ -33,7 +33,7 @@ from .memory import (
     read_snapshot,
     render_snapshot,
 )
-from .memory_tools import read_notes
+from .shared.memory_tools import read_notes
 
 _KEPT_SHARE: Final = 0.3
 """How much of a request's room the newest messages take that stay as they are."""

@@ -22,9 +22,9 @@ from ...state.messages import ENDS
 from ...stream.turn_messages import make_error_answer
 from ...text.sentences import say
 from ..conversation import sign_message
-from .agent import Agent
-from .complete_task import salvage_report
-from .requests import build_request, make_turn_listeners, name_message
+from .shared.agent import Agent
+from .shared.complete_task import salvage_report
+from .shared.requests import build_request, make_turn_listeners, name_message
 
 
 async def check_limits(

@@ -19,8 +19,8 @@ from ...text.sentences import say
 from ...tools.catalog import CatalogTool, make_own_tool
 from ...turn.event_emitter import emit_answered
 from ...turn.scope import RunScope
-from .agent import Agent
-from .requests import append_to_newest
+from .shared.agent import Agent
+from .shared.requests import append_to_newest
 
 _LONGEST: Final = 500
 

@@ -18,9 +18,9 @@ from ...turn.end import (
 )
 from ...turn.scope import RunScope
 from ..turns import TurnEnd
-from .agent import Agent
-from .complete_task import REFUSALS, has_only_failures, list_undone
-from .requests import append_to_newest, build_final_answer
+from .shared.agent import Agent
+from .shared.complete_task import REFUSALS, has_only_failures, list_undone
+from .shared.requests import append_to_newest, build_final_answer
 from .team.background import recover_background
 from .team.delegate import recover_delegations
 

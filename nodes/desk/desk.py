@@ -16,7 +16,7 @@ from ...state.agent import DELEGATE, AgentDefinition
 from ...state.desk import OPERATOR, DeskState, DeskUpdate
 from ...state.messages import ROLE, calls_in
 from ...text.sentences import say
-from ..agent.agent import Agent, Team, delegate_to_agent
+from ..agent.shared.agent import Agent, Team, delegate_to_agent
 from ..parts import Parts
 
 

@@ -19,8 +19,8 @@ from ...state.route import (
     make_rewrite,
     select_kept,
 )
+from ...store.base.langgraph_keys import SAVER
 from ...store.checkpoints.thread_head import write_node_update
-from ...store.langgraph_keys import SAVER
 from ...turn.scope import make_scope, share_scope
 from ..parts import Parts
 

@@ -17,10 +17,10 @@ from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.sqlite import SqliteStore
 
 from ...state.errors import DatabaseError
-from .. import langgraph_keys as keys
+from ..base import langgraph_keys as keys
+from ..base.worker_threads import run_in_worker
 from ..journal.sql import get_cause
 from ..locks.thread_locks import Locks
-from ..worker_threads import run_in_worker
 
 Saver = BaseCheckpointSaver[Any]
 

@@ -24,7 +24,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ...state.errors import DatabaseError
-from .. import langgraph_keys as keys
+from ..base import langgraph_keys as keys
 
 _FEWEST, _PAIR = 2, 2
 

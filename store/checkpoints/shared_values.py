@@ -20,7 +20,7 @@ from ...state.channels import schema_of
 from ...state.flow import FlowState
 from ...state.loop import PlanState
 from ...state.react import ReactState
-from ..worker_threads import run_in_worker
+from ..base.worker_threads import run_in_worker
 from .packing import SQLITE, PackingSaver, Row, find_cut_checkpoint
 
 COUNTERS: Final = "counters_since_delta_snapshot"

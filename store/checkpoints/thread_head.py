@@ -16,7 +16,7 @@ from langgraph.graph import END, START
 from langgraph.types import Interrupt, Send, StateSnapshot
 
 from ...state.channels import RECORDS, unpack_fields
-from .. import langgraph_keys as keys
+from ..base import langgraph_keys as keys
 
 CUT_OFF: Final = "cut_off"
 """The channel of a graph that wants to know what a turn had finished when it was cut off."""

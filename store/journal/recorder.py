@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 from ...state.errors import DatabaseError
 from ...state.outcome import Spend
 from ...text.canonical import make_storable_json
-from ..worker_threads import find_executor
+from ..base.worker_threads import find_executor
 from . import intents
 from .port import (
     Change,

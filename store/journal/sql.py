@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from ...state.errors import DatabaseError, ThreadBusy
 from ...text.canonical import hash_of, make_storable, make_storable_json
-from ..worker_threads import WorkerThreads
+from ..base.worker_threads import WorkerThreads
 from .port import Change, Fence, Row, Wish
 from .tables import Execute, NotDone, SqliteTables, Tables, retry_once
 

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from ...state.errors import LeaseLost, SettingsError, ThreadBusy, read_variable
 from ...stream.meters import LOST, REFUSED, measure
 from ...text.canonical import make_storable
-from ..worker_threads import WorkerThreads, find_executor, run_in_worker
+from ..base.worker_threads import WorkerThreads, find_executor, run_in_worker
 from .control import Control, Kind
 
 _CLEAN_UP: Final = 5.0

@@ -15,7 +15,7 @@ from ..journal.sql import BUSY_SECONDS, SqlJournal, get_cause, retry_while_busy
 from ..locks.thread_locks import build_lock_name
 from ..threads.pruning import Keeps
 from ..threads.thread_list import FoundThread, ThreadQuery
-from ..turns import TurnQueue
+from ..threads.turns import TurnQueue
 from .leases import LEASE, Leases, raise_lease_lost
 from .pool import CONNECTIONS, Pool
 from .schema import ENDED, FREE, HELD, UNENDED, check_encoding, prepare

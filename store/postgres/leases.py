@@ -20,6 +20,7 @@ from typing import Any, Final
 from ...state.errors import DatabaseError, LeaseLost, SettingsError
 from ...stream.meters import TAKEOVERS, UNWRITTEN, measure
 from ...text.canonical import make_storable
+from ..base.worker_threads import WorkerThreads
 from ..journal.port import Fence
 from ..journal.sql import get_cause
 from ..locks.thread_locks import (
@@ -28,7 +29,6 @@ from ..locks.thread_locks import (
     parse_lock_thread,
     report_lost_lease,
 )
-from ..worker_threads import WorkerThreads
 from .pool import Pool
 from .schema import HELD, LOST
 

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...state.errors import SettingsError
+from ..base.worker_threads import WorkerThreads
 from ..journal.sql import BUSY_SECONDS
-from ..worker_threads import WorkerThreads
 
 T = TypeVar("T")
 

@@ -24,6 +24,7 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from ...state.channels import RECORDS
 from ...state.errors import DatabaseError, LoopwrightError
 from ...text.canonical import make_storable, make_storable_json
+from ..base.worker_threads import WorkerThreads
 from ..checkpoints.packing import (
     PackingSaver,
     Row,
@@ -35,7 +36,6 @@ from ..journal.port import Fence
 from ..journal.sql import get_cause
 from ..threads.pruning import Keeps, NotPrunableError, ThreadPruning
 from ..threads.thread_list import GRAPH_KEY
-from ..worker_threads import WorkerThreads
 from .leases import raise_lease_lost
 from .pool import CUT, execute_statement, send_together
 from .saving import GroupCommit, Place, RowUpdate, TaskWrites, ThreadRows

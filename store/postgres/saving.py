@@ -22,7 +22,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointTupl
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 
 from ...state.errors import LoopwrightError
-from .. import langgraph_keys as keys
+from ..base import langgraph_keys as keys
 from ..checkpoints.thread_head import ThreadHead
 
 _PATIENCE: Final = 0.02

@@ -12,10 +12,10 @@ from langgraph.store.base import BaseStore, Op, PutOp, Result
 
 from ...state.calls import thread_of_results
 from ...text.canonical import make_storable
+from ..base.worker_threads import run_in_worker
 from ..journal.port import Fence
 from ..journal.sql import BUSY_SECONDS, get_cause
 from ..journal.tables import Execute, NotDone
-from ..worker_threads import run_in_worker
 from .leases import Leases, raise_lease_lost
 from .pool import Pool, PooledTransaction, execute_statement
 from .schema import BRIEFLY, ENDED, HELD, HOLDS, UNENDED, build_fence_values

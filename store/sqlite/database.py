@@ -12,10 +12,10 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
 from ...state.errors import DatabaseError
+from ..base.langgraph_keys import THREADS_SQL
 from ..checkpoints.packing import is_own
 from ..journal.sql import BUSY_SECONDS, SqlJournal, get_cause, retry_while_busy
 from ..journal.tables import VERSION, Execute, SqliteTables, is_sqlite_race
-from ..langgraph_keys import THREADS_SQL
 from ..threads.pruning import JOURNAL, STORE, Keeps, NotPrunableError, ThreadPruning
 from ..threads.thread_list import FoundThread, ThreadQuery
 from .file import SCHEMA, DatabaseFile, SqliteLocks

@@ -11,6 +11,8 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ...state.errors import DatabaseError
+from ..base.langgraph_keys import KIND_SQL
+from ..base.worker_threads import WorkerThreads
 from ..checkpoints.packing import (
     SQLITE,
     PackingSaver,
@@ -21,8 +23,6 @@ from ..checkpoints.packing import (
 )
 from ..checkpoints.shared_values import COUNTERS
 from ..journal.sql import get_cause
-from ..langgraph_keys import KIND_SQL
-from ..worker_threads import WorkerThreads
 from .file import DatabaseFile
 
 _TABLES: Final = ("checkpoints", "writes")

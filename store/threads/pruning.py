@@ -14,11 +14,11 @@ from ...state.calls import results_of
 from ...state.channels import unpack_fields
 from ...state.errors import SettingsError
 from ...text.canonical import make_storable
+from ..base.langgraph_keys import parse_checkpoint_time
 from ..checkpoints.shared_values import COUNTERS, OURS, fill_shared_values, find_lost_values
 from ..checkpoints.thread_head import ThreadHead
 from ..journal.sql import decode_body, select_bodies
 from ..journal.tables import Execute
-from ..langgraph_keys import parse_checkpoint_time
 
 RUNS: Final = "a run holds it"
 """Why a thread is left as it is that cannot be locked."""

@@ -19,7 +19,7 @@ from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.flow.order import build_steps
 from loopwright.graphs.agent_loop import agent_builder
 from loopwright.graphs.task_execution import task_builder
-from loopwright.nodes.agent.agent import Agent
+from loopwright.nodes.agent.shared.agent import Agent
 from loopwright.nodes.parts import Parts
 from loopwright.run import client_access
 from loopwright.stream.components import COMPONENTS

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from loopwright import ModelCallFailed, ScriptedModel, build_react
 from loopwright.cli.app import app
 from loopwright.run.worker import Worker
-from loopwright.store.turns import TurnQueue
+from loopwright.store.threads.turns import TurnQueue
 from support.patience import PATIENCE
 from support.scripts import thought
 

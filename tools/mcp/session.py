@@ -1,7 +1,6 @@
-"""One live session with an MCP server, and the task that owns it. Imports the client, so: late.
+"""One live session with an MCP server; it imports the client, so import it late.
 
-A session is opened and closed by one owner task, because the client's cancel scopes may not change
-tasks; calls come from any other task of the same loop.
+One task opens and closes it: the client's cancel scopes may not change tasks. Any task may call.
 """
 
 import asyncio
@@ -43,7 +42,6 @@ log = logging.getLogger(__name__)
 
 _PING_DEADLINE: Final = 5.0
 _LAST_WORDS: Final = 0.5
-
 _GONE: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 """Raised when a request cannot be handed to a connection that has ended."""
 

@@ -24,8 +24,8 @@ from ....text.sentences import say
 from ....turn.begin import describe_rows, make_evidence
 from ....turn.schedule import collect_questions, raise_first
 from ....turn.scope import RunScope, share_scope
-from ..agent import Agent
-from ..requests import append_to_newest
+from ..shared.agent import Agent
+from ..shared.requests import append_to_newest
 from .sub_agents import AgentEnd, RunAgent, SubAgents, is_within
 
 RUNNING: Final = "running"

@@ -17,7 +17,7 @@ from ....turn.begin import How, describe_rows
 from ....turn.schedule import sum_spend
 from ....turn.scope import RunScope
 from ...approve import approve
-from ..agent import Agent
+from ..shared.agent import Agent
 from .background import RUNNING, keep_background_running
 from .sub_agents import RunAgent, SubAgents, is_within, read_call_status
 

@@ -34,8 +34,8 @@ from ....turn.end import LIMITS
 from ....turn.event_emitter import show_questions
 from ....turn.schedule import run_ready
 from ....turn.scope import RunScope
-from ..agent import Agent
-from ..complete_task import list_undone
+from ..shared.agent import Agent
+from ..shared.complete_task import list_undone
 
 RunAgent = Callable[..., Awaitable[Any]]
 """Runs a sub-agent: its input, the config, and LangGraph's options."""

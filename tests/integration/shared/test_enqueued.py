@@ -25,7 +25,7 @@ from loopwright.policy.rules import GovernedTool
 from loopwright.run.queued_input import QueuedInput
 from loopwright.run.stop_and_steer import make_stop
 from loopwright.store.health import inspect_database
-from loopwright.store.turns import TurnQueue
+from loopwright.store.threads.turns import TurnQueue
 from support.patience import PATIENCE
 from support.shop import THREAD, Shop, commanded, said
 

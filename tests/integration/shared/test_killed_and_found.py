@@ -8,7 +8,7 @@ from langgraph.checkpoint.serde.types import INTERRUPT
 from langgraph.types import Command
 
 from loopwright import open_durability
-from loopwright.store import langgraph_keys as keys
+from loopwright.store.base import langgraph_keys as keys
 from loopwright.store.checkpoints.thread_head import ThreadHead
 from support.asking import asks_in_parallel, on
 from support.forked import Command as Process, server

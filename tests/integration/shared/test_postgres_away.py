@@ -12,7 +12,7 @@ from loopwright import DatabaseError, ScriptedModel, build_react, open_durabilit
 from loopwright.run.worker import Worker
 from loopwright.store.health import inspect_database
 from loopwright.store.postgres import pool as pools
-from loopwright.store.turns import TurnQueue
+from loopwright.store.threads.turns import TurnQueue
 from support import postgres
 from support.patience import PATIENCE
 from support.scripts import call, thought

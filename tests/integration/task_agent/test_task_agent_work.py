@@ -10,7 +10,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from loopwright import AgentDefinition, Context, ScriptedModel, build_task_agent
-from loopwright.nodes.agent.agent import Agent
+from loopwright.nodes.agent.shared.agent import Agent
 from loopwright.nodes.parts import Parts
 from loopwright.prompts.prompt import CORE_TEMPLATES
 from loopwright.state.roles import TIERS

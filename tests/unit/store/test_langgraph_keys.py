@@ -13,7 +13,7 @@ from langgraph.func import task
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 
-from loopwright.store import langgraph_keys as ours
+from loopwright.store.base import langgraph_keys as ours
 from support.toy_graphs import ToyState, hello, on
 
 

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from loopwright import ScriptedModel, build_plan_execute_verify, build_react
 from loopwright.state.outcome import RESUMABLE
-from loopwright.store import langgraph_keys as keys
+from loopwright.store.base import langgraph_keys as keys
 from loopwright.store.checkpoints.thread_head import ThreadHead
 from loopwright.store.postgres.saving import StateChange, StateTracker
 from support.scripts import call, passed, plan, report, thought, todo

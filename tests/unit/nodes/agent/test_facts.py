@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.nodes.agent.memory import find_passage
+from loopwright.nodes.agent.shared.memory import find_passage
 
 BAN = "Look at the ledgers. Do not, under any circumstances, delete ledger_7.db!\nThen write."
 

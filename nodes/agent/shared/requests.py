@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
-from ...models.drafts import make_draft_listeners, wrap_reasoning
-from ...models.request import Listener
-from ...state.agent import COMPLETE_TASK, AgentState, TaskAgentState, list_request_messages
-from ...state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
-from ...stream.turn_messages import make_message_id
-from ...text.canonical import make_storable
-from ...text.sentences import say
-from ...turn.end import build_answer_id
-from ...turn.scope import RunScope
-from ..conversation import render_open_resource, system_message, to_model_message
+from ....models.drafts import make_draft_listeners, wrap_reasoning
+from ....models.request import Listener
+from ....state.agent import COMPLETE_TASK, AgentState, TaskAgentState, list_request_messages
+from ....state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
+from ....stream.turn_messages import make_message_id
+from ....text.canonical import make_storable
+from ....text.sentences import say
+from ....turn.end import build_answer_id
+from ....turn.scope import RunScope
+from ...conversation import render_open_resource, system_message, to_model_message
 from .agent import Agent
 from .memory import mask_older_results, render_snapshot
 

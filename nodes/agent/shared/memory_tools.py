@@ -6,16 +6,16 @@ from typing import Any, Final, cast
 
 from langchain_core.messages import AnyMessage
 
-from ...calls.result_store import ResultStore
-from ...calls.results import ToolResult, make_failure
-from ...calls.sending import HandlerScope
-from ...state.agent import AgentState, list_request_messages
-from ...state.messages import EVIDENCE, calls_in
-from ...state.snapshot import estimate_message_tokens, make_short_name
-from ...text.canonical import shorten_text
-from ...text.sentences import say
-from ...tools.catalog import CatalogTool, make_own_tool
-from ...tools.search import build_search
+from ....calls.result_store import ResultStore
+from ....calls.results import ToolResult, make_failure
+from ....calls.sending import HandlerScope
+from ....state.agent import AgentState, list_request_messages
+from ....state.messages import EVIDENCE, calls_in
+from ....state.snapshot import estimate_message_tokens, make_short_name
+from ....text.canonical import shorten_text
+from ....text.sentences import say
+from ....tools.catalog import CatalogTool, make_own_tool
+from ....tools.search import build_search
 from .memory import build_section, extend_snapshot, get_full_text, name_speaker
 
 _FOUND: Final = 8

@@ -5,19 +5,26 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast, get_args
 
-from ...calls.results import ToolResult, make_failure
-from ...calls.sending import HandlerScope
-from ...models.ask_value import ResultSchema
-from ...state.agent import COMPLETE_TASK, AgentState, Report, Status, has_succeeded, make_agent_path
-from ...state.calls import Evidence
-from ...state.evidence_checks import find_undone_writes
-from ...state.plan import Task
-from ...state.todo_list import WRITE_TODOS, apply_items, describe_open
-from ...text.sentences import say, says_nothing
-from ...tools.arguments import check_arguments
-from ...tools.catalog import CatalogTool, make_own_tool
-from ...tools.schemas import sanitize_value
-from ...turn.end import describe_not_run, format_call
+from ....calls.results import ToolResult, make_failure
+from ....calls.sending import HandlerScope
+from ....models.ask_value import ResultSchema
+from ....state.agent import (
+    COMPLETE_TASK,
+    AgentState,
+    Report,
+    Status,
+    has_succeeded,
+    make_agent_path,
+)
+from ....state.calls import Evidence
+from ....state.evidence_checks import find_undone_writes
+from ....state.plan import Task
+from ....state.todo_list import WRITE_TODOS, apply_items, describe_open
+from ....text.sentences import say, says_nothing
+from ....tools.arguments import check_arguments
+from ....tools.catalog import CatalogTool, make_own_tool
+from ....tools.schemas import sanitize_value
+from ....turn.end import describe_not_run, format_call
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 

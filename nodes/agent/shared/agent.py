@@ -7,20 +7,20 @@ from typing import Any, Final, Self
 
 from langgraph.runtime import Runtime
 
-from ...calls.results import ToolResult, make_failure
-from ...calls.sending import HandlerScope
-from ...models.ask_value import ResultSchema
-from ...models.choice import window_of
-from ...prompts.prompt import render_section
-from ...state.agent import DELEGATE, AgentDefinition, AgentState, turn_name
-from ...state.context import Context
-from ...state.errors import SettingsError
-from ...state.snapshot import TARGET_SHARE, UNKNOWN_WINDOW
-from ...state.todo_list import WRITE_TODOS
-from ...text.sentences import say
-from ...tools.catalog import CatalogTool, OwnTools, make_own_tool
-from ...turn.scope import RunScope, make_scope
-from ..parts import Parts
+from ....calls.results import ToolResult, make_failure
+from ....calls.sending import HandlerScope
+from ....models.ask_value import ResultSchema
+from ....models.choice import window_of
+from ....prompts.prompt import render_section
+from ....state.agent import DELEGATE, AgentDefinition, AgentState, turn_name
+from ....state.context import Context
+from ....state.errors import SettingsError
+from ....state.snapshot import TARGET_SHARE, UNKNOWN_WINDOW
+from ....state.todo_list import WRITE_TODOS
+from ....text.sentences import say
+from ....tools.catalog import CatalogTool, OwnTools, make_own_tool
+from ....turn.scope import RunScope, make_scope
+from ...parts import Parts
 from .complete_task import complete_task
 from .memory_tools import build_memory_tools
 

@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from ...prompts.prompt import render_section
-from ...state.agent import AgentState
-from ...state.attachments import blocks_in
-from ...state.calls import UNCERTAIN
-from ...state.messages import TOLD, calls_in, slice_since
-from ...state.snapshot import (
+from ....prompts.prompt import render_section
+from ....state.agent import AgentState
+from ....state.attachments import blocks_in
+from ....state.calls import UNCERTAIN
+from ....state.messages import TOLD, calls_in, slice_since
+from ....state.snapshot import (
     LASTING,
     OF_USER,
     SECTIONS,
@@ -26,10 +26,10 @@ from ...state.snapshot import (
     is_of_user,
     make_short_name,
 )
-from ...state.todo_list import open_todos
-from ...store.journal.port import Row
-from ...text.canonical import canonical, estimate_tokens, shorten_text
-from ...text.sentences import say
+from ....state.todo_list import open_todos
+from ....store.journal.port import Row
+from ....text.canonical import canonical, estimate_tokens, shorten_text
+from ....text.sentences import say
 
 _MOST_SOURCES: Final = 12
 """A fact that names more messages than this is looked for in the first ones only."""

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from ..state.errors import SettingsError, ThreadBusy
-from ..text.canonical import make_storable
-from .journal.port import Journal
-from .journal.sql import SqlJournal, create, explain_errors
-from .journal.tables import Execute, Tables, retry_once
-from .locks.thread_locks import LockedBy, lock_thread_blocking
+from ...state.errors import SettingsError, ThreadBusy
+from ...text.canonical import make_storable
+from ..journal.port import Journal
+from ..journal.sql import SqlJournal, create, explain_errors
+from ..journal.tables import Execute, Tables, retry_once
+from ..locks.thread_locks import LockedBy, lock_thread_blocking
 
 TURN_KEY: Final = "loopwright_turn"
 """Under this key checkpoints and messages say which enqueued turn they are of."""

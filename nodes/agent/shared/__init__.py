@@ -1,0 +1,1 @@
+"""An agent of a graph, with its tools, its memory and its requests."""

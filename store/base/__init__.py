@@ -1,0 +1,1 @@
+"""What the rooms of the store stand on: executors, and LangGraph's keys."""
