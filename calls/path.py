@@ -147,8 +147,7 @@ async def run_calls(
     Raises:
         DatabaseError: The journal cannot be written; the call was not made, or is in doubt.
     """
-    planned = [cast("PendingCall", call) for call in calls]
-    decided = decisions or {}
+    planned, decided = [cast("PendingCall", call) for call in calls], decisions or {}
     now = select_for_pass(planned, decided)
     # What policy asks about by now was approved, or is refused as such: see `settle`.
     gate = await Gate.for_run(toolbox, replace(scope, can_ask=True))
