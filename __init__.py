@@ -78,7 +78,7 @@ _HOMES: Final = {
     "ThreadNotFound": "state.errors",
     "Todo": "state.contracts",
     "ToolServerError": "state.errors",
-    "Turn": "store.turns",
+    "Turn": "store.threads.turns",
     "VerifierResponse": "state.contracts",
     "build_plan_execute_verify": "graphs.plan_execute_verify",
     "build_prompt_flow": "graphs.prompt_flow",

@@ -287,7 +287,7 @@ async def test_a_stop_is_heeded_by_whoever_goes_on_after_the_worker_it_was_meant
     async with asyncio.timeout(PATIENCE):
         while shop.paid == []:  # noqa: ASYNC110 - a thread appends to it
             await asyncio.sleep(0.02)
-    durability.journal.leave("t", make_stop())  # the thread is held: its run will look
+    durability.journal.add_wish("t", make_stop())  # the thread is held: its run will look
     running = [one for one in asyncio.all_tasks() if "_attempt" in repr(one)]
     for one in [working, *running]:
         one.cancel()
@@ -295,4 +295,4 @@ async def test_a_stop_is_heeded_by_whoever_goes_on_after_the_worker_it_was_meant
     shop.hangs = False
     await shop.work(lambda: shop.state("apples") == "ended")
     assert shop.graph.enqueued(THREAD, "apples").outcome["status"] == "cancelled"
-    assert durability.journal.waiting("t") == []
+    assert durability.journal.list_wishes("t") == []

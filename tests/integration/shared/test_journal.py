@@ -188,13 +188,13 @@ class Shelf:
     def read_counts(self, thread, turn):
         return self.counted[thread, turn]
 
-    def leave(self, thread, wish):
+    def add_wish(self, thread, wish):
         self.wishes[thread].append(wish)
 
-    def waiting(self, thread):
+    def list_wishes(self, thread):
         return self.wishes[thread]
 
-    def taken(self, thread, names):
+    def forget_wishes(self, thread, names):
         self.wishes[thread] = [one for one in self.wishes[thread] if one.name not in names]
 
     def forget(self, thread):

@@ -31,7 +31,7 @@ def leave_a_stop(journal, monkeypatch, ahead):
     ours = time.time
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: ours() + ahead)
-        journal.leave("t", make_stop())
+        journal.add_wish("t", make_stop())
 
 
 @pytest.mark.parametrize("ahead", [-DAY, DAY])
@@ -41,10 +41,10 @@ def test_a_stop_that_a_crash_left_on_record_stops_no_later_resume(shop, ahead, m
     with suppress(GraphDrained):
         shop.graph.invoke(ASKED, THREAD, control=drained)
     leave_a_stop(journal, monkeypatch, ahead)
-    while journal.waiting("t")[0].age < 0.1:
+    while journal.list_wishes("t")[0].age < 0.1:
         time.sleep(0.02)
     assert shop.graph.invoke(None, THREAD)["outcome"]["status"] == "complete"
-    assert (shop.paid, journal.waiting("t")) == (["apples"], [])
+    assert (shop.paid, journal.list_wishes("t")) == (["apples"], [])
 
 
 @pytest.mark.parametrize("ahead", [-DAY, DAY])
@@ -58,4 +58,4 @@ async def test_a_stop_of_a_run_that_waits_for_its_thread_is_heeded(shop, ahead, 
             await asyncio.sleep(0.01)
         await asyncio.to_thread(leave_a_stop, journal, monkeypatch, ahead)
     assert (await running)["outcome"]["status"] == "cancelled"
-    assert journal.waiting("t") == []
+    assert journal.list_wishes("t") == []

@@ -42,6 +42,10 @@ policies:
 """
 
 
+def table_of(text, where="text"):
+    return PolicyTable(**parse_rules(text, where))
+
+
 def refund(table, order, customer="C-1", now=NOW, **args):
     known = KnownFacts(call={"order": "A-1", **args}, customer=customer, facts={"order": order})
     return table.rule(table.tools["refund"], known, now)
@@ -119,7 +123,7 @@ def replaced(old, new):
     ])  # fmt: skip
 def test_what_is_wrong_in_a_file_is_named_with_its_place(text, told):
     with pytest.raises(SettingsError) as error:
-        parse_rules(text, "policy.yaml")
+        table_of(text, "policy.yaml")
     assert told in str(error.value)
     assert str(error.value).startswith("The policy policy.yaml")
 
@@ -133,7 +137,7 @@ def test_what_is_wrong_in_a_file_is_named_with_its_place(text, told):
     ({"arrived": "2026-11-05T16:30:00Z"}, "allowed"),
 ])  # fmt: skip
 def test_the_row_of_the_facts_holds(change, verdict):
-    assert refund(parse_rules(FILE), {**ORDER, **change}).verdict == verdict
+    assert refund(table_of(FILE), {**ORDER, **change}).verdict == verdict
 
 
 @pytest.mark.parametrize("change", [
@@ -148,14 +152,14 @@ def test_the_row_of_the_facts_holds(change, verdict):
         {"id": "a-1"},
     ])  # fmt: skip
 def test_a_fact_that_is_no_such_fact_or_not_the_customers_allows_nothing(change):
-    table = parse_rules(FILE)
+    table = table_of(FILE)
     order = {**ORDER, **change}
     read = table.facts["order"].check_answer({"id": "A-1"}, order)
     assert refund(table, read).verdict == "forbidden"
 
 
 def test_without_identity_or_answer_and_with_a_strange_argument_nothing_is_allowed():
-    table = parse_rules(FILE)
+    table = table_of(FILE)
     assert "verify" in refund(table, ORDER, customer=None).words
     assert refund(table, ORDER, to="my account").verdict == "forbidden"
     assert (
@@ -177,7 +181,7 @@ def test_an_amount_that_is_no_usable_number_allows_nothing(amount):
         "when: {gift: no, days: at most 14}",
         "when: {gift: no, days: at most 14, sum: at most 1000}",
     )
-    table = parse_rules(text)
+    table = table_of(text)
     assert refund(table, {**ORDER, "refunded": 0}, amount=5).verdict == "allowed"
     assert refund(table, {**ORDER, "refunded": 0}, amount=amount).verdict == "forbidden"
     before = {**ORDER, "refunded": amount or "0"}
@@ -188,7 +192,7 @@ def test_sums_are_those_of_the_decimal_numbers_that_were_meant():
     text = replaced("when: {gift: yes}", "when: {gift: yes, rest: [below, equal]}") + (
         "      - {id: more, when: {gift: yes, rest: above}, then: forbidden, article: no}\n"
     )
-    table = parse_rules(text)
+    table = table_of(text)
     order = {**ORDER, "gift": True, "total": 0.3, "refunded": 0.1}
     assert refund(table, order, amount=0.2).row == "gift"
     assert refund(table, order, amount=0.21).row == "more"
@@ -198,7 +202,7 @@ def test_hours_go_on_across_days_and_zones():
     text = FILE.replace("gift: no, days: at most 14", "gift: no, hours: at most 48").replace(
         "gift: no, days: [above 14, not yet]", "gift: no, hours: above 48"
     )
-    table = parse_rules(text)
+    table = table_of(text)
     two_days = (NOW - timedelta(hours=48)).isoformat()
     assert refund(table, {**ORDER, "paid_at": two_days}).row == "fresh"
     later = NOW + timedelta(microseconds=1)
@@ -228,14 +232,14 @@ def test_rows_made_of_cuts_are_proven_and_one_left_out_is_a_gap(cuts, inclusive,
             + "\n      ".join(lines)
         )
 
-    section = parse_rules(text(rows)).sections["p"]
+    section = table_of(text(rows)).sections["p"]
     row = section.find_row({"n": value})
     assert row is not None
     assert read_interval(rows[int(row.id[1:])]["when"]).contains(value)
     with pytest.raises(SettingsError, match="gap"):
-        parse_rules(text(rows[1:]))
+        table_of(text(rows[1:]))
     with pytest.raises(SettingsError, match="overlap"):
-        parse_rules(text([*rows, {"id": "twice", "when": rows[0]["when"]}]))
+        table_of(text([*rows, {"id": "twice", "when": rows[0]["when"]}]))
 
 
 @given(
@@ -254,7 +258,7 @@ def test_an_interval_means_its_words(low, high, low_in, high_in, number):
 def test_a_table_too_large_to_prove_says_so(monkeypatch):
     monkeypatch.setattr(policy_rules, "_MOST_STEPS", 2)
     with pytest.raises(SettingsError, match="too many cells to be proven"):
-        parse_rules(FILE)
+        table_of(FILE)
 
 
 DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
@@ -266,9 +270,9 @@ DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
 ])  # fmt: skip
 def test_the_errors_of_the_manual_are_those_of_its_file(old, new):
     (policy,) = blocks("yaml", DOCS)
-    assert parse_rules(policy).name == "Corner shop"
+    assert table_of(policy).name == "Corner shop"
     with pytest.raises(SettingsError) as error:
-        parse_rules(policy.replace(old, new))
+        table_of(policy.replace(old, new))
     shown = [row.split("`")[1] for row in DOCS.splitlines() if row.startswith(("| `gap", "| `'"))]
     assert len(shown) == 2
     assert any(one in str(error.value) for one in shown), str(error.value)
