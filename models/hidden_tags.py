@@ -269,9 +269,9 @@ def _cut_hidden(text: str, before: str) -> str:
     text = text[len(before) :]
     flags = _FLAGS.search(text, partial=True)
     text = text[: flags.start()] if flags else text
-    text = _cut_open_fence(text, is_open=before.count(_FENCE) % 2 == 1)
     tag = _HIDDEN.search(text, partial=True)
-    return (text[: tag.start()] if tag else text).rstrip()
+    text = text[: tag.start()] if tag else text
+    return _cut_open_fence(text, is_open=before.count(_FENCE) % 2 == 1).rstrip()
 
 
 def _cut_open_fence(text: str, *, is_open: bool) -> str:

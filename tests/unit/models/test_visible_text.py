@@ -29,6 +29,7 @@ def read(text: str, sizes: list[int]) -> tuple[list[str], VisibleText]:
 
 @pytest.mark.req("S1-30", "S1-33")
 @given(st.lists(st.sampled_from(PARTS), max_size=9), st.lists(st.integers(1, 9), min_size=1))
+@example(["```", "&lt;agent-meta&gt;"], [1])
 @example(["Hello ", "<agent_meta>", '{"shouldContinue": true, "reason": "x"}'], [1])
 def test_what_is_shown_is_the_beginning_of_what_will_be_visible(parts, sizes):
     text = "".join(parts)
