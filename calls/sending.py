@@ -177,7 +177,7 @@ async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: 
     result = from_exception(tool.name, error)
     if isinstance(error, ServerUnavailable):
         result = make_failure(say("server_unavailable", server=repr(tool.server), why=error))
-    ended = tool.resendable or _has_ended(tool, error)
+    ended = tool.resendable or _has_ended(error)
     return Response(result) if ended else _mark_uncertain(tool, result)
 
 
@@ -202,14 +202,14 @@ def _mark_uncertain(tool: CatalogTool, result: ToolResult) -> Response:
     return Response(replace(result, text=say("may_have_worked", text=result.text)), UNCERTAIN)
 
 
-def _has_ended(tool: CatalogTool, error: BaseException) -> bool:
+def _has_ended(error: BaseException) -> bool:
     """Whether an error says that the call changed nothing and never will.
 
     Only the tool can say so, by a refusal, or its server by never having been sent the call: any
     other error may come after the effect.
     """
     if isinstance(error, BaseExceptionGroup):
-        return all(_has_ended(tool, inner) for inner in error.exceptions)
+        return all(_has_ended(inner) for inner in error.exceptions)
     if isinstance(error, ServerUnavailable):
         return not error.sent
     return isinstance(error, ToolException) or is_argument_error(error)

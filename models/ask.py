@@ -118,13 +118,13 @@ async def ask(
         ModelUnavailable: If the model cannot be built.
         ModelCallFailed: If no model could be reached, or the last one takes no request so long.
     """
-    if (chosen := models.find_built(role, scope.context, bump=bump)) is None:
-        # A client reads files when it is built.
-        chosen = await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
+    chosen = await _choose_model(scope, models, role, bump)
     chosen = apply_settings(chosen, settings) if settings else chosen
-    call = _build_path(asker := Asker(scope, models, role, listeners), chosen)
-    asked: Any = {"messages": messages, "tools": tools, "may_call": may_call}
-    request = Request(chosen=chosen, contract=contract, **asked)
+    asker = Asker(scope, models, role, listeners)
+    call = _build_path(asker, chosen)
+    request = Request(
+        chosen=chosen, messages=messages, tools=tools, may_call=may_call, contract=contract
+    )
     answer, extra = Answer[C](AIMessage("")), list[BaseMessage]()
     if chosen.quirks.calls_anyway and tools and not may_call:  # it has called one all the same
         extra = [HumanMessage(say("words_alone"))]
@@ -142,6 +142,12 @@ async def ask(
             break
         extra = _build_repair(reading, contract)
     return _add_cost(asker, answer, chosen)
+
+
+async def _choose_model(scope: RunScope, models: Models, role: str, bump: int) -> Chosen:
+    """The model of a role; its client reads certificates and other files when it is built."""
+    built = models.find_built(role, scope.context, bump=bump)
+    return built or await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
 
 
 def _read(

@@ -30,11 +30,6 @@ _ENDINGS: Final = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ed|es|s|e|y)$")
 _DOUBLED: Final = re.compile(r"(?<=[a-z]{2})([b-df-hj-np-tv-z])\1$")
 
 
-def words_of(name: str) -> set[str]:
-    """The words of a name as the search compares them."""
-    return set(words_in(name, asked=False))
-
-
 def words_in(text: str, *, asked: bool) -> Iterator[str]:
     """The words of a text in order; of one that is `asked`, no single characters of words."""
     for found in _RUNS.finditer(_strip_marks(text)):
