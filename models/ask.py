@@ -145,9 +145,9 @@ async def ask(
 
 
 async def _choose_model(scope: RunScope, models: Models, role: str, bump: int) -> Chosen:
-    """The model of a role; its client reads certificates and other files when it is built."""
-    built = models.find_built(role, scope.context, bump=bump)
-    return built or await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
+    if (built := models.find_built(role, scope.context, bump=bump)) is not None:
+        return built
+    return await asyncio.to_thread(models.choose, role, scope.context, bump=bump)  # reads files
 
 
 def _read(
