@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from ..state.contracts import Contract
+from ..state.errors import RequestTooLong
 from ..state.messages import FINAL, REASONING, calls_in
 from ..state.outcome import Spend
 from ..text.sentences import say
@@ -22,6 +23,7 @@ from ..turn.scope import RunScope
 from .call import call_model, trace_model_call
 from .choice import Chosen, Models, apply_settings
 from .drafts import reasoning_of
+from .fitting import bound_request
 from .model_hooks import apply_hooks, enforce_tool_rules
 from .prices import attach_price
 from .reading import Reading, read_answer
@@ -40,6 +42,7 @@ def _build_path(asker: Asker, chosen: Chosen) -> Call:
     wrappers: tuple[tuple[Wrapper, bool], ...] = (
         (apply_hooks, bool(asker.scope.hooks.events)),
         (try_fallbacks, bool(chosen.fallbacks)),
+        (bound_request, True),
         (retry_call, True),
         (attach_price, _costs_dollars(asker.scope, chosen)),
         (charge_budget, True),
@@ -71,8 +74,9 @@ class Answer(Reading[C]):
     """How often it was asked; a hook's own answer costs no ask."""
     spend: Spend = field(default_factory=Spend)
     """What all asks of this call used."""
-    refused: Limit | Literal["hook", "model"] | None = None
-    """What kept it from being asked or used: a limit, a hook, a model that would refuse again."""
+    refused: Limit | Literal["hook", "model", "length"] | None = None
+    """What kept it from being asked or used: a limit, a hook, a model that would refuse again, or
+    takes no request of the least length."""
 
 
 async def ask(
@@ -82,6 +86,7 @@ async def ask(
     messages: Sequence[BaseMessage],
     *,
     tools: Sequence[dict[str, Any]] = (),
+    spare_tools: Sequence[dict[str, Any]] = (),
     may_call: bool = True,
     contract: type[C] | None = None,
     check: Callable[[C], list[str]] | None = None,
@@ -102,6 +107,7 @@ async def ask(
         role: Who asks.
         messages: The conversation.
         tools: Tools the model may call, in OpenAI's format. Real calls win over a contract.
+        spare_tools: Those it may call besides once something is left out of the request.
         may_call: False if the tools are only shown, so that requests of several roles begin alike.
         contract: What the answer must be.
         check: Names problems of a valid contract, which are fed back like malformed answers.
@@ -116,15 +122,16 @@ async def ask(
 
     Raises:
         ModelUnavailable: If the model cannot be built.
-        ModelCallFailed: If no model could be reached, or the last one takes no request so long.
+        ModelCallFailed: If no model could be reached.
     """
     chosen = await _choose_model(scope, models, role, bump)
     chosen = apply_settings(chosen, settings) if settings else chosen
     asker = Asker(scope, models, role, listeners)
     call = _build_path(asker, chosen)
     request = Request(
-        chosen=chosen, messages=messages, tools=tools, may_call=may_call, contract=contract
-    )
+        chosen=chosen, messages=messages, tools=tools, may_call=may_call, contract=contract,
+        spare_tools=spare_tools if tools else (),
+    )  # fmt: skip
     answer, extra = Answer[C](AIMessage("")), list[BaseMessage]()
     if chosen.quirks.calls_anyway and tools and not may_call:  # it has called one all the same
         extra = [HumanMessage(say("words_alone"))]
@@ -133,6 +140,9 @@ async def ask(
             reply = await call(replace(request, messages=[*messages, *extra]))
         except NotAsked as refusal:
             answer = _refuse_answer(answer, refusal)
+            break
+        except RequestTooLong as error:
+            answer = replace(answer, problems=[str(error)], parsed=None, refused="length")
             break
         reading = _read(reply, read, check, contract)
         answer = Answer(**vars(reading), reasoning=_read_reasoning(scope, reply.message))

@@ -229,6 +229,8 @@ class Quirks:
     """It ends its thoughts with a tag that it never opens."""
     dropped: set[str] = field(default_factory=set)
     """Settings that are not sent."""
+    room: int = field(default=0, compare=False)
+    """Tokens that a request may have since one of twice as many was refused as too long."""
     price: Any = field(default=..., compare=False)
     """By the list of prices; `...` if nobody has looked, None if it is not there."""
     bytes_per_token: int = field(default=2, compare=False)

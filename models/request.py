@@ -29,6 +29,8 @@ class Request:
     chosen: Chosen
     messages: Sequence[BaseMessage]
     tools: Sequence[dict[str, Any]] = ()
+    spare_tools: Sequence[dict[str, Any]] = ()
+    """Offered beside `tools` where something is left out of the messages."""
     may_call: bool = True
     """False if the tools are only shown."""
     contract: type[Contract] | None = None

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ..state.errors import SettingsError
 from ..state.roles import ROLES, find_template
+from ..text.canonical import cut_middle, estimate_tokens, find_cap
 from ..text.sentences import (
     ENGLISH,
     FILE,
@@ -314,6 +315,25 @@ def render_sections(values: Mapping[str, object]) -> str:
     """Write several sections, leaving out the empty ones (None, '', [], {})."""
     kept = ((name, value) for name, value in values.items() if value not in (None, "", [], {}))
     return "\n\n".join(render_section(name, value) for name, value in kept)
+
+
+def shorten_sections(text: str, most: int) -> str:
+    """The text in about `most` tokens: the longest sections are shown without their middle."""
+    bodies = [*_SECTIONS.finditer(text)]
+    if not bodies:
+        return cut_middle(text, int(len(text) * most / max(estimate_tokens(text), 1)))
+    sizes = [estimate_tokens(body["body"]) for body in bodies]
+    cap, done, parts = find_cap(sizes, most - estimate_tokens(text) + sum(sizes)), 0, list[str]()
+    for body, size in zip(bodies, sizes, strict=True):
+        short = cut_middle(body["body"], int(len(body["body"]) * cap / max(size, 1)))
+        parts += [text[done : body.start("body")], short if size > cap else body["body"]]
+        done = body.end("body")
+    return "".join([*parts, text[done:]])
+
+
+_SECTIONS: Final = re.compile(
+    r"^<(?P<name>[a-z_]+)>\n(?P<body>.*?)\n</(?P=name)>$", re.DOTALL | re.M
+)
 
 
 def read_section(text: str, name: str) -> str | None:

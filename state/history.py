@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Annotated, Any, Final
-
-from langgraph.channels.delta import DeltaChannel
 
 from ..text.canonical import beginning_of, canonical, shorten_text
 from ..text.sentences import say
 from .attachments import Block
 from .calls import Evidence
+from .channels import GrowingChannel
 from .evidence_checks import is_citable
 from .messages import Conversation
 
-MOST_KEPT: Final = 300
+MOST_KEPT: Final = 2_000
 """Records of earlier turns; with them go the oldest of those that hold more than this text:"""
-TEXT_KEPT: Final = 200_000
+TEXT_KEPT: Final = 2_000_000
 _LONGEST: Final = 50_000
 
 INDEX_CAP: Final = 12_000
@@ -32,21 +32,14 @@ def merge_earlier(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) ->
     merged = {record["id"]: record for record in left}
     for write in writes:
         merged |= {record["id"]: record for record in write}
-    return _take_newest(list(merged.values()), TEXT_KEPT, lambda r: len(r["result"]))[-MOST_KEPT:]
+    kept = [*merged.values()][-MOST_KEPT:]
+    sizes = accumulate(len(record["result"]) for record in reversed(kept))
+    return kept[len(kept) - sum(size <= TEXT_KEPT for size in sizes) :]
 
 
-EarlierRecords = Annotated[list[Evidence], DeltaChannel(merge_earlier, snapshot_frequency=50)]
-
-
-def _take_newest(records: Sequence[Any], room: int, size: Any) -> list[Any]:
-    """The newest records that have room together, oldest first."""
-    kept: list[Any] = []
-    for record in reversed(records):
-        room -= size(record)
-        if room < 0:
-            break
-        kept.append(record)
-    return kept[::-1]
+EarlierRecords = Annotated[
+    list[Evidence], GrowingChannel[Evidence](merge_earlier, snapshot_frequency=50)
+]
 
 
 def make_earlier_records(
@@ -76,11 +69,13 @@ def build_call_index(records: Sequence[Evidence], *, citing: bool = False) -> li
 
     With `citing` each says whether it can be cited.
     """
-    lines = [
-        _make_index_line(r) | ({"citable": is_citable(r)} if citing else {})
-        for r in records[-MOST_KEPT:]
-    ]
-    shown = _take_newest(lines, INDEX_CAP, lambda line: len(canonical(line)))
+    room, shown = INDEX_CAP, list[dict[str, Any]]()
+    for record in reversed(records):
+        line = _make_index_line(record) | ({"citable": is_citable(record)} if citing else {})
+        room -= len(canonical(line))
+        if room < 0:
+            break
+        shown.insert(0, line)
     left = len(records) - len(shown)
     return [{"left_out": say("earlier_calls_left_out", count=left)}, *shown] if left else shown
 

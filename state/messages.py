@@ -1,10 +1,12 @@
 """The message channel: conversations on a delta channel, so that 200 turns cost a few megabytes."""
 
 import hashlib
+import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import wraps
 from itertools import takewhile
-from typing import Annotated, Any, Final, TypeGuard, cast
+from typing import Annotated, Any, Final, TypeGuard, TypeVar, cast
 
 from langchain_core.messages import (
     AIMessage,
@@ -17,11 +19,13 @@ from langchain_core.messages import (
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Overwrite
 
-from ..text.canonical import beginning_of, weigh
-from ..text.sentences import say
+from ..text.canonical import beginning_of, cut_middle, weigh
+from ..text.sentences import LANGUAGE, say
 from .attachments import Block, blocks_in, build_attachment_blocks, name_attachments
 from .channels import GrowingChannel, IndexedList
 from .errors import SettingsError
+
+T = TypeVar("T")
 
 
 def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMessage]:
@@ -162,11 +166,7 @@ def request_text(messages: Sequence[AnyMessage], request: str = "") -> str:
     text = messages[place].text
     if not text.strip() and blocks_in(messages[place]):
         return say("request_without_words")
-    if len(text) <= REQUEST_CAP:
-        return text
-    half = REQUEST_CAP // 2
-    left_out = say("left_out_in_between", left=len(text) - 2 * half)
-    return f"{text[:half]}\n{left_out}\n{text[-half:]}"
+    return cut_middle(text, REQUEST_CAP)
 
 
 def attachments_of(messages: Sequence[AnyMessage], request: str) -> list[Block]:
@@ -231,6 +231,25 @@ TOLD: Final = "told"
 """Key in a message's `additional_kwargs`: what the model is told behind it."""
 REPEATS: Final = "repeats"
 """Key in a message's `additional_kwargs`: it says what was said before."""
+
+
+def remember_by_message(make: Callable[[Any], T]) -> Callable[[Any], T]:
+    """A function of a message, asked once for each message object while that lives."""
+    made: dict[int, tuple[weakref.ref[Any], str, list[T]]] = {}
+
+    @wraps(make)
+    def get(message: Any) -> T:
+        key, language = id(message), LANGUAGE.get()
+        known = made.get(key)
+        if known is not None and known[0]() is message and known[1] == language:
+            return known[2][0] if known[2] else cast("T", message)
+        value = make(message)
+        # What is kept must not keep the message itself alive.
+        kept = [] if value is message else [value]
+        made[key] = (weakref.ref(message, lambda _: made.pop(key, None)), language, kept)
+        return value
+
+    return get
 
 
 def calls_in(message: BaseMessage) -> list[Any]:

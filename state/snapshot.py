@@ -5,13 +5,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, get_args
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from ..text.canonical import estimate_tokens
 from .contracts import Contract, Text, Texts, as_list
-from .messages import ROLE, TOLD, calls_in
+from .messages import ROLE, TOLD, calls_in, remember_by_message
 
 Section = Literal[
     "overall_goal", "active_constraints", "key_knowledge", "artifact_trail", "file_system_state",
@@ -89,7 +89,7 @@ def make_short_name(name: str | None) -> str:
     return "m-" + hashlib.sha256(str(name).encode()).hexdigest()[:8]
 
 
-def is_of_user(message: AnyMessage) -> bool:
+def is_of_user(message: BaseMessage) -> bool:
     """Whether a message is the user's own, and not one that a tool or a node has added."""
     return message.type == "human" and ROLE not in message.additional_kwargs
 
@@ -105,6 +105,7 @@ def estimate_message_tokens(messages: Iterable[BaseMessage]) -> int:
     return sum(map(_tokens, messages))
 
 
+@remember_by_message
 def _tokens(message: BaseMessage) -> int:
     content = message.content
     blocks = [content] if isinstance(content, str) else content

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from .sentences import say
@@ -104,6 +104,24 @@ def weigh(text: str) -> float:
 def estimate_tokens(text: str) -> int:
     """Estimate the tokens of a text: 4 characters each, 1.5 for Chinese, Japanese and Korean."""
     return round(weigh(text) / _CHARACTERS_PER_TOKEN)
+
+
+def cut_middle(text: str, most: int) -> str:
+    """Head and tail of a text in about `most` characters, and how many are left out between."""
+    half = max(most // 2, 1)
+    left = len(text) - 2 * half
+    if left <= 0:
+        return text
+    return f"{text[:half]}\n{say('left_out_in_between', left=left)}\n{text[-half:]}"
+
+
+def find_cap(sizes: Sequence[int], room: int) -> int:
+    """The most that each of these may have so that all together have this room."""
+    for place, size in enumerate(ordered := sorted(sizes)):
+        if size * (len(ordered) - place) > room:
+            return max(room, 0) // (len(ordered) - place)
+        room -= size
+    return max(sizes, default=0)
 
 
 _KILO: Final = 1000

@@ -270,6 +270,8 @@ def _count_tokens(spend: Spend) -> int:
 
 def get_limit_reason(limit: str | None) -> Reason:
     """The outcome's reason for a spent limit, or for a hook or a model that refused."""
+    if limit == "length":
+        return "ERROR"
     if limit in ("hook", "model"):
         return "DENIED" if limit == "hook" else "MISSING_INFORMATION"
     return "TIMEOUT" if limit == "seconds" else "BUDGET"

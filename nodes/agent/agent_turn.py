@@ -21,10 +21,9 @@ from ...state.agent import (
 )
 from ...state.calls import find_stop_in_calls
 from ...state.context import Context
-from ...state.errors import RequestTooLong
 from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
-from ...state.snapshot import TARGET_SHARE, count_call_tokens, estimate_message_tokens
+from ...state.snapshot import count_call_tokens
 from ...turn.budget import get_limit_reason
 from ...turn.scope import RunScope
 from ..conversation import sign_message
@@ -47,21 +46,17 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     if state.path != MAIN:  # for the graph's own agent intake has looked
         shown = [*catalog.deferred_tools.find_likely(find_objective(state)), *shown]
     request = build_request(scope, state, agent, catalog.deferred_tools.render_listing())
-    try:
-        answer: Answer[Any] = await ask(
-            scope,
-            agent.parts.models,
-            "agent",
-            request,
-            tools=catalog.specs(shown),
-            read=partial(read_words, with_tools=True),
-            most_asks=_MOST_ASKS,
-            listeners=make_turn_listeners(scope, state, name),
-            settings=agent.settings,
-        )
-    except RequestTooLong as error:
-        compression = _request_compression(state, estimate_message_tokens(request), error)
-        return compression | AgentUpdate(warnings=scope.notes)
+    answer: Answer[Any] = await ask(
+        scope,
+        agent.parts.models,
+        "agent",
+        request,
+        tools=catalog.specs(shown),
+        read=partial(read_words, with_tools=True),
+        most_asks=_MOST_ASKS,
+        listeners=make_turn_listeners(scope, state, name),
+        settings=agent.settings,
+    )
     update = AgentUpdate(
         round=state.round + 1,
         nudged=False,
@@ -80,7 +75,7 @@ async def _read_answer(
     """What a model turn comes to: a refusal, words, or calls."""
     message, own_turn = answer.message, {MODEL_TURN: scope.run.model_turn}
     if answer.refused:
-        why = answer.problems[-1:] if answer.refused == "hook" else []
+        why = answer.problems[-1:] if answer.refused in ("hook", "length") else []
         halt = get_limit_reason(answer.refused)
         return AgentUpdate(round=state.round, window=state.window, halt=halt, unmet=why)
     if is_words(message):
@@ -98,18 +93,6 @@ async def _read_answer(
     others = (call for call in calls if call not in given)
     last = sorted(others, key=lambda call: call["name"] == COMPLETE_TASK)
     return AgentUpdate(calls=last, delegations=given, messages=[kept])
-
-
-def _request_compression(state: AgentState, size: int, error: RequestTooLong) -> AgentUpdate:
-    """Compress the history and ask again, once: the request was too long for the model."""
-    round_, room = state.round + 1, size // 2
-    if state.squeezed == round_:
-        return AgentUpdate(halt="ERROR", unmet=[str(error)])
-    most = int(room / TARGET_SHARE)
-    return AgentUpdate(
-        squeezed=round_, room=room, window=size, limits={**state.limits, "context": most},
-        snapshot={**state.snapshot, "above": 0},
-    )  # fmt: skip
 
 
 def _find_outer_end(scope: RunScope) -> Reason | None:

@@ -4,14 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
+from ...models.fitting import find_border
 from ...state.agent import AgentState, AgentUpdate, estimate_next_window, list_request_messages
 from ...state.context import Context
 from ...state.errors import ModelCallFailed, ModelUnavailable
-from ...state.messages import calls_in, slice_since
+from ...state.messages import slice_since
 from ...state.outcome import Spend
 from ...state.snapshot import (
     KeptFact,
@@ -53,7 +54,7 @@ async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent
     await scope.fire("PreCompress", trigger="auto")
     room = state.room or agent.measure_room(state, scope.context)
     before, shown = estimate_next_window(state), list_request_messages(state)
-    work = _Work(state, shown, _find_border(shown, int(room * _KEPT_SHARE)), room)
+    work = _Work(state, shown, find_border(shown, int(room * _KEPT_SHARE)), room)
     found = await _summarize(scope, work, agent) if work.border else _Summary({})
     how = "summary" if found.facts else "cut"
     known = read_snapshot(state).get("mask", "")
@@ -166,26 +167,6 @@ def _data(work: _Work) -> dict[str, Any]:
         for m in work.old
     ]
     return {"snapshot": facts, "messages": messages}
-
-
-def _find_border(shown: Sequence[AnyMessage], most: int) -> int:
-    """Where the kept newest messages begin, within `most` tokens; 0 if nothing can be cut.
-
-    The newest turn always stays, and no call is separated from its answer.
-    """
-    border, tokens, open_ = 0, 0, set[str]()
-    for place in range(len(shown) - 1, 0, -1):
-        message = shown[place]
-        tokens += estimate_message_tokens([message])
-        if isinstance(message, ToolMessage):
-            open_.add(message.tool_call_id)
-            continue
-        open_ -= {str(call["id"]) for call in calls_in(message)}
-        if border and tokens > most:
-            break
-        if not open_:
-            border = place
-    return border
 
 
 def _estimate_next_size(state: AgentState, before: int, kept: KeptSnapshot, cut: str) -> int:

@@ -62,7 +62,7 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
     request = _build_request(scope, state, catalog.deferred_tools.render_listing())
     tools = select_tools(catalog.specs(state.found), state, news.get("sources", state.sources))
     answer: Answer[Any] = await ask(
-        scope, desk.parts.models, "support", request, tools=tools,
+        scope, desk.parts.models, "support", request, tools=tools, spare_tools=catalog.spare_specs,
         read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
         listeners=make_draft_listeners(scope, build_answer_id(state), "support"),
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -16,7 +17,7 @@ from ...state.context import Context
 from ...state.contracts import ExecutorResponse, decide_task
 from ...state.history import build_call_index
 from ...state.loop import TaskState, TaskUpdate
-from ...state.messages import is_words, make_signature
+from ...state.messages import PACKAGE, ROLE, is_words, make_signature
 from ...state.plan import task_view
 from ...text.sentences import say
 from ...tools.catalog import Catalog
@@ -39,13 +40,12 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     about = {"role": "executor", "action": "thinking", "task": task, "round": number}
     scope.emit({"type": "phase", **about})
     catalog = await parts.toolbox.catalog(scope.user)
-    words = " ".join(str(state.task.get(name) or "") for name in SHOWN[1:3])
-    likely = catalog.deferred_tools.find_likely(words)
     last = state.task.get("rounds_this_turn", 0) + round_ > scope.context.max_executor_rounds
+    messages, tools = _build_request(scope, state, catalog, last=last)
     answer = await ask(
-        scope, parts.models, "executor", _build_messages(scope, state, catalog, last=last),
+        scope, parts.models, "executor", messages,
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
-        tools=catalog.specs([*likely, *state.found]), may_call=not last,
+        tools=tools, spare_tools=catalog.spare_specs, may_call=not last,
         listeners=make_field_listeners(scope, "executor", ExecutorResponse, task=task),
     )  # fmt: skip
     update = TaskUpdate(
@@ -83,22 +83,31 @@ def _sign_message(message: AIMessage, task: str, number: int) -> AIMessage:
     return message.model_copy(update={"id": f"{task}.{number}", "additional_kwargs": extra})
 
 
-def _build_messages(
+def _build_request(
     scope: RunScope, state: TaskState, catalog: Catalog, *, last: bool
-) -> list[BaseMessage]:
-    """Role and task first, then this task's own scratch: each call extends the one before it."""
+) -> tuple[list[BaseMessage], list[dict[str, Any]]]:
+    """Role and task first, then this task's own scratch: each call extends the one before it.
+
+    The tools begin with those for what is left out of what was before.
+    """
+    past = scope.around.past
+    index = build_call_index(past.records)
+    is_left_out = any("left_out" in first for first in [*past.conversation[:1], *index[:1]])
+    words = " ".join(str(state.task.get(name) or "") for name in SHOWN[1:3])
+    found = [*catalog.deferred_tools.find_likely(words), *state.found]
+    tools = [*(catalog.spare_specs if is_left_out else ()), *catalog.specs(found)]
     data = {
         "more_tools": catalog.deferred_tools.render_listing(),
-        "conversation": scope.around.past.conversation,
+        "conversation": past.conversation,
         "request": state.request,
-        "earlier_evidence": build_call_index(scope.around.past.records),
+        "earlier_evidence": index,
         "task": task_view(state.task, *SHOWN),
         "results_so_far": state.results_so_far,
         "additional_context": scope.join_hook_notes(state.hook_context),
     }
-    told = [HumanMessage(say("last_round"))] if last else []
+    told = [_tell(say("last_round"))] if last else []
     history = _add_cues([*state.messages, *told])
-    return [*scope.build_opening("executor", data, scope.around.past.blocks), *history]
+    return [*scope.build_opening("executor", data, past.blocks), *history], tools
 
 
 def _add_cues(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:
@@ -109,7 +118,12 @@ def _add_cues(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:
     for message, follows in zip_longest(messages, messages[1:]):
         yield message
         if is_words(message) and (follows is None or follows.type == "ai"):
-            yield HumanMessage(say("next_step"))
+            yield _tell(say("next_step"))
+
+
+def _tell(text: str) -> HumanMessage:
+    """Words of ours, which are not taken for words of the user."""
+    return HumanMessage(text, additional_kwargs={ROLE: PACKAGE})
 
 
 def _read_report(
@@ -130,7 +144,7 @@ def _read_report(
     if last:
         return _end_task("failed", report.summary, say("not_completed_in_time"))
     if decision == "retry":
-        note = HumanMessage(say("started_afresh", report=report.summary))
+        note = _tell(say("started_afresh", report=report.summary))
         return TaskUpdate(messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), note])
     spoken = AIMessage(answer.message.text or report.summary)
     return _next_step(state, spoken, scope)
@@ -141,12 +155,12 @@ def _next_step(state: TaskState, spoken: AIMessage, scope: RunScope) -> TaskUpda
     said = [_read_summary(message) for message in [*_list_recent_words(state.messages), spoken]]
     chant = find_repeated_text(said, scope.context.loop_phrases)
     if not chant:
-        return TaskUpdate(messages=[spoken, HumanMessage(say("next_step"))])
+        return TaskUpdate(messages=[spoken, _tell(say("next_step"))])
     strikes = state.strikes + 1
     scope.emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
     if strikes >= LAST_STRIKE:
         return end_after_calls(LOOP_DETECTED, say("loop_of_these_words", words=chant))
-    return TaskUpdate(strikes=strikes, messages=[spoken, HumanMessage(say("nudge"))])
+    return TaskUpdate(strikes=strikes, messages=[spoken, _tell(say("nudge"))])
 
 
 def _list_recent_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

@@ -104,7 +104,9 @@ def _decide(scope: RunScope, state: PlanState, answer: Answer[PlannerResponse]) 
     if answer.refused == "model":  # what is done already may be part of what was asked
         return update | PlanUpdate(planning="blocked", missing=answer.problems, improvements=[])
     if answer.refused:
-        return update | PlanUpdate(planning="blocked", halt=get_limit_reason(answer.refused))
+        why = answer.problems[-1:] if answer.refused == "length" else []
+        halt = get_limit_reason(answer.refused)
+        return update | PlanUpdate(planning="blocked", halt=halt, unmet=why)
     plan = answer.parsed
     if plan is None:
         return update | _take_plan(scope, state, make_fallback_plan(state.request))

@@ -23,6 +23,7 @@ from ...state.messages import make_signature
 from ...state.outcome import Reason
 from ...state.plan import Task, is_left_out, merge_tasks, task_view
 from ...stream.turn_messages import make_phase_message, move_answer_last
+from ...text.canonical import cut_middle, find_cap
 from ...text.sentences import say
 from ...turn.budget import get_limit_reason
 from ...turn.end import build_answer_id, get_denial_reason
@@ -37,6 +38,8 @@ _ATTACHED: Final = (
 )
 _LEFT_OUT: Final = "Task {!r} was {}, and the verdict agrees that it is not needed: {}"
 CITED = ("id", "task", "tool", "arguments", "status", "result")
+_CHARACTERS: Final = 2
+"""Of results for each token of the budget: about half of it, so that no record is left out."""
 
 
 async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
@@ -51,10 +54,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         "earlier_evidence": build_call_index(state.earlier, citing=True),
         "request": state.request,
         "additional_context": scope.join_hook_notes(state.hook_context),
-        "evidence": [
-            {key: record.get(key) for key in CITED}
-            for record in select_admissible(state.evidence, state.todos)
-        ],
+        "evidence": _render_evidence(state, scope.context.context_budget),
         "tasks": [task_view(t, *JUDGED) for t in state.todos],
     }
     answer = await ask(
@@ -76,6 +76,16 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         update["warnings"] = [*scope.notes, *_notes(state, answer.parsed)]
     scope.emit(_build_verdict_event(state, answer, update))
     return update
+
+
+def _render_evidence(state: PlanState, budget: int) -> list[dict[str, Any]]:
+    """The calls that may be cited, the longest results without their middle."""
+    records = [*select_admissible(state.evidence, state.todos)]
+    cap = find_cap([len(record["result"]) for record in records], _CHARACTERS * budget)
+    return [
+        {key: record.get(key) for key in CITED} | {"result": cut_middle(record["result"], cap)}
+        for record in records
+    ]
 
 
 def _build_verdict_event(

@@ -37,6 +37,7 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
         "action",
         messages,
         tools=tools,
+        spare_tools=catalog.spare_specs,
         read=partial(read_words, with_tools=bool(tools), must_call=demanded, answers=state.request),
         listeners=make_draft_listeners(scope, make_message_id(state), "action"),
         most_asks=MOST_ASKS,
@@ -92,6 +93,7 @@ async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Pa
     name = make_message_id(state)
     answer: Answer[Any] = await ask(
         scope, parts.models, "observation", messages, tools=tools, may_call=False,
+        spare_tools=catalog.spare_specs,
         read=read_words, listeners=make_draft_listeners(scope, name, "observation"),
         most_asks=MOST_ASKS,
     )  # fmt: skip

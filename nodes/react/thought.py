@@ -40,6 +40,7 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     reader = _Reader(must_answer=halt is not None, request=state.request)
     answer = await ask(
         scope, parts.models, "thought", messages, tools=tools, may_call=False, read=reader.read,
+        spare_tools=catalog.spare_specs,
         listeners=make_draft_listeners(scope, name, "thought"),
         most_asks=1 if halt and not by_itself else MOST_ASKS,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from ....calls.results import ToolResult, make_failure
 from ....calls.sending import HandlerScope
 from ....models.ask_value import ResultSchema
 from ....models.choice import window_of
+from ....models.fitting import USED
 from ....prompts.prompt import render_section
 from ....state.agent import DELEGATE, AgentDefinition, AgentState, turn_name
 from ....state.context import Context
@@ -109,8 +110,6 @@ async def _refuse_call(_: Mapping[str, Any], __: HandlerScope) -> ToolResult:
 
 _RESERVED: Final = frozenset({DELEGATE, WRITE_TODOS})
 """Names that mean something in the loop of every agent, also of one that has no such tool."""
-_USED: Final = 0.9
-"""How much of what its model takes a request may have: the answer has to fit, too."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,11 @@ class Agent:
         chosen = self.parts.models.find_built("agent", context)
         known = window_of(chosen.model) if chosen else None
         window = known or self.definition.window or UNKNOWN_WINDOW
-        budget = min(state.limits.get("context", context.context_budget), int(window * _USED))
+        refused = chosen.quirks.room if chosen else 0
+        budget = min(
+            state.limits.get("context", context.context_budget),
+            refused or int(window * USED),
+        )
         return min(context.context_target, int(budget * TARGET_SHARE))
 
     @property

@@ -3,11 +3,18 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
 from typing import Any, Final, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 
+from ....models.fitting import (
+    WORDS,
+    keep_last_lines,
+    keep_newest_words,
+    list_calls,
+    mask_message,
+    render_fact,
+)
 from ....prompts.prompt import render_section
 from ....state.agent import AgentState
 from ....state.attachments import blocks_in
@@ -24,7 +31,6 @@ from ....state.snapshot import (
     Snapshot,
     estimate_message_tokens,
     is_of_user,
-    make_short_name,
 )
 from ....state.todo_list import open_todos
 from ....store.journal.port import Row
@@ -123,17 +129,6 @@ PROTECTED: Final = 50_000
 PRUNABLE: Final = 30_000
 _PROTECTED_SHARE: Final = 0.4
 _PRUNABLE_SHARE: Final = 0.2
-_EDGE: Final = 250
-"""Characters of head and tail each that stay."""
-
-
-def mask_message(message: AnyMessage) -> AnyMessage:
-    """A result as it is shown from then on: whole, if that is hardly longer."""
-    if not isinstance(message, ToolMessage) or len(text := message.text) <= 3 * _EDGE:
-        return message
-    told = say("result_masked", left=len(text) - 2 * _EDGE, id=make_short_name(message.id))
-    content = f"{text[:_EDGE]}\n{told}\n{text[-_EDGE:]}"
-    return message.model_copy(update={"content": content})
 
 
 def choose_mask(messages: Sequence[AnyMessage], room: int, known: str = "") -> str:
@@ -168,11 +163,6 @@ def mask_older_results(messages: Sequence[AnyMessage], mask: str) -> list[AnyMes
     return [*map(mask_message, messages[:border]), *messages[border:]]
 
 
-_WORDS_SHARE: Final = 0.15
-"""How much of a request's room the user's words may take, the newest first; one message at most:"""
-_LONGEST_SHARE: Final = 0.08
-_CALLS_SHARE: Final = 0.03
-_CALL_SHOWN: Final = 120
 _A_SOURCE: Final = 5
 """Tokens of a handle."""
 FACTS_SHARE: Final = 0.12
@@ -201,11 +191,9 @@ def extend_snapshot(
     return {
         **kept,
         "facts": _merge_facts(kept.get("facts", {}), facts, int(room * FACTS_SHARE)),
-        "words": _keep_newest_words([*kept.get("words", ()), *words], room),
+        "words": keep_newest_words([*kept.get("words", ()), *words], room),
         "shown": _find_picture(cut, room) if words else kept.get("shown", ""),
-        "calls": _keep_last_lines(
-            [*kept.get("calls", ()), *_list_cut_calls(cut)], int(room * _CALLS_SHARE)
-        ),
+        "calls": keep_last_lines([*kept.get("calls", ()), *list_calls(cut)], room),
         "pinned": list_open_items(state, doubted),
         "mask": "",
     }
@@ -226,46 +214,12 @@ def _merge_facts(old: Facts, new: Facts, room: int) -> dict[str, list[KeptFact]]
     return {name: facts for name, facts in merged.items() if facts}
 
 
-def _keep_newest_words(words: Sequence[KeptFact], room: int) -> list[KeptFact]:
-    """The newest words that have room together, oldest first; the newest always."""
-    left, kept = room * _WORDS_SHARE, list[KeptFact]()
-    for one in reversed(words):
-        most = room * _LONGEST_SHARE / max(estimate_tokens(one["text"]), 1)
-        text = shorten_text(one["text"], int(most * len(one["text"])) + 1)
-        left -= estimate_tokens(text)
-        if left < 0 and kept:
-            break
-        kept.insert(0, KeptFact(text=text, sources=one["sources"]))
-    return kept
-
-
-def _keep_last_lines(lines: Sequence[str], room: int) -> list[str]:
-    """The last lines that have room together."""
-    sizes = accumulate(map(estimate_tokens, reversed(lines)))
-    return [*lines][len(lines) - sum(size <= room for size in sizes) :]
-
-
 def _find_picture(cut: Sequence[AnyMessage], room: int) -> str:
     """The newest message of the user that was cut, if its attachments have room; else ""."""
     newest = next((m for m in reversed(cut) if is_of_user(m)), None)
     blocks = [] if newest is None else blocks_in(newest)
-    fits = estimate_message_tokens([HumanMessage([*blocks])]) <= room * _WORDS_SHARE
+    fits = estimate_message_tokens([HumanMessage([*blocks])]) <= room * WORDS
     return str(newest.id) if newest is not None and blocks and fits else ""
-
-
-def _list_cut_calls(cut: Iterable[AnyMessage]) -> list[str]:
-    """The calls that were cut, one line each, with the handles of their results."""
-    lines, asked = list[str](), dict[str, str]()
-    for message in cut:
-        if isinstance(message, AIMessage):
-            for call in message.tool_calls:
-                args = json.dumps(call["args"], ensure_ascii=False)
-                asked[str(call["id"])] = shorten_text(f"{call['name']}({args})", _CALL_SHOWN)
-        elif message.type == "tool" and message.tool_call_id in asked:
-            lines.append(
-                f"{make_short_name(message.id)} {asked[message.tool_call_id]}: {message.status}"
-            )
-    return lines
 
 
 def list_open_items(state: AgentState, doubted: Iterable[Row]) -> list[str]:
@@ -310,18 +264,13 @@ def render_snapshot(state: AgentState) -> list[HumanMessage]:
 def _render_lines(kept: KeptSnapshot) -> str:
     """A snapshot as text, each fact on a line with the handles of its sources."""
     parts: list[tuple[str, list[str]]] = [
-        ("user_words", [_render_fact(one) for one in kept.get("words", ())]),
-        *((name, [_render_fact(fact) for fact in kept.get("facts", {}).get(name, ())])
+        ("user_words", [render_fact(one) for one in kept.get("words", ())]),
+        *((name, [render_fact(fact) for fact in kept.get("facts", {}).get(name, ())])
           for name in SECTIONS),
         ("open", kept.get("pinned", [])),
         ("earlier_calls", kept.get("calls", [])),
     ]  # fmt: skip
     return "\n\n".join("\n".join([f"{name}:", *lines]) for name, lines in parts if lines)
-
-
-def _render_fact(fact: KeptFact) -> str:
-    handles = " ".join(map(make_short_name, fact["sources"]))
-    return f"- {' '.join(fact['text'].split())} ({handles})"
 
 
 def _find_attachments(state: AgentState, kept: KeptSnapshot) -> list[dict[str, Any]]:

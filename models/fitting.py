@@ -1,0 +1,311 @@
+"""A request that fits what its model takes, whoever asks.
+
+Old results are shown shortened; where that is not enough, the oldest messages give way to a
+snapshot of what the user said and which calls were made; what is too long by itself is shown
+without its middle. Such a cut goes to about half of the room, so that the next one is far: between
+two cuts each request begins with the bytes of the one before. Nothing is kept of a cut: it follows
+from the messages alone, so a later request of the same conversation repeats it letter by letter.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, takewhile
+from typing import Any, Final, TypeVar
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from ..prompts.prompt import render_section, shorten_sections
+from ..state.attachments import blocks_in
+from ..state.errors import RequestTooLong
+from ..state.messages import ENDS, calls_in, remember_by_message
+from ..state.snapshot import (
+    UNKNOWN_WINDOW,
+    KeptFact,
+    estimate_message_tokens,
+    is_of_user,
+    make_short_name,
+)
+from ..text.canonical import canonical, estimate_tokens, find_cap, shorten_text
+from ..text.sentences import say
+from .choice import window_of
+from .request import Asker, Call, Reply, Request
+
+M = TypeVar("M", bound=BaseMessage)
+
+USED: Final = 0.9
+"""How much of what its model takes a request may have: the answer has to fit, too."""
+_SMALLEST: Final = 500
+"""Tokens; a model that refuses a request below this refuses it for another reason."""
+_OPENING: Final = 0.75
+"""How much of the room system prompt and data may take, so that messages have the rest."""
+_NEWEST: Final = 0.25
+"""How much of the room the newest results, and the newest messages, keep at a cut."""
+_FULL: Final = 0.75
+"""How much of it the newest messages may have that were never shown and are too long."""
+WORDS: Final = 0.15
+_LONGEST: Final = 0.08
+_LINES: Final = 0.03
+"""What a snapshot may have: words of the user, the longest of them, and lines of one kind."""
+_SNAPSHOT: Final = WORDS + 2 * _LINES
+_FEWEST: Final = 60
+"""Tokens of the room for each message that a snapshot is made from: more would not be shown."""
+_LINE: Final = 120
+_ANSWER: Final = 500
+"""Characters of a line about a call, and about an answer."""
+_EDGE: Final = 250
+"""Characters of head and tail each that stay of a result which is shown shortened."""
+
+
+async def bound_request(asker: Asker, inner: Call, request: Request) -> Reply:
+    """Ask with what fits; a model that refuses it as too long is asked with half of it.
+
+    Raises:
+        RequestTooLong: What is left cannot be made smaller.
+    """
+    quirks = request.chosen.quirks
+    tools = estimate_tokens(canonical([*request.tools])) if request.tools else 0
+    refused = 0
+    while True:
+        window = window_of(request.chosen.model) or UNKNOWN_WINDOW
+        limits = [asker.scope.context.context_budget, int(window * USED)]
+        room = min([*limits, quirks.room or limits[0]]) - tools
+        fit = fit_messages(request.messages, room, attachments=not quirks.room)
+        if fit.is_new:
+            await _report_cut(asker, request.messages, fit)
+        try:
+            more = [t for t in request.spare_tools if fit.is_cut and t not in request.tools]
+            return await inner(
+                replace(request, messages=fit.messages, tools=[*request.tools, *more])
+            )
+        except RequestTooLong:
+            size = estimate_message_tokens(fit.messages) + tools
+            if size < _SMALLEST or (refused and size > USED * refused):
+                quirks.room = 0  # so it is not for its length that it is refused
+                raise
+            refused, quirks.room = size, size // 2
+
+
+async def _report_cut(asker: Asker, whole: Sequence[BaseMessage], fit: "Fit") -> None:
+    """Say that the request is from now on shorter than its conversation."""
+    await asker.scope.fire("PreCompress", trigger="auto")
+    asker.scope.emit({
+        "type": "compressed", "task": asker.scope.path, "how": "cut" if fit.count else "masked",
+        "before": estimate_message_tokens(whole), "after": estimate_message_tokens(fit.messages),
+        "messages": fit.count, "facts": 0, "dropped": 0,
+    })  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The messages of a request that fits."""
+
+    messages: Sequence[BaseMessage]
+    is_cut: bool = False
+    """They do not say all that they said."""
+    is_new: bool = False
+    """The newest request before this one was not cut here."""
+    count: int = 0
+    """Messages that are left out."""
+
+
+def fit_messages(messages: Sequence[BaseMessage], room: int, *, attachments: bool = True) -> Fit:
+    """The messages in about `room` tokens; without `attachments` older ones give way, too.
+
+    System prompt and data before the conversation keep their place. A cut may be wherever a model
+    was asked before, which is at each of its messages, and at the end.
+    """
+    if estimate_message_tokens(messages) <= room and attachments:
+        return Fit(messages)
+    first = len([*takewhile(_is_opening, messages)])
+    most = int(_OPENING * room)
+    opening = [_shorten_opening(m, most, attachments=attachments) for m in messages[:first]]
+    size = estimate_message_tokens(opening)
+    shown = _Shown(max(room - size, room - most))
+    for message in messages[first:]:
+        if message.type == "ai":
+            shown.make_room()
+        shown.append(message)
+    is_new = shown.make_room()
+    return Fit([*opening, *shown.render_snapshot(), *shown.messages], True, is_new, len(shown.gone))
+
+
+def _is_opening(message: BaseMessage) -> bool:
+    """Whether a message is no part of the conversation: a prompt, or data before it."""
+    return message.type == "system" or (message.type == "human" and message.id is None)
+
+
+def _shorten_opening(message: BaseMessage, most: int, *, attachments: bool) -> BaseMessage:
+    """Data in `most` tokens, the longest sections without their middle; prompts stay whole."""
+    if message.type == "system" or estimate_message_tokens([message]) <= most:
+        return message
+    if isinstance(message.content, str):
+        return HumanMessage(shorten_sections(message.content, most))
+    blocks = list[Any](message.content)
+    while (
+        not attachments
+        and len(blocks) > 1
+        and estimate_message_tokens([HumanMessage(blocks)]) > most
+    ):
+        del blocks[0]
+    if isinstance(data := blocks[-1], dict) and data.get("type") == "text":
+        blocks[-1] = {**data, "text": shorten_sections(data["text"], most)}
+    return HumanMessage(blocks)
+
+
+class _Shown:
+    """What a request shows of a conversation, while it is read from its beginning."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.messages, self.gone = room, list[BaseMessage](), list[BaseMessage]()
+        self._size, self._sizes = 0.0, list[int]()
+
+    def append(self, message: BaseMessage) -> None:
+        self.messages.append(message)
+        self._sizes.append(size := estimate_message_tokens([message]))
+        self._size += size
+
+    def make_room(self) -> bool:
+        """Cut where the messages have no room; whether they had none."""
+        if self._size <= self.room:
+            return False
+        self._mask_older_results()
+        if self._size > self.room / 2:
+            self._leave_out_oldest()
+        if self._size > self.room:
+            self._shorten_newest()
+        return True
+
+    def _put(self, place: int, message: BaseMessage) -> None:
+        size = estimate_message_tokens([message])
+        self._size += size - self._sizes[place]
+        self.messages[place], self._sizes[place] = message, size
+
+    def _mask_older_results(self) -> None:
+        """Shorten all results but the newest; those behind the last answer were never shown."""
+        place = find_fresh(self.messages)
+        protected = self.room * _NEWEST
+        while place and protected > 0:
+            place -= 1
+            if self.messages[place].type == "tool":
+                protected -= self._sizes[place]
+        for old in range(place + (protected <= 0)):
+            if (masked := mask_message(self.messages[old])) is not self.messages[old]:
+                self._put(old, masked)
+
+    def _leave_out_oldest(self) -> None:
+        """Let the snapshot stand for the oldest messages."""
+        border = find_border(self.messages, int(self.room * _NEWEST))
+        self.gone += self.messages[:border]
+        del self.messages[:border], self._sizes[:border]
+        self._size = self.room * _SNAPSHOT + sum(self._sizes)
+
+    def _shorten_newest(self) -> None:
+        """Show what is too long by itself without its middle."""
+        texts = [isinstance(m.content, str) and m.type in ("tool", "human") for m in self.messages]
+        sizes = [size if text else 0 for size, text in zip(self._sizes, texts, strict=True)]
+        cap = find_cap(sizes, int(self.room * _FULL - self._size + sum(sizes)))
+        for place, (message, size) in enumerate(zip(self.messages, sizes, strict=True)):
+            if size > cap:
+                edge = max(int(len(message.text) * cap / size) // 2, _EDGE)
+                self._put(place, _shorten_message(message, edge))
+
+    def render_snapshot(self) -> list[BaseMessage]:
+        """What is said of the messages that are left out, with the pictures sent with the last."""
+        if not self.gone:
+            return []
+        newest = self.gone[-(self.room // _FEWEST) - 1 :]
+        users = [m for m in self.gone if m.id and is_of_user(m)][-(self.room // _FEWEST) - 1 :]
+        words = [KeptFact(text=m.text, sources=[str(m.id)]) for m in users]
+        said = [m for m in newest if m.additional_kwargs.get(ENDS) and m.text.strip()]
+        answers = [f"{make_short_name(m.id)} {shorten_text(m.text, _ANSWER)}" for m in said]
+        parts = {
+            "user_words": map(render_fact, keep_newest_words(words, self.room)),
+            "earlier_answers": keep_last_lines(answers, self.room),
+            "earlier_calls": keep_last_lines(list_calls(newest), self.room),
+        }
+        body = "\n\n".join("\n".join([f"{name}:", *lines]) for name, lines in parts.items())
+        text = "\n\n".join([say("snapshot_told"), render_section("snapshot", body)])
+        blocks = blocks_in(users[-1]) if users else []
+        if blocks and estimate_message_tokens([HumanMessage([*blocks])]) <= self.room * WORDS:
+            return [HumanMessage([*blocks, {"type": "text", "text": text}])]
+        return [HumanMessage(text)]
+
+
+def find_fresh(messages: Sequence[BaseMessage]) -> int:
+    """Where the messages begin that no model has seen: behind the last one of a model."""
+    return next((p + 1 for p in range(len(messages) - 1, -1, -1) if messages[p].type == "ai"), 0)
+
+
+def find_border(messages: Sequence[BaseMessage], most: int) -> int:
+    """Where the kept newest messages begin, within `most` tokens; 0 if nothing can be cut.
+
+    The newest turn always stays, and no call is separated from its answer.
+    """
+    border, tokens, open_ = 0, 0, set[str]()
+    for place in range(len(messages) - 1, 0, -1):
+        message = messages[place]
+        tokens += estimate_message_tokens([message])
+        if isinstance(message, ToolMessage):
+            open_.add(message.tool_call_id)
+            continue
+        open_ -= {str(call["id"]) for call in calls_in(message)}
+        if border and tokens > most:
+            break
+        if not open_:
+            border = place
+    return border
+
+
+def _shorten_message(message: M, edge: int) -> M:
+    """A result or words of the user without their middle."""
+    text, kind = message.text, "result_masked" if message.type == "tool" else "words_masked"
+    if len(text) <= 3 * edge:
+        return message
+    note = say(kind, left=len(text) - 2 * edge, id=make_short_name(message.id))
+    return message.model_copy(update={"content": f"{text[:edge]}\n{note}\n{text[-edge:]}"})
+
+
+@remember_by_message
+def mask_message(message: M) -> M:
+    """An older result as it is shown from then on: whole, if that is hardly longer."""
+    return _shorten_message(message, _EDGE) if isinstance(message, ToolMessage) else message
+
+
+def keep_newest_words(words: Sequence[KeptFact], room: int) -> list[KeptFact]:
+    """The newest words of a user that have room together, oldest first; the newest always."""
+    left, kept = room * WORDS, list[KeptFact]()
+    for one in reversed(words):
+        most = room * _LONGEST / max(estimate_tokens(one["text"]), 1)
+        text = shorten_text(one["text"], int(most * len(one["text"])) + 1)
+        left -= estimate_tokens(text)
+        if left < 0 and kept:
+            break
+        kept.insert(0, KeptFact(text=text, sources=one["sources"]))
+    return kept
+
+
+def keep_last_lines(lines: Sequence[str], room: int) -> list[str]:
+    """The last lines that have room together."""
+    sizes = accumulate(map(estimate_tokens, reversed(lines)))
+    return [*lines][len(lines) - sum(size <= room * _LINES for size in sizes) :]
+
+
+def list_calls(messages: Iterable[BaseMessage]) -> list[str]:
+    """The calls among messages, one line each, with the handles of their results."""
+    lines, asked = list[str](), dict[str, str]()
+    for message in messages:
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                args = json.dumps(call["args"], ensure_ascii=False)
+                asked[str(call["id"])] = shorten_text(f"{call['name']}({args})", _LINE)
+        elif isinstance(message, ToolMessage) and message.tool_call_id in asked:
+            name = make_short_name(message.id)
+            lines.append(f"{name} {asked[message.tool_call_id]}: {message.status}")
+    return lines
+
+
+def render_fact(fact: KeptFact) -> str:
+    """A fact on a line, with the handles of its sources."""
+    handles = " ".join(map(make_short_name, fact["sources"]))
+    return f"- {' '.join(fact['text'].split())} ({handles})"
