@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
-from typing import Annotated, Any, Final, TypeGuard, cast
+from typing import Annotated, Any, Final, Generic, TypeGuard, TypeVar, cast
+from weakref import ref
 
 from langchain_core.messages import (
     AIMessage,
@@ -22,6 +23,8 @@ from ..text.sentences import say
 from .attachments import Block, blocks_in, build_attachment_blocks, name_attachments
 from .channels import GrowingChannel, IndexedList
 from .errors import SettingsError
+
+T = TypeVar("T")
 
 
 def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMessage]:
@@ -220,6 +223,8 @@ FINAL: Final = "final_refusal"
 """In a message's `additional_kwargs`: its model would refuse again, so it is asked no more."""
 EVIDENCE: Final = "evidence"
 """Key in a message's `additional_kwargs`: the evidence id of the call it makes or answers."""
+STORED: Final = "stored"
+"""Key in a message's `additional_kwargs`: under which id the store has the whole result."""
 STEERS: Final = "steers"
 """Key in the `additional_kwargs` of a user's message that came while a turn was running."""
 ENDS: Final = "ends"
@@ -246,6 +251,25 @@ def is_words(message: AnyMessage) -> bool:
 def _of_model(message: BaseMessage) -> TypeGuard[AIMessage]:
     """Asked of every message of every request: pydantic's isinstance is slow where it says no."""
     return message.type not in ("human", "tool") and isinstance(message, AIMessage)
+
+
+class MessageNotes(Generic[T]):
+    """What was made of a message, kept as long as the message is: nobody changes one in place."""
+
+    def __init__(self) -> None:
+        """Nothing noted yet."""
+        self._known: dict[int, tuple[ref[BaseMessage], T]] = {}
+
+    def get(self, message: BaseMessage) -> T | None:
+        """What was noted of this very object."""
+        known = self._known.get(id(message))
+        return known[1] if known and known[0]() is message else None
+
+    def put(self, message: BaseMessage, made: T) -> T:
+        """Note it."""
+        key, known = id(message), self._known
+        known[key] = ref(message, lambda _: known.pop(key, None)), made  # before the id is reused
+        return made
 
 
 def make_signature(role: str) -> dict[str, str]:
