@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
+from ..state.messages import STORED
 from ..state.questions import By
 from ..store.journal.port import Row
 from ..stream.events import make_component_events
@@ -333,7 +334,7 @@ def _build_message(call: Call) -> ToolMessage:
     pending, result = call.pending, call.outcome
     about = {"evidence": call.id, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
     if call.stored:
-        about["stored"] = call.stored
+        about[STORED] = call.stored
     artifact = {key: value for key, value in result.artifact.items() if key != SHOWN}
     artifact |= {} if result.data is None else {"data": result.data}
     return ToolMessage(

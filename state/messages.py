@@ -1,12 +1,12 @@
 """The message channel: conversations on a delta channel, so that 200 turns cost a few megabytes."""
 
 import hashlib
-import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import wraps
 from itertools import takewhile
-from typing import Annotated, Any, Final, TypeGuard, TypeVar, cast
+from typing import Annotated, Any, Final, Generic, TypeGuard, TypeVar, cast
+from weakref import ref
 
 from langchain_core.messages import (
     AIMessage,
@@ -220,6 +220,8 @@ FINAL: Final = "final_refusal"
 """In a message's `additional_kwargs`: its model would refuse again, so it is asked no more."""
 EVIDENCE: Final = "evidence"
 """Key in a message's `additional_kwargs`: the evidence id of the call it makes or answers."""
+STORED: Final = "stored"
+"""Key in a message's `additional_kwargs`: under which id the store has the whole result."""
 STEERS: Final = "steers"
 """Key in the `additional_kwargs` of a user's message that came while a turn was running."""
 ENDS: Final = "ends"
@@ -231,25 +233,6 @@ TOLD: Final = "told"
 """Key in a message's `additional_kwargs`: what the model is told behind it."""
 REPEATS: Final = "repeats"
 """Key in a message's `additional_kwargs`: it says what was said before."""
-
-
-def remember_by_message(make: Callable[[Any], T]) -> Callable[[Any], T]:
-    """A function of a message, asked once for each message object while that lives."""
-    made: dict[int, tuple[weakref.ref[Any], str, list[T]]] = {}
-
-    @wraps(make)
-    def get(message: Any) -> T:
-        key, language = id(message), LANGUAGE.get()
-        known = made.get(key)
-        if known is not None and known[0]() is message and known[1] == language:
-            return known[2][0] if known[2] else cast("T", message)
-        value = make(message)
-        # What is kept must not keep the message itself alive.
-        kept = [] if value is message else [value]
-        made[key] = (weakref.ref(message, lambda _: made.pop(key, None)), language, kept)
-        return value
-
-    return get
 
 
 def calls_in(message: BaseMessage) -> list[Any]:
@@ -265,6 +248,41 @@ def is_words(message: AnyMessage) -> bool:
 def _of_model(message: BaseMessage) -> TypeGuard[AIMessage]:
     """Asked of every message of every request: pydantic's isinstance is slow where it says no."""
     return message.type not in ("human", "tool") and isinstance(message, AIMessage)
+
+
+class MessageNotes(Generic[T]):
+    """What was made of a message, kept as long as the message is: nobody changes one in place."""
+
+    def __init__(self) -> None:
+        """Nothing noted yet."""
+        self._known: dict[int, tuple[ref[BaseMessage], T]] = {}
+
+    def get(self, message: BaseMessage) -> T | None:
+        """What was noted of this very object."""
+        known = self._known.get(id(message))
+        return known[1] if known and known[0]() is message else None
+
+    def put(self, message: BaseMessage, made: T) -> T:
+        """Note it."""
+        key, known = id(message), self._known
+        known[key] = ref(message, lambda _: known.pop(key, None)), made  # before the id is reused
+        return made
+
+
+def remember_by_message(make: Callable[[Any], T]) -> Callable[[Any], T]:
+    """A function of a message, asked once for each message object and language."""
+    notes = MessageNotes[tuple[str, list[T]]]()
+
+    @wraps(make)
+    def get(message: Any) -> T:
+        known, language = notes.get(message), LANGUAGE.get()
+        if known is None or known[0] != language:
+            value = make(message)
+            # What is noted must not keep the message itself alive.
+            known = notes.put(message, (language, [] if value is message else [value]))
+        return known[1][0] if known[1] else cast("T", message)
+
+    return get
 
 
 def make_signature(role: str) -> dict[str, str]:

@@ -94,6 +94,28 @@ def is_of_user(message: BaseMessage) -> bool:
     return message.type == "human" and ROLE not in message.additional_kwargs
 
 
+def get_message_text(message: AnyMessage) -> str:
+    """What a message says, its calls included; not what its writer thought."""
+    calls = [
+        f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
+        for call in calls_in(message)
+    ]
+    return "\n".join(filter(None, [message.text, *calls]))
+
+
+def get_full_text(message: AnyMessage) -> str:
+    """What a message says, and what the agent was told behind it, such as a sub-agent's result."""
+    told = message.additional_kwargs.get(TOLD)
+    return f"{get_message_text(message)}\n\n{told}" if told else get_message_text(message)
+
+
+def name_speaker(message: AnyMessage) -> str:
+    """Who says a message, for a model that reads what was said."""
+    if message.type == "tool":
+        return f"result of {message.name or 'a tool'}"
+    return "user" if is_of_user(message) else "agent" if message.type == "ai" else "a tool"
+
+
 _IMAGE: Final = 3_000
 _DOCUMENT: Final = 25_800
 _MESSAGE: Final = 4

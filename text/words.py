@@ -17,6 +17,7 @@ _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\
 _RUNS: Final = re.compile(rf"([{_UNSPACED}\U00020000-\U0003ffff]+)|[^\W_]+(?:[_-][^\W_]+)*")
 # Python sorts marks in a row in time that grows with their square; Unicode advises 30 at most.
 _STACKED: Final = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]+")
+_ACCENTS: Final = re.compile("[\u0300-\u036f]+")
 _PARTS: Final = re.compile(r"[_-]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _VOICED: Final = frozenset("\u3099\u309a")
@@ -71,6 +72,13 @@ def _strip_marks(text: str) -> str:
 def fold_case(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
     """The text without case, each letter spelled in one way."""
     return unicodedata.normalize(form, _STACKED.sub(r"\1", text)).casefold()
+
+
+def fold_letters(text: str) -> str:
+    """The text without case, accents and widths: what people leave out when they search."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", fold_case(text, "NFKD")))
 
 
 @cache

@@ -19,7 +19,9 @@ from ...state.snapshot import (
     KeptSnapshot,
     Snapshot,
     estimate_message_tokens,
+    get_full_text,
     make_short_name,
+    name_speaker,
 )
 from ...text.canonical import beginning_of, estimate_tokens
 from ...turn.scope import RunScope
@@ -27,9 +29,7 @@ from .shared.agent import Agent
 from .shared.memory import (
     choose_mask,
     extend_snapshot,
-    get_full_text,
     mask_older_results,
-    name_speaker,
     prove_facts,
     read_snapshot,
     render_snapshot,

@@ -19,7 +19,7 @@ from ....prompts.prompt import render_section
 from ....state.agent import AgentState
 from ....state.attachments import blocks_in
 from ....state.calls import UNCERTAIN
-from ....state.messages import TOLD, calls_in, slice_since
+from ....state.messages import slice_since
 from ....state.snapshot import (
     LASTING,
     OF_USER,
@@ -30,6 +30,8 @@ from ....state.snapshot import (
     Section,
     Snapshot,
     estimate_message_tokens,
+    get_full_text,
+    get_message_text,
     is_of_user,
 )
 from ....state.todo_list import open_todos
@@ -100,28 +102,6 @@ def _find_end(text: str, at: int) -> int:
     last = min(at + _AROUND, len(text))
     border = _BORDER.search(text, max(at - 1, 0), last + 1)
     return border.end() if border else last
-
-
-def get_message_text(message: AnyMessage) -> str:
-    """What a message says, its calls included; not what its writer thought."""
-    calls = [
-        f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
-        for call in calls_in(message)
-    ]
-    return "\n".join(filter(None, [message.text, *calls]))
-
-
-def get_full_text(message: AnyMessage) -> str:
-    """What a message says, and what the agent was told behind it, such as a sub-agent's result."""
-    told = message.additional_kwargs.get(TOLD)
-    return f"{get_message_text(message)}\n\n{told}" if told else get_message_text(message)
-
-
-def name_speaker(message: AnyMessage) -> str:
-    """Who says a message, for a model that reads what was said."""
-    if message.type == "tool":
-        return f"result of {message.name or 'a tool'}"
-    return "user" if is_of_user(message) else "agent" if message.type == "ai" else "a tool"
 
 
 PROTECTED: Final = 50_000

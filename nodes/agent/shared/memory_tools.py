@@ -1,92 +1,23 @@
 """The tools of an agent for its own memory: recall, summarize_and_continue, note."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from langchain_core.messages import AnyMessage
-
+from ....calls.recall import build_recall_tool
 from ....calls.result_store import ResultStore
 from ....calls.results import ToolResult, make_failure
 from ....calls.sending import HandlerScope
 from ....state.agent import AgentState, list_request_messages
-from ....state.messages import EVIDENCE, calls_in
-from ....state.snapshot import estimate_message_tokens, make_short_name
-from ....text.canonical import shorten_text
+from ....state.snapshot import estimate_message_tokens
 from ....text.sentences import say
 from ....tools.catalog import CatalogTool, make_own_tool
-from ....tools.search import build_search
-from .memory import build_section, extend_snapshot, get_full_text, name_speaker
+from .memory import build_section, extend_snapshot
 
-_FOUND: Final = 8
-_EXCERPT: Final = 300
-_WORDS: Final = 30
-"""Words of a search that an excerpt is chosen by."""
 _NOTES: Final = 8_000
 """Characters that the notes may have."""
 
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT, "minItems": 1}
-
-
-async def _recall(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
-    """The original of a message, or those that say most of some words."""
-    state, name = cast("AgentState", own.state), str(args.get("id") or "").strip(" []()")
-    if name:
-        found = next((m for m in reversed(state.messages) if name in _names(m)), None)
-        if found is None:
-            return make_failure(say("nothing_to_recall", id=repr(shorten_text(name))))
-        return _page(found, int(args.get("offset") or 0), own.scope.context.result_cap)
-    words = str(args.get("words") or "").strip()
-    if not words:
-        return make_failure(say("recall_what"))
-    hits = await asyncio.to_thread(_search, state.messages, words)
-    return ToolResult(
-        "\n".join(hits) if hits else say("nothing_said_of", words=repr(shorten_text(words)))
-    )
-
-
-def _names(message: AnyMessage) -> set[str]:
-    """By what a message can be asked for: its handle or id, the id of the call it answers."""
-    names = (message.id, message.additional_kwargs.get(EVIDENCE))
-    return {make_short_name(message.id), *(str(name) for name in names if name)}
-
-
-def _page(message: AnyMessage, offset: int, cap: int) -> ToolResult:
-    text = get_full_text(message)
-    part = text[offset : offset + cap]
-    left = len(text) - offset - len(part)
-    more = say("recall_more", left=left, offset=offset + len(part)) if left > 0 else ""
-    head = f"[{make_short_name(message.id)}] {name_speaker(message)}:"
-    return ToolResult("\n".join(filter(None, [head, part, more])))
-
-
-def _search(messages: Sequence[AnyMessage], words: str) -> list[str]:
-    """The messages that say most of some words, with where they say it; no earlier recall."""
-    texts = {make_short_name(m.id): m for m in messages if not _is_recall(m)}
-    index = build_search((name, "", get_full_text(message)) for name, message in texts.items())
-    return [
-        f"[{name}] {name_speaker(texts[name])}: {_excerpt(get_full_text(texts[name]), words)}"
-        for name, _ in index.find(words, most=_FOUND)
-    ]
-
-
-def _is_recall(message: AnyMessage) -> bool:
-    calls = calls_in(message)
-    return message.name == "recall" or (bool(calls) and all(c["name"] == "recall" for c in calls))
-
-
-def _excerpt(text: str, words: str) -> str:
-    """The part of a text that begins where most of the words are near."""
-    lowered, step = text.casefold(), _EXCERPT // 2
-    asked = [word.casefold() for word in words.split()[:_WORDS]]
-
-    def hits(start: int) -> int:
-        return sum(word in lowered[start : start + _EXCERPT] for word in asked)
-
-    start = max(range(0, max(len(text), 1), step), key=hits)
-    part = " ".join(text[start : start + _EXCERPT].split())
-    return f"{'…' if start else ''}{part}{'…' if start + _EXCERPT < len(text) else ''}"
 
 
 async def _summarize(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
@@ -133,11 +64,6 @@ async def _note(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
 
 def build_memory_tools() -> list[CatalogTool]:
     """The tools of every agent for its own memory, in the order in which they are offered."""
-    recalled = {
-        "id": {**_TEXT, "description": say("recall_id")},
-        "words": {**_TEXT, "description": say("recall_words")},
-        "offset": {"type": "integer", "minimum": 0, "default": 0},
-    }
     summed_up = {
         "keyPoints": {**_TEXTS, "description": say("key_points")},
         "nextSteps": {**_TEXTS, "description": say("next_steps")},
@@ -147,7 +73,7 @@ def build_memory_tools() -> list[CatalogTool]:
         "replace": {"type": "boolean", "default": False, "description": say("note_replace")},
     }
     return [
-        make_own_tool("recall", say("recall_tool"), recalled, _recall, read_only=True),
+        build_recall_tool(),
         make_own_tool(
             "summarize_and_continue", say("summarize_and_continue_tool"), summed_up, _summarize,
             required=[*summed_up],
