@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import chain, islice, pairwise
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langchain_core.messages import AnyMessage
 
@@ -26,7 +26,9 @@ from ..text.words import fold_letters
 from ..tools.catalog import CatalogTool, make_own_tool
 from .result_store import ResultStore
 from .results import ToolResult, make_failure
-from .sending import HandlerScope
+
+if TYPE_CHECKING:
+    from .sending import HandlerScope
 
 RECALL: Final = "recall"
 
@@ -54,7 +56,7 @@ class Said(NamedTuple):
     folded: str
 
 
-async def _recall(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
+async def _recall(args: Mapping[str, Any], own: "HandlerScope") -> ToolResult:
     """One text, or those that say most of some words."""
     name, words = str(args.get("id") or "").strip(" []()"), str(args.get("words") or "").strip()
     if name:
@@ -83,7 +85,7 @@ def build_recall_tool() -> CatalogTool:
     return make_own_tool(RECALL, say("recall_tool"), parameters, _recall, read_only=True)
 
 
-def _list_messages(own: HandlerScope) -> Sequence[AnyMessage]:
+def _list_messages(own: "HandlerScope") -> Sequence[AnyMessage]:
     """What was said; a sub-agent is not told what its caller said and heard."""
     if isinstance(own.state, AgentState):
         return own.state.messages
@@ -91,7 +93,7 @@ def _list_messages(own: HandlerScope) -> Sequence[AnyMessage]:
     return messages
 
 
-def _iter_records(own: HandlerScope) -> Iterator[Evidence]:
+def _iter_records(own: "HandlerScope") -> Iterator[Evidence]:
     """The calls that are in no message, earlier ones first."""
     said = {message.additional_kwargs.get(EVIDENCE) for message in _list_messages(own)}
     for record in chain(own.scope.around.past.records, getattr(own.state, "evidence", ())):
@@ -99,7 +101,7 @@ def _iter_records(own: HandlerScope) -> Iterator[Evidence]:
             yield record
 
 
-async def _find_named(own: HandlerScope, name: str) -> Said | None:
+async def _find_named(own: "HandlerScope", name: str) -> Said | None:
     """The newest text of this handle, message id or evidence id."""
     for message in reversed(_list_messages(own)):
         if name in (message.id, message.additional_kwargs.get(EVIDENCE)) or (

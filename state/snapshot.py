@@ -94,7 +94,7 @@ def is_of_user(message: BaseMessage) -> bool:
     return message.type == "human" and ROLE not in message.additional_kwargs
 
 
-def get_message_text(message: AnyMessage) -> str:
+def get_message_text(message: BaseMessage) -> str:
     """What a message says, its calls included; not what its writer thought."""
     calls = [
         f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
@@ -103,13 +103,13 @@ def get_message_text(message: AnyMessage) -> str:
     return "\n".join(filter(None, [message.text, *calls]))
 
 
-def get_full_text(message: AnyMessage) -> str:
+def get_full_text(message: BaseMessage) -> str:
     """What a message says, and what the agent was told behind it, such as a sub-agent's result."""
     told = message.additional_kwargs.get(TOLD)
     return f"{get_message_text(message)}\n\n{told}" if told else get_message_text(message)
 
 
-def name_speaker(message: AnyMessage) -> str:
+def name_speaker(message: BaseMessage) -> str:
     """Who says a message, for a model that reads what was said."""
     if message.type == "tool":
         return f"result of {message.name or 'a tool'}"

@@ -40,7 +40,7 @@ _KEPT_SHARE: Final = 0.3
 """How much of a request's room the newest messages take that stay as they are."""
 _SMALLER: Final = 0.7
 """A summary must be so much smaller than what it stands for."""
-_ENOUGH: Final = 0.8
+_ENOUGH: Final = 0.5
 """Shortened results are enough where the request then has so much of its room at most."""
 _SHOWN_SHARE: Final = 2.0
 """Characters of the old messages that a summary is made from, for each token of the room."""
