@@ -146,7 +146,7 @@ class Context(BaseModel):
         description="Dollars per million tokens of models: input, output, cached_input.",
     )
     context_budget: int = Field(
-        default=100_000, ge=1_000, description="Tokens one request of an agent may have."
+        default=100_000, ge=1_000, description="Tokens one request may have, whoever asks."
     )
     context_target: int = Field(
         default=80_000,

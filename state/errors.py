@@ -64,7 +64,7 @@ class ModelCallFailed(LoopwrightError, RuntimeError):
 
 
 class RequestTooLong(ModelCallFailed):
-    """A model was sent more than it takes; an agent compresses its history and asks once more."""
+    """A model was sent more than it takes; it is asked again with half of that."""
 
 
 def read_variable(environ: Mapping[str, str], name: str) -> str | None:
