@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, TypeVar
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from ..state.contracts import Contract
-from ..state.errors import RequestTooLong
 from ..state.messages import FINAL, REASONING, calls_in
 from ..state.outcome import Spend
 from ..text.sentences import say
@@ -27,7 +26,7 @@ from .fitting import bound_request
 from .model_hooks import apply_hooks, enforce_tool_rules
 from .prices import attach_price
 from .reading import Reading, read_answer
-from .request import Asker, Call, Listener, NotAsked, Reply, Request, Wrapper
+from .request import Asker, Call, Listener, NotAsked, Reply, Request, RequestTooLong, Wrapper
 from .reservation import charge_budget
 from .retries import retry_call, try_fallbacks
 

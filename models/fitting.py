@@ -17,7 +17,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from ..prompts.prompt import render_section, shorten_sections
 from ..state.attachments import blocks_in
-from ..state.errors import RequestTooLong
 from ..state.messages import ENDS, calls_in, remember_by_message
 from ..state.snapshot import (
     UNKNOWN_WINDOW,
@@ -29,7 +28,7 @@ from ..state.snapshot import (
 from ..text.canonical import canonical, estimate_tokens, find_cap, shorten_text
 from ..text.sentences import say
 from .choice import window_of
-from .request import Asker, Call, Reply, Request
+from .request import Asker, Call, Reply, Request, RequestTooLong
 
 M = TypeVar("M", bound=BaseMessage)
 

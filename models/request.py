@@ -12,6 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 
 from ..state.contracts import Contract
+from ..state.errors import ModelCallFailed
 from ..state.outcome import Spend
 from ..turn.budget import Limit
 from ..turn.scope import RunScope
@@ -58,6 +59,10 @@ class NotAsked(Exception):
         """Say what forbids it; a hook also says why."""
         super().__init__(by, why)
         self.by, self.why = by, why
+
+
+class RequestTooLong(ModelCallFailed):
+    """A model was sent more than it takes; it is asked again with half of that."""
 
 
 class Listener(Protocol):

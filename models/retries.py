@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 
 from langgraph.errors import GraphBubbleUp, GraphDrained
 
-from ..state.errors import LoopwrightError, ModelCallFailed, RequestTooLong
+from ..state.errors import LoopwrightError, ModelCallFailed
 from . import refusals
-from .request import Asker, Call, NotAsked, Reply, Request
+from .request import Asker, Call, NotAsked, Reply, Request, RequestTooLong
 
 PASSED_ON: Final = (GraphBubbleUp, LoopwrightError, AssertionError, NotAsked)
 """Interrupts, our own errors and a test script that ran out are no failures of a model."""

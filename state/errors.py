@@ -63,10 +63,6 @@ class ModelCallFailed(LoopwrightError, RuntimeError):
     """A model stayed unreachable through every retry and fallback; the thread can be resumed."""
 
 
-class RequestTooLong(ModelCallFailed):
-    """A model was sent more than it takes; it is asked again with half of that."""
-
-
 def read_variable(environ: Mapping[str, str], name: str) -> str | None:
     """The value of a variable; None where it is unset.
 

@@ -1,6 +1,5 @@
 """What an agent sees of a long history: proven facts, shortened results, and the snapshot."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
