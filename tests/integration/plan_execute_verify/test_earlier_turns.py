@@ -231,3 +231,33 @@ def test_a_long_thread_is_shown_in_bounds_and_told_that_it_was_cut():
     sizes = [sum(len(m.text) for m in asked.messages) for asked in of(model, "executor")]
     most = TALK_CAP + 1.2 * INDEX_CAP + sizes[1]
     assert max(sizes) <= most, "what is sent does not grow with the thread"
+
+
+@pytest.mark.req("W-105")
+def test_what_the_talk_no_longer_shows_an_executor_recalls():
+    """A word of the first turn and a result of it, after twenty turns of long words."""
+    recalled = []
+
+    def executor(messages, offered):
+        if messages[-1].type == "tool":
+            recalled.append(messages[-1].text)
+            return report("400.")
+        if "recall" not in offered:
+            return [call("read_rows", table="o")]
+        return [call("recall", words="password of the harbour")]
+
+    model = ScriptedModel(
+        {
+            "planner": lambda *_: plan(todo("1", "Read the orders")),
+            "executor": executor,
+            "verifier": lambda *_: passed("There are 400 orders. " * 100, t1=["1.1.0"]),
+        }
+    )
+    graph = build_plan_execute_verify(model=model, tools=[rows()], checkpointer=InMemorySaver())
+    ask(graph, "The password of the harbour is Heron-83.")
+    assert "recall" not in of(model, "executor")[0].tools, "nothing is left out yet"
+    for turn in range(20):
+        ask(graph, f"Turn {turn}. " + "Please. " * 250)
+    last = of(model, "executor")[-1]
+    assert "Heron-83" not in json.dumps(seen(last, "conversation"))
+    assert "user: The password of the harbour is Heron-83." in recalled[-1]
