@@ -46,12 +46,13 @@ WORDS: Final = 0.15
 _LONGEST: Final = 0.08
 _LINES: Final = 0.03
 """What a snapshot may have: words of the user, the longest of them, and lines of one kind."""
-_SNAPSHOT: Final = WORDS + 2 * _LINES
 _FEWEST: Final = 60
 """Tokens of the room for each message that a snapshot is made from: more would not be shown."""
 _LINE: Final = 120
 _ANSWER: Final = 500
 """Characters of a line about a call, and about an answer."""
+_NOTE: Final = 30
+"""Tokens of the sentence that stands for a middle."""
 _EDGE: Final = 250
 """Characters of head and tail each that stay of a result which is shown shortened."""
 
@@ -126,7 +127,7 @@ def fit_messages(messages: Sequence[BaseMessage], room: int, *, attachments: boo
             shown.make_room()
         shown.append(message)
     is_new = shown.make_room()
-    return Fit([*opening, *shown.render_snapshot(), *shown.messages], True, is_new, len(shown.gone))
+    return Fit([*opening, *shown.snapshot, *shown.messages], True, is_new, len(shown.gone))
 
 
 def _is_opening(message: BaseMessage) -> bool:
@@ -157,7 +158,7 @@ class _Shown:
 
     def __init__(self, room: int) -> None:
         self.room, self.messages, self.gone = room, list[BaseMessage](), list[BaseMessage]()
-        self._size, self._sizes = 0.0, list[int]()
+        self.snapshot, self._size, self._sizes = list[BaseMessage](), 0, list[int]()
 
     def append(self, message: BaseMessage) -> None:
         self.messages.append(message)
@@ -197,7 +198,8 @@ class _Shown:
         border = find_border(self.messages, int(self.room * _NEWEST))
         self.gone += self.messages[:border]
         del self.messages[:border], self._sizes[:border]
-        self._size = self.room * _SNAPSHOT + sum(self._sizes)
+        self.snapshot = self._render_snapshot() if self.gone else []
+        self._size = estimate_message_tokens(self.snapshot) + sum(self._sizes)
 
     def _shorten_newest(self) -> None:
         """Show what is too long by itself without its middle."""
@@ -206,13 +208,11 @@ class _Shown:
         cap = find_cap(sizes, int(self.room * _FULL - self._size + sum(sizes)))
         for place, (message, size) in enumerate(zip(self.messages, sizes, strict=True)):
             if size > cap:
-                edge = max(int(len(message.text) * cap / size) // 2, _EDGE)
-                self._put(place, _shorten_message(message, edge))
+                share = (cap - _NOTE) / size
+                self._put(place, _shorten_message(message, max(int(len(message.text) * share), 2)))
 
-    def render_snapshot(self) -> list[BaseMessage]:
+    def _render_snapshot(self) -> list[BaseMessage]:
         """What is said of the messages that are left out, with the pictures sent with the last."""
-        if not self.gone:
-            return []
         newest = self.gone[-(self.room // _FEWEST) - 1 :]
         users = [m for m in self.gone if m.id and is_of_user(m)][-(self.room // _FEWEST) - 1 :]
         words = [KeptFact(text=m.text, sources=[str(m.id)]) for m in users]
@@ -256,11 +256,11 @@ def find_border(messages: Sequence[BaseMessage], most: int) -> int:
     return border
 
 
-def _shorten_message(message: M, edge: int) -> M:
-    """A result or words of the user without their middle."""
-    text, kind = message.text, "result_masked" if message.type == "tool" else "words_masked"
-    if len(text) <= 3 * edge:
-        return message
+def _shorten_message(message: M, most: int) -> M:
+    """A result or words of the user, of which this many characters stay at the edges."""
+    text, kind, edge = message.text, "words_masked", most // 2
+    if message.type == "tool":
+        kind = "result_masked"
     note = say(kind, left=len(text) - 2 * edge, id=make_short_name(message.id))
     return message.model_copy(update={"content": f"{text[:edge]}\n{note}\n{text[-edge:]}"})
 
@@ -268,7 +268,8 @@ def _shorten_message(message: M, edge: int) -> M:
 @remember_by_message
 def mask_message(message: M) -> M:
     """An older result as it is shown from then on: whole, if that is hardly longer."""
-    return _shorten_message(message, _EDGE) if isinstance(message, ToolMessage) else message
+    is_long = isinstance(message, ToolMessage) and len(message.text) > 3 * _EDGE
+    return _shorten_message(message, 2 * _EDGE) if is_long else message
 
 
 def keep_newest_words(words: Sequence[KeptFact], room: int) -> list[KeptFact]:

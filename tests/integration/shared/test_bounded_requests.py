@@ -16,7 +16,7 @@ from loopwright import (
     build_router,
     build_task_agent,
 )
-from loopwright.state.snapshot import estimate_message_tokens, make_short_name
+from loopwright.state.snapshot import estimate_message_tokens
 from loopwright.text.canonical import canonical, estimate_tokens
 from support.reacting import THREAD
 from support.scripts import call, plan, report, thought, todo
