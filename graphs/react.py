@@ -33,9 +33,11 @@ NAME = "react"
 ReactGraph = LoopGraph[ReactState, Context, LoopInput, LoopOutput]
 
 
-def route_after_intake(state: ReactState) -> Literal["thought", "finish"]:
-    """Nothing is asked of a model where nothing was asked by the user."""
-    return "finish" if state.halt else "thought"
+def route_after_intake(state: ReactState) -> Literal["thought", "action", "finish"]:
+    """To the first thought, unless it was made before; to the end if there is no request."""
+    if state.halt:
+        return "finish"
+    return "action" if state.phase == "thought" else "thought"
 
 
 def route_after_thought(state: ReactState) -> Literal["action", "finish"]:

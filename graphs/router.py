@@ -48,6 +48,11 @@ def route_after_intake(state: RouterState) -> Literal["choose", "finish"]:
     return "finish" if state.halt else "choose"
 
 
+def route_after_choose(state: RouterState) -> Literal[Way, "judge", "finish"]:
+    """To the graph that was chosen, unless the answer came with the choice."""
+    return "judge" if state.inner is not None else route_to_graph(state)
+
+
 def route_to_graph(state: RouterState) -> Literal[Way, "finish"]:
     """To the graph that was chosen."""
     return "finish" if state.halt or state.way == "" else state.way
@@ -77,7 +82,7 @@ def router_builder(parts: Parts) -> LoopBuilder[RouterState, Context, LoopInput,
     return draw_graph(
         builder,
         intake=(begin, route_after_intake),
-        choose=(partial(choose, parts=parts), route_to_graph),
+        choose=(partial(choose, parts=parts), route_after_choose),
         direct=(partial(direct, parts=parts), "judge"),
         **{name: (run, "judge") for name, run in inner.items()},
         judge=(partial(judge, parts=parts), route_after_judge),

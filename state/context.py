@@ -204,21 +204,6 @@ class Context(BaseModel):
     loop_confidence: float = Field(
         default=0.9, gt=0, le=1, description="How sure it must be; a second model must agree."
     )
-    route_length: int = Field(
-        default=240,
-        ge=0,
-        le=100_000,
-        description="Characters of a request that router may route by rules; 0: ask a model.",
-    )
-    route_asks: int = Field(
-        default=1, ge=0, le=50, description="Parts of a request that router may route by rules."
-    )
-    route_tools: int = Field(
-        default=3,
-        ge=0,
-        le=50,
-        description="Tools a request may seem to need that router gives to react by rules.",
-    )
     route_share: float = Field(
         default=0.5,
         gt=0,

@@ -1,6 +1,5 @@
-"""Which graph takes a request, by rules where they suffice, and what follows one that failed."""
+"""Which graph takes a request, and what follows one that failed."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, get_args
@@ -8,9 +7,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from langchain_core.messages import AnyMessage, RemoveMessage
 from pydantic import BeforeValidator, Field
 
-from ..text.canonical import weigh
 from .calls import Evidence
-from .context import Context
 from .contracts import Contract, Text, read_word
 from .history import EarlierRecords, make_earlier_records
 from .loop import LoopState, LoopUpdate
@@ -38,10 +35,14 @@ _OWN_WORD: Final[frozenset[Reason]] = frozenset({"GOAL", "SAME_BLOCKERS"})
 
 
 class RouteChoice(Contract):
-    """Which graph takes the request."""
+    """Which graph takes the request, or the answer to it."""
 
     graph: Annotated[Way, BeforeValidator(lambda value: read_word(value, WAYS))]
     why: Text = Field(default="", description="One short sentence.")
+    step: Text = Field(default="", description="For react: its first step, and with which tool.")
+    answer: Text = Field(
+        default="", description="For direct: the whole answer to the user, if you can give it."
+    )
 
 
 @dataclass(kw_only=True)
@@ -80,77 +81,6 @@ class RouterUpdate(LoopUpdate, total=False):
     kept: dict[str, dict[str, Any]]
     earlier: list[Any]
     cut_off: list[Any]
-
-
-# What a request looks like, and what follows from it
-
-_POLITE: Final = (
-    r"(?:hi|hello|hey|hallo|good (?:morning|afternoon|evening|day|night)|thanks|thank you|many"
-    r"|thanks a lot|very much|so much|there|ok(?:ay)?|great|perfect|fine|nice|cool|bye|goodbye"
-    r"|good bye|see you|again|all|for (?:that|your help|everything)|how are you|你好|您好|嗨|大家好"
-    r"|早上好|上午好|中午好|下午好|晚上好|晚安|早安|谢谢你?|谢谢您|多谢|感谢|非常|好的?|太好了|很好|再见|拜拜"
-    r"|回头见|明白了?|知道了|没问题|了|啊|呀|哦|吗|你好吗)"
-)
-_GREETING: Final = re.compile(rf"(?:[\W_]*{_POLITE})+[\W_]*", re.IGNORECASE)
-_LONGEST_GREETING: Final = 60
-_THEN: Final = re.compile(
-    r"[.!?;](?=\s+\S)|[。！？；]+(?=\s*\S)|\n+(?=\s*\S)"  # noqa: RUF001 - full-width on purpose
-    r"|\b(?:and then|then|afterwards|after that|as well as|and also|finally|next)\b"
-    r"|\band (?=(?:[a-z]+ ){0,1}(?:add|ask|book|build|buy|cancel|change|check|compare|compute|"
-    r"copy|count|create|delete|draft|email|explain|fetch|find|fix|get|give|list|look|make|move|"
-    r"note|open|order|pay|post|put|read|remove|rename|reply|report|run|save|search|send|show|"
-    r"sort|store|sum|summari[sz]e|tell|test|translate|update|upload|verify|write)\b)"
-    r"|然后|接着|随后|最后|并且|并(?=[\u4e00-\u9fff])|以及|再(?=[\u4e00-\u9fff])",
-    re.IGNORECASE,
-)
-_PROOF: Final = re.compile(
-    r"\b(?:prove|proof|proven|verify|verified|evidence|audit|thorough(?:ly)?|comprehensive|"
-    r"in detail|step by step|research|investigate|plan|report on|deliverables?|project|each of|"
-    r"every|all of)\b"
-    r"|证明|证据|核实|验证|审计|全面|详细|深入|调研|调查|研究|计划|方案|逐一|逐个|每个|每一|所有|分别|报告",
-    re.IGNORECASE,
-)
-
-_EMPTY: Final = re.compile(
-    r"\b(?:a|an|the|i|me|my|we|us|our|you|your|it|its|is|are|was|be|am|do|does|did|can|could|would"
-    r"|will|to|of|in|on|at|for|by|with|and|or|if|that|this|what|who|how|when|where|why|which|please"
-    r"|up|as|so|not|no|yes|have|has|had|there|from|about|s|t)\b",
-    re.IGNORECASE,
-)
-"""Words that fit any tool."""
-
-
-def strip_generic_words(request: str) -> str:
-    """The words of a request that may tell which tool it needs."""
-    return _EMPTY.sub(" ", request)
-
-
-def is_greeting(request: str) -> bool:
-    """Whether somebody greets, thanks or says good-bye, and asks for nothing."""
-    short = len(request) <= _LONGEST_GREETING
-    return short and _GREETING.fullmatch(request.strip()) is not None
-
-
-def choose_by_rule(
-    request: str, context: Context, *, attached: bool, likely: int
-) -> tuple[Way, str] | None:
-    """The graph of a request that needs no judgement, and the name of the sentence that says why.
-
-    None if a model must judge. `attached`: it comes with more than words; `likely`: how many tools
-    its words may need.
-    """
-    text = request.strip()
-    if attached:
-        return None
-    if is_greeting(text):
-        return "direct", "route_greeting"
-    parts = 1 + len(_THEN.findall(text))  # sentences, lines and parts that ask for something
-    large = weigh(text) > context.route_length or parts > context.route_asks
-    if large or _PROOF.search(text):
-        return None
-    if not likely:
-        return "direct", "route_no_tool"
-    return ("react", "route_one_tool") if likely <= context.route_tools else None
 
 
 # What follows a graph that failed

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from ...hooks.contract import Verdict
 from ...state.calls import UNCERTAIN, Evidence
-from ...state.messages import ENDS
+from ...state.messages import ENDS, ROLE
 from ...state.react import Observe, ReactState, ReactUpdate
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say
@@ -25,9 +25,22 @@ from ..turns import TurnEnd
 
 
 async def adopt_state(scope: RunScope, state: ReactState, *, observe: Observe) -> ReactUpdate:
-    """Answer the calls that were cut off; a run's own `observe` wins over the graph's."""
+    """Answer the calls that were cut off; a run's own `observe` wins over the graph's.
+
+    Whoever handed the turn over may have made its first thought: the newest message.
+    """
     messages = await answer_open_calls(scope, state, state.calls)
-    return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
+    update = ReactUpdate(messages=messages, observe=scope.context.observe or observe)
+    if (turn := scope.around.handed) and _is_thought(state.messages[-1], turn.turn_id):
+        update |= ReactUpdate(phase="thought", iteration=1)
+    return update
+
+
+def _is_thought(message: AnyMessage, turn: str) -> bool:
+    """Whether it is a thought of this turn that wants a step."""
+    about = message.additional_kwargs
+    own = about.get(ROLE) == "thought" and str(message.id).startswith(f"{turn}.")
+    return own and not about.get(ENDS)
 
 
 def retry(state: ReactState, verdict: Verdict) -> dict[str, Any]:

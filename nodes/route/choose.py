@@ -1,48 +1,40 @@
 """choose: which graph takes the request; judge: it is done, or a stronger graph takes over."""
 
-from langchain_core.messages import RemoveMessage
+from langchain_core.messages import AIMessage, RemoveMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import ask
+from ...models.drafts import make_draft_listeners
 from ...state.context import Context
 from ...state.messages import is_words
 from ...state.outcome import Outcome, Tried
-from ...state.route import (
-    RouteChoice,
-    RouterState,
-    RouterUpdate,
-    choose_by_rule,
-    choose_stronger,
-    strip_generic_words,
-)
+from ...state.route import RouteChoice, RouterState, RouterUpdate, choose_stronger
+from ...stream.turn_messages import make_message_id
 from ...text.canonical import shorten_text
 from ...text.sentences import say
 from ...tools.catalog import Catalog
 from ...turn.budget import get_limit_reason
+from ...turn.end import Facts, build_answer_id
 from ...turn.scope import RunScope, make_scope
+from ..conversation import sign_message
 from ..parts import Parts
+from .turn import end_direct
 
 _MOST_ASKS = 2
 _READ = 6_000
-"""Characters of a request that are enough to choose by."""
+"""Characters of a request that are enough to choose by, and to answer."""
 
 
 async def choose(state: RouterState, runtime: Runtime[Context], *, parts: Parts) -> RouterUpdate:
     """Choose, and tell what was chosen and why; a request that goes on stays where it is."""
     scope = await make_scope(state, runtime, parts)
+    catalog = await parts.toolbox.catalog(scope.user)
     if state.way and (state.allowance > 1 or state.is_steered):
         update = RouterUpdate(way=state.way, why=say("route_goes_on"))
+    elif not catalog.specs():
+        update = RouterUpdate(way="direct", why=say("route_no_tools"))
     else:
-        catalog = await parts.toolbox.catalog(scope.user)
-        words = strip_generic_words(state.request[:_READ])
-        likely = len(catalog.deferred_tools.find(words, len(catalog.tools)))
-        rule = choose_by_rule(
-            state.request, scope.context, attached=bool(state.attachments), likely=likely
-        )
-        if rule is None:
-            update = await _choose_by_model(scope, state, parts, catalog)
-        else:
-            update = RouterUpdate(way=rule[0], why=say(rule[1]))
+        update = await _choose_by_model(scope, state, parts, catalog)
     if "why" in update:
         scope.emit({"type": "route", "graph": update["way"], "why": update["why"]})
     return update
@@ -55,18 +47,30 @@ async def _choose_by_model(
         "tools": catalog.summaries(state.request),
         "more_tools": catalog.deferred_tools.render_listing(),
         "conversation": state.conversation,
+        "additional_context": scope.join_hook_notes(state.hook_context),
         "request": shorten_text(state.request, _READ),
     }
-    request = scope.build_opening("dispatcher", known, state.attachments)
+    name, whole = build_answer_id(state), len(state.request) <= _READ
     answer = await ask(
-        scope, parts.models, "dispatcher", request, contract=RouteChoice, most_asks=_MOST_ASKS
-    )
-    chosen = answer.parsed or RouteChoice(graph="react", why=say("route_not_said"))
+        scope, parts.models, "dispatcher",
+        scope.build_opening("dispatcher", known, state.attachments), contract=RouteChoice,
+        listeners=make_draft_listeners(scope, name, "dispatcher", field="answer") if whole else (),
+        most_asks=_MOST_ASKS,
+    )  # fmt: skip
     spent = RouterUpdate(spend=scope.add_seconds(answer.spend), warnings=scope.notes)
     if answer.refused == "model":
         halt = get_limit_reason(answer.refused)
         return spent | RouterUpdate(way="direct", halt=halt, unmet=answer.problems)
-    return spent | RouterUpdate(way=chosen.graph, why=chosen.why)
+    chosen = answer.parsed or RouteChoice(graph="react", why=say("route_not_said"))
+    update = spent | RouterUpdate(way=chosen.graph, why=chosen.why)
+    if chosen.graph == "direct" and chosen.answer.strip() and whole:
+        facts = Facts(done=True, answer=chosen.answer, message=name)
+        said = AIMessage(chosen.answer)
+        return update | end_direct(facts, said, "dispatcher", answer.reasoning, spent["spend"])
+    if chosen.graph == "react" and chosen.step.strip():  # the first thought is done with that
+        said = AIMessage(chosen.step)
+        update["messages"] = [sign_message(said, make_message_id(state), "thought")]
+    return update
 
 
 async def judge(state: RouterState, runtime: Runtime[Context], *, parts: Parts) -> RouterUpdate:

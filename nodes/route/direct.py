@@ -10,15 +10,16 @@ from ...models.drafts import make_draft_listeners
 from ...models.hidden_tags import AgentMeta, read_thought
 from ...models.reading import Reading
 from ...state.context import Context
-from ...state.messages import ENDS, is_talk
-from ...state.route import RouterState, RouterUpdate, is_greeting
+from ...state.messages import is_talk
+from ...state.route import RouterState, RouterUpdate
 from ...text.sentences import say
 from ...tools.catalog import Catalog
 from ...turn.budget import get_limit_reason
-from ...turn.end import Facts, build_answer_id, build_outcome
+from ...turn.end import Facts, build_answer_id
 from ...turn.scope import RunScope, make_scope
-from ..conversation import sign_message, system_message, to_model_message
+from ..conversation import system_message, to_model_message
 from ..parts import Parts
+from .turn import end_direct
 
 _MOST_ASKS = 2
 
@@ -32,13 +33,9 @@ async def direct(state: RouterState, runtime: Runtime[Context], *, parts: Parts)
         scope, parts.models, "responder", _request(scope, state, catalog), read=_read,
         listeners=make_draft_listeners(scope, name, "responder"), most_asks=_MOST_ASKS,
     )  # fmt: skip
-    facts = _facts(answer, bool(catalog.tools) and not is_greeting(state.request), name)
-    used = scope.add_seconds(answer.spend)
-    ended = build_outcome(facts, spend=used, allowance=1, resume=None)
-    said = list[AIMessage]()
-    if facts.answer:
-        said = [sign_message(answer.message, name, "responder", answer.reasoning, {ENDS: True})]
-    return RouterUpdate(inner=ended, messages=said, spend=used, warnings=scope.notes)
+    facts, used = _facts(answer, bool(catalog.specs()), name), scope.add_seconds(answer.spend)
+    ended = end_direct(facts, answer.message, "responder", answer.reasoning, used)
+    return ended | RouterUpdate(spend=used, warnings=scope.notes)
 
 
 def _facts(answer: Answer[AgentMeta], has_tools: bool, name: str) -> Facts:

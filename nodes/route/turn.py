@@ -5,8 +5,8 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 
 from ...hooks.contract import Verdict
-from ...state.messages import PACKAGE, make_signature, merge_messages
-from ...state.outcome import Way
+from ...state.messages import ENDS, PACKAGE, make_signature, merge_messages
+from ...state.outcome import Spend, Way
 from ...state.plan import Task
 from ...state.route import (
     RouterState,
@@ -18,8 +18,15 @@ from ...state.route import (
 )
 from ...store.checkpoints.thread_head import CUT_OFF
 from ...turn.begin import is_same_request, repair_conversation
-from ...turn.end import Facts, build_answer_id, describe_results, replace_rejected
+from ...turn.end import (
+    Facts,
+    build_answer_id,
+    build_outcome,
+    describe_results,
+    replace_rejected,
+)
 from ...turn.scope import RunScope
+from ..conversation import sign_message
 from ..turns import TurnEnd
 
 
@@ -42,6 +49,15 @@ async def adopt_state(scope: RunScope, state: RouterState) -> RouterUpdate:
         kept={**state.kept, way: work},
         earlier=collect_earlier(way, state.turn, left),
     )
+
+
+def end_direct(
+    facts: Facts, message: AIMessage, role: str, reasoning: str, used: Spend
+) -> RouterUpdate:
+    """The end of a request that was answered without a graph, with the message if it answers."""
+    said = [sign_message(message, facts.message, role, reasoning, {ENDS: True})]
+    ended = build_outcome(facts, spend=used, allowance=1, resume=None)
+    return RouterUpdate(inner=ended, messages=said if facts.answer else [])
 
 
 def complete_outcome(state: RouterState, facts: Facts, update: dict[str, Any]) -> dict[str, Any]:

@@ -158,6 +158,7 @@ def _router(scene: Scene, **options: Any) -> Any:
         return [call("pay", f"c{len(messages)}", what=_WORDS[made])]
 
     model = scene.scripted(
+        dispatcher=lambda *_: {"graph": "react", "why": "one call", "step": "I pay."},
         thought=lambda *_: thought("I pay.", more=True, reason="r"),
         action=lambda messages, _: [call("pay", f"c{len(messages)}", what="first")],
         observation=lambda *_: "paid", agent=agent,

@@ -8,12 +8,10 @@ from support.killed import _SPAWN as SPAWN, Killed, die
 from support.reacting import THREAD
 from support.scripts import call, passed, plan, report, thought, todo
 
-TRIVIAL = [
-    "Hello!", "hi there", "Good morning", "Thanks a lot!", "ok, bye", "What is 2 + 2?",
-    "How do you spell accommodation?", "Tell me a joke", "What does CPU stand for?",
-    "Say yes in French", "你好", "谢谢你！", "再见", "早上好", "二加二等于几？", "讲个笑话",
-    "法国的首都是哪里？", "你是谁？", "好的，谢谢", "用英语说一句晚安",
-]  # fmt: skip
+
+def chosen(graph="react", **more):
+    """The script of a dispatcher."""
+    return {"dispatcher": [{"graph": graph, "why": "it fits", **more}] * 3}
 
 
 def payer(folder, hurt=None):
@@ -36,7 +34,7 @@ def paid(folder):
 
 
 def wants(name="Ada", then="Paid."):
-    return {
+    return chosen() | {
         "thought": [thought("I pay.", more=True, reason="r"), thought(then)],
         "action": [[call("pay", name=name)]],
         "observation": ["paid"],
@@ -54,8 +52,7 @@ def planned(*names, done="All are paid."):
         return report(f"paid {name}") if made else [call("pay", name=name)]
 
     cited = {f"t{n}": [f"{n}.1.0"] for n in range(1, len(names) + 1)}
-    return {
-        "dispatcher": [{"graph": "plan_execute_verify", "why": "two deliverables"}] * 3,
+    return chosen("plan_execute_verify") | {
         "planner": [plan(*todos)] * 4,
         "executor": executor,
         "verifier": [passed(done, **cited)] * 3,
@@ -89,6 +86,7 @@ def by_rules():
 
     return models(
         {
+            "dispatcher": lambda *_: {"graph": "react", "why": "one call", "step": "I pay."},
             "thought": lambda *_: thought("I pay.", more=True, reason="r"),
             "action": lambda messages, _: [call("pay", f"call_{len(messages)}", name="Ada")],
             "observation": lambda *_: "paid",

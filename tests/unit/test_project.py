@@ -172,9 +172,9 @@ def test_no_goal_is_one_sentence(goal, run):
 
 RULES_OF_THEIR_OWN = {
     "policy/desk/grounding.py", "policy/desk/mandates.py", "policy/desk/phrases.py",
-    "policy/desk/quantities.py", "state/desk.py", "state/route.py",
+    "policy/desk/quantities.py", "state/desk.py",
 }  # fmt: skip
-"""The desk's and the router's rules still are lists of words."""
+"""The desk's rules still are lists of words."""
 LOOK_ALIKES = "prompts/tags.py"
 """Letters that look like Latin ones, so that a forged tag is seen."""
 

@@ -11,9 +11,11 @@ from loopwright import (
     build_router,
     open_durability,
 )
+from loopwright.text.sentences import say
 from support.front_ends import chat_ui_drops
+from support.oracle import GOALS, REACT_CALLS, RIGHT, run_goal
 from support.reacting import THREAD, of, roles, said, shelf
-from support.routed import TRIVIAL
+from support.routed import chosen
 from support.scripts import call, failed, passed, plan, report, thought, todo
 
 NEEDS = '<agent_meta>{"shouldContinue": true, "reason": "the owner must be looked up"}</agent_meta>'
@@ -42,50 +44,77 @@ def read_only(function):
 def looping(*calls):
     """What a react model says that goes round in circles, after these calls."""
     again = thought("I look again.", more=True, reason="unknown")
-    return {
+    return chosen() | {
         "thought": [again] * 30,
         "action": [[one] for one in calls] + [[call("look", name="nothing")]] * 30,
         "observation": ["Nothing there."] * 40,
     }
 
 
+@pytest.mark.req("W-117")
+def test_fresh_goals_cost_seven_tenths_of_react_and_none_goes_without_its_tool():
+    tried = [(goal, run_goal(goal, build_router)) for goal in GOALS]
+    for goal, one in tried:
+        assert (one.outcome["status"], one.missed) == ("complete", {}), goal
+        assert [way["graph"] for way in one.outcome["tried"]] == [RIGHT[goal["needs"]]], goal
+    assert len(tried) == 60
+    assert sum(one.calls for _, one in tried) <= 0.7 * REACT_CALLS
+
+
 @pytest.mark.req("P-41")
-@pytest.mark.parametrize("words", TRIVIAL[::4])
-def test_a_trivial_request_asks_one_model_and_plans_nothing(words):
-    model = ScriptedModel({"responder": ["A short answer."]})
-    result = build_router(model=model, tools=[shelf(), writer()]).invoke(said(words))
+@pytest.mark.parametrize("words", ["Hello!", "法国的首都是哪里？"])
+def test_the_dispatcher_may_answer_in_the_call_that_chooses(words):
+    model = ScriptedModel(chosen("direct", answer="A short answer."))
+    graph = build_router(model=model, tools=[shelf(), writer()])
+    streamed = [*graph.stream(said(words), stream_mode=["messages", "values"])]
+    result = [part for mode, part in streamed if mode == "values"][-1]
     assert result["outcome"]["status"] == "complete", result["outcome"]
-    assert roles(model) == ["responder"]
+    assert roles(model) == ["dispatcher"]
     assert [m.type for m in result["messages"]] == ["human", "ai"]
+    assert result["messages"][-1].text == result["outcome"]["answer"] == "A short answer."
+    pieces = [part[0] for mode, part in streamed if mode == "messages"]
+    answers = [piece.text for piece in pieces if piece.id == result["messages"][-1].id]
+    assert (len(answers) > 1, "".join(answers)) == (True, "A short answer.")
     (one,) = result["outcome"]["tried"]
     assert (one["graph"], one["status"], one["model_calls"]) == ("direct", "complete", 1)
 
 
-def test_a_small_request_that_a_tool_fits_is_given_to_react_without_a_choice():
+def test_a_graph_wins_over_an_answer_and_the_step_is_its_first_thought():
+    step, guess = "I look up the owner with look.", "Bob, I guess."
     model = ScriptedModel(
-        {
-            "thought": [thought("I look.", more=True, reason="unknown"), thought("Ada owns it.")],
-            "action": [[call("look", name="owner")]],
-            "observation": ["Ada."],
-        }
+        chosen(step=step, answer=guess)
+        | {"action": [[call("look", name="owner")]], "thought": [thought("Ada owns it.")]}
     )
     result = build_router(model=model, tools=[shelf(), writer()]).invoke(said(GOAL))
     assert result["outcome"]["answer"] == "Ada owns it."
-    assert roles(model) == ["thought", "action", "thought"]
+    assert roles(model) == ["dispatcher", "action", "thought"]
+    assert [m.text for m in of(model, "action")[0].messages[-2:]] == [step, say("take_this_step")]
+    assert guess not in str([m.text for m in result["messages"]])
     (one,) = result["outcome"]["tried"]
-    assert (one["graph"], one["why"]) == ("react", "a small request that a tool fits")
+    assert (one["graph"], one["why"]) == ("react", "it fits")
 
 
-def test_who_answers_directly_may_say_that_tools_are_needed():
+def test_without_tools_nobody_is_asked_for_a_choice():
+    model = ScriptedModel({"responder": ["A short answer."]})
+    outcome = build_router(model=model).invoke(said("Plan and prove all of it."))["outcome"]
+    assert (outcome["status"], roles(model)) == ("complete", ["responder"])
+    assert outcome["tried"][0]["why"] == "there are no tools"
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"), [("Whose is it?", ""), ("Whose is it? " + "x" * 6_000, "It is x.")]
+)
+def test_who_answers_directly_may_say_that_tools_are_needed(words, answer):
+    """A request that the dispatcher has not read to its end is not answered by it."""
     model = ScriptedModel(
-        {
+        chosen("direct", answer=answer)
+        | {
             "responder": [NEEDS],
             "thought": [thought("I look.", more=True, reason="unknown"), thought("Ada owns it.")],
             "action": [[call("look", name="owner")]],
-            "observation": ["Ada."],
         }
     )
-    result = build_router(model=model, tools=[shelf()]).invoke(said("Whose is it?"))
+    result = build_router(model=model, tools=[shelf()]).invoke(said(words))
     assert [one["graph"] for one in result["outcome"]["tried"]] == ["direct", "react"]
     assert "the owner must be looked up" in result["outcome"]["tried"][1]["why"]
     assert result["outcome"]["status"] == "complete", result["outcome"]
@@ -152,11 +181,8 @@ def test_a_share_of_the_budget_is_the_cheaper_graphs_and_the_total_is_kept(tmp_p
 def test_what_a_human_denied_is_not_tried_by_a_stronger_graph(tmp_path):
     note = writer()
     model = ScriptedModel(
-        {
-            "thought": [thought("I note it.", more=True, reason="r"), thought("It was denied.")],
-            "action": [[call("jot", text="Ada")]],
-            "observation": ["denied"],
-        }
+        chosen(step="I note it.")
+        | {"action": [[call("jot", text="Ada")]], "thought": [thought("It was denied.")]}
     )
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_router(model=model, tools=[note], policy="deny", durability=kept)
@@ -181,8 +207,9 @@ def test_a_dispatcher_that_answers_garbage_costs_two_calls_and_decides_nothing(a
     assert outcome["status"] == "complete", outcome
 
 
-def test_hooks_of_the_turn_run_once_and_a_rejected_answer_is_made_anew():
-    fired = []
+@pytest.mark.parametrize("way", ["react", "direct"])
+def test_hooks_of_the_turn_run_once_and_a_rejected_answer_is_made_anew(way):
+    fired, direct = [], way == "direct"
 
     def before(event):
         fired.append("before")
@@ -193,16 +220,13 @@ def test_hooks_of_the_turn_run_once_and_a_rejected_answer_is_made_anew():
             return {"decision": "block", "reason": "say the year"}
         return None
 
+    again = "Ada owns it since 1843."
     model = ScriptedModel(
-        {
-            "thought": [
-                thought("I look.", more=True, reason="unknown"),
-                thought("Ada owns it."),
-                thought("Ada owns it since 1843."),
-            ],
+        chosen(way, step="I look.", answer="Ada owns it.")
+        | {
             "action": [[call("look", name="owner")]],
-            "observation": ["Ada."],
-            "responder": ['{"owner": "Ada"}'],
+            "thought": [thought("Ada owns it."), thought(again)],
+            "responder": [again] * direct + ['{"owner": "Ada"}'],
         }
     )
     hooks = [Hook(event="BeforeAgent", run=before), Hook(event="AfterAgent", run=after)]
@@ -211,11 +235,12 @@ def test_hooks_of_the_turn_run_once_and_a_rejected_answer_is_made_anew():
     graph = build_router(model=model, tools=[shelf()], hooks=hooks, result_schema=schema)
     outcome = graph.invoke(said(GOAL))["outcome"]
     assert fired == ["before", "after", "after"]
-    assert outcome["answer"] == "Ada owns it since 1843."
-    assert "say the year" in str([m.text for m in of(model, "thought")[-1].messages])
+    assert outcome["answer"] == again
+    asked = of(model, "responder" if direct else "thought")[0 if direct else -1]
+    assert "say the year" in str([m.text for m in asked.messages])
     assert outcome["result"] == {"owner": "Ada"}
-    assert [o["graph"] for o in outcome["tried"]] == ["react", "react"]
-    assert roles(model).count("responder") == 1, "the typed result is made once"
+    assert [o["graph"] for o in outcome["tried"]] == [way, way]
+    assert roles(model).count("responder") == 1 + direct, "the typed result is made once"
 
 
 def test_a_resume_goes_on_in_the_graph_that_had_the_work(tmp_path):
@@ -255,8 +280,8 @@ def test_what_no_tool_can_is_passed_on_to_nobody_and_a_part_undone_gives_way_onc
         values = build_router(tools=[shelf()]).invoke(said(goal))
         undone = values["outcome"]
         assert (values["messages"][-1].text, chat_ui_drops(values)) == (undone["answer"], [])
-        tried = [(o["graph"], o["reason"], o["model_calls"]) for o in undone["tried"]]
-        assert tried == [("direct", "MISSING_INFORMATION", 1)]
+        assert (undone["reason"], undone["tried"]) == ("MISSING_INFORMATION", [])
+        assert undone["spend"]["model_calls"] == 1
     goal = 'Look up "Juno", and tell me who is the president'
     partly = build_router(tools=[shelf()]).invoke(said(goal))["outcome"]
     assert [o["graph"] for o in partly["tried"]] == ["react", "task_agent"]

@@ -54,7 +54,8 @@ async def test_runs_questions_and_model_calls_are_counted_by_graph(meter):
 
 
 async def test_a_graph_inside_the_router_is_no_run_of_its_own(meter):
-    result = await build_router(model=one_step(), tools=[shelf(), push]).ainvoke(
+    model = one_step(dispatcher=[{"graph": "react"}])
+    result = await build_router(model=model, tools=[shelf(), push]).ainvoke(
         said("Look up who owns it")
     )
     assert [one["graph"] for one in result["outcome"]["tried"]] == ["react"]
