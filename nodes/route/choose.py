@@ -57,7 +57,8 @@ async def _choose_by_model(
         listeners=make_draft_listeners(scope, name, "dispatcher", field="answer") if whole else (),
         most_asks=_MOST_ASKS,
     )  # fmt: skip
-    spent = RouterUpdate(spend=scope.add_seconds(answer.spend), warnings=scope.notes)
+    used = scope.add_seconds(answer.spend)
+    spent = RouterUpdate(spend=used, warnings=scope.notes)
     if answer.refused == "model":
         halt = get_limit_reason(answer.refused)
         return spent | RouterUpdate(way="direct", halt=halt, unmet=answer.problems)
@@ -66,7 +67,7 @@ async def _choose_by_model(
     if chosen.graph == "direct" and chosen.answer.strip() and whole:
         facts = Facts(done=True, answer=chosen.answer, message=name)
         said = AIMessage(chosen.answer)
-        return update | end_direct(facts, said, "dispatcher", answer.reasoning, spent["spend"])
+        return update | end_direct(facts, said, "dispatcher", answer.reasoning, used)
     if chosen.graph == "react" and chosen.step.strip():  # the first thought is done with that
         said = AIMessage(chosen.step)
         update["messages"] = [sign_message(said, make_message_id(state), "thought")]

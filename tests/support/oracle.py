@@ -57,7 +57,7 @@ def by_need(goal: dict[str, Any]) -> dict[str, ScriptedModel]:
     chosen = {"graph": RIGHT[goal["needs"]]} | said
     tasks = [todo(str(n), f"task {n}", []) for n in range(1, len(steps) + 1)]
     cited = {f"t{n}": [f"{n}.1.0"] for n in range(1, len(steps) + 1)}
-    needs = '<agent_meta>{"shouldContinue": true, "reason": "a tool is needed"}</agent_meta>'
+    drawn = _draw(goal["tools"])
 
     def think(messages: list[Any], _: list[str]) -> str:
         left = len(steps) > _done(messages)
@@ -69,12 +69,12 @@ def by_need(goal: dict[str, Any]) -> dict[str, ScriptedModel]:
 
     scripts: dict[str, Any] = {
         "dispatcher": lambda *_: chosen,
-        "responder": lambda *_: needs if steps else ANSWER,
+        "responder": lambda *_: thought("", more=True, reason="a tool") if steps else ANSWER,
         "thought": think,
         "action": lambda messages, _: _calls(steps[_done(messages)]),
         "observation": lambda *_: "The call brought what was wanted.",
-        "flow_planner": lambda *_: {"goal": "it", "steps": list(_drawn(goal["tools"]))},
-        "answerer": lambda *_: ANSWER + "".join(f"[s{n}]" for n in range(1, len(goal["tools"]) + 1)),
+        "flow_planner": lambda *_: {"goal": "it", "steps": drawn},
+        "answerer": lambda *_: ANSWER + "".join(f"[{one['id']}]" for one in drawn),
         "planner": lambda *_: plan(*tasks),
         "executor": execute,
         "verifier": lambda *_: passed(ANSWER, **cited),
@@ -91,7 +91,7 @@ def _calls(tools: list[str]) -> list[dict[str, Any]]:
     return [call(name, f"{name}_{n}", **_arguments(name, n)) for n, name in enumerate(tools)]
 
 
-def _drawn(tools: list[str]) -> list[dict[str, Any]]:
+def _draw(tools: list[str]) -> list[dict[str, Any]]:
     return [
         {"id": f"s{n}", "description": name, "tool": name, "arguments": _arguments(name, n)}
         for n, name in enumerate(tools, 1)
