@@ -98,6 +98,7 @@ PASSED = {
 MORE = 'I put it.\n\n<agent_meta>{"shouldContinue": true}</agent_meta>'
 END = 'It is put.\n\n<agent_meta>{"shouldContinue": false}</agent_meta>'
 REACT = {"thought": [MORE, END], "action": [[CALL]], "observation": ["It is put."]}
+STEP = {"graph": "react", "why": "one call does it", "step": "I put it with put."}
 HEARD = {"intent": "question", "mood": "calm", "score": 0}
 GOALS = (
     Goal(
@@ -121,7 +122,7 @@ GOALS = (
         "customer_service",
         {"listener": [HEARD], "support": [[SEARCH], "You can return it within 14 days [kb-1]."]},
     ),
-    Goal("router", REACT),
+    Goal("router", {**REACT, "dispatcher": [STEP], "thought": [END]}),
 )
 
 
