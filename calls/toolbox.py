@@ -38,7 +38,7 @@ from ..turn.begin import MissingTools
 from ..turn.scope import RunScope
 from .package_tools import build_tool_finder
 from .policy import Policy, PolicyLike, list_missing_tools, mark_read_only
-from .recall import RECALL, build_recall_tool
+from .recall import build_recall_tool
 from .result_store import ResultStore
 from .reuse import ReadCache
 
@@ -262,7 +262,7 @@ class Toolbox:
             if found.deferred_tools.is_needed:
                 first = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: build_tool_finder()}
                 found = replace(found, own={**first, **found.own})
-            self._named[key] = (listings, replace(found, spare={RECALL: build_recall_tool()}))
+            self._named[key] = (listings, replace(found, make_spare=lambda: [build_recall_tool()]))
         return self._named[key][1]
 
 

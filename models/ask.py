@@ -85,7 +85,7 @@ async def ask(
     messages: Sequence[BaseMessage],
     *,
     tools: Sequence[dict[str, Any]] = (),
-    spare_tools: Sequence[dict[str, Any]] = (),
+    spare_tools: Callable[[], Sequence[dict[str, Any]]] = tuple,
     may_call: bool = True,
     contract: type[C] | None = None,
     check: Callable[[C], list[str]] | None = None,
@@ -129,7 +129,7 @@ async def ask(
     call = _build_path(asker, chosen)
     request = Request(
         chosen=chosen, messages=messages, tools=tools, may_call=may_call, contract=contract,
-        spare_tools=spare_tools if tools else (),
+        spare_tools=spare_tools if tools else tuple,
     )  # fmt: skip
     answer, extra = Answer[C](AIMessage("")), list[BaseMessage]()
     if chosen.quirks.calls_anyway and tools and not may_call:  # it has called one all the same

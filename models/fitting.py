@@ -74,7 +74,8 @@ async def bound_request(asker: Asker, inner: Call, request: Request) -> Reply:
         if fit.is_new:
             await _report_cut(asker, request.messages, fit)
         try:
-            more = [t for t in request.spare_tools if fit.is_cut and t not in request.tools]
+            spare = request.spare_tools() if fit.is_cut else ()
+            more = [tool for tool in spare if tool not in request.tools]
             return await inner(
                 replace(request, messages=fit.messages, tools=[*request.tools, *more])
             )

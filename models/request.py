@@ -30,7 +30,7 @@ class Request:
     chosen: Chosen
     messages: Sequence[BaseMessage]
     tools: Sequence[dict[str, Any]] = ()
-    spare_tools: Sequence[dict[str, Any]] = ()
+    spare_tools: Callable[[], Sequence[dict[str, Any]]] = tuple
     """Offered beside `tools` where something is left out of the messages."""
     may_call: bool = True
     """False if the tools are only shown."""

@@ -137,8 +137,8 @@ class Catalog:
     """Configured servers of which no tool is there."""
     own: Mapping[str, CatalogTool] = field(default_factory=lambda: {READ_RESULT: make_reader()})
     """Tools of the package, in the order in which they are offered: always the same."""
-    spare: Mapping[str, CatalogTool] = field(default_factory=dict)
-    """Tools of the package that are offered once a request leaves something out."""
+    make_spare: "OwnTools" = tuple
+    """Makes the tools of the package that are offered once a request leaves something out."""
     barred: frozenset[str] = frozenset()
     """Names of tools that are there, but not for this agent."""
 
@@ -160,10 +160,13 @@ class Catalog:
         offered = [*self.tools.values(), *own]
         return [tool.spec() for tool in offered] if self.tools or len(own) > 1 else []
 
-    @property
+    @cached_property
+    def _spare(self) -> dict[str, CatalogTool]:
+        return {tool.name: tool for tool in self.make_spare() if tool.name not in self.own}
+
     def spare_specs(self) -> list[dict[str, Any]]:
         """The tools, in OpenAI's format, for requests that leave something out."""
-        return [tool.spec() for name, tool in self.spare.items() if name not in self.own]
+        return [tool.spec() for tool in self._spare.values()]
 
     def restrict(self, globs: Sequence[str] | None, *, read_only: bool = False) -> "Catalog":
         """The catalog with only the tools that match these names or globs (None: all).
@@ -203,12 +206,12 @@ class Catalog:
             server: The server of the planned call. A tool's name may get or lose its prefix when
                 another server comes or goes meanwhile; its server stays.
         """
-        if package := self.own.get(name) or self.spare.get(name):
-            return package
+        if name in self.own:
+            return self.own[name]
         tool = self.tools.get(name)
         if tool is not None and (server is None or tool.server == server):
             return tool
-        return self._find_renamed(name, server)
+        return self._find_renamed(name, server) or self._spare.get(name)
 
     def _find_renamed(self, name: str, server: str | None) -> CatalogTool | None:
         for tool in self.tools.values():

@@ -95,7 +95,7 @@ def _build_request(
     is_left_out = any("left_out" in first for first in [*past.conversation[:1], *index[:1]])
     words = " ".join(str(state.task.get(name) or "") for name in SHOWN[1:3])
     found = [*catalog.deferred_tools.find_likely(words), *state.found]
-    tools = [*(catalog.spare_specs if is_left_out else ()), *catalog.specs(found)]
+    tools = [*(catalog.spare_specs() if is_left_out else ()), *catalog.specs(found)]
     data = {
         "more_tools": catalog.deferred_tools.render_listing(),
         "conversation": past.conversation,

@@ -1,4 +1,4 @@
-"""No request outgrows what its model takes, in whatever role and graph, and nothing is lost by it."""
+"""No request outgrows what its model takes, in whatever role and graph; nothing is lost by it."""
 
 import json
 import re
