@@ -13,7 +13,7 @@ SHORTENING = ("create_agent, summing up", *(["deepagents"] if find_spec("deepage
 """Others who shorten a history that does not fit."""
 LOOPS = ("react(direct)", "react", "plan_execute_verify")
 """Those of ours that ask as often as others."""
-EVERYBODY = ("raw HTTP", RAW, "lean StateGraph", PEER, *OURS)
+EVERYBODY = ("raw HTTP", RAW, "lean StateGraph", PEER, "task_agent", *OURS)
 
 
 @dataclass(frozen=True)

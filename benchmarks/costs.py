@@ -129,8 +129,8 @@ def prompts(bench: Bench) -> Part:
     order = {"do": "run", "script": f"look-{turns}-0-counted", "transform": False}
     found = bench.fleet.rounds(EVERYBODY[1:], 1, order)
     goals = [
-        Goal(f"react(direct): uncached prompt bytes at {turns} turns, to create_agent",
-             ratio(found, "react(direct)", PEER, "new"), 1.3),
+        *(Goal(f"{name}: uncached prompt bytes at {turns} turns, to create_agent",
+               ratio(found, name, PEER, "new"), 1.3) for name in ("react(direct)", "task_agent")),
         Goal("prompt_flow: model calls", middle(found, "prompt_flow", "calls"), 2, ""),
     ]  # fmt: skip
     rows = [[f"{turns} turns", "calls", "uncached kB"]]

@@ -168,7 +168,9 @@ def answer(script: Script, body: Body) -> Said:
     """Text and calls of the answer to a request."""
     made = [str(m["tool_call_id"]) for m in body["messages"] if m["role"] == "tool"]
     phase, calls = phase_of(body), calls_after(script, made)
-    if script.graph == "agent" and phase not in ("acting", "thinking"):
+    if script.graph == "agent" and phase == "thinking":  # a question behind the agent's request
+        return json.dumps({"analysis": "It gets on.", "confidence": 0}), []
+    if script.graph == "agent" and phase != "acting":
         return json.dumps(empty(body)), []
     if script.kind == "sum":
         return "It is looked up page by page.", []

@@ -145,10 +145,13 @@ class Models:
 
     def _list_candidates(self, role: str, context: Context, bump: int) -> list[tuple[Model, Tier]]:
         """The model for a role, then its fallbacks."""
-        usual = context.tiers.get(role) or (ROLES[role].tier if role in ROLES else "balanced")
+        row = ROLES.get(role)
+        like = row.like or role if row else role
+        default = row.tier if row else "balanced"
+        usual = context.tiers.get(role) or context.tiers.get(like) or default
         tier = TIERS[min(TIERS.index(usual) + max(bump, 0), len(TIERS) - 1)]
         # A raised tier goes before the role.
-        keys = (role, tier, _ALL) if tier == usual else (tier, role, _ALL)
+        keys = (*([tier] if tier != usual else []), role, like, usual, _ALL)
         for models in self._iter_sources(context):
             if matching := [key for key in keys if key in models]:
                 others = models if matching[0] == tier else {}

@@ -31,6 +31,9 @@ class Role:
     """Class name of what it must answer; "" if it answers in words."""
     shares: str = ""
     """The template it shares with other roles of its graph."""
+    like: str = ""
+    """The role whose model it has where it is given none: it asks at the end of that one's
+    requests, which a provider knows by then."""
 
 
 _PLAN, _REACT, _FLOW = "plan_execute_verify", "react", "prompt_flow"
@@ -50,8 +53,8 @@ ROLES: Final[Mapping[str, Role]] = {
         Role("answerer", _FLOW, "balanced", "writing the answer"),
         Role("llm_call", _FLOW, "balanced", "writing"),
         Role("agent", _AGENT, "balanced", "working", shares=_AGENT),
-        Role("loop_judge", _AGENT, "fast", "looking for loops", "LoopVerdict"),
-        Role("summariser", _AGENT, "fast", "summing up", "Snapshot"),
+        Role("loop_judge", _AGENT, "balanced", "looking for loops", "LoopVerdict", like="agent"),
+        Role("summariser", _AGENT, "balanced", "summing up", "Snapshot", like="agent"),
         Role("listener", _DESK, "fast", "listening", "Understanding"),
         Role("support", _DESK, "balanced", "working"),
         Role("dispatcher", _ROUTER, "fast", "choosing a graph", "RouteChoice"),

@@ -12,12 +12,10 @@ from ...models.hidden_tags import read_words
 from ...state.agent import (
     COMPLETE_TASK,
     DELEGATE,
-    MAIN,
     MODEL_TURN,
     AgentState,
     AgentUpdate,
     Report,
-    find_objective,
 )
 from ...state.calls import find_stop_in_calls
 from ...state.context import Context
@@ -29,7 +27,7 @@ from ...turn.scope import RunScope
 from ..conversation import sign_message
 from .check_loop import start_watch
 from .shared.agent import Agent
-from .shared.requests import build_request, make_turn_listeners, name_message
+from .shared.requests import build_request, list_shown, make_turn_listeners, name_message
 from .todos import hold_for_review
 
 _MOST_ASKS = 2
@@ -42,9 +40,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
         return AgentUpdate(halt=halt)
     scope.emit({"type": "phase", "role": "agent", "action": "working", "round": state.round + 1})
     catalog = await agent.parts.toolbox.catalog(scope.user)
-    shown, name = state.found, name_message(state)
-    if state.path != MAIN:  # for the graph's own agent intake has looked
-        shown = [*catalog.deferred_tools.find_likely(find_objective(state)), *shown]
+    shown, name = list_shown(state, catalog), name_message(state)
     request = build_request(scope, state, agent, catalog.deferred_tools.render_listing())
     answer: Answer[Any] = await ask(
         scope,

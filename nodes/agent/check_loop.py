@@ -6,11 +6,10 @@ new although the arguments change.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import ask
@@ -20,12 +19,11 @@ from ...state.context import Context
 from ...state.contracts import LoopVerdict
 from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...state.outcome import Spend, add_spend
-from ...text.canonical import shorten_text
 from ...text.sentences import say
 from ...turn.repetition import LAST_STRIKE, find_repeated_text
 from ...turn.scope import RunScope
 from .shared.agent import Agent
-from .shared.requests import append_to_newest
+from .shared.requests import append_to_newest, build_question
 
 SOONEST: Final = 5
 LATEST: Final = 15
@@ -138,8 +136,6 @@ _WORDS_SHOWN: Final = 200
 
 
 _ROLE: Final = "loop_judge"
-_SEEN: Final = 20
-_SHOWN: Final = 500
 _MOST_ASKS: Final = 2
 
 
@@ -188,17 +184,14 @@ async def _ask_judge(
     """What a model says, and where it is sure also a stronger one; None where none can be asked."""
     told = {"role": _ROLE, "action": "checking", "round": state.round}
     scope.emit({"type": "phase", **told})
-    data = {
-        "request": find_objective(state),
-        "conversation": [*_iter_history(state.messages[-_SEEN:])],
-    }
-    messages = scope.build_opening(_ROLE, data)
+    data = {"request": find_objective(state)}
+    messages, tools = await build_question(scope, state, agent, _ROLE, data)
     verdict, spend = None, Spend()
     for bump in (0, 1):
         try:
             answer = await ask(
-                scope, agent.parts.models, _ROLE, messages, contract=LoopVerdict,
-                most_asks=_MOST_ASKS, bump=bump,
+                scope, agent.parts.models, _ROLE, messages, tools=tools, may_call=False,
+                contract=LoopVerdict, most_asks=_MOST_ASKS, bump=bump,
             )  # fmt: skip
         except (ModelCallFailed, ModelUnavailable):
             break
@@ -207,19 +200,3 @@ async def _ask_judge(
         if answer.parsed is None or answer.parsed.confidence < state.watch["sure"]:
             break
     return verdict, spend
-
-
-def _iter_history(messages: Sequence[AnyMessage]) -> Iterator[dict[str, Any]]:
-    for message in messages:
-        text = shorten_text(message.text, _SHOWN)
-        if isinstance(message, AIMessage):
-            calls = [
-                f"{call['name']}({shorten_text(str(call['args']), _SHOWN)})"
-                for call in message.tool_calls
-            ]
-            turn = message.additional_kwargs.get(MODEL_TURN, "")
-            yield {"turn": turn, "says": text, "calls": calls}
-        elif message.type == "tool":
-            yield {"tool": message.name, "result": text}
-        else:
-            yield {"user": text}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
@@ -23,7 +23,7 @@ from ...state.snapshot import (
     make_short_name,
     name_speaker,
 )
-from ...text.canonical import beginning_of, estimate_tokens
+from ...text.canonical import estimate_tokens, shorten_text
 from ...turn.scope import RunScope
 from .shared.agent import Agent
 from .shared.memory import (
@@ -35,6 +35,7 @@ from .shared.memory import (
     render_snapshot,
 )
 from .shared.memory_tools import read_notes
+from .shared.requests import build_question
 
 _KEPT_SHARE: Final = 0.3
 """How much of a request's room the newest messages take that stay as they are."""
@@ -45,6 +46,9 @@ _ENOUGH: Final = 0.5
 _SHOWN_SHARE: Final = 2.0
 """Characters of the old messages that a summary is made from, for each token of the room."""
 _FEWEST: Final = 200
+_BEGINNING: Final = 80
+"""Characters by which a message is known that stands in the request besides."""
+_ROLE: Final = "summariser"
 _LONGEST_REST: Final = 15
 
 
@@ -127,8 +131,9 @@ async def _summarize(scope: RunScope, work: _Work, agent: Agent) -> _Summary:
     }
     longer = _Summary({}, failed=failed + 1, rest=min(2 ** (failed + 1) - 1, _LONGEST_REST))
     try:
+        messages, tools = await _build_request(scope, work, agent)
         answer: Answer[Snapshot] = await ask(
-            scope, agent.parts.models, "summariser", scope.build_opening("summariser", _data(work)),
+            scope, agent.parts.models, "summariser", messages, tools=tools, may_call=False,
             contract=Snapshot, most_asks=2,
         )  # fmt: skip
     except (ModelCallFailed, ModelUnavailable) as error:
@@ -143,6 +148,25 @@ async def _summarize(scope: RunScope, work: _Work, agent: Agent) -> _Summary:
     return _Summary(facts, dropped, answer.spend)
 
 
+async def _build_request(
+    scope: RunScope, work: _Work, agent: Agent
+) -> tuple[list[BaseMessage], list[dict[str, Any]]]:
+    """Behind the agent's own request, which its provider knows; by itself where that is too long.
+
+    So it is too where the summary is another model's.
+    """
+    messages, tools = await build_question(
+        scope, work.state, agent, _ROLE, _build_data(work, _BEGINNING)
+    )
+    chosen = (agent.parts.models.find_built(role, scope.context) for role in (_ROLE, "agent"))
+    same = len({one and one.name for one in chosen}) == 1
+    budget = agent.measure_budget(work.state, scope.context)
+    if same and estimate_message_tokens(messages) <= budget:
+        return messages, tools
+    most = max(_FEWEST, int(_SHOWN_SHARE * work.room) // max(len(work.old), 1))
+    return scope.build_opening(_ROLE, _build_data(work, most)), []
+
+
 def _iter_earlier_sources(state: AgentState) -> Iterator[AnyMessage]:
     """The messages that the facts of the snapshot so far are from."""
     for facts in read_snapshot(state).get("facts", {}).values():
@@ -151,18 +175,17 @@ def _iter_earlier_sources(state: AgentState) -> Iterator[AnyMessage]:
             yield from (m for m in message if m.id == name)
 
 
-def _data(work: _Work) -> dict[str, Any]:
-    """What a summary is made from: the facts so far, and the old messages, each with its handle."""
+def _build_data(work: _Work, most: int) -> dict[str, Any]:
+    """The facts so far, and so many characters of each old message, with its handle."""
     facts = {
         name: [{"text": f["text"], "from": [*map(make_short_name, f["sources"])]} for f in some]
         for name, some in read_snapshot(work.state).get("facts", {}).items()
     }
-    most = max(_FEWEST, int(_SHOWN_SHARE * work.room) // max(len(work.old), 1))
     messages = [
         {
             "id": make_short_name(m.id),
             "by": name_speaker(m),
-            "text": beginning_of(get_full_text(m), most),
+            "text": shorten_text(get_full_text(m), most),
         }
         for m in work.old
     ]

@@ -163,17 +163,18 @@ class Agent:
         tiers = {**scope.context.tiers, "agent": tier}
         return replace(scope, context=scope.context.model_copy(update={"tiers": tiers}))
 
-    def measure_room(self, state: AgentState, context: Context) -> int:
-        """Tokens a request may have before its history is compressed."""
+    def measure_budget(self, state: AgentState, context: Context) -> int:
+        """Tokens a request may have."""
         chosen = self.parts.models.find_built("agent", context)
         known = window_of(chosen.model) if chosen else None
         window = known or self.definition.window or UNKNOWN_WINDOW
         refused = chosen.quirks.room if chosen else 0
-        budget = min(
-            state.limits.get("context", context.context_budget),
-            refused or int(window * USED),
-        )
-        return min(context.context_target, int(budget * TARGET_SHARE))
+        budget = state.limits.get("context", context.context_budget)
+        return int(min(budget, refused or window * USED))
+
+    def measure_room(self, state: AgentState, context: Context) -> int:
+        """Tokens a request may have before its history is compressed."""
+        return min(context.context_target, int(self.measure_budget(state, context) * TARGET_SHARE))
 
     @property
     def settings(self) -> dict[str, float]:

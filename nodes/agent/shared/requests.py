@@ -1,16 +1,25 @@
 """The conversation of an agent, whose requests only ever grow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
 from ....models.drafts import make_draft_listeners, wrap_reasoning
 from ....models.request import Listener
-from ....state.agent import COMPLETE_TASK, AgentState, TaskAgentState, list_request_messages
+from ....state.agent import (
+    COMPLETE_TASK,
+    MAIN,
+    AgentState,
+    TaskAgentState,
+    find_objective,
+    list_request_messages,
+)
 from ....state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
 from ....stream.turn_messages import make_message_id
 from ....text.canonical import make_storable
 from ....text.sentences import say
+from ....tools.catalog import Catalog
 from ....turn.end import build_answer_id
 from ....turn.scope import RunScope
 from ...conversation import render_open_resource, system_message, to_model_message
@@ -30,6 +39,26 @@ def build_request(
     silent = state.nudged and bool(history) and history[-1].text != nudge.text
     head = system_message(scope, system, listed, state.hook_context)
     return [head, *told, *render_snapshot(state), *history, *([nudge] if silent else [])]
+
+
+async def build_question(
+    scope: RunScope, state: AgentState, agent: Agent, role: str, data: Mapping[str, object]
+) -> tuple[list[BaseMessage], list[dict[str, Any]]]:
+    """The agent's own request with a question of another role behind it, and its tools.
+
+    A provider has read all but the question; the prompt of the role is a part of that.
+    """
+    catalog = await agent.parts.toolbox.catalog(scope.user)
+    request = build_request(scope, state, agent, catalog.deferred_tools.render_listing())
+    question = "\n\n".join(message.text for message in scope.build_opening(role, data))
+    return [*request, HumanMessage(question)], catalog.specs(list_shown(state, catalog))
+
+
+def list_shown(state: AgentState, catalog: Catalog) -> list[str]:
+    """Of many tools those that a request defines: found ones, and what a sub-agent may need."""
+    if state.path == MAIN:  # for the graph's own agent intake has looked
+        return state.found
+    return [*catalog.deferred_tools.find_likely(find_objective(state)), *state.found]
 
 
 def render_history(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
