@@ -1,7 +1,7 @@
 """The conversation of an agent, whose requests only ever grow."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
@@ -15,7 +15,16 @@ from ....state.agent import (
     find_objective,
     list_request_messages,
 )
-from ....state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
+from ....state.messages import (
+    ENDS,
+    REASONING,
+    REJECTED,
+    ROLE,
+    TOLD,
+    MessageNotes,
+    is_words,
+    make_signature,
+)
 from ....stream.turn_messages import make_message_id
 from ....text.canonical import make_storable
 from ....text.sentences import say
@@ -66,14 +75,24 @@ def render_history(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
     history: list[BaseMessage] = []
     last = len(messages) - 1
     for place, message in enumerate(messages):
+        if plain := _PLAIN.get(message):
+            history.append(plain)
+            continue
         words = is_words(message)
         if words and not message.content:
             continue
         cue = _render_cue(message)
         if words and not cue and (place == last or messages[place + 1].type == "ai"):
             cue = say("work_is_resumed")
-        history += [to_model_message(message), *([HumanMessage(cue)] if cue else [])]
+        shown = to_model_message(message)
+        history += [shown, *([HumanMessage(cue)] if cue else [])]
+        if not (words or cue):
+            _PLAIN.put(message, shown)
     return history
+
+
+_PLAIN: Final = MessageNotes[BaseMessage]()
+"""How messages are shown that have no word of ours behind them wherever they stand."""
 
 
 def _render_cue(message: AnyMessage) -> str:
