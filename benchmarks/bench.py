@@ -7,10 +7,12 @@ from importlib.util import find_spec
 from fleet import Fleet, Found, Rounds
 from report import Goal
 
-RAW, PEER = "raw", "create_agent"
+RAW, PEER, BARE = "raw", "create_agent", "bare StateGraph"
 OURS = ("react(direct)", "react", "plan_execute_verify", "prompt_flow")
 SHORTENING = ("create_agent, summing up", *(["deepagents"] if find_spec("deepagents") else []))
 """Others who shorten a history that does not fit."""
+GROWING = ("task_agent", "react(direct)", "plan_execute_verify")
+"""Those whose turns must not grow much faster with a thread than LangGraph's own."""
 LOOPS = ("react(direct)", "react", "plan_execute_verify")
 """Those of ours that ask as often as others."""
 EVERYBODY = ("raw HTTP", RAW, "lean StateGraph", PEER, "task_agent", *OURS)
@@ -25,11 +27,11 @@ class Size:
     stock_rounds: tuple[int, int, int] = (2, 1, 1)
     read: int = 200
     crowd: int = 1_000
-    long: int = 60
+    long: int = 400
     times: int = 2
 
 
-ONCE = Size((10, 100, 400), (1, 1, 1), (1, 1, 0), 200, 300, 30, 1)
+ONCE = Size((10, 100, 400), (1, 1, 1), (1, 1, 0), 200, 300, 120, 1)
 QUICK = Size((5, 20, 80), (2, 1, 1), (1, 1, 1), 20, 100, 12, 1)
 SIZES = {"full": Size(), "once": ONCE, "quick": QUICK}
 

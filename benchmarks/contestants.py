@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 from model_server import PAGE
@@ -244,6 +245,35 @@ async def lean(wanted: Wanted) -> AsyncIterator[Built]:
         yield of_graph(compiled, lambda script: {"history": [[one] for one in begun(script)]})
 
 
+@asynccontextmanager
+async def bare(wanted: Wanted) -> AsyncIterator[Built]:
+    """What a turn costs without any work: three nodes that add a message, on our own saver."""
+    from typing import Annotated  # noqa: PLC0415
+
+    from langchain_core.messages import AIMessage, ToolMessage  # noqa: PLC0415
+    from langgraph.channels.delta import DeltaChannel  # noqa: PLC0415
+    from langgraph.graph import START, StateGraph  # noqa: PLC0415
+    from typing_extensions import TypedDict  # noqa: PLC0415
+
+    import loopwright  # noqa: PLC0415
+
+    class State(TypedDict):
+        messages: Annotated[list[Any], DeltaChannel(appended, list)]
+
+    call = {"name": "look", "args": {"number": 0}, "id": "c"}
+    said = {
+        "call": AIMessage("", tool_calls=[call]), "look": ToolMessage(PAGE, tool_call_id="c"),
+        "answer": AIMessage("Everything is looked up."),
+    }  # fmt: skip
+    graph: Any = StateGraph(State)
+    for name, message in said.items():
+        graph.add_node(name, lambda _, message=message: {"messages": [message]})
+    for pair in pairwise([START, *said]):
+        graph.add_edge(*pair)
+    with loopwright.open_durability(f"sqlite:///{wanted.place}/loopwright.db") as kept:
+        yield of_graph(graph.compile(checkpointer=kept.checkpointer), request)
+
+
 def request(script: str) -> dict[str, Any]:
     """The input of a graph that has its own system prompt."""
     return {"messages": begun(script)[1:]}
@@ -349,6 +379,7 @@ CONTESTANTS: dict[str, Callable[[Wanted], Any]] = {
     "raw HTTP": raw_http,
     "raw": raw,
     "lean StateGraph": lean,
+    "bare StateGraph": bare,
     "create_agent": create_agent,
     "create_agent, summing up": summing_up,
     "deepagents": deepagents,

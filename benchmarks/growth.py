@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from bench import OURS, PEER, RAW, SHORTENING, Bench, per_call
+from bench import BARE, GROWING, OURS, PEER, RAW, SHORTENING, Bench, per_call
 from fleet import Found, middle, ratio
 from report import Goal, Part
 
@@ -49,17 +49,24 @@ def grown(turns: Sequence[float]) -> float:
 def alive(bench: Bench) -> Part:
     """What events and components cost, and what a turn adds to a thread, first and last."""
     number = bench.size.long
-    order = {"do": "turns", "number": number, "script": "look-2-0", "saved": True}
-    names = (PEER, *OURS)
+    order = {"do": "turns", "number": number, "script": "look-1-0", "saved": True}
+    names = (BARE, PEER, "task_agent", *OURS)
     found = bench.fleet.rounds(names, 1, order)
     order = {
         "do": "run", "script": f"look-{bench.size.turns[1]}-0", "saved": True, "transform": False,
     }  # fmt: skip
-    rows, goals = [[f"{number} turns of one thread", "first turns, kB each", "last turns"]], []
+    rows = [[f"{number} turns of one thread", "first turns, kB each", "last turns",
+             "CPU of the first turns, ms", "of the last", "growth"]]  # fmt: skip
+    least, goals = slowed(found[BARE][0]["taken"])[2], []
     for name in names:
         first, last = growth(found[name][0]["sizes"])
-        rows.append([name, f"{first / 1_000:.1f}", f"{last / 1_000:.1f}"])
-        if name != PEER:
+        early, late, slower = slowed(found[name][0]["taken"])
+        rows.append([name, f"{first / 1_000:.1f}", f"{last / 1_000:.1f}",
+                     f"{early * 1_000:.1f}", f"{late * 1_000:.1f}", f"{slower:.2f}x"])  # fmt: skip
+        if name in GROWING:
+            goals.append(Goal(f"{name}: growth of a turn's CPU over {number} turns, to three"
+                              " empty nodes", slower / least, 1.5))  # fmt: skip
+        if name in OURS:
             told = told_of(bench, name, order)
             goals += [
                 Goal(f"{name}: bytes a turn, last to first", last / first, 1.3),
@@ -67,6 +74,13 @@ def alive(bench: Bench) -> Part:
             ]
             bench.explain(goals[-1:], name, order)
     return Part("A thread that grows, and tells", goals, rows)
+
+
+def slowed(taken: Sequence[float]) -> tuple[float, float, float]:
+    """CPU of a turn at the beginning and in the end, and how many times it has grown."""
+    few = max(len(taken) // 40, 3)
+    early, late = statistics.median(taken[:few]), statistics.median(taken[-few:])
+    return early, late, late / early
 
 
 def told_of(bench: Bench, name: str, order: Found) -> float:

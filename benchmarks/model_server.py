@@ -152,7 +152,9 @@ def ordered(said: Body, body: Body) -> Body:
 
 
 def empty(body: Body) -> Body:
-    """An object of the schema asked for that says nothing."""
+    """An object of the schema asked for that says nothing; behind an agent's request, no loop."""
+    if "response_format" not in body:
+        return {"analysis": "It gets on.", "confidence": 0}
     wanted = body["response_format"]["json_schema"]["schema"]["properties"]
     nothing: Body = {"array": [], "number": 0, "object": {}}
     return {name: nothing.get(part.get("type"), "") for name, part in wanted.items()}
@@ -168,8 +170,6 @@ def answer(script: Script, body: Body) -> Said:
     """Text and calls of the answer to a request."""
     made = [str(m["tool_call_id"]) for m in body["messages"] if m["role"] == "tool"]
     phase, calls = phase_of(body), calls_after(script, made)
-    if script.graph == "agent" and phase == "thinking":  # a question behind the agent's request
-        return json.dumps({"analysis": "It gets on.", "confidence": 0}), []
     if script.graph == "agent" and phase != "acting":
         return json.dumps(empty(body)), []
     if script.kind == "sum":

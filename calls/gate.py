@@ -322,7 +322,7 @@ def make_unique_ids(message: AIMessage, scope: RunScope, *, task: str, round_: i
     """
     given, ids = [call.get("id") for call in calls_in(message)], list[str]()
     known = scope.around.public.get("messages", ()) if any(given) else ()
-    taken = {call["id"] for before in known for call in calls_in(before)}
+    taken = {call["id"] for m in known if m.type == "ai" for call in calls_in(m)}
     for index, own in enumerate(given):
         made = hash_of([scope.agent, call_id(task, round_, index)])[:12]
         is_new = isinstance(own, str) and own and own not in taken
@@ -355,7 +355,8 @@ def assign_call_ids(message: AIMessage, scope: RunScope, *, round_: int) -> AIMe
 def fix_call_names(message: AnyMessage) -> AnyMessage:
     """The message with names of calls that providers take; mostly it is the message itself."""
     made = calls_in(message)
-    if all(is_name(call["name"] or "") for call in made) or not isinstance(message, AIMessage):
+    known = not made or all(is_name(call["name"] or "") for call in made)
+    if known or not isinstance(message, AIMessage):
         return message
     names = {
         "tool_calls": [_fix_call_name(call) for call in message.tool_calls],

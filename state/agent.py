@@ -296,7 +296,8 @@ def estimate_next_window(state: AgentState) -> int:
 
 def _is_about_subagent(message: AnyMessage, inside: str) -> bool:
     """Whether a message asks people about a call of a sub-agent."""
-    return str(message.additional_kwargs.get(EVIDENCE)).startswith(inside)
+    about = message.additional_kwargs.get(EVIDENCE)
+    return about is not None and str(about).startswith(inside)
 
 
 def list_request_messages(state: AgentState) -> list[AnyMessage]:

@@ -292,7 +292,10 @@ def make_signature(role: str) -> dict[str, str]:
 
 def answer_name(message: BaseMessage) -> str:
     """The id of the answer to the one call of a message that people were asked about."""
-    return f"{message.id}.answer"
+    return f"{message.id}{_ANSWER}"
+
+
+_ANSWER: Final = ".answer"
 
 
 PLACEHOLDER: Final = "do-not-render-"
@@ -311,12 +314,33 @@ def make_repairs(
     `open_calls` are calls of the newest message with calls that our own tool node has not
     answered: any other answer to them is made up.
     """
+    if not open_calls and _is_whole(messages):
+        return []
     whole = _repair_all(messages, answer, frozenset(open_calls))
     pairs = zip(messages, whole, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
     if same == len(messages) == len(whole):
         return []
     return [*(RemoveMessage(id=str(m.id)) for m in messages[same:]), *whole[same:]]
+
+
+def _is_whole(messages: Sequence[AnyMessage]) -> bool:
+    """Whether each answer stands where it belongs, as it does in nearly every conversation."""
+    asked, open_ = "", list[str]()
+    for message in messages:
+        if message.type != "tool":
+            if open_:
+                return False
+            asked, open_ = answer_name(message), _list_call_ids(message)
+        elif not open_ or not _answers(message, open_.pop(0), asked):
+            return False
+    return not open_
+
+
+def _answers(message: ToolMessage, call: str, asked: str) -> bool:
+    """Whether a message answers this call, and is no answer of people to another message."""
+    own = not str(message.id).endswith(_ANSWER) or message.id == asked
+    return own and message.tool_call_id == call and not _is_made_up(message, frozenset())
 
 
 def _repair_all(

@@ -75,6 +75,10 @@ def render_history(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
     history: list[BaseMessage] = []
     last = len(messages) - 1
     for place, message in enumerate(messages):
+        about = message.additional_kwargs
+        if message.type in ("tool", "human") and TOLD not in about and REJECTED not in about:
+            history.append(message)
+            continue
         if plain := _PLAIN.get(message):
             history.append(plain)
             continue
