@@ -23,7 +23,7 @@ from ...state.snapshot import (
     make_short_name,
     name_speaker,
 )
-from ...text.canonical import estimate_tokens, shorten_text
+from ...text.canonical import canonical, estimate_tokens, shorten_text
 from ...turn.scope import RunScope
 from .shared.agent import Agent
 from .shared.memory import (
@@ -160,8 +160,8 @@ async def _build_request(
     )
     chosen = (agent.parts.models.find_built(role, scope.context) for role in (_ROLE, "agent"))
     same = len({one and one.name for one in chosen}) == 1
-    budget = agent.measure_budget(work.state, scope.context)
-    if same and estimate_message_tokens(messages) <= budget:
+    size = estimate_message_tokens(messages) + estimate_tokens(canonical(tools))
+    if same and size <= agent.measure_budget(work.state, scope.context):
         return messages, tools
     most = max(_FEWEST, int(_SHOWN_SHARE * work.room) // max(len(work.old), 1))
     return scope.build_opening(_ROLE, _build_data(work, most)), []
