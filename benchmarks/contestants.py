@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import pairwise
 from typing import Any
 
 from model_server import PAGE
@@ -255,22 +254,17 @@ async def bare(wanted: Wanted) -> AsyncIterator[Built]:
     from langgraph.graph import START, StateGraph  # noqa: PLC0415
     from typing_extensions import TypedDict  # noqa: PLC0415
 
-    import loopwright  # noqa: PLC0415
-
     class State(TypedDict):
         messages: Annotated[list[Any], DeltaChannel(appended, list)]
 
-    call = {"name": "look", "args": {"number": 0}, "id": "c"}
-    said = {
-        "call": AIMessage("", tool_calls=[call]), "look": ToolMessage(PAGE, tool_call_id="c"),
-        "answer": AIMessage("Everything is looked up."),
-    }  # fmt: skip
+    call = AIMessage("", tool_calls=[{"name": "look", "args": {"number": 0}, "id": "c"}])
+    said = (call, ToolMessage(PAGE, tool_call_id="c"), AIMessage("Everything is looked up."))
     graph: Any = StateGraph(State)
-    for name, message in said.items():
-        graph.add_node(name, lambda _, message=message: {"messages": [message]})
-    for pair in pairwise([START, *said]):
-        graph.add_edge(*pair)
-    with loopwright.open_durability(f"sqlite:///{wanted.place}/loopwright.db") as kept:
+    for place, message in enumerate(said):
+        graph.add_node(str(place), lambda _, message=message: {"messages": [message]})
+        graph.add_edge(str(place - 1) if place else START, str(place))
+    opened = import_module("loopwright").open_durability
+    with opened(f"sqlite:///{wanted.place}/loopwright.db") as kept:
         yield of_graph(graph.compile(checkpointer=kept.checkpointer), request)
 
 

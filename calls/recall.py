@@ -9,7 +9,7 @@ import asyncio
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -43,6 +43,7 @@ _PLACES: Final = 100
 _SPACED: Final = "\u0e00"
 """Before it are the scripts with spaces between words, nearly all of them."""
 _RUNS: Final = re.compile(rf"[^\W\0-\u0dff]+|[^\W{_SPACED}-\U0010ffff]+")
+_ALONE: Final = 3
 _WORTH: Final = (0.0, 0.5, 0.8, 1.0)
 """Of nothing, the beginning of a word, the word inside of another one, and the word."""
 
@@ -164,9 +165,9 @@ def search_texts(texts: Sequence[Said], query: str) -> list[str]:
             scores[place] += weights[grade]
     best = nlargest(_LOOKED_AT, scores, key=lambda place: (scores[place], place))
     spots = {place: _find_spot(texts[place].folded, words, worth) for place in best}
-    first = sorted(best, key=lambda place: (spots[place].score, place), reverse=True)[:_FOUND]
+    first = sorted(best, key=lambda place: (*spots[place][:2], place), reverse=True)[:_FOUND]
     return [
-        f"[{texts[place].name}] {texts[place].who}: {_cut_excerpt(texts[place], spots[place].at)}"
+        f"[{texts[place].name}] {texts[place].who}: {_cut_excerpt(texts[place], spots[place][2])}"
         for place in first
     ]
 
@@ -182,44 +183,43 @@ def _cut_query(query: str) -> Iterator[Word]:
 
 
 def _cut_word(word: str) -> Iterator[str]:
-    """It as it is written, each part of one script, and the pairs of one without spaces."""
-    for run in _RUNS.findall(word):
+    """Its parts of one script each, it as a whole, and the pairs of what has no spaces."""
+    runs = [*_RUNS.finditer(word)]
+    if len(runs) > 1:  # such as a path, or a number with its sign
+        yield word[runs[0].start() : runs[-1].end()]
+    for run in (found[0] for found in runs):
         yield run
-        if run[0] >= _SPACED and len(run) > 2:
+        if run[0] >= _SPACED:
             yield from map("".join, pairwise(run))
-    yield from [] if _RUNS.fullmatch(word) else _strip(word)
 
 
-def _strip(word: str) -> Iterable[str]:
-    """A word of several parts, such as a path or a number with its sign."""
-    found = re.search(r"\w.*\w", word, re.DOTALL)
-    return [found[0]] if found and not _RUNS.fullmatch(found[0]) else []
-
-
-def _grade(text: str, word: Word) -> int:
-    """How well a text has a word, as an index of `_WORTH`."""
-    return max((grade for _, grade in _iter_places(text, word, stops=True)), default=0)
-
-
-def _iter_places(text: str, word: Word, *, stops: bool = False) -> Iterator[tuple[int, int]]:
-    """Where a text has it, and how well; `stops` at the first place where it stands alone."""
-    at, grade = text.find(word.start), 0
+def _iter_places(text: str, word: Word) -> Iterator[tuple[int, int]]:
+    """Where a text has a word, and how well, as an index of `_WORTH`."""
+    at = text.find(word.start)
     for _ in range(_PLACES):
-        if at < 0 or (stops and grade == 3):
+        if at < 0:
             return
-        grade = 1
+        end, grade = at + len(word.whole), 1
         if text.startswith(word.whole, at):
-            grade = 3 if _stands_alone(text, at, at + len(word.whole)) else 2
+            borders = (text[max(at - 1, 0) : at + 1], text[end - 1 : end + 1])
+            grade = 2 if any(map(_go_on, borders)) else _ALONE
         yield at, grade
         at = text.find(word.start, at + 1)
 
 
-def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether no letter or digit of a script with spaces goes on before or behind it."""
-    borders = (text[max(start - 1, 0) : start + 1], text[end - 1 : end + 1])
-    return not any(
-        len(two) > 1 and all(c.isalnum() and c < _SPACED for c in two) for two in borders
-    )
+def _go_on(border: str) -> bool:
+    """Whether two characters belong to one word of a script with spaces."""
+    return len(border) > 1 and all(c.isalnum() and c < _SPACED for c in border)
+
+
+def _grade(text: str, word: Word) -> int:
+    """The best of its places; none is looked at behind one where it stands alone."""
+    best = 0
+    for _, grade in _iter_places(text, word):
+        best = max(best, grade)
+        if best == _ALONE:
+            break
+    return best
 
 
 def _weigh_grades(counts: Counter[int], texts: int) -> list[float]:
@@ -231,20 +231,16 @@ def _weigh_grades(counts: Counter[int], texts: int) -> list[float]:
     ]
 
 
-class _Spot(NamedTuple):
-    """Where in a text most of the words are near each other, and how good that is."""
-
-    score: tuple[float, int]
-    at: int
-
-
-def _find_spot(text: str, words: Sequence[Word], worth: Sequence[Sequence[float]]) -> _Spot:
+def _find_spot(
+    text: str, words: Sequence[Word], worth: Sequence[Sequence[float]]
+) -> tuple[float, int, int]:
+    """What the words are worth where most are near each other, how near, and where that is."""
     places = sorted(
         (at, place, worth[place][grade])
         for place, word in enumerate(words)
         for at, grade in _iter_places(text, word)
     )
-    best = _Spot((0.0, 0), 0)
+    best = (0.0, 0, 0)
     for first, (start, _, _) in enumerate(places):
         near, end = dict[int, float](), start
         for at, place, score in places[first : first + _PLACES]:
@@ -252,8 +248,7 @@ def _find_spot(text: str, words: Sequence[Word], worth: Sequence[Sequence[float]
                 break
             if score > near.get(place, 0.0):
                 near[place], end = score, at
-        spot = _Spot((round(sum(near.values()), 6), start - end), (start + end) // 2)
-        best = max(best, spot)
+        best = max(best, (round(sum(near.values()), 6), start - end, (start + end) // 2))
     return best
 
 

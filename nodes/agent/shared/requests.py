@@ -1,7 +1,7 @@
 """The conversation of an agent, whose requests only ever grow."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
@@ -15,16 +15,7 @@ from ....state.agent import (
     find_objective,
     list_request_messages,
 )
-from ....state.messages import (
-    ENDS,
-    REASONING,
-    REJECTED,
-    ROLE,
-    TOLD,
-    MessageNotes,
-    is_words,
-    make_signature,
-)
+from ....state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
 from ....stream.turn_messages import make_message_id
 from ....text.canonical import make_storable
 from ....text.sentences import say
@@ -79,24 +70,14 @@ def render_history(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
         if message.type in ("tool", "human") and TOLD not in about and REJECTED not in about:
             history.append(message)
             continue
-        if plain := _PLAIN.get(message):
-            history.append(plain)
-            continue
         words = is_words(message)
         if words and not message.content:
             continue
         cue = _render_cue(message)
         if words and not cue and (place == last or messages[place + 1].type == "ai"):
             cue = say("work_is_resumed")
-        shown = to_model_message(message)
-        history += [shown, *([HumanMessage(cue)] if cue else [])]
-        if not (words or cue):
-            _PLAIN.put(message, shown)
+        history += [to_model_message(message), *([HumanMessage(cue)] if cue else [])]
     return history
-
-
-_PLAIN: Final = MessageNotes[BaseMessage]()
-"""How messages are shown that have no word of ours behind them wherever they stand."""
 
 
 def _render_cue(message: AnyMessage) -> str:
