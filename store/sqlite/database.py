@@ -23,6 +23,7 @@ from .saver import LeanSqliteSaver
 
 _MEMORY: Final = ":memory:"
 _PAGE_BYTES: Final = 8192
+_LOG_PAGES: Final = 250
 
 _BESIDE: Final = f"SELECT name FROM sqlite_master WHERE name IN ('{JOURNAL}', '{STORE}')"
 _SIZES: Final = (
@@ -215,6 +216,8 @@ def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
     try:
         # Of a new file: checkpoints of about 1 kB leave a fifth of a 4 kB page unused.
         connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
+        # Of its log: 2 MB at most lie beside the file.
+        connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
         # A killed process loses nothing by it. A power failure may take the newest steps of a
         # thread, never a call it recorded: the journal's connection waits for the disk.
         connection.execute("PRAGMA synchronous=NORMAL")

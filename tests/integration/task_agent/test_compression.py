@@ -15,6 +15,7 @@ from loopwright import (
     build_task_agent,
     open_durability,
 )
+from loopwright.state import snapshot
 from loopwright.state.snapshot import (
     count_call_tokens,
     estimate_message_tokens,
@@ -174,6 +175,20 @@ def test_what_a_provider_refuses_as_too_long_is_compressed_and_asked_once_more(t
     assert 1 <= len([size for size in sizes if size > takes]) <= 2
     assert [problems(asked.messages) for asked in of_agent(model)] == [[]] * len(sizes)
     assert len([m for m in result["messages"] if m.name == "stock"]) == 12
+
+
+@pytest.mark.req("W-118")
+def test_four_hundred_turns_are_read_once_each_and_take_little_room(tmp_path, monkeypatch):
+    read = []
+    weighs = snapshot.estimate_tokens
+    monkeypatch.setattr(snapshot, "estimate_tokens", lambda text: read.append(1) or weighs(text))
+    model = ScriptedModel({"agent": worker(400), "summariser": honest})
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        _, result = run(kept, model, Context(max_turns=1_000, loop_check_after=9_999))
+        size = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert result["outcome"]["status"] == "complete"
+    assert len(read) < 10 * len(result["messages"]), "not once in each of the turns"
+    assert size < 6_000_000
 
 
 def test_what_is_too_long_even_then_ends_honestly(tmp_path):
