@@ -35,7 +35,7 @@ RECALL: Final = "recall"
 _FOUND: Final = 8
 _EXCERPT: Final = 300
 """Characters; words that are no farther apart are near each other."""
-_LOOKED_AT: Final = 40
+_LOOKED_AT: Final = 24
 """Texts with most of the words; of them those are best that have the words near each other."""
 _WORDS: Final = 30
 _PLACES: Final = 100
@@ -150,12 +150,9 @@ class Word(NamedTuple):
 def search_texts(texts: Sequence[Said], query: str) -> list[str]:
     """A line on each of the texts that say most of some words, with where it says so."""
     words = [*islice(_cut_query(fold_letters(query)), _WORDS)]
+    folded = [said.folded for said in texts]
     found = [
-        {
-            place: _grade(said.folded, word)
-            for place, said in enumerate(texts)
-            if word.start in said.folded
-        }
+        {place: _grade(text, word) for place, text in enumerate(folded) if word.start in text}
         for word in words
     ]
     worth = [_weigh_grades(Counter(each.values()), len(texts)) for each in found]
@@ -164,7 +161,7 @@ def search_texts(texts: Sequence[Said], query: str) -> list[str]:
         for place, grade in each.items():
             scores[place] += weights[grade]
     best = nlargest(_LOOKED_AT, scores, key=lambda place: (scores[place], place))
-    spots = {place: _find_spot(texts[place].folded, words, worth) for place in best}
+    spots = {place: _find_spot(folded[place], words, worth) for place in best}
     first = sorted(best, key=lambda place: (*spots[place][:2], place), reverse=True)[:_FOUND]
     return [
         f"[{texts[place].name}] {texts[place].who}: {_cut_excerpt(texts[place], spots[place][2])}"
