@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from ....models.drafts import make_draft_listeners, wrap_reasoning
 from ....models.request import Listener
 from ....state.agent import COMPLETE_TASK, AgentState, TaskAgentState, list_request_messages
-from ....state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
+from ....state.messages import CUT, ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
 from ....stream.turn_messages import make_message_id
 from ....text.canonical import make_storable
 from ....text.sentences import say
@@ -52,7 +52,7 @@ def _render_cue(message: AnyMessage) -> str:
     about, cue = message.additional_kwargs, ""
     if why := about.get(REJECTED):
         cue = say("answer_was_rejected", why=why, then=say("go_on"))
-    elif is_words(message) and about.get(ROLE) == "agent" and not about.get(ENDS):
+    elif is_words(message) and about.get(ROLE) == "agent" and not about.keys() & {CUT, ENDS}:
         cue = say("nothing_called")
     return "\n\n".join(filter(None, [cue, str(about.get(TOLD, ""))]))
 
