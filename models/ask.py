@@ -28,7 +28,7 @@ from .prices import attach_price
 from .reading import Reading, read_answer
 from .request import Asker, Call, Listener, NotAsked, Reply, Request, RequestTooLong, Wrapper
 from .reservation import charge_budget
-from .retries import retry_call, try_fallbacks
+from .retries import cut_at_end, retry_call, try_fallbacks
 
 C = TypeVar("C", bound=Contract)
 
@@ -40,6 +40,7 @@ def _build_path(asker: Asker, chosen: Chosen) -> Call:
     """The path of each request, from the outermost wrapper to the provider."""
     wrappers: tuple[tuple[Wrapper, bool], ...] = (
         (apply_hooks, bool(asker.scope.hooks.events)),
+        (cut_at_end, True),
         (try_fallbacks, bool(chosen.fallbacks)),
         (bound_request, True),
         (retry_call, True),
@@ -73,9 +74,9 @@ class Answer(Reading[C]):
     """How often it was asked; a hook's own answer costs no ask."""
     spend: Spend = field(default_factory=Spend)
     """What all asks of this call used."""
-    refused: Limit | Literal["hook", "model", "length"] | None = None
+    refused: Limit | Literal["hook", "model", "length", "stop"] | None = None
     """What kept it from being asked or used: a limit, a hook, a model that would refuse again, or
-    takes no request of the least length."""
+    takes no request of the least length, or a stop."""
 
 
 async def ask(

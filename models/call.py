@@ -4,6 +4,7 @@ A contract is asked for by the provider's native JSON schema, else by a tool nam
 the prompt alone; with tools by the prompt, for tools and a forced schema exclude each other.
 """
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -41,7 +42,11 @@ async def call_model(asker: Asker, request: Request) -> Reply:
             "callbacks": [hearing],
         },
     )
-    result = await bind_request(request).ainvoke(list(request.messages), config)
+    try:
+        result = await bind_request(request).ainvoke(list(request.messages), config)
+    except asyncio.CancelledError:
+        asker.cut = AIMessageChunk(content="") + hearing.pieces
+        raise
     answer: AIMessage = result["raw"] if isinstance(result, dict) else result
     return Reply(hearing.complete_message(answer), request)
 
@@ -62,7 +67,7 @@ class StreamCollector(AsyncCallbackHandler):
 
     def __init__(self, listeners: Iterable[Listener], quirks: Quirks) -> None:
         """Begin a try; what an earlier one wrote counts no more."""
-        self._listeners, self._calls = [*listeners], list[AIMessageChunk]()
+        self._listeners, self.pieces = [*listeners], list[AIMessageChunk]()
         for listener in self._listeners:
             listener.begin(quirks)
 
@@ -71,22 +76,25 @@ class StreamCollector(AsyncCallbackHandler):
 
     async def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:  # noqa: ARG002 - LangChain's signature
         """Keep a piece of the stream."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # Before Python 3.12 `wait_for`, as clients use it, drops what comes with a piece.
+            raise asyncio.CancelledError
         piece = getattr(chunk, "message", None)
         if not isinstance(piece, AIMessageChunk):
             return
         for listener in self._listeners:
             listener.hear(piece)
-        if piece.tool_call_chunks:
-            bare = AIMessageChunk(content="", tool_call_chunks=piece.tool_call_chunks)
-            self._calls.append(bare)
+        self.pieces.append(piece)
 
     def complete_message(self, message: AIMessage) -> AIMessage:
         """The message, which can be stored; calls that were streamed are read from their pieces."""
         content = _drop_half_characters(message.content)
         if content != message.content:
             message = message.model_copy(update={"content": content})
-        streamed = self._calls or isinstance(message, AIMessageChunk)
-        return _split_invalid_calls(message, self._calls) if streamed else message
+        calls = [piece for piece in self.pieces if piece.tool_call_chunks]
+        streamed = calls or isinstance(message, AIMessageChunk)
+        return _split_invalid_calls(message, calls) if streamed else message
 
 
 def _drop_half_characters(content: Any) -> Any:

@@ -53,9 +53,9 @@ class Reply:
 
 
 class NotAsked(Exception):
-    """A limit or a hook does not let the model be asked, or its answer be used."""
+    """A limit, a hook or a stop does not let the model be asked, or its answer be used."""
 
-    def __init__(self, *, by: Limit | Literal["hook"], why: str = "") -> None:
+    def __init__(self, *, by: Limit | Literal["hook", "stop"], why: str = "") -> None:
         """Say what forbids it; a hook also says why."""
         super().__init__(by, why)
         self.by, self.why = by, why
@@ -90,6 +90,8 @@ class Asker:
     spend: Spend = field(default_factory=Spend)
     sent: BaseChatModel | None = None
     """The model as it was last sent a request."""
+    cut: AIMessage = field(default_factory=lambda: AIMessage(""))
+    """What was heard of an answer that was cut."""
 
     def report(self, event: dict[str, Any], chosen: Chosen, error: BaseException) -> None:
         """Emit an event about a model that failed."""

@@ -25,6 +25,7 @@ from ..state.errors import SettingsError
 from ..state.outcome import Quote, Spend, add_spend, model_spend
 from ..state.roles import TIERS
 from ..state.snapshot import count_call_tokens
+from ..store.locks.control import is_ending
 from ..turn.budget import Budget, CallMaximum, Limit
 from ..turn.scope import RunScope
 from .choice import Chosen, Models, window_of
@@ -69,7 +70,9 @@ async def charge_budget(asker: Asker, inner: Call, request: Request) -> Reply:
             raise
         reply = Reply(broken, request)
     except BaseException:
-        _settle(asker, allowance, allowance.count_spend(asker.role, None, messages))
+        is_cut = is_ending(asker.scope.run.control) or asker.scope.budget.seconds_left <= 0
+        heard = asker.cut if is_cut else None
+        _settle(asker, allowance, allowance.count_spend(asker.role, heard, messages))
         raise
     asker.answered, asker.asks = request.chosen.name, asker.asks + 1
     if text := allowance.describe_overcount(reply.message):

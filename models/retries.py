@@ -1,14 +1,16 @@
-"""Ask within the deadline, a few at once, again if that may help, then the next model."""
+"""Ask as long as the run goes on, within the deadline, a few at once, again, then another model."""
 
 import asyncio
 from dataclasses import replace
 from itertools import count
+from math import inf
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from langgraph.errors import GraphBubbleUp, GraphDrained
 
 from ..state.errors import LoopwrightError, ModelCallFailed
+from ..store.locks.control import InnerControl, cut_with_run, is_ending, keep_cut
 from . import refusals
 from .request import Asker, Call, NotAsked, Reply, Request, RequestTooLong
 
@@ -20,6 +22,30 @@ _MOST_AT_ONCE: Final = 32
 _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Semaphore]] = (
     WeakKeyDictionary()
 )
+
+
+async def cut_at_end(asker: Asker, inner: Call, request: Request) -> Reply:
+    """Ask, and cut the call where the run ends meanwhile: its connection is closed.
+
+    Raises:
+        NotAsked: The time is used up, or the graph itself ends a turn that is stopped.
+        GraphDrained: The run rests.
+    """
+    scope, control = asker.scope, asker.scope.run.control
+    left = scope.budget.seconds_left  # none: it is the last turn
+    until = asyncio.get_running_loop().time() + left if left > 0 else inf
+    try:
+        async with cut_with_run(control, until) as timeout:
+            return await inner(request)
+    except TimeoutError:
+        if not timeout.expired():
+            raise
+    if control is None or not is_ending(control):
+        raise NotAsked(by="seconds")
+    if isinstance(control, InnerControl) and scope.run.stopped():
+        raise NotAsked(by="stop")
+    keep_cut(control, scope.add_seconds(asker.spend))
+    raise GraphDrained(control.drain_reason or "shutdown")
 
 
 async def try_fallbacks(asker: Asker, inner: Call, request: Request) -> Reply:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from ..state.agent import MODEL_TURN
 from ..state.context import DEFAULTS, SESSION_KEY, Context, Session, explain_unfit_context
 from ..state.errors import SettingsError
-from ..state.messages import ANSWER, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
+from ..state.messages import ANSWER, CUT, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
 from ..store.base import langgraph_keys as keys
 from ..store.journal.port import FENCE_KEY, Fence
 from ..store.locks.thread_locks import LockEntry
@@ -163,7 +163,7 @@ def make_client_run(run: Run, bounded: Bounded | None) -> Run:
         raise translate_error(error, thread=run.thread) or error from error
 
 
-_MARKS: Final = {ROLE, STEERS, ENDS, REJECTED, MODEL_TURN, TOLD, REPEATS, EVIDENCE}
+_MARKS: Final = {CUT, ROLE, STEERS, ENDS, REJECTED, MODEL_TURN, TOLD, REPEATS, EVIDENCE}
 
 
 def strip_marks(said: Sequence[AnyMessage], known: Sequence[AnyMessage]) -> list[AnyMessage]:

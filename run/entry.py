@@ -8,7 +8,7 @@ from datetime import timedelta
 from math import inf
 from typing import Any, Final
 
-from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, empty_checkpoint
 from langgraph.graph import END
@@ -17,7 +17,7 @@ from langgraph.types import Command, StateUpdate
 from ..state.channels import unpack_fields
 from ..state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
 from ..state.loop import SCHEMA_VERSION, STOPPING, migrate
-from ..state.messages import STEERS, read_messages
+from ..state.messages import CUT, STEERS, read_messages
 from ..state.outcome import RESUMABLE
 from ..store.base import langgraph_keys as keys
 from ..store.base.worker_threads import run_in_worker
@@ -179,12 +179,19 @@ async def _update_state(
         and head.values.get(STOPPING, False) != stops
     ):
         update[STOPPING] = stops
-    if said:
-        update["messages"] = [*said]
+    if told := [*_take_back_cut(run, head), *said]:
+        update["messages"] = told
     if update and run.saver is not None:
         await write_update(
             run.saver, head.saved.config, head, graph.own_builder.pack_update(update)
         )
+
+
+def _take_back_cut(run: Run, head: ThreadHead) -> list[RemoveMessage]:
+    """The removal of what the end of a run has cut: a resume begins the step that wrote it anew."""
+    said = [one for key, value in head.own_writes if key == "messages" for one in value]
+    cut = [one for one in said if CUT in getattr(one, "additional_kwargs", ())]
+    return [RemoveMessage(id=str(one.id)) for one in cut if run.is_resume]
 
 
 def _is_turn_start(run: Run) -> bool:

@@ -50,6 +50,7 @@ from .stop_and_steer import (
     next_input,
     post_wish,
     record_continuations,
+    save_cut,
 )
 
 
@@ -143,9 +144,9 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
     async def astop(self, config: RunnableConfig, **options: Any) -> Outcome | None:
         """End the thread's turn as cancelled, wherever it is; a resume goes on with it.
 
-        A run of any process that holds the thread ends it at its next border: calls and model
-        calls that are under way end first, nothing new begins. A thread at rest, be it at a
-        question or where a killed process left it, ends at once.
+        A run of any process that holds the thread ends it at its next border: calls of tools that
+        are under way end first, a model that writes is cut, nothing new begins. A thread at rest,
+        be it at a question or where a killed process left it, ends at once.
 
         Args:
             config: Names the thread.
@@ -248,6 +249,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         """Run, and go on for as long as something was wished meanwhile: nobody comes between."""
         while True:
             async with (
+                save_cut(run, self.own_builder, held),
                 self._enter_run(run, began, held) as told,
                 allow_early_end(told),
                 aclosing(

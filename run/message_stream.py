@@ -6,6 +6,7 @@ while it is written, and what becomes of one that was told before. The rules are
 one id add up; a removal takes the message back; a message says all of it.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar, copy_context
@@ -21,10 +22,14 @@ from langchain_core.messages import (
     message_chunk_to_message,
 )
 from langgraph.config import get_config
+from langgraph.errors import GraphDrained
 from langgraph.graph.message import push_message
+from langgraph.runtime import get_runtime
 
-from ..state.messages import REASONING
+from ..state.messages import CUT, REASONING, ROLE, make_signature
+from ..state.outcome import Spend
 from ..store.base import langgraph_keys as keys
+from ..store.locks.control import Control, keep_cut
 
 
 class Retracted(RemoveMessage, AIMessageChunk):  # type: ignore[misc]  # its type is a removal's
@@ -75,6 +80,11 @@ class StreamedDraft:
             self._context.run(push_message, Retracted(id=self._name), state_key=None)
         self._text = self._reasoning = ""
         self.begun = self._known = False
+
+    def cut(self) -> AIMessage:
+        """What is shown, as a message of its own: the one with this id is still to be written."""
+        about = {**self._shown_metadata(), **make_signature(self._about[ROLE]), CUT: True}
+        return AIMessage(self._text, id=f"{self._name}.cut", additional_kwargs=about)
 
     def _shown_metadata(self) -> dict[str, str]:
         return self._about | ({REASONING: self._reasoning} if self._reasoning else {})
@@ -150,11 +160,14 @@ def stream_drafts(action: Callable[..., Awaitable[Any]]) -> Callable[..., Awaita
     async def node(state: Any, *args: Any, **kwargs: Any) -> Any:
         listeners = keys.find_message_handlers(get_config())
         drafts = dict[str, StreamedDraft]()
-        before = _DRAFTS.set(drafts if listeners else None)
+        before = _DRAFTS.set(drafts)
         try:
             update = await action(state, *args, **kwargs)
-        except BaseException:
+        except BaseException as error:
+            is_cut = isinstance(error, GraphDrained | asyncio.CancelledError)
+            said = [one.cut() for one in drafts.values() if one.begun and is_cut]
             _retract_drafts(drafts, state)
+            _keep_cut_messages([message for message in said if message.text])
             raise
         finally:
             _DRAFTS.reset(before)
@@ -166,6 +179,15 @@ def stream_drafts(action: Callable[..., Awaitable[Any]]) -> Callable[..., Awaita
         return update
 
     return node
+
+
+def _keep_cut_messages(said: Sequence[AIMessage]) -> None:
+    """Keep what the end of the run has cut; what a graph inside said is not for its thread."""
+    control = get_runtime().control if said else None
+    if isinstance(control, Control) and control.lost is None:
+        keep_cut(control, Spend(), said)
+        for message in said:
+            _resend_message(message, anew=False)
 
 
 def _settle_drafts(

@@ -32,6 +32,7 @@ from langgraph.types import Command
 from ..state.errors import SettingsError
 from ..state.messages import STEERS, explain_unreadable
 from ..store.base import langgraph_keys as keys
+from ..store.checkpoints.thread_head import write_update
 from ..store.journal.port import Wish
 from ..store.journal.recorder import Recorder
 from ..store.locks.control import Control, InnerControl, Kind
@@ -134,6 +135,21 @@ async def allow_early_end(run: Run) -> AsyncIterator[None]:
             raise
     if isinstance(control, Control) and control.lost is not None:
         raise control.lost
+
+
+@asynccontextmanager
+async def save_cut(run: Run, graph: Graph, held: HeldLock | None) -> AsyncIterator[None]:
+    """A block with a run; what came of model calls that its end has cut stays in the thread."""
+    try:
+        yield
+    finally:
+        control = None if held is None else held.entry.control
+        cut = control if isinstance(control, Control) and control.lost is None else Control()
+        if cut.said or cut.spent:
+            head = await run.read_head()
+            if run.saver is not None and head is not None and head.find_next_nodes():  # it is open
+                update = graph.pack_update({"messages": cut.said, "spend": cut.spent})
+                await write_update(run.saver, head.saved.config, head, update)
 
 
 _WENT_ON: ContextVar[list[str] | None] = ContextVar("loopwright_went_on", default=None)

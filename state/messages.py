@@ -204,7 +204,8 @@ def is_talk(message: AnyMessage) -> bool:
     about = message.additional_kwargs
     if about.get(ROLE, PACKAGE) == PACKAGE:
         return True
-    return str(message.id).startswith(ANSWER) or bool(about.get(ENDS))  # it ended a turn
+    ended = about.get(ENDS) or about.get(CUT)  # a turn, or with one
+    return str(message.id).startswith(ANSWER) or bool(ended)
 
 
 REASONING: Final = "reasoning_content"
@@ -224,6 +225,8 @@ STORED: Final = "stored"
 """Key in a message's `additional_kwargs`: under which id the store has the whole result."""
 STEERS: Final = "steers"
 """Key in the `additional_kwargs` of a user's message that came while a turn was running."""
+CUT: Final = "cut"
+"""Key in a message's `additional_kwargs`: the end of its run cut it while it was written."""
 ENDS: Final = "ends"
 """Key in a message's `additional_kwargs`: a model ended the turn with it."""
 

@@ -177,6 +177,12 @@ class Budget:
         await self.tab.record_ahead(parts | {"usd": self._limits["usd"] / _LEASES})
 
     @property
+    def seconds_left(self) -> float:
+        """Seconds until the time is used up."""
+        mine = self._limits["seconds"] - self.usage["seconds"]
+        return mine if self._parent is None else min(mine, self._parent.seconds_left)
+
+    @property
     def calls_left(self) -> int:
         """How many tool calls there is room for."""
         mine = max(0, int(self._limits["tool_calls"] - self.usage["tool_calls"]))
@@ -269,9 +275,9 @@ def _count_tokens(spend: Spend) -> int:
 
 
 def get_limit_reason(limit: str | None) -> Reason:
-    """The outcome's reason for a spent limit, or for a hook or a model that refused."""
-    if limit == "length":
-        return "ERROR"
+    """The outcome's reason for a spent limit, a stop, or for a hook or a model that refused."""
+    if limit in ("length", "stop"):
+        return "ERROR" if limit == "length" else "ABORTED"
     if limit in ("hook", "model"):
         return "DENIED" if limit == "hook" else "MISSING_INFORMATION"
     return "TIMEOUT" if limit == "seconds" else "BUDGET"

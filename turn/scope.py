@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
-from langgraph.runtime import Runtime
+from langgraph.runtime import RunControl, Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
@@ -69,6 +69,8 @@ class RunFacts:
     """The fencing token of the locked thread; None if nobody else can run it."""
     stopped: Callable[[], bool] = lambda: False
     """Whether somebody stops the turn, so that nothing new may begin."""
+    control: RunControl | None = None
+    """What the run heeds, if there is anything."""
     saved: bool = False
     """The run is saved as it goes."""
     durable: bool = False
@@ -292,6 +294,7 @@ async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts
         place=_build_place(configurable, outer),
         fence=configurable.get(FENCE_KEY),
         stopped=lambda: get_wish(runtime.control) == "stop",
+        control=runtime.control,
         saved=bool(saver),
         durable=_is_durable(saver),
         session=session if isinstance(session, Session) else Session(),

@@ -131,6 +131,8 @@ def _read_report(
 ) -> TaskUpdate:
     """End the task, start it afresh or go on, by the report's flags; never by its words."""
     report = answer.parsed
+    if answer.refused == "stop":
+        return end_after_calls(STOPPED, "")
     if answer.refused == "hook":
         return end_after_calls("denied", "; ".join(answer.problems))
     if report is None:

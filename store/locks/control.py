@@ -4,28 +4,34 @@ A pause (LangGraph's drain) leaves the turn open: a resume goes on where it was.
 changes the turn itself. It is on record before anybody is told of it here, so it outlives a crash.
 """
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import wraps
 from typing import Any, Final, Literal
 
+from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
 from ...state.errors import DatabaseError, LeaseLost
+from ...state.outcome import Spend, add_spend
 
 Kind = Literal["stop", "steer"]
 Look = Callable[[], Awaitable[Kind | None]]
 
-_EVERY: Final = 1.0
+_EVERY: Final = 0.4
 """Seconds between two looks for wishes of other processes; those of this one ring."""
+
+_LOOKS: Final = 0.05
+"""Seconds between two looks whether a run goes on while a model is waited for."""
 
 
 class Control(RunControl):
     """The control of one run; safe to use from any thread."""
 
-    __slots__ = ("_caller", "_look", "_next", "_wish", "lost")
+    __slots__ = ("_caller", "_look", "_next", "_wish", "lost", "said", "spent")
 
     def __init__(self, caller: RunControl | None = None, look: Look | None = None) -> None:
         """Heed the caller's control, and whatever `look` finds."""
@@ -35,6 +41,8 @@ class Control(RunControl):
         self._next = time.monotonic() + _EVERY
         self.lost: LeaseLost | None = None
         """Why the run may write nothing more, once its thread is another's."""
+        self.said, self.spent = list[BaseMessage](), Spend()
+        """What came of model calls that the end of the run has cut."""
 
     @property
     def is_paused(self) -> bool:
@@ -108,6 +116,39 @@ async def poll_wish(control: RunControl | None) -> Kind | None:
     if isinstance(control, Control):
         await control.poll()
     return get_wish(control)
+
+
+def is_ending(control: RunControl | None) -> bool:
+    """Whether the run that this controls is stopped or paused, or has lost its thread."""
+    control = _find_outermost(control)
+    return control is not None and control.drain_requested
+
+
+def keep_cut(control: RunControl | None, spent: Spend, said: Sequence[BaseMessage] = ()) -> None:
+    """Leave what came of a model call that is cut to whoever ends the run."""
+    control = _find_outermost(control)
+    if isinstance(control, Control):
+        control.said += said
+        control.spent = add_spend(control.spent, spent)
+
+
+@asynccontextmanager
+async def cut_with_run(control: RunControl | None, until: float) -> AsyncIterator[asyncio.Timeout]:
+    """A block that is cut, by TimeoutError, once its run is to end or at a time of its loop."""
+
+    async def watch() -> None:
+        while not is_ending(control):
+            await asyncio.sleep(_LOOKS)
+            await poll_wish(control)
+        if not timeout.expired():
+            timeout.reschedule(0)
+
+    async with asyncio.timeout_at(until) as timeout:
+        watching = asyncio.ensure_future(watch())
+        try:
+            yield timeout
+        finally:
+            watching.cancel()
 
 
 def _find_outermost(control: RunControl | None) -> RunControl | None:

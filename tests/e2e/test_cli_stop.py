@@ -1,9 +1,11 @@
-"""`loopwright stop` and `loopwright steer` while another process runs the thread."""
+"""`loopwright stop` and `steer` while another process runs the thread, and Ctrl-C there."""
 
 import json
 import os
 import re
+import signal
 import threading
+import time
 
 import pytest
 
@@ -52,7 +54,8 @@ def test_a_run_of_another_process_is_stopped_or_steered(verb, tmp_path, monkeypa
             assert provider.begun.wait(PATIENCE)
             done = cli(verb, "t", *words, "--json")
             assert (done.returncode, json.loads(done.stdout)["running"]) == (0, True)
-            threading.Timer(2.5, provider.go_on.set).start()  # after the next look
+            if verb == "steer":
+                threading.Timer(2.5, provider.go_on.set).start()  # after the next look
             code, (stdout, _) = running.wait(PATIENCE), running.said()
     ended = json.loads(stdout)
     statuses = {task["id"]: task["status"] for task in ended["tasks"]}
@@ -62,5 +65,29 @@ def test_a_run_of_another_process_is_stopped_or_steered(verb, tmp_path, monkeypa
     else:
         assert (code, ended["status"]) == (0, "complete")
         assert statuses == {"north": "completed", "east": "completed"}
+    provider.go_on.set()
     refused = cli(verb, "t", *words)
     assert refused.returncode == (0 if verb == "stop" else 2)
+
+
+@pytest.mark.req("W-103")
+@pytest.mark.parametrize("verb", ["stop", "ctrl-c"])
+def test_a_model_that_is_writing_is_cut(verb, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = "The north is a wide land with many hills. " * 30
+    replies = [Reply(words, takes=60.0), Reply(words)]
+    with fake_openai(replies) as model:
+        env = {"LOOPWRIGHT_MODEL": "openai:m", "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "k"}
+        given = ("run", "--graph", "react", "--thread", "t", "describe the north")
+        with Command(server(), given, stdin="", env=os.environ | env) as running:
+            assert model.begun.acquire(timeout=PATIENCE)
+            if verb == "stop":
+                assert cli("stop", "t").returncode == 0
+            else:
+                running.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            code, stderr = running.wait(PATIENCE), running.said()[1]
+        assert model.closed, stderr
+        assert model.closed[0] < began + 3
+        assert code == (3 if verb == "stop" else 130)
+        assert cli("resume", "t", **env).returncode == 0

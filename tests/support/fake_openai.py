@@ -1,6 +1,8 @@
 """A server on 127.0.0.1 that speaks as much of OpenAI's chat API as ChatOpenAI needs."""
 
 import json
+import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +27,8 @@ class Reply:
     error: dict[str, Any] | None = None
     usage: tuple[int, int] | None = (11, 7)
     hang: float = 0.0
+    takes: float = 0.0
+    """Seconds for which the events are streamed, unless the client closes its connection."""
     bytes_at_once: int = 0
     """Streams so many at a time, in raw UTF-8: characters are cut in the middle."""
     half: threading.Event | None = None
@@ -49,6 +53,10 @@ class FakeOpenAI:
         self.script = script
         self.requests: list[dict[str, Any]] = []
         self.times: list[float] = []
+        self.begun = threading.Semaphore(0)
+        """Released once a third of an answer that takes its time is sent."""
+        self.closed: list[float] = []
+        """When clients closed the connections of such answers."""
         self.stopped = threading.Event()
         self._lock = threading.Lock()
         self.url = ""
@@ -118,13 +126,44 @@ def _handler(fake: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            for part in _bursts(reply, body):
+            for part in _drip(fake, self, reply, body) if reply.takes else _bursts(reply, body):
                 self.wfile.write(part)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
     return Handler
+
+
+def _drip(
+    fake: FakeOpenAI, to: BaseHTTPRequestHandler, reply: Reply, body: bytes
+) -> Iterator[bytes]:
+    """The events one by one, as long as the client is there."""
+    *events, last = body.split(b"\n\n")
+    events = [*(event + b"\n\n" for event in events), last]
+    third = len(events) // 3
+    try:
+        for place, event in enumerate(events):
+            if place == third:
+                fake.begun.release()
+            if place >= third and _is_left(fake, to.connection, reply.takes / len(events)):
+                break
+            yield event
+        else:
+            return
+    except (OSError, GeneratorExit):  # it left with something unread
+        pass
+    fake.closed.append(time.monotonic())
+    to.close_connection = True
+
+
+def _is_left(fake: FakeOpenAI, connection: socket.socket, seconds: float) -> bool:
+    """Whether the client closes its connection within so many seconds."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not fake.stopped.is_set():
+        if select.select([connection], [], [], 0.01)[0]:
+            return not connection.recv(1, socket.MSG_PEEK)
+    return False
 
 
 def _bursts(reply: Reply, body: bytes) -> Iterator[bytes]:

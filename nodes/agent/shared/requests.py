@@ -15,7 +15,7 @@ from ....state.agent import (
     find_objective,
     list_request_messages,
 )
-from ....state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
+from ....state.messages import CUT, ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, make_signature
 from ....stream.turn_messages import make_message_id
 from ....text.canonical import make_storable
 from ....text.sentences import say
@@ -85,7 +85,7 @@ def _render_cue(message: AnyMessage) -> str:
     about, cue = message.additional_kwargs, ""
     if why := about.get(REJECTED):
         cue = say("answer_was_rejected", why=why, then=say("go_on"))
-    elif is_words(message) and about.get(ROLE) == "agent" and not about.get(ENDS):
+    elif is_words(message) and about.get(ROLE) == "agent" and not about.keys() & {CUT, ENDS}:
         cue = say("nothing_called")
     return "\n\n".join(filter(None, [cue, str(about.get(TOLD, ""))]))
 
