@@ -124,8 +124,7 @@ async def ask(
         ModelUnavailable: If the model cannot be built.
         ModelCallFailed: If no model could be reached.
     """
-    chosen = await _choose_model(scope, models, role, bump)
-    chosen = apply_settings(chosen, settings) if settings else chosen
+    chosen = apply_settings(await _choose_model(scope, models, role, bump), settings or {})
     asker = Asker(scope, models, role, listeners)
     call = _build_path(asker, chosen)
     request = Request(
@@ -138,11 +137,8 @@ async def ask(
     for _ in range(most_asks):
         try:
             reply = await call(replace(request, messages=[*messages, *extra]))
-        except NotAsked as refusal:
+        except (NotAsked, RequestTooLong) as refusal:
             answer = _refuse_answer(answer, refusal)
-            break
-        except RequestTooLong as error:
-            answer = replace(answer, problems=[str(error)], parsed=None, refused="length")
             break
         reading = _read(reply, read, check, contract)
         answer = Answer(**vars(reading), reasoning=_read_reasoning(scope, reply.message))
@@ -194,15 +190,17 @@ def _read_reasoning(scope: RunScope, message: AIMessage) -> str:
     return reasoning_of(message)
 
 
-def _refuse_answer(answer: Answer[C], refusal: NotAsked) -> Answer[C]:
-    """The answer if no (further) ask is allowed, or a hook keeps what came of it."""
-    problem = say("hook_refused", why=refusal.why)
-    if refusal.by != "hook":
-        problem = say("no_call_left", limit=refusal.by)
+def _refuse_answer(answer: Answer[C], refusal: NotAsked | RequestTooLong) -> Answer[C]:
+    """The answer if no (further) ask is allowed or of use, or a hook keeps what came of it."""
+    by: Limit | Literal["hook", "length", "stop"] = "length"
+    problem = str(refusal)
+    if isinstance(refusal, NotAsked):
+        by = refusal.by
+        problem = say("no_call_left", limit=by)
+        if by == "hook":
+            problem = say("hook_refused", why=refusal.why)
     problems = [*answer.problems, problem]
-    return replace(
-        answer, message=AIMessage(""), parsed=None, problems=problems, refused=refusal.by
-    )
+    return replace(answer, message=AIMessage(""), parsed=None, problems=problems, refused=by)
 
 
 def _build_repair(reading: Reading[Any], contract: type[Contract] | None) -> list[BaseMessage]:

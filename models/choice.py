@@ -228,6 +228,8 @@ _OTHER_NAMES: Final = {"max_output_tokens": "max_tokens", "stop_sequences": "sto
 
 def apply_settings(chosen: Chosen, settings: Mapping[str, Any]) -> Chosen:
     """The model and its fallbacks with those of these settings that they know."""
+    if not settings:
+        return chosen
     named = {_OTHER_NAMES.get(to_snake(k), to_snake(k)): value for k, value in settings.items()}
     known = {k: v for k, v in named.items() if k in type(chosen.model).model_fields}
     return replace(
