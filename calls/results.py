@@ -11,7 +11,6 @@ from typing import Any, Final
 from langchain_core.messages import ToolMessage
 from pydantic import ValidationError
 
-from ..state.limits import explain_excess
 from ..stream.components import COMPONENTS, OF_TOOLS, text_of
 from ..text.canonical import make_storable, make_storable_json
 from ..text.secrets import Secrets
@@ -108,8 +107,6 @@ def to_plain_json(value: object) -> Any:
 def _from_value(returned: ReturnedValue) -> ToolResult:
     """What a Python tool returned: the value for programs, a text of it for a model."""
     value = returned.value
-    if why := explain_excess("tool result", [value, returned.artifact]):
-        return ToolResult(say("result_not_read", why=why))
     if _is_content(value, said=returned.is_content):
         result = _from_blocks(value, None, is_error=False)
     else:

@@ -30,7 +30,7 @@ class Limit(NamedTuple):
 
 
 LIMITS: Final[Mapping[str, Limit]] = {
-    "input": Limit("what a run or an enqueued turn is given", 50_000_000, 250_000, DEEPEST),
+    "input": Limit("what a run or an enqueued turn is given", 50_000_000, 100_000, DEEPEST),
     "words": Limit("the words of the messages among it", 2_000_000),
     "answer": Limit(
         "an answer to a question", 2_000_000, 20_000, DEEPEST, "question_expires_in"
@@ -38,7 +38,7 @@ LIMITS: Final[Mapping[str, Limit]] = {
     "configurable": Limit("`configurable` of a run", 256_000, 5_000, DEEPEST),
     "context": Limit("`context` of a run", 1_000_000, 20_000, DEEPEST),
     "tool context": Limit("`tool_context` in it, as JSON", 32_000),
-    "queue": Limit("an enqueued turn with its settings", 60_000_000, 300_000, 2 * DEEPEST),
+    "queue": Limit("an enqueued turn with its settings", 60_000_000, 120_000, 2 * DEEPEST),
     "AG-UI": Limit("the body of an AG-UI request", 32_000_000, 100_000, 200, 60),
     "component": Limit("the body of a request for a component", 4_096, 0, 0, 10),
     "model body": Limit(
@@ -56,7 +56,7 @@ LIMITS: Final[Mapping[str, Limit]] = {
         "what a Python tool returns", 32 * 1024**2, 500_000, 0, "tool_deadline"
     ),
     "front matter": Limit("the front matter of an agent or a skill", 16_000),
-    "agent": Limit("the file of an agent", 128_000),
+    "agent": Limit("the file of an agent", 256_000),
     "instructions": Limit("AGENTS.md", 32_000),
     "skill": Limit("a file of a skill", 128_000),
     "rules": Limit("company.yaml, and a policy as YAML", 128_000),
@@ -157,20 +157,26 @@ def read_file(path: Path, door: str) -> str:
     return text
 
 
+_PIECE: Final = 4_000_000
+
+
 def unpack(packed: bytes) -> bytes:
     """What zlib has packed into the value of a record; raises DatabaseError if it is too much."""
-    unpacker = zlib.decompressobj()
-    plain = unpacker.decompress(packed, LIMITS["record"].bytes + 1)
-    check_record(plain)
+    unpacker, gauge, parts = zlib.decompressobj(), Gauge("record"), list[bytes]()
+    while packed and not unpacker.eof:  # in pieces: a long one would hold all other threads
+        parts.append(unpacker.decompress(packed, _PIECE))
+        check_record(parts[-1], gauge)
+        packed = unpacker.unconsumed_tail
+    if not unpacker.eof:
+        parts.append(unpacker.flush())
     if not unpacker.eof:
         msg = "incomplete or truncated stream"
         raise zlib.error(msg)
-    return plain
+    return b"".join(parts)
 
 
-def check_record(plain: bytes) -> None:
-    """Refuse a value that would not be read again, by DatabaseError."""
-    if len(plain) > LIMITS["record"].bytes:
-        why = say("too_many_bytes", most=f"{LIMITS['record'].bytes:,}")
+def check_record(plain: bytes, gauge: Gauge | None = None) -> None:
+    """Refuse a value, or a piece of it, that would not be read again, by DatabaseError."""
+    if why := (gauge or Gauge("record")).take(plain):
         msg = f"A value of the thread is neither saved nor read: {why}. Start a new thread."
         raise DatabaseError(msg)
