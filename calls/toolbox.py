@@ -114,8 +114,8 @@ class Toolbox:
         listings = here.find_known_listings(user_id) if here else None
         if listings is None:
             listings = await self._home.run_on_loop(lambda servers: servers.load_listings(user_id))
-        if (known := self._named.get(self._make_key(listings))) is not None:
-            return known[1]
+        if (LANGUAGE.get(), *map(id, listings)) in self._named:
+            return self._build_catalog(listings)
         # Definitions are as long as strangers make them: no event loop waits for their reading.
         return await asyncio.to_thread(self._build_catalog, listings)
 
@@ -248,13 +248,9 @@ class Toolbox:
         """The sync twin of `aclose`."""
         self._home.close()
 
-    def _make_key(self, listings: Sequence[Listing]) -> tuple[object, ...]:
-        """Under which a catalog is kept."""
-        return (LANGUAGE.get(), *map(id, listings))
-
     def _build_catalog(self, listings: Sequence[Listing]) -> Catalog:
         """The catalog of these listings; of one language the same while nothing changed."""
-        key = self._make_key(listings)
+        key = (LANGUAGE.get(), *map(id, listings))
         if key not in self._named:
             if len(self._named) > _KEPT:
                 self._named.clear()

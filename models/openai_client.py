@@ -229,7 +229,7 @@ def _build_limits() -> Any:
 
 
 async def _read_within_limit(read: Callable[..., Any], *options: Any) -> AsyncIterator[bytes]:
-    """The pieces of a body, unpacked; raises ModelCallFailed once they are too long together."""
+    """The pieces of a body; raises ModelCallFailed once they are too long together."""
     gauge = Gauge("model body")
     async for piece in read(*options):
         if why := gauge.take(piece):

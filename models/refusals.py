@@ -81,10 +81,8 @@ class DeadlinePassed(TimeoutError):
 
 def refuse_answer(why: str) -> ModelCallFailed:
     """The error for an answer that is too long to be read; asking again would bring it again."""
-    return ModelCallFailed(
-        f"A model's answer was not read: {why}. Set max_output_tokens, or name another model, then"
-        " resume the thread."
-    )
+    advice = "Set max_output_tokens, or name another model, then resume the thread."
+    return ModelCallFailed(f"A model's answer was not read: {why}. {advice}")
 
 
 def status_of(error: BaseException) -> int | None:

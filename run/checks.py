@@ -29,9 +29,7 @@ def check_input(run: Run) -> None:
     """
     if isinstance(run.input, Command):
         _check_command(run.input)
-    elif not run.is_nested and (
-        why := _explain_excess("input", run.input) or _explain_unstorable(run, run.input)
-    ):
+    elif not run.is_nested and (why := _explain_unstorable(run, run.input, "input")):
         msg = f"The input for thread {run.thread!r} cannot be saved, so nothing was run: {why}"
         raise SettingsError(msg)
     _check_messages(run.input, thread=run.thread)
@@ -111,18 +109,15 @@ def answer_inner_run(run: Run, asked: Sequence[Interrupt]) -> Run:
 
 def _check_storable_answer(run: Run, answer: Command[Any]) -> None:
     """Refuse an answer that a checkpoint cannot hold, before anything takes it."""
-    if why := _explain_excess("answer", answer.resume) or _explain_unstorable(run, answer.resume):
+    if why := _explain_unstorable(run, answer.resume, "answer"):
         msg = f"The answer to thread {run.thread!r} cannot be saved, its question stays open: {why}"
         raise AnswerRejected(msg)
 
 
-def _explain_excess(door: str, value: object) -> str:
-    why = explain_excess(door, value)
-    return f"{why}. Send less at once, or let a tool read it." if why else ""
-
-
-def _explain_unstorable(run: Run, value: object) -> str:
+def _explain_unstorable(run: Run, value: object, door: str) -> str:
     """Why a checkpoint cannot hold a value, and what to do; "" where it can."""
+    if why := explain_excess(door, value):
+        return f"{why}. Send less at once, or let a tool read it."
     if run.saver is None:
         return ""
     try:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from ..state.agent import MODEL_TURN
 from ..state.context import DEFAULTS, SESSION_KEY, Context, Session, explain_unfit_context
 from ..state.errors import SettingsError
-from ..state.limits import explain_excess, read_file
+from ..state.limits import read_file, refuse_excess
 from ..state.messages import ANSWER, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
 from ..store.base import langgraph_keys as keys
 from ..store.journal.port import FENCE_KEY, Fence
@@ -62,12 +62,8 @@ def check_keys(configurable: Mapping[str, Any], *, runs: bool) -> None:
     with its id. `runs`: the graph is run; else its state is read or written.
     """
     inside = _is_inside_task(configurable)
-    if not inside and (why := explain_excess("configurable", configurable)):
-        msg = (
-            f"`configurable` is not taken, and nothing was run: {why}. Name in it what tools are to"
-            " look up, not the data themselves."
-        )
-        raise SettingsError(msg)
+    if not inside:
+        refuse_excess("configurable", configurable)
     wrong = [
         key for key, value in configurable.items() if not _is_allowed_key(key, value, inside, runs)
     ]

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from ..state.context import Context
 from ..state.errors import AnswerRejected, SettingsError
-from ..state.limits import explain_excess
+from ..state.limits import refuse_excess
 from ..state.messages import explain_unreadable, read_messages
 from ..state.questions import ANSWERED_BY, By
 from ..store.base import langgraph_keys as keys
@@ -89,7 +89,8 @@ class QueueingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
             id=name, thread=run.thread, graph=self.name or "", state="waiting",
             kind="answer" if answers else "message", body=body | _strip_config(config, run),
         )  # fmt: skip
-        _check_body(turn.body)
+        refuse_excess("queue", turn.body)
+        _check_json(turn.body)
         added = await run_in_worker(turns, turns.add, turn)
         if known is None:
             measure(ENQUEUED, 1, {AGENT: turn.graph})
@@ -213,10 +214,7 @@ def _strip_config(config: RunnableConfig, run: Run) -> dict[str, Any]:
     return {"config": {**more, "configurable": told | {"thread_id": run.thread}}}
 
 
-def _check_body(body: Mapping[str, Any]) -> None:
-    if why := explain_excess("queue", body):
-        msg = f"The turn cannot be enqueued: {why}. Send less at once, or let a tool read it."
-        raise SettingsError(msg)
+def _check_json(body: Mapping[str, Any]) -> None:
     try:
         json.dumps(body)
     except (TypeError, ValueError, RecursionError) as error:

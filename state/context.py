@@ -225,8 +225,7 @@ class Context(BaseModel):
     def _check_known_settings(cls, given: Any) -> Any:
         """Refuse too much and unknown settings; say where data of the application belongs."""
         if type(given) is dict and (why := explain_excess("context", given)):
-            msg = f"{why}; give its tools what they need to look the rest up"
-            raise ValueError(msg)
+            raise ValueError(why)
         names = set(given) if type(given) is dict else set()
         if unknown := sorted(map(str, names - set(cls.model_fields))):
             msg = (

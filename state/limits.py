@@ -13,14 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from ..text.canonical import DEEPEST
 from ..text.sentences import say
-from .errors import DatabaseError
+from .errors import DatabaseError, SettingsError
 
 
 class Limit(NamedTuple):
-    """How much comes in by one door: bytes, JSON values, levels, seconds; 0 where none is counted.
-
-    `seconds` may name the setting that says it.
-    """
+    """How much comes in by one door; 0 where it is not counted. A setting may say the seconds."""
 
     what: str
     bytes: int
@@ -31,30 +28,20 @@ class Limit(NamedTuple):
 
 LIMITS: Final[Mapping[str, Limit]] = {
     "input": Limit("what a run or an enqueued turn is given", 50_000_000, 100_000, DEEPEST),
-    "words": Limit("the words of the messages among it", 2_000_000),
-    "answer": Limit(
-        "an answer to a question", 2_000_000, 20_000, DEEPEST, "question_expires_in"
-    ),
+    "words": Limit("the text of the messages among it", 2_000_000),
+    "answer": Limit("an answer", 2_000_000, 20_000, DEEPEST, "question_expires_in"),
     "configurable": Limit("`configurable` of a run", 256_000, 5_000, DEEPEST),
     "context": Limit("`context` of a run", 1_000_000, 20_000, DEEPEST),
     "tool context": Limit("`tool_context` in it, as JSON", 32_000),
     "queue": Limit("an enqueued turn with its settings", 60_000_000, 120_000, 2 * DEEPEST),
-    "AG-UI": Limit("the body of an AG-UI request", 32_000_000, 100_000, 200, 60),
-    "component": Limit("the body of a request for a component", 4_096, 0, 0, 10),
-    "model body": Limit(
-        "the body of an answer of an OpenAI-style server", 64_000_000, 0, 0, "model_deadline"
-    ),
-    "model answer": Limit("a model's answer, streamed or whole", 4_000_000, 0, 0, "model_deadline"),
-    "server answer": Limit(
-        "one answer, event or line of an MCP server", 32 * 1024**2, 500_000, 200, "tool_deadline"
-    ),
-    "tool list": Limit(
-        "all tools of an MCP server", 32 * 1024**2, 500_000, 200, "startup_timeout"
-    ),
-    "tool definition": Limit("one tool of it", 256_000, 10_000, DEEPEST),
-    "tool result": Limit(
-        "what a Python tool returns", 32 * 1024**2, 500_000, 0, "tool_deadline"
-    ),
+    "AG-UI": Limit("an AG-UI request", 32_000_000, 100_000, 200, 60),
+    "component": Limit("a request for a component", 4_096, 0, 0, 10),
+    "model body": Limit("an OpenAI-style server's answer", 64_000_000, 0, 0, "model_deadline"),
+    "model answer": Limit("what a model says in it", 4_000_000, 0, 0, "model_deadline"),
+    "server answer": Limit("an MCP server's answer", 2**25, 500_000, 200, "tool_deadline"),
+    "tool list": Limit("all its tools", 2**25, 500_000, 200, "startup_timeout"),
+    "tool definition": Limit("one of its tools", 256_000, 10_000, DEEPEST),
+    "tool result": Limit("what a Python tool returns", 2**25, 500_000, 0, "tool_deadline"),
     "front matter": Limit("the front matter of an agent or a skill", 16_000),
     "agent": Limit("the file of an agent", 256_000),
     "instructions": Limit("AGENTS.md", 32_000),
@@ -62,7 +49,7 @@ LIMITS: Final[Mapping[str, Limit]] = {
     "rules": Limit("company.yaml, and a policy as YAML", 128_000),
     "settings": Limit("a file of prompts, MCP servers, rules or settings", 2_000_000),
     "record": Limit("a value of a checkpoint or the journal, unpacked", 256_000_000),
-}  # fmt: skip
+}
 """The rows by the name of the door."""
 
 
@@ -90,10 +77,6 @@ class Gauge:
                 self._values -= len(lots[-1])
                 if self._values >= 0:
                     waiting += [(one, depth + 1) for lot in lots for one in lot]
-        return self.explain()
-
-    def explain(self) -> str:
-        """Why what was taken is too much; "" where it is not."""
         if self._bytes < 0:
             return say("too_many_bytes", most=f"{self._limit.bytes:,}")
         return say("too_many_values", most=f"{self._limit.values:,}") if self._values < 0 else ""
@@ -102,6 +85,14 @@ class Gauge:
 def explain_excess(door: str, value: Any) -> str:
     """Why a JSON value, or messages, are too much for a door; "" where they are not."""
     return Gauge(door).take(value)
+
+
+def refuse_excess(door: str, value: Any) -> None:
+    """Raise a SettingsError in one sentence if a value is too much for a door."""
+    if why := explain_excess(door, value):
+        what = f"{LIMITS[door].what[0].upper()}{LIMITS[door].what[1:]} is not taken"
+        msg = f"{what}, and nothing was run: {why}. Send less at once, or let a tool read it."
+        raise SettingsError(msg)
 
 
 def _count_bytes(text: str | bytes, room: int) -> int:
@@ -158,21 +149,18 @@ def read_file(path: Path, door: str) -> str:
 
 
 _PIECE: Final = 4_000_000
+_RATIO: Final = 1_032
+"""What zlib packs gets no smaller than by this factor."""
 
 
 def unpack(packed: bytes) -> bytes:
     """What zlib has packed into the value of a record; raises DatabaseError if it is too much."""
-    unpacker, gauge, parts = zlib.decompressobj(), Gauge("record"), list[bytes]()
-    while packed and not unpacker.eof:  # in pieces: a long one would hold all other threads
-        parts.append(unpacker.decompress(packed, _PIECE))
-        check_record(parts[-1], gauge)
-        packed = unpacker.unconsumed_tail
-    if not unpacker.eof:
-        parts.append(unpacker.flush())
-    if not unpacker.eof:
-        msg = "incomplete or truncated stream"
-        raise zlib.error(msg)
-    return b"".join(parts)
+    rest = packed if len(packed) * _RATIO > LIMITS["record"].bytes else b""
+    unpacker, gauge = zlib.decompressobj(), Gauge("record")
+    while rest:  # in pieces: a long one would take all memory, and hold all other threads
+        check_record(unpacker.decompress(rest, _PIECE), gauge)
+        rest = unpacker.unconsumed_tail
+    return zlib.decompress(packed)
 
 
 def check_record(plain: bytes, gauge: Gauge | None = None) -> None:

@@ -23,8 +23,7 @@ from ..text.canonical import beginning_of, cut_middle, weigh
 from ..text.sentences import LANGUAGE, say
 from .attachments import Block, blocks_in, build_attachment_blocks, name_attachments
 from .channels import GrowingChannel, IndexedList
-from .errors import SettingsError
-from .limits import Gauge, explain_excess
+from .limits import refuse_excess
 
 T = TypeVar("T")
 
@@ -79,19 +78,17 @@ def explain_unreadable(given: Any) -> str:
         if not mine or not all(isinstance(written, BaseMessage) for written in given.value or ()):
             return "an Overwrite holds something else than a list of messages"
         given = given.value or []
-    words, too_much = Gauge("words"), explain_excess("input", given)
+    refuse_excess("input", given)
+    texts: list[str] = []
     for place, written in enumerate(given if isinstance(given, list) else [given], start=1):
         try:
-            too_much = too_much or words.take(read_messages([written])[0].text)
+            texts += [one.text for one in read_messages([written])]
         except KeyError as error:
             return f"message {place} has no {error.args[0]!r}"
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
             why = str(error).partition("\nFor troubleshooting")[0]
             return f"message {place}: {' '.join(why.split())[:_SHOWN]}"
-        if too_much:
-            what = f"What is given up to message {place} is not taken: {too_much}"
-            msg = f"{what}. Send less at once, or let a tool read it."
-            raise SettingsError(msg)
+    refuse_excess("words", texts)
     return ""
 
 

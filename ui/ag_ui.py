@@ -25,7 +25,7 @@ from ..run.graph import LoopGraph
 from ..state.errors import LoopwrightError
 from ..state.questions import ANSWERED_BY, is_for_operator
 from .ag_ui_events import ClientView, EventEncoder, ag, build_outcome
-from .bodies import read_body
+from .request_body import read_body
 
 log = logging.getLogger(__name__)
 

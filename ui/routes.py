@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ..state.errors import SettingsError, read_variable
-from .bodies import read_body
+from .request_body import read_body
 
 BUNDLE: Final = Path(__file__).with_name("entrypoint.js")
 _LONGEST_NAME: Final = 200

@@ -1,15 +1,11 @@
 """The body of a request, as far as its door takes it."""
 
 import asyncio
-from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from ..state.limits import LIMITS, explain_raw
-
-_TOO_SLOW: Final = 408
-_TOO_LONG: Final = 413
 
 
 async def read_body(request: Request, door: str) -> bytes:
@@ -23,9 +19,9 @@ async def read_body(request: Request, door: str) -> bytes:
                     break
     except TimeoutError:
         msg = f"The body did not come within {limit.seconds} s: send it again."
-        raise HTTPException(_TOO_SLOW, msg) from None
+        raise HTTPException(408, msg) from None
     raw = bytes(body)
     if why := explain_raw(door, raw):
         msg = f"The body is not read: {why}. Send less at once."
-        raise HTTPException(_TOO_LONG, msg)
+        raise HTTPException(413, msg)
     return raw
