@@ -265,7 +265,10 @@ class Toolbox:
             if found.deferred_tools.is_needed:
                 first = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: build_tool_finder()}
                 found = replace(found, own={**first, **found.own})
-            self._named[key] = (listings, replace(found, make_spare=lambda: [build_recall_tool()]))
+            found = replace(found, make_spare=lambda: [build_recall_tool()])
+            if found.deferred_tools.is_needed:
+                found.deferred_tools.find("")  # makes the index, here where nobody waits
+            self._named[key] = (listings, found)
         return self._named[key][1]
 
 
