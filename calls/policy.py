@@ -20,6 +20,7 @@ from ..policy.rules import select_language
 from ..policy.table import PolicyTable
 from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
+from ..state.limits import read_file
 from ..state.questions import Remembered
 from ..text.canonical import canonical
 from ..text.sentences import say
@@ -383,7 +384,7 @@ def _read_rule(value: object) -> Rule:
 
 def _load_file(path: Path) -> object:
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        return json.loads(read_file(path, "settings"))
     except OSError as error:
         msg = (
             f"The policy {str(path)!r} is neither a word (default, allow, ask, deny) nor a file "

@@ -114,7 +114,10 @@ class Toolbox:
         listings = here.find_known_listings(user_id) if here else None
         if listings is None:
             listings = await self._home.run_on_loop(lambda servers: servers.load_listings(user_id))
-        return self._build_catalog(listings)
+        if (LANGUAGE.get(), *map(id, listings)) in self._named:
+            return self._build_catalog(listings)
+        # Definitions are as long as strangers make them: no event loop waits for their reading.
+        return await asyncio.to_thread(self._build_catalog, listings)
 
     def narrow(
         self,
@@ -262,7 +265,10 @@ class Toolbox:
             if found.deferred_tools.is_needed:
                 first = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: build_tool_finder()}
                 found = replace(found, own={**first, **found.own})
-            self._named[key] = (listings, replace(found, make_spare=lambda: [build_recall_tool()]))
+            found = replace(found, make_spare=lambda: [build_recall_tool()])
+            if found.deferred_tools.is_needed:
+                found.deferred_tools.find("")  # makes the index, here where nobody waits
+            self._named[key] = (listings, found)
         return self._named[key][1]
 
 

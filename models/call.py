@@ -23,9 +23,10 @@ from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.constants import TAG_NOSTREAM
 
+from ..state.limits import Gauge, explain_excess
 from ..text.canonical import make_storable
 from ..turn import spans
-from .refusals import Quirks, drop_settings
+from .refusals import Quirks, drop_settings, refuse_answer
 from .request import Asker, Call, Listener, Reply, Request
 
 
@@ -68,6 +69,7 @@ class StreamCollector(AsyncCallbackHandler):
     def __init__(self, listeners: Iterable[Listener], quirks: Quirks) -> None:
         """Begin a try; what an earlier one wrote counts no more."""
         self._listeners, self.pieces = [*listeners], list[AIMessageChunk]()
+        self._heard = Gauge("model answer")
         for listener in self._listeners:
             listener.begin(quirks)
 
@@ -83,12 +85,19 @@ class StreamCollector(AsyncCallbackHandler):
         piece = getattr(chunk, "message", None)
         if not isinstance(piece, AIMessageChunk):
             return
+        parts = [piece.content, piece.additional_kwargs, piece.tool_call_chunks]
+        if why := self._heard.take(parts):
+            self.raise_error = True  # so LangChain ends the call with it
+            raise refuse_answer(why)
         for listener in self._listeners:
             listener.hear(piece)
         self.pieces.append(piece)
 
     def complete_message(self, message: AIMessage) -> AIMessage:
         """The message, which can be stored; calls that were streamed are read from their pieces."""
+        parts = [message.content, message.additional_kwargs, message.tool_calls]
+        if why := explain_excess("model answer", parts):
+            raise refuse_answer(why)
         content = _drop_half_characters(message.content)
         if content != message.content:
             message = message.model_copy(update={"content": content})

@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any, Final
 from weakref import ref
@@ -23,6 +23,9 @@ from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr
+
+from ..state.limits import Gauge
+from .refusals import refuse_answer
 
 
 class _PayloadCache:
@@ -225,6 +228,15 @@ def _build_limits() -> Any:
     )
 
 
+async def _read_within_limit(read: Callable[..., Any], *options: Any) -> AsyncIterator[bytes]:
+    """The pieces of a body; raises ModelCallFailed once they are too long together."""
+    gauge = Gauge("model body")
+    async for piece in read(*options):
+        if why := gauge.take(piece):
+            raise refuse_answer(why)
+        yield piece
+
+
 class PerLoopClient(openai.DefaultAsyncHttpxClient):
     """A client that any event loop may use. With a loop its connections end."""
 
@@ -246,7 +258,16 @@ class PerLoopClient(openai.DefaultAsyncHttpxClient):
             until_the_end = self._close_with(loop, own)
             self._open[loop] = own, until_the_end
             await anext(until_the_end)
-        return await self._open[loop][0].send(request, **options)
+        own, streamed = self._open[loop][0], options.pop("stream", False)
+        response = await own.send(request, stream=True, **options)
+        vars(response)["aiter_bytes"] = partial(_read_within_limit, response.aiter_bytes)
+        if not streamed:
+            try:
+                await response.aread()
+            except BaseException:
+                await response.aclose()
+                raise
+        return response
 
     async def _close_with(self, loop: asyncio.AbstractEventLoop, own: Any) -> AsyncIterator[None]:
         """Close a loop's connections when it ends, for it ends what was begun in it and waits."""

@@ -22,6 +22,7 @@ from langchain_core.messages.ai import UsageMetadata
 from pydantic import ValidationError
 
 from ..state.attachments import blocks_in
+from ..state.errors import ModelCallFailed
 from ..state.messages import calls_in
 from ..text.secrets import read_own_secrets
 from ..text.sentences import say
@@ -76,6 +77,12 @@ error's code and the parameter it names."""
 
 class DeadlinePassed(TimeoutError):
     """The model did not answer within the deadline; asking it again would hang as long."""
+
+
+def refuse_answer(why: str) -> ModelCallFailed:
+    """The error for an answer that is too long to be read; asking again would bring it again."""
+    advice = "Set max_output_tokens, or name another model, then resume the thread."
+    return ModelCallFailed(f"A model's answer was not read: {why}. {advice}")
 
 
 def status_of(error: BaseException) -> int | None:

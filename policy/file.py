@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ..state.errors import SettingsError
+from ..state.limits import read_file
 from .conditions import COMPARED, ConditionError, Dimension, Interval, read_interval
 from .facts import CALL, CUSTOMER, Fact, Kind, Path as Place, Source
 from .parts import Part, parse_part
@@ -33,7 +34,7 @@ _ALWAYS: Final = {
 def read_rules(path: Path) -> dict[str, Any]:
     """Read a policy and prove it; see `PolicyTable.read`."""
     try:
-        text = path.expanduser().read_text(encoding="utf-8-sig")
+        text = read_file(path.expanduser(), "rules")
     except OSError as error:
         msg = f"The policy {str(path)!r} cannot be read: {error.strerror or error}."
         raise SettingsError(msg) from error

@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_snake
 
 from ..state.agent import AgentDefinition
 from ..state.errors import SettingsError
+from ..state.limits import read_file
 from ..state.roles import TIERS
 from .instructions import read_front_matter
 
@@ -39,7 +40,7 @@ def read_agent(path: str | Path) -> AgentDefinition:
         SettingsError: The file cannot be read, or describes no agent.
     """
     try:
-        fields, text = read_front_matter(Path(path).read_text(encoding="utf-8"))
+        fields, text = read_front_matter(read_file(Path(path), "agent"))
     except (OSError, UnicodeDecodeError) as error:
         msg = f"The agent file {path} cannot be read ({error}); check the path."
         raise SettingsError(msg) from error

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from ..policy.desk.company import COMPANY_FILE, Company
 from ..state.errors import SettingsError
+from ..state.limits import read_file
 
 _POLICY: Final = "policy.yaml"
 _KEYS: Final = tuple(name for name in Company.model_fields if name not in {"folder", "policy"})
@@ -40,9 +41,9 @@ def _read_yaml(file: Path) -> dict[str, Any]:
     from ..policy.parts import read_yaml  # noqa: PLC0415 - only a desk pays for it
 
     try:
-        said = read_yaml(file.read_text(encoding="utf-8-sig"))
+        said = read_yaml(read_file(file, "rules"))
     except OSError as error:
-        why = "is no folder with a company.yaml, as examples/shop/lumen is one"
+        why = "has no company.yaml that can be read, as examples/shop/lumen has one"
         raise _make_error(file.parent, f"{why} ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise _make_error(file, "is no UTF-8 text: save it as UTF-8.") from error

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..state.errors import SettingsError
+from ..state.limits import LIMITS, explain_excess
 from ..text.sentences import say
 
 FILE: Final = "AGENTS.md"
 SKILL: Final = "SKILL.md"
 READ_SKILL: Final = "read_skill"
-MOST_BYTES: Final = 32_000
-"""Of AGENTS.md, which is part of every prompt."""
-MOST_SKILL_BYTES: Final = 128_000
 MOST_SKILLS: Final = 50
 """Every prompt names them all."""
 
@@ -83,11 +81,11 @@ class Instructions:
             msg = say("no_such_skill", name=repr(name), known=", ".join(self.skills))
             raise ValueError(msg)
         if file:
-            return _read_file(skill.folder / file, skill.folder, MOST_SKILL_BYTES)
+            return _read_file(skill.folder / file, skill.folder)
         path = skill.folder / SKILL
         if _stamp_file(path) != skill.stamp:
             raise ValueError(say("skill_changed", name=name))
-        _, body = read_front_matter(_read_file(path, skill.within, MOST_SKILL_BYTES))
+        _, body = read_front_matter(_read_file(path, skill.within))
         beside = ", ".join(_list_skill_files(skill.folder))
         return (
             f"{body.strip()}\n\n{say('files_of_skill', files=beside)}" if beside else body.strip()
@@ -134,6 +132,8 @@ def read_front_matter(text: str) -> tuple[dict[str, Any], str]:
         msg = "has no front matter: begin it with a line ---, keys such as name: …, and --- again"
         raise ValueError(msg)
     try:
+        if why := explain_excess("front matter", found[1]):
+            raise ValueError(why)  # noqa: TRY301 - told as what cannot be read
         said = read_yaml(found[1])
     except ValueError as error:
         msg = f"has front matter that is no YAML that can be read ({str(error)[:_SHOWN]})"
@@ -149,7 +149,7 @@ def _read_agents(folder: Path) -> dict[Path, str]:
     if not (path.exists() or path.is_symlink()):
         return {}
     try:
-        return {path: _read_file(path, folder, MOST_BYTES).strip()}
+        return {path: _read_file(path, folder, "instructions").strip()}
     except ValueError as error:
         msg = f"{error}."
         raise SettingsError(msg) from error
@@ -176,7 +176,7 @@ def _find_skills(folder: Path, problems: list[str]) -> Iterator[Skill]:
 
 
 def _read_skill(path: Path, within: Path) -> Skill:
-    stamp, text = _stamp_file(path), _read_file(path, within, MOST_SKILL_BYTES)
+    stamp, text = _stamp_file(path), _read_file(path, within)
     try:
         said, _ = read_front_matter(text)
     except ValueError as error:
@@ -191,7 +191,7 @@ def _read_skill(path: Path, within: Path) -> Skill:
     return Skill(name, description, path.parent, within, stamp)
 
 
-def _read_file(path: Path, within: Path, most: int) -> str:
+def _read_file(path: Path, within: Path, door: str = "skill") -> str:
     """The text of a file that really is in the folder.
 
     Raises:
@@ -205,7 +205,7 @@ def _read_file(path: Path, within: Path, most: int) -> str:
         if not real.is_file():
             msg = f"{path} is no file"
             raise ValueError(msg)
-        if (size := real.stat().st_size) > most:
+        if (size := real.stat().st_size) > (most := LIMITS[door].bytes):
             msg = f"{path} has {size:,} bytes, and at most {most:,} are read: shorten it"
             raise ValueError(msg)
         return real.read_bytes().decode("utf-8-sig")

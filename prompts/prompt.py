@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..state.errors import SettingsError
+from ..state.limits import read_file
 from ..state.roles import ROLES, find_template
 from ..text.canonical import cut_middle, estimate_tokens, find_cap
 from ..text.sentences import (
@@ -287,7 +288,7 @@ def _read_text(text: str | Path) -> str:
     if isinstance(text, str):
         return text
     try:
-        return text.read_text(encoding="utf-8")
+        return read_file(text, "settings")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"The prompt file {text} cannot be read ({error}); check the path."
         raise SettingsError(msg) from error

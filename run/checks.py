@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from ..state.context import Context
 from ..state.errors import AnswerRejected, LoopwrightError, SettingsError
-from ..state.messages import MOST_TEXT, explain_too_long, explain_unreadable
+from ..state.limits import explain_excess
+from ..state.messages import explain_unreadable
 from ..state.questions import Answer, TextAnswer, Words, is_for_operator
 from ..store.base import langgraph_keys as keys
 from ..stream.meters import AGENT, ERROR, RUNS, STATUS, measure
@@ -28,7 +29,7 @@ def check_input(run: Run) -> None:
     """
     if isinstance(run.input, Command):
         _check_command(run.input)
-    elif not run.is_nested and (why := _explain_unstorable(run, run.input)):
+    elif not run.is_nested and (why := _explain_unstorable(run, run.input, "input")):
         msg = f"The input for thread {run.thread!r} cannot be saved, so nothing was run: {why}"
         raise SettingsError(msg)
     _check_messages(run.input, thread=run.thread)
@@ -108,16 +109,15 @@ def answer_inner_run(run: Run, asked: Sequence[Interrupt]) -> Run:
 
 def _check_storable_answer(run: Run, answer: Command[Any]) -> None:
     """Refuse an answer that a checkpoint cannot hold, before anything takes it."""
-    why = _explain_unstorable(run, answer.resume) or explain_too_long(
-        len(repr(answer.resume)), MOST_TEXT
-    )
-    if why:
+    if why := _explain_unstorable(run, answer.resume, "answer"):
         msg = f"The answer to thread {run.thread!r} cannot be saved, its question stays open: {why}"
         raise AnswerRejected(msg)
 
 
-def _explain_unstorable(run: Run, value: object) -> str:
+def _explain_unstorable(run: Run, value: object, door: str) -> str:
     """Why a checkpoint cannot hold a value, and what to do; "" where it can."""
+    if why := explain_excess(door, value):
+        return f"{why}. Send less at once, or let a tool read it."
     if run.saver is None:
         return ""
     try:

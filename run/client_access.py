@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from ..state.agent import MODEL_TURN
 from ..state.context import DEFAULTS, SESSION_KEY, Context, Session, explain_unfit_context
 from ..state.errors import SettingsError
+from ..state.limits import read_file, refuse_excess
 from ..state.messages import ANSWER, CUT, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
 from ..store.base import langgraph_keys as keys
 from ..store.journal.port import FENCE_KEY, Fence
@@ -61,6 +62,8 @@ def check_keys(configurable: Mapping[str, Any], *, runs: bool) -> None:
     with its id. `runs`: the graph is run; else its state is read or written.
     """
     inside = _is_inside_task(configurable)
+    if not inside:
+        refuse_excess("configurable", configurable)
     wrong = [
         key for key, value in configurable.items() if not _is_allowed_key(key, value, inside, runs)
     ]
@@ -219,7 +222,7 @@ def read_ceiling(environ: Mapping[str, str]) -> Context:
     if given is None:
         return DEFAULTS
     try:
-        text = given if given.lstrip()[:1] == "{" else Path(given).read_text(encoding="utf-8-sig")
+        text = given if given.lstrip()[:1] == "{" else read_file(Path(given), "settings")
         return Context.model_validate(json.loads(text))
     except (OSError, ValueError) as error:
         why = " ".join(str(error).split())[:300]

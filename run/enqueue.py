@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from ..state.context import Context
 from ..state.errors import AnswerRejected, SettingsError
+from ..state.limits import refuse_excess
 from ..state.messages import explain_unreadable, read_messages
 from ..state.questions import ANSWERED_BY, By
 from ..store.base import langgraph_keys as keys
@@ -88,6 +89,7 @@ class QueueingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
             id=name, thread=run.thread, graph=self.name or "", state="waiting",
             kind="answer" if answers else "message", body=body | _strip_config(config, run),
         )  # fmt: skip
+        refuse_excess("queue", turn.body)
         _check_json(turn.body)
         added = await run_in_worker(turns, turns.add, turn)
         if known is None:

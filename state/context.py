@@ -11,15 +11,13 @@ from typing import Any, Final, Literal, TypeVar
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from .limits import LIMITS, explain_excess
 from .roles import ROLES, TIERS, Tier
 
 PolicyWord = Literal["default", "allow", "ask", "deny"]
 
 RATES: Final = ("input", "output", "cached_input")
 """What a model's price says; the last may be left out."""
-
-MOST_TOOL_CONTEXT: Final = 32_000
-"""Characters of JSON: every call of a tool carries it."""
 
 
 def explain_unfit_context(given: dict[str, Any]) -> str:
@@ -28,9 +26,10 @@ def explain_unfit_context(given: dict[str, Any]) -> str:
         length = len(json.dumps(given, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
         return f"only JSON reaches every tool ({error})"
-    if length <= MOST_TOOL_CONTEXT:
+    most = LIMITS["tool context"].bytes
+    if length <= most:
         return ""
-    return f"it has {length} bytes of JSON, of {MOST_TOOL_CONTEXT} that each call of a tool carries"
+    return f"it has {length} bytes of JSON, of {most} that each call of a tool carries"
 
 
 class Context(BaseModel):
@@ -224,7 +223,9 @@ class Context(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_known_settings(cls, given: Any) -> Any:
-        """Refuse unknown settings, and say where data of the application belongs."""
+        """Refuse too much and unknown settings; say where data of the application belongs."""
+        if type(given) is dict and (why := explain_excess("context", given)):
+            raise ValueError(why)
         names = set(given) if type(given) is dict else set()
         if unknown := sorted(map(str, names - set(cls.model_fields))):
             msg = (

@@ -23,7 +23,7 @@ from ..text.canonical import beginning_of, cut_middle, weigh
 from ..text.sentences import LANGUAGE, say
 from .attachments import Block, blocks_in, build_attachment_blocks, name_attachments
 from .channels import GrowingChannel, IndexedList
-from .errors import SettingsError
+from .limits import refuse_excess
 
 T = TypeVar("T")
 
@@ -78,31 +78,21 @@ def explain_unreadable(given: Any) -> str:
         if not mine or not all(isinstance(written, BaseMessage) for written in given.value or ()):
             return "an Overwrite holds something else than a list of messages"
         given = given.value or []
-    words = whole = 0
+    refuse_excess("input", given)
+    texts: list[str] = []
     for place, written in enumerate(given if isinstance(given, list) else [given], start=1):
         try:
-            (read,) = read_messages([written])
-            words, whole = words + len(read.text), whole + len(repr(vars(read)))
+            texts += [one.text for one in read_messages([written])]
         except KeyError as error:
             return f"message {place} has no {error.args[0]!r}"
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
             why = str(error).partition("\nFor troubleshooting")[0]
             return f"message {place}: {' '.join(why.split())[:_SHOWN]}"
-        if too_long := explain_too_long(words, MOST_TEXT) or explain_too_long(whole, MOST_WHOLE):
-            msg = f"What is given up to message {place} is not taken: {too_long}"
-            raise SettingsError(msg)
+    refuse_excess("words", texts)
     return ""
 
 
 _SHOWN: Final = 300
-MOST_TEXT: Final = 2_000_000  # characters, of the words given at once or an answer to a question
-MOST_WHOLE: Final = 50_000_000  # of messages given at once with all that is attached to them
-
-
-def explain_too_long(size: int, most: int) -> str:
-    """Why so many characters are not taken, and what to do; "" where they are."""
-    what = f"it has {size:,} characters, and {most:,} are the limit"
-    return f"{what}: shorten it, or let a tool read the text." if size > most else ""
 
 
 def _assign_id(message: AnyMessage, last: str, count: int) -> AnyMessage:

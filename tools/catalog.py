@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 
+from ..state.limits import explain_excess
 from ..state.roles import ROLES
 from ..text.canonical import canonical
 from ..text.sentences import say
@@ -234,6 +235,7 @@ class Catalog:
         return names[:5] or offered[:20]
 
 
+_TOO_LONG: Final = "The tool {1!r} of MCP server {0!r} is left out, for its definition: {2}."
 _NOTHING: Final = "MCP server {!r} is there, but offers no tool; look at its entry and its version."
 
 
@@ -278,6 +280,9 @@ def _describe_tools(listing: Listing, warnings: list[str]) -> Iterable[CatalogTo
             warnings.append(f"MCP server {listing.config.name!r} offers a tool without a name.")
         elif original not in seen:
             seen.add(original)
+            if why := explain_excess("tool definition", raw):
+                warnings.append(_TOO_LONG.format(listing.config.name, original[:MAX_NAME], why))
+                continue
             yield _make_server_tool(listing.config, original, raw)
 
 

@@ -25,6 +25,8 @@ from pydantic import BaseModel, create_model
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
+from ..state.limits import explain_excess
+from ..text.sentences import say
 from .catalog import MAX_NAME, RESERVED, CatalogTool, is_name, read_flags, read_output
 from .schemas import Schema, one_line, sanitize
 from .values import ReturnedValue, collect_async_items, collect_items, read_result_schema
@@ -133,12 +135,12 @@ def _make_twin(kind: type[BaseTool]) -> type[BaseTool]:
 
     @functools.wraps(run)
     def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _note_return(collect_items(run(self, *args, **kwargs)))
+        return _note_return(self, collect_items(run(self, *args, **kwargs)))
 
     @functools.wraps(arun)
     async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _note_return(
-            await collect_async_items(collect_items(await arun(self, *args, **kwargs)))
+            self, await collect_async_items(collect_items(await arun(self, *args, **kwargs)))
         )
 
     own |= {"_parse_input": _parse_input, "_run": _run}
@@ -149,9 +151,13 @@ def _make_twin(kind: type[BaseTool]) -> type[BaseTool]:
     )
 
 
-def _note_return(value: Any) -> Any:
+def _note_return(tool: BaseTool, value: Any) -> Any:
+    """Put it aside before LangChain makes a text of it; of what is too much only that it is."""
     returned = _GIVEN.get()
     if returned is not None:
+        if why := explain_excess("tool result", value):
+            words = say("result_not_read", why=why)
+            value = (words, None) if tool.response_format == "content_and_artifact" else words
         returned.append(value)
     return value
 

@@ -5,6 +5,7 @@ an assistant or a tool. It gets the graph's stream, and at the end of each run t
 texts, calls, components, questions.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
@@ -15,6 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
 from langgraph.types import Command, Interrupt as Question, StateSnapshot
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -23,6 +25,7 @@ from ..run.graph import LoopGraph
 from ..state.errors import LoopwrightError
 from ..state.questions import ANSWERED_BY, is_for_operator
 from .ag_ui_events import ClientView, EventEncoder, ag, build_outcome
+from .request_body import read_body
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +63,10 @@ def ag_ui_route(
 
     async def run(request: Request) -> Response:
         try:
-            given = ag.RunAgentInput.model_validate_json(await request.body())
+            body = await read_body(request, "AG-UI")
+            given = await asyncio.to_thread(ag.RunAgentInput.model_validate_json, body)
+        except HTTPException as refused:
+            return JSONResponse({"error": refused.detail}, status_code=refused.status_code)
         except ValidationError as error:
             about = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3]]
             words = f"This is no RunAgentInput of AG-UI: {'; '.join(about)}."

@@ -17,11 +17,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ..state.errors import SettingsError, read_variable
+from .request_body import read_body
 
 BUNDLE: Final = Path(__file__).with_name("entrypoint.js")
 _LONGEST_NAME: Final = 200
-_LONGEST_BODY: Final = 4_096
-"""Bytes: a body names one component; who sends more is not listened to."""
 # Where somebody opens an answer as a page of its own, nothing in it runs.
 _AS_DATA: Final = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
@@ -56,7 +55,7 @@ def build_routes(bundle: str) -> list[Route]:
     once = _ONCE.format(bundle=_escape_script(bundle))
 
     async def component(request: Request) -> Response:
-        name = _parse_name(await _read_beginning(request))
+        name = _parse_name(await read_body(request, "component"))
         if name is None:
             return PlainTextResponse('Send {"name": "<component>"} as JSON.', status_code=422)
         mount = _MOUNT.format(name=_escape_script(json.dumps(name)))
@@ -69,16 +68,6 @@ def build_routes(bundle: str) -> list[Route]:
         Route("/ui/{graph}", component, methods=["POST"]),
         Route("/ui/{graph}/entrypoint.js", entrypoint, methods=["GET"]),
     ]
-
-
-async def _read_beginning(request: Request) -> bytes:
-    """The body; of one that is too long as much as shows that it is."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _LONGEST_BODY:
-            break
-    return body[:_LONGEST_BODY]
 
 
 def _parse_name(body: bytes) -> str | None:

@@ -24,6 +24,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ...state.errors import DatabaseError
+from ...state.limits import check_record, unpack
 from ..base import langgraph_keys as keys
 
 _FEWEST, _PAIR = 2, 2
@@ -221,6 +222,7 @@ class Deflate(CipherProtocol):
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
         """Compress; tiny values stay as they are."""
+        check_record(plaintext)
         if len(plaintext) < _SMALLEST:
             return _PLAIN, plaintext
         return _ZLIB, zlib.compress(plaintext)
@@ -230,7 +232,7 @@ class Deflate(CipherProtocol):
         if ciphername not in (_ZLIB, _PLAIN):
             msg = f"This was saved by another version of loopwright, as {ciphername!r}: use that."
             raise DatabaseError(msg)
-        return zlib.decompress(ciphertext) if ciphername == _ZLIB else ciphertext
+        return unpack(ciphertext) if ciphername == _ZLIB else ciphertext
 
 
 def is_own(kind: str) -> bool:

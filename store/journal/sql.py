@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
 from ...state.errors import DatabaseError, ThreadBusy
+from ...state.limits import unpack
 from ...text.canonical import hash_of, make_storable, make_storable_json
 from ..base.worker_threads import WorkerThreads
 from .port import Change, Fence, Row, Wish
@@ -292,7 +293,7 @@ def select_bodies(execute: Execute, thread: str) -> list[str]:
 
 def decode_body(body: str | bytes) -> str:
     """A body as it stands in the table, unpacked."""
-    return body if isinstance(body, str) else zlib.decompress(body).decode()
+    return body if isinstance(body, str) else unpack(body).decode()
 
 
 def _make_placeholders(values: Collection[str]) -> str:

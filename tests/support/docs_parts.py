@@ -22,6 +22,7 @@ from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.agent.shared.agent import Agent
 from loopwright.nodes.parts import Parts
 from loopwright.run import client_access
+from loopwright.state.limits import LIMITS
 from loopwright.stream.components import COMPONENTS
 from support.flow_examples import module
 
@@ -111,6 +112,17 @@ def who_table() -> str:
     return "\n".join(rows)
 
 
+def limits_table() -> str:
+    """What each door takes at most."""
+    rows = ["| door | bytes | values | levels | seconds |", "|---|---|---|---|---|"]
+    for limit in LIMITS.values():
+        named = isinstance(limit.seconds, str)
+        counts = [f"{count:,}" if count else "" for count in limit[1:4]]
+        seconds = f"`{limit.seconds}`" if named else str(limit.seconds or "")
+        rows.append(f"| {limit.what} | {' | '.join([*counts, seconds])} |")
+    return "\n".join(rows)
+
+
 def read_events() -> dict[str, tuple[str, list[str]]]:
     """Of each event in docs/events.md: what one is kept for each of, and its fields."""
     text = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
@@ -154,6 +166,7 @@ def parts() -> dict[str, str]:
         "plan of the sales example": plan_picture(),
         "settings": settings_table(),
         "who sets what": who_table(),
+        "limits of doors": limits_table(),
         "components": components_table(),
     }
 

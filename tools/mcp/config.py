@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from ...state.errors import ToolServerError
+from ...state.limits import read_file
 from ...text.secrets import Secrets, find_argument_secrets, find_header_secrets, find_secrets
 
 Headers = Callable[[str | None], Any]
@@ -166,7 +167,7 @@ def read_servers(
 
 def _load(path: Path) -> Mapping[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = json.loads(read_file(path, "settings"))
     except OSError as error:
         why = error.strerror or error
         msg = f"The MCP configuration {path} cannot be read: {why}; check path and rights."

@@ -12,26 +12,24 @@ from typing import Final
 
 import httpx
 
+from ...state.limits import LIMITS, explain_raw
 from ...text.sentences import say
 from .call import Why
 
-MOST: Final = 32 * 1024 * 1024
+MOST: Final = LIMITS["server answer"].bytes
 """Bytes of one answer, one event of a stream, one line of a process."""
-MOST_VALUES: Final = 500_000
+_VALUES: Final = LIMITS["server answer"].values
 """JSON values of one answer; each takes hundreds of bytes of memory."""
-MOST_TOOLS: Final = 10_000
 
 ACCEPTED: Final = {"accept-encoding": "gzip, deflate"}
 """Only these can be unpacked in pieces; a server that sends something else is refused."""
 
 EVENTS: Final = "text/event-stream"
 
-TOO_LONG: Why = partial(say, "answer_too_long", most=MOST // 1024**2, values=f"{MOST_VALUES:,}")
+TOO_LONG: Why = partial(say, "answer_too_long", most=MOST // 1024**2, values=f"{_VALUES:,}")
 
 _PACKED: Final = ("gzip", "x-gzip", "deflate")
 _END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_TEXTS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_BETWEEN: Final = (b",", b"[", b"{")
 
 
 class Refused(Exception):
@@ -43,16 +41,9 @@ class Refused(Exception):
         self.why = why
 
 
-def count_values(message: bytes) -> int:
-    """How many JSON values a message has, roughly: commas and brackets outside of texts."""
-    outside = _TEXTS.sub(b"", message)
-    return sum(map(outside.count, _BETWEEN))
-
-
 def is_too_much(message: bytes) -> bool:
     """Whether a message has more bytes, or more JSON values, than are read."""
-    may_be = len(message) > MOST or sum(map(message.count, _BETWEEN)) > MOST_VALUES
-    return may_be and (len(message) > MOST or count_values(message) > MOST_VALUES)
+    return bool(explain_raw("server answer", message))
 
 
 async def read_events(response: httpx.Response) -> AsyncIterator[bytes]:

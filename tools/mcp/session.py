@@ -19,6 +19,7 @@ from mcp import ClientSession, types
 from mcp.shared.exceptions import McpError
 from pydantic import BaseModel, ConfigDict
 
+from ...state.limits import Gauge
 from ...stream.meters import ERROR, SERVER, SESSION, WIRE, measure
 from ...text.sentences import say
 from .active_calls import ActiveCalls, Parked
@@ -35,7 +36,6 @@ from .call import (
 from .config import ServerConfig
 from .http_client import explain, http_session
 from .processes import PROCESS_LIMIT
-from .response_limits import MOST_TOOLS
 from .stdio import explain_start, last_line, stdio_session
 
 log = logging.getLogger(__name__)
@@ -267,6 +267,7 @@ class Connection:
         """
         tools: list[dict[str, Any]] = []
         pages: list[str | None] = [None]
+        gauge = Gauge("tool list")
         while True:
             params = types.PaginatedRequestParams(cursor=pages[-1]) if pages[-1] else None
             try:
@@ -274,10 +275,10 @@ class Connection:
             except McpError as error:
                 raise ServerUnavailable(self._config.mask(error.error.message)) from error
             offered = [tool for tool in page.get("tools") or () if isinstance(tool, dict)]
-            masked = self._config.secrets.mask_json(offered)
+            if why := gauge.take(offered):
+                raise ServerUnavailable(say("too_long_a_list", why=why))
+            masked = await asyncio.to_thread(self._config.secrets.mask_json, offered)
             tools += [m | {"name": t.get("name")} for t, m in zip(offered, masked, strict=True)]
-            if len(tools) > MOST_TOOLS:
-                raise ServerUnavailable(say("too_many_tools", most=MOST_TOOLS))
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or cursor in pages:
                 return tuple(tools)

@@ -124,11 +124,9 @@ class _Process(asyncio.SubprocessProtocol):
 
     def _answer_too_long(self, head: bytes, tail: bytes) -> None:
         """Answer a request whose answer is a line that is too long."""
-        first, last = (end.decode(errors="replace") for end in (head, tail))
-        match = _AT_HEAD.match(first) or _AT_TAIL.search(last)
-        if match is not None:
-            self._fail(json.loads(match[1]), TOO_LONG)
-        elif '"method"' not in first:
+        if (number := _find_id_at_ends(head, tail)) is not None:
+            self._fail(number, TOO_LONG)
+        elif b'"method"' not in head:
             self._stderr += b"\na line of its output was too long\n"
             self.end()
 
@@ -165,12 +163,21 @@ def _find_id(line: bytes) -> int | str | None:
     """The id of the request to which an unreadable line is the answer."""
     try:
         message = json.loads(line)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
+    except RecursionError:  # it is nested too deeply
+        return _find_id_at_ends(line[:_ENDS], line[-_ENDS:])
     if not isinstance(message, dict) or "method" in message:
         return None
     number = message.get("id")
     return number if isinstance(number, int | str) else None
+
+
+def _find_id_at_ends(head: bytes, tail: bytes) -> int | str | None:
+    """The same by the beginning and the end of a line."""
+    first, last = (end.decode(errors="replace") for end in (head, tail))
+    match = _AT_HEAD.match(first) or _AT_TAIL.search(last)
+    return json.loads(match[1]) if match else None
 
 
 class _Stdin(ObjectSendStream[SessionMessage]):

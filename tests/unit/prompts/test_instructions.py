@@ -5,10 +5,10 @@ import os
 import pytest
 
 from loopwright.prompts.instructions import (
-    MOST_BYTES,
     read_instructions,
 )
 from loopwright.state.errors import SettingsError
+from loopwright.state.limits import LIMITS
 
 HEAD = "---\nname: {}\ndescription: {}\n---\n"
 
@@ -45,7 +45,7 @@ def test_each_folder_or_file_that_cannot_be_followed_is_refused_with_a_sentence(
         (tmp_path / name).mkdir()
     (tmp_path / "link" / "AGENTS.md").symlink_to(outside)
     (tmp_path / "broken" / "AGENTS.md").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "huge" / "AGENTS.md").write_text("x" * (MOST_BYTES + 1))
+    (tmp_path / "huge" / "AGENTS.md").write_text("x" * (LIMITS["instructions"].bytes + 1))
     (tmp_path / "binary" / "AGENTS.md").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "folder" / "AGENTS.md").mkdir()
     cases |= {

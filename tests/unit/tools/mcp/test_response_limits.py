@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.calls.toolbox import Toolbox
-from loopwright.tools.mcp.response_limits import Refused, count_values, read_events
+from loopwright.state.limits import count_values
+from loopwright.tools.mcp.response_limits import Refused, read_events
 from support.mcp_servers import process
 from support.mcp_servers.bombs import WAYS
 from support.mcp_servers.calling import run, text
