@@ -289,8 +289,8 @@ def to_json_text(data: Any) -> str:
 
 
 def hash_text(text: str) -> str:
-    """A short name for a text, the same for equal texts."""
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+    """A name for a text, the same for equal texts; nobody finds another text of this name."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
 
 
 ADVICE: Final = (
