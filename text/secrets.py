@@ -53,6 +53,23 @@ def is_secret_name(name: str) -> bool:
     return _classify_name(name) != ""
 
 
+_OF_FORMS: Final = frozenset({"PWD", "PIN", "OTP", "TAN", "CVC", "CVV"})
+
+
+def list_secret_fields(schema: object) -> list[str]:
+    """The fields of a form that want a secret, by their names, titles and format."""
+    fields = schema.get("properties") if isinstance(schema, Mapping) else None
+    return [str(n) for n, f in fields.items() if _is_secret_field(str(n), f)] if fields else []
+
+
+def _is_secret_field(name: str, field: Any) -> bool:
+    about = field if isinstance(field, Mapping) else {}
+    named = (name, str(about.get("title", "")))
+    words = {word.upper() for one in named for word in _WORD.findall(one)}
+    is_named = bool(_OF_FORMS & words) or any(_classify_name(one) == "surely" for one in named)
+    return about.get("format") == "password" or is_named
+
+
 def _classify_name(name: str) -> str:
     words = [word.upper() for word in _WORD.findall(name)]
     while words and words[-1].isdigit():

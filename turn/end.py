@@ -1,6 +1,5 @@
 """How every user turn ends: status and reason, decided once for every graph, and its last words."""
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +18,7 @@ from ..stream.components import remove_under
 from ..stream.meters import AGENT, RUNS, STATUS, measure
 from ..stream.turn_messages import move_answer_last, repair_turn
 from ..text.sentences import say
+from ..text.shown import show_json
 from .begin import DROPPED
 from .budget import describe_missing_prices
 from .repetition import LOOP_DETECTED
@@ -351,7 +351,7 @@ def describe_not_run(record: Mapping[str, Any]) -> str:
 
 def format_call(record: Mapping[str, Any]) -> str:
     """A call in words."""
-    arguments = json.dumps(record["arguments"], ensure_ascii=False)
+    arguments = show_json(record["arguments"])
     return f"{record['tool']}({arguments[:_SHOWN]})"
 
 

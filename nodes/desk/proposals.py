@@ -10,6 +10,7 @@ from ...state.desk import DeskState, Proposal
 from ...state.questions import By
 from ...text.canonical import hash_of
 from ...text.sentences import say, say_to
+from ...text.shown import show_value
 
 
 def hold_for_consent(
@@ -71,7 +72,7 @@ def digest_of(call: PendingCall) -> str:
 
 
 def _build_proposal(state: DeskState, call: PendingCall, needs: By) -> Proposal:
-    details = "\n".join(f"- {name}: {value}" for name, value in call["args"].items())
+    details = "\n".join(f"- {name}: {show_value(value)}" for name, value in call["args"].items())
     words = say_to(state.language, "desk_proposal", what=call["name"], details=details)
     proposal = Proposal(
         name=call["name"], server=call["server"], args=call["args"], digest=digest_of(call),

@@ -15,6 +15,7 @@ from support.reacting import THREAD, said
 from support.scripts import call
 
 FICKLE = Path(__file__).parents[2] / "support" / "mcp_servers" / "fickle.py"
+ANYTHING = {"type": "object", "properties": {"times": {}, "fields": {}}}
 DESTROYS, READS = {"destructiveHint": True}, {"readOnlyHint": True}
 
 
@@ -24,17 +25,17 @@ class Fickle:
     def __init__(self, folder, **entry: Any) -> None:
         self._told, self._ran = folder / "told.json", folder / "ran.txt"
         self.says(annotations=DESTROYS)
-        policy = entry.pop("policy", None)
-        command = [str(FICKLE), str(self._told), str(self._ran)]
-        server = {"command": sys.executable, "args": command, **entry}
-        turn = [[call("save")], [call("complete_task", summary="It is saved.")]]
+        policy, args = entry.pop("policy", None), entry.pop("args", {})
+        started = [str(FICKLE), str(self._told), str(self._ran)]
+        server = {"command": sys.executable, "args": started, **entry}
+        turn = [[call("save", **args)], [call("complete_task", summary="It is saved.")]]
         self.graph = build_task_agent(
             model=ScriptedModel({"agent": turn * 9}), mcp={"mcpServers": {"fickle": server}},
             policy=policy, checkpointer=InMemorySaver(),
         )  # fmt: skip
 
     def says(self, **what: Any) -> None:
-        save = {"name": "save", "description": "Save.", "inputSchema": {"type": "object"}}
+        save = {"name": "save", "description": "Save.", "inputSchema": ANYTHING}
         self._told.write_text(json.dumps([save | what]))
 
     @property
@@ -91,3 +92,51 @@ def test_a_later_word_of_a_server_frees_a_tool_only_where_it_is_trusted(tmp_path
         result = fickle.turn()
         assert ("__interrupt__" in result) is (policy is None and not trusted)
         assert (fickle.ran > 0) is trusted
+
+
+def answer_all(fickle: Fickle, answer: Any) -> tuple[list[Any], str]:
+    """The questions of a turn in which each is answered so, and what the server heard."""
+    result, asked = fickle.turn(), []
+    while "__interrupt__" in result:
+        asked += [question.value for question in result["__interrupt__"]]
+        result = fickle.turn(Command(resume=answer))
+    return asked, next(m.text for m in result["messages"] if m.name == "save")
+
+
+@pytest.mark.req("W-128")
+def test_a_server_asks_ten_times_in_a_call(tmp_path):
+    name = {"times": 12, "fields": {"name": {"type": "string"}}}
+    asked, heard = answer_all(Fickle(tmp_path, policy="allow", args=name), "respond: Ada")
+    assert len(asked) == 10
+    assert [one["action"] for one in json.loads(heard)] == ["accept"] * 10 + ["decline"] * 2
+    assert "10 questions in one call" in heard
+
+
+SECRETS: list[Any] = [
+    {"answer": {"type": "string", "format": "password"}}, {"bankPassword": {"type": "string"}},
+    {"api_token": {"type": "string"}}, {"PIN": {"type": "string"}},
+    {"x": {"type": "string", "title": "Client secret"}},
+]  # fmt: skip
+
+
+@pytest.mark.req("W-128")
+def test_a_field_for_a_secret_is_refused_unless_the_server_is_trusted(tmp_path):
+    for number, fields in enumerate(SECRETS):
+        folder, args = tmp_path / str(number), {"times": 1, "fields": fields}
+        folder.mkdir()
+        fickle = Fickle(folder, policy="allow", args=args)
+        events = list(fickle.graph.stream(said(), THREAD, stream_mode="custom"))
+        (log,) = (event for event in events if event["type"] == "server_log")
+        assert log["text"].startswith("A question of 'fickle' was declined: it wants a secret")
+        assert next(iter(fields)) in log["text"]
+        assert not fickle.graph.get_state(THREAD).interrupts
+        asked, heard = answer_all(Fickle(folder, policy="allow", args=args, trust=True), "reject")
+        assert len(asked) == 1
+        assert "decline" in heard
+        told = asked[0]["description"]
+        assert f"of the MCP server 'fickle' wants a secret: {next(iter(fields))}." in told
+    plain = {"issue_key": {"type": "string"}, "shipping": {"type": "string"}, "max_tokens": {}}
+    (tmp_path / "plain").mkdir()
+    args = {"times": 1, "fields": plain}
+    asked, _ = answer_all(Fickle(tmp_path / "plain", policy="allow", args=args), "reject")
+    assert len(asked) == 1
