@@ -11,8 +11,8 @@ from ..state import questions
 from ..state.calls import GAVE_UP, CallState, CallsUpdate
 from ..state.questions import ANSWERED_BY, Answer, Decision, DecisionKind, TextAnswer
 from ..text.canonical import hash_of, shorten_text
+from ..text.display import show_json, show_words
 from ..text.sentences import say
-from ..text.shown import show_json, show_words
 from ..tools.catalog import CatalogTool
 from .call_records import Call, PendingCall
 from .forms import (

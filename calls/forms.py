@@ -8,8 +8,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # s
 from ..state import questions
 from ..state.questions import Decision, DecisionKind
 from ..text.canonical import shorten_text
+from ..text.display import show_json, show_text, show_words
 from ..text.secrets import list_secret_fields
-from ..text.shown import show_json, show_text, show_words
 from .results import parse_json
 
 _SHOWN: Final = 2_000

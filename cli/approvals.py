@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..state.questions import AnswerKind
-from ..text.shown import show_json
+from ..text.display import show_json
 from .prompt import read_typed_line
 from .terminal import clean, render_json, shorten_middle
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from typing_extensions import TypedDict
 
+from ..text.display import show_words
 from ..text.sentences import say
-from ..text.shown import show_words
 from .contracts import FINISHED, TaskStatus, Todo, may_change, read_status
 from .questions import make_question
 

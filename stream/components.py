@@ -12,7 +12,7 @@ from langgraph.graph.ui import AnyUIMessage
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from ..state.channels import Component
-from ..text.shown import show_text
+from ..text.display import show_text
 
 Details = dict[str, JsonValue]
 

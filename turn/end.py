@@ -17,8 +17,8 @@ from ..store.journal.intents import describe_uncertain_call
 from ..stream.components import remove_under
 from ..stream.meters import AGENT, RUNS, STATUS, measure
 from ..stream.turn_messages import move_answer_last, repair_turn
+from ..text.display import show_json
 from ..text.sentences import say
-from ..text.shown import show_json
 from .begin import DROPPED
 from .budget import describe_missing_prices
 from .repetition import LOOP_DETECTED

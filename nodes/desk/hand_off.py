@@ -23,8 +23,8 @@ from ...state.messages import PACKAGE, calls_in, make_signature
 from ...state.questions import Decision
 from ...stream.turn_messages import make_message_id, repair_turn
 from ...text.canonical import beginning_of, hash_of
+from ...text.display import show_json, show_value
 from ...text.sentences import say, say_to
-from ...text.shown import show_json, show_value
 from ...turn.scope import RunScope, make_scope
 from .desk import HAND_OVER, Desk, find_speaker
 

@@ -9,8 +9,8 @@ from ...calls.guard import build_agreement
 from ...state.desk import DeskState, Proposal
 from ...state.questions import By
 from ...text.canonical import hash_of
+from ...text.display import show_value
 from ...text.sentences import say, say_to
-from ...text.shown import show_value
 
 
 def hold_for_consent(

@@ -34,8 +34,8 @@ from ...text.canonical import (
     make_storable_json,
     shorten_text,
 )
+from ...text.display import show_json, show_value, show_words
 from ...text.sentences import say
-from ...text.shown import show_json, show_value, show_words
 from ...tools.arguments import check_arguments
 from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope, make_scope

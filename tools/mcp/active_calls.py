@@ -16,8 +16,8 @@ from mcp import ClientSession, types
 from mcp.shared.exceptions import McpError
 from pydantic import ValidationError
 
+from ...text.display import show_text
 from ...text.secrets import Secrets, list_secret_fields
-from ...text.shown import show_text
 from .call import ELICIT, KEY, ElicitationPending, ServerCall
 from .config import ServerConfig
 

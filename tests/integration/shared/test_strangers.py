@@ -19,6 +19,9 @@ ANYTHING = {"type": "object", "properties": {"times": {}, "fields": {}}}
 DESTROYS, READS = {"destructiveHint": True}, {"readOnlyHint": True}
 
 
+CONFIG: Any = THREAD
+
+
 class Fickle:
     """A graph with a server that says something else of its tool `save` from turn to turn."""
 
@@ -44,7 +47,7 @@ class Fickle:
 
     def turn(self, given: Any = None) -> Any:
         time.sleep(0.2)  # the server's word that its tools changed is on its way
-        return self.graph.invoke(given or said(), THREAD)
+        return self.graph.invoke(given or said(), CONFIG)
 
 
 @pytest.mark.req("W-125")
@@ -125,11 +128,11 @@ def test_a_field_for_a_secret_is_refused_unless_the_server_is_trusted(tmp_path):
         folder, args = tmp_path / str(number), {"times": 1, "fields": fields}
         folder.mkdir()
         fickle = Fickle(folder, policy="allow", args=args)
-        events = list(fickle.graph.stream(said(), THREAD, stream_mode="custom"))
+        events = list(fickle.graph.stream(said(), CONFIG, stream_mode="custom"))
         (log,) = (event for event in events if event["type"] == "server_log")
         assert log["text"].startswith("A question of 'fickle' was declined: it wants a secret")
         assert next(iter(fields)) in log["text"]
-        assert not fickle.graph.get_state(THREAD).interrupts
+        assert not fickle.graph.get_state(CONFIG).interrupts
         asked, heard = answer_all(Fickle(folder, policy="allow", args=args, trust=True), "reject")
         assert len(asked) == 1
         assert "decline" in heard

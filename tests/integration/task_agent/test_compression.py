@@ -258,13 +258,14 @@ def test_an_agent_sums_up_by_itself_and_its_notes_stay_in_view(tmp_path):
 
 @pytest.mark.req("W-122")
 def test_what_another_user_writes_into_the_store_reaches_no_model():
-    store, long = InMemoryStore(), "a row of the table\n" * 900
+    store = InMemoryStore()
+    long = "a row of the table\n" * 900
 
-    def table() -> str:
+    def table():
         """The table."""
         return long
 
-    def meddle() -> str:
+    def meddle():
         """Do by the store's own door what another user could do."""
         found = store.search(("loopwright", "results"))
         for item in found:

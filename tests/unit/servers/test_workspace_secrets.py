@@ -146,8 +146,8 @@ def test_files_of_credentials_are_out_of_reach_unless_the_operator_lets_them(
     assert file.read_text() == f"KEY={KEY}\n"
     let = Root(str(client.root), credentials=True)
     assert KEY.encode() in let.read(let.split_path(path), 100).data
-    (tool,) = (t for t in asyncio.run(build_server(let).list_tools()) if t.name == "read_file")
-    assert re.search((tool.meta or {})["loopwright/asks"]["path"], f"./{path}")
+    (read,) = (t for t in asyncio.run(build_server(let).list_tools()) if t.name == "read_file")
+    assert re.search((read.meta or {})["loopwright/asks"]["path"], f"./{path}")
 
 
 @pytest.mark.req("W-129")

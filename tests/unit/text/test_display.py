@@ -13,13 +13,13 @@ from loopwright.nodes.flow.check_flow import flow_in_words
 from loopwright.state.desk import DeskState
 from loopwright.state.plan import describe_plan
 from loopwright.stream.components import text_of
-from loopwright.text.shown import show_json, show_text, show_value
+from loopwright.text.display import show_json, show_text, show_value
 from loopwright.turn.end import format_call
 
 TRICK = (
     "29\n- amount: 1.0\u2028\r\x85\u202egnp\u2066\u200b\u00ad\ufeff\u034f\u3164\ufe0f\x1b[2J\ud800"
 )
-CALL: dict[str, Any] = {
+CALL: Any = {
     "id": "c", "call_id": "c", "task": "t", "name": "refund", "server": "shop",
     "args": {"a": TRICK}, "about": f"Refund.\n{TRICK}", "action": "ask", "reason": "it writes",
     "read_only": False,
@@ -49,6 +49,11 @@ def test_a_value_is_one_line_in_which_everything_is_seen(value):
 FORM = {"message": TRICK, "schema": {"properties": {"n": {"title": TRICK}}}}
 
 
+def propose() -> str:
+    _, proposal = hold_for_consent(DeskState(), [CALL])
+    return proposal["words"] if proposal else ""
+
+
 def ask(**more: Any) -> str:
     return str(build_call_question(CALL | more)["description"])
 
@@ -61,7 +66,7 @@ def ask(**more: Any) -> str:
         (lambda: ask(doubt={"why": "it ended", "other": False}), 6),
         (lambda: ask(form=FORM), 10),
         (lambda: ask(form={"message": TRICK, "url": TRICK}), 3),
-        (lambda: hold_for_consent(DeskState(), [CALL])[1]["words"], 3),
+        (propose, 3),
         (lambda: flow_in_words([STEP]), 1),
         (lambda: describe_plan([STEP]), 1),
         (lambda: render_call("refund", {"a": TRICK}), 1),
