@@ -80,16 +80,14 @@ class ResultStore:
     async def load_data(self, key: str) -> Any:
         """What a tool gave, as data, whose text is stored; MISSING where none of this id is."""
         value = await self._load(key)
-        if value is None or not _is_named(key, value) or "text" not in value:
+        if value is None or _name_value(value) != key or "text" not in value:
             return MISSING
-        if "json" in value:
-            return json.loads(value["json"])
-        return value["data"] if "data" in value else parse_container(value["text"])
+        return json.loads(value["json"]) if "json" in value else parse_container(value["text"])
 
     async def load_text(self, key: str) -> str:
         """A text of this thread; "" where none is kept under this id."""
         value = await self._load(key)
-        return str(value.get("text", "")) if value and _is_named(key, value) else ""
+        return str(value.get("text", "")) if value and _name_value(value) == key else ""
 
     async def save_text(self, text: str) -> str:
         """Keep a text; gives its id."""
@@ -105,7 +103,7 @@ class ResultStore:
             value = await self._load(key)
             if value is None:
                 return make_failure(say("no_such_result", id=repr(key)))
-            if not _is_named(key, value):
+            if _name_value(value) != key:
                 return make_failure(say("result_replaced", id=repr(key)))
             if "text" not in value:
                 return make_failure(say("result_no_text", id=repr(key), kind=value.get("type")))
@@ -127,7 +125,7 @@ class ResultStore:
     async def _save_value(self, key: str, value: dict[str, Any]) -> bool:
         try:
             kept = await self._load(key)
-            if kept is None or not _is_named(key, kept):
+            if kept is None or _name_value(kept) != key:
                 await self._store.aput(self._namespace, key, value, index=False)
         except Exception as error:  # noqa: BLE001 - any database; a result is shown even if unkept
             log.info("A long tool result could not be stored: %s", error)
@@ -135,23 +133,12 @@ class ResultStore:
         return True
 
 
-_OLD_NAME: Final = 12
-"""The shortest ids: those of results that were kept before ids became longer."""
-
-
 def _name_value(value: Mapping[str, Any]) -> str:
     """The id of what is stored, which is its digest."""
     if "base64" in value:
         return hash_text(str(value["base64"]))
     text, data = str(value.get("text")), value.get("json")
-    if "data" in value:  # kept by an earlier version
-        return hash_text(f"{text}\n{to_json_text(value['data'])}")
     return hash_text(text.replace("\0", "") if data is None else f"{text}\0{data}")
-
-
-def _is_named(key: str, value: Mapping[str, Any]) -> bool:
-    """Whether a value is the one that the id was given to."""
-    return len(key) >= _OLD_NAME and _name_value(value).startswith(key)
 
 
 def _shorten_text(text: str, cap: int, key: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from loopwright.calls.result_store import MISSING, ResultStore
-from loopwright.calls.results import Media, ToolResult, hash_text
+from loopwright.calls.results import Media, ToolResult
 from loopwright.state.calls import results_of
 from loopwright.text.canonical import weigh
 
@@ -78,16 +78,6 @@ async def test_what_somebody_replaced_in_the_store_is_no_result():
     assert await results.load_data(both) == rows, "the tool, called again, mends it"
     store.put(results_of("t"), both, {"text": f"{'q' * 9_000}\0{json.dumps(rows)}"})
     assert await results.load_data(both) is MISSING, "a text does not pass for text and data"
-
-
-async def test_what_an_earlier_version_kept_can_still_be_read():
-    store, old = InMemoryStore(), "q" * 9_000
-    store.put(results_of("t"), hash_text(old)[:12], {"text": old})
-    both = hash_text(f"{old}\n[1]")[:12]
-    store.put(results_of("t"), both, {"text": old, "data": [1]})
-    results = ResultStore(store, "t")
-    assert await results.load_text(hash_text(old)[:12]) == old
-    assert await results.load_data(both) == [1]
 
 
 async def test_reading_past_the_end_or_a_picture_says_so():
