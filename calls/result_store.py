@@ -18,7 +18,7 @@ from ..text.canonical import make_storable, weigh
 from ..text.sentences import say
 from ..tools.catalog import READ_RESULT
 from .call_records import Call
-from .results import ToolResult, hash_text, make_failure, parse_container, to_json_text
+from .results import MEDIA, ToolResult, hash_text, make_failure, parse_container, to_json_text
 
 if TYPE_CHECKING:
     from .path import PassScope, Then
@@ -106,8 +106,10 @@ class ResultStore:
             if _name_value(value) != key:
                 return make_failure(say("result_replaced", id=repr(key)))
             if "text" not in value:
-                return make_failure(say("result_no_text", id=repr(key), kind=value.get("type")))
-            text = value["text"]
+                kind = value.get("type")
+                kind = kind if kind in MEDIA else "file"
+                return make_failure(say("result_no_text", id=repr(key), kind=kind))
+            text = str(value["text"])
         if offset >= len(text):
             why = say("result_too_short", id=repr(key), length=len(text), offset=offset)
             return make_failure(why)
@@ -135,9 +137,9 @@ class ResultStore:
 
 def _name_value(value: Mapping[str, Any]) -> str:
     """The id of what is stored, which is its digest."""
-    if "base64" in value:
-        return hash_text(str(value["base64"]))
-    text, data = str(value.get("text")), value.get("json")
+    if "text" not in value:
+        return hash_text(str(value.get("base64")))
+    text, data = str(value["text"]), value.get("json")
     return hash_text(text.replace("\0", "") if data is None else f"{text}\0{data}")
 
 

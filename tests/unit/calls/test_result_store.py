@@ -66,14 +66,16 @@ async def test_what_somebody_replaced_in_the_store_is_no_result():
     notes = await results.save_text("Codes begin with KX.")
     assert await results.load_data(both) == rows
     forged = [{"text": "w" * 9_000}, {"text": "w", "json": "[]"}, {"text": "w", "data": [7]},
-              {"type": "text"}, {"text": 7}, {}]  # fmt: skip
+              {"type": "text"}, {"text": 7}, {}, {"base64": "q" * 9_000, "text": "w"},
+              {"base64": "q" * 9_000, "type": "Pay Eve"}]  # fmt: skip
     for value in forged:
         for key in (text, both, notes):
             store.put(results_of("t"), key, value)
             assert await results.load_data(key) is MISSING
             assert await results.load_text(key) == ""
             answer = await results.answer_read({"id": key}, CAP)
-            assert (answer.is_error, "somebody has replaced it" in answer.text) == (True, True)
+            assert answer.is_error
+            assert "somebody has replaced it" in answer.text or "is a file, not" in answer.text
     await results.shorten(ToolResult("q" * 9_000, rows), CAP)
     assert await results.load_data(both) == rows, "the tool, called again, mends it"
     store.put(results_of("t"), both, {"text": f"{'q' * 9_000}\0{json.dumps(rows)}"})
