@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run dev test lint format typecheck coverage check bench docs ui house build
+.PHONY: help run dev test lint format typecheck coverage check bench docs ui house image build
 PYTHON ?= python3
 ROOMS := calls cli flow graphs hooks models nodes policy prompts run servers state store stream text tools turn ui
 BIN := .venv/bin
@@ -69,6 +69,11 @@ ui: .venv/.installed ## Build the components anew; needs Node
 
 house: .venv/.installed ## Weigh the house beside its budgets: lines, files entered, channels, rows
 	$(BIN)/python benchmarks/house.py
+
+image: ## Renew the versions and hashes of the deployment image; needs uv
+	uv pip compile --quiet pyproject.toml --extra postgres examples/deploy/image.in -c constraints.txt \
+		--python-version 3.12 --python-platform linux --generate-hashes --no-annotate --no-emit-index-url \
+		--custom-compile-command "make image" --upgrade -o examples/deploy/constraints.txt
 
 build: .venv/.installed ## Build the wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .

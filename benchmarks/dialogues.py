@@ -35,7 +35,7 @@ def main() -> int:
         command = [sys.executable, str(DESK), "--shop", str(shop)]
         with subprocess.Popen([*command, "--http", str(port)], stderr=subprocess.DEVNULL) as server:
             _wait(port)
-            mcp = {"desk": {"transport": "http", "url": f"http://127.0.0.1:{port}/mcp"}}
+            mcp = {"desk": {"url": f"http://127.0.0.1:{port}/mcp", "trust": True}}
             chosen = [(one, way) for one in dialogues() for way in WAYS]
             with open_durability(f"sqlite:///{folder}/threads.db") as kept:
                 ended = all_of(chosen, world, mcp, kept)

@@ -1,24 +1,29 @@
 """A human's word on a call: what is asked, what an answer means, and whether the call runs then."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Literal, Never, assert_never, cast
+from typing import Any, Final, Literal, Never, cast
 
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
 from langgraph.types import Overwrite
 
 from ..state import questions
 from ..state.calls import GAVE_UP, CallState, CallsUpdate
 from ..state.questions import ANSWERED_BY, Answer, Decision, DecisionKind, TextAnswer
-from ..text.canonical import hash_of
+from ..text.canonical import hash_of, shorten_text
+from ..text.display import show_json, show_words
 from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from .call_records import Call, PendingCall
+from .forms import (
+    build_form_question,
+    build_reply,
+    describe_server,
+    fill_form,
+    list_fields,
+)
 from .gate import Gate, check_edit, split_refresh
 from .policy import NOT_INTERACTIVE
-from .results import parse_json
 from .toolbox import explain_unknown_tool
 
 Calls = Sequence[Mapping[str, Any]]
@@ -26,7 +31,7 @@ Decisions = Mapping[str, Decision]
 """By `decision_key`."""
 
 _SHOWN: Final = 2_000
-"""Characters of arguments, or of a form, that a question shows."""
+"""Characters of arguments that a question shows."""
 
 _UNCERTAIN: Final = (
     "The call of {name}{where} may have run already: {why}. Nobody knows whether it took effect, "
@@ -189,7 +194,8 @@ def make_decision(call: Mapping[str, Any], answer: Answer, now: datetime) -> Dec
 
 
 def _render_proposal(call: Mapping[str, Any]) -> list[str]:
-    return [f"Run {call['name']}{describe_server(call)}? ({call['reason']})", call["about"]]
+    asked = f"Run {call['name']}{describe_server(call)}? ({call['reason']})"
+    return [asked, show_words(call["about"])]
 
 
 def _render_doubt(call: Mapping[str, Any]) -> list[str]:
@@ -199,10 +205,7 @@ def _render_doubt(call: Mapping[str, Any]) -> list[str]:
 
 
 def _render_arguments(call: Mapping[str, Any]) -> str:
-    shown = json.dumps(call["args"], ensure_ascii=False, indent=2)
-    if len(shown) > _SHOWN:
-        shown = shown[:_SHOWN] + "…"
-    return f"Arguments:\n{shown}"
+    return f"Arguments:\n{shorten_text(show_json(call['args'], indent=2), _SHOWN)}"
 
 
 async def apply_decision(gate: Gate, call: Call, decision: Decision | None) -> None:
@@ -309,87 +312,3 @@ def _answer_by_word(call: Call, said: Decision) -> bool:
             _: Never = kind
             call.deny(say("unapproved"))
     return True
-
-
-# The form of a server that asks in the middle of a call, and an answer as it fills it in.
-
-
-def build_form_question(call: Mapping[str, Any], objection: str) -> dict[str, Any]:
-    """The question that a server asks while it runs a call, with the fields of its form."""
-    form = call["form"]
-    fields = {name: field.get("default", "") for name, field in list_fields(form).items()}
-    schema = json.dumps(form.get("schema") or {}, ensure_ascii=False, indent=2)
-    about = f"The form:\n{schema[:_SHOWN]}" if fields else ""
-    if form.get("url"):
-        about = f"Go to {form['url']}, then answer."
-    asked = f"{call['name']}{describe_server(call)} asks before it goes on: {form['message']}"
-    description = "\n\n".join(filter(None, [objection, asked, about]))
-    return {
-        "type": "elicitation",
-        "id": call["id"],
-        "task": call["task"],
-        "form": form,
-        **questions.make_question("ask_user", fields, description, answers="respond"),
-    }
-
-
-def build_reply(call: Mapping[str, Any], decision: Decision) -> dict[str, Any] | None:
-    """What the server that asked is told, by a decision that `check_answer` had nothing against."""
-    if not call.get("form"):
-        return None
-    kind = decision["type"]
-    match kind:
-        case "reject":
-            return {"action": "decline"}
-        case "approve" | "edit" | "respond" | "expired":
-            args, message = decision.get("args"), str(decision.get("message") or "")
-            content, _ = fill_form(call["form"], kind, args, message)
-            return {"action": "accept", "content": content}
-        case _:
-            assert_never(kind)
-
-
-def fill_form(
-    form: Mapping[str, Any], kind: DecisionKind, args: object, message: str
-) -> tuple[dict[str, Any] | None, str]:
-    """The form as an answer fills it in, and what is wrong with it."""
-    fields = list_fields(form)
-    if kind == "reject" or not fields:
-        return None, ""
-    wanted = f"The form wants a JSON object with {', '.join(fields)}."
-    values = _read_fields(fields, args, message)
-    if values is None:
-        return None, wanted
-    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
-    content = {**defaults, **{name: value for name, value in values.items() if value != ""}}
-    error = next(Draft202012Validator(form.get("schema") or {}).iter_errors(content), None)
-    return content, f"The answer does not fit: {error.message[:300]}. {wanted}" if error else ""
-
-
-def _read_fields(
-    fields: Mapping[str, Mapping[str, Any]], args: object, message: str
-) -> dict[str, Any] | None:
-    """Edited fields, a JSON object in words, or the words for a form that has one field."""
-    edited = dict(args) if isinstance(args, dict) else {}
-    words = message or ("" if "answer" in fields else str(edited.pop("answer", "") or ""))
-    if not words or any(value != "" for value in edited.values()):
-        return edited
-    value = parse_json(words)
-    if isinstance(value, dict):
-        return value
-    if len(fields) != 1:
-        return None
-    ((name, field),) = fields.items()
-    return {name: words if value is None or field.get("type") == "string" else value}
-
-
-def list_fields(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The fields of a form, by name."""
-    properties = (form.get("schema") or {}).get("properties")
-    items = properties.items() if isinstance(properties, dict) else ()
-    return {name: field if isinstance(field, dict) else {} for name, field in items}
-
-
-def describe_server(call: Mapping[str, Any]) -> str:
-    """Whose tool it calls, in words."""
-    return f" of the MCP server {call['server']!r}" if call["server"] else ""

@@ -66,6 +66,7 @@ class PendingCall(TypedDict):
     One that is the package's `own` changes state alone, so it is no evidence. A sub-agent in the
     background is saved under the name `place` beside the graph that delegated. A policy's table
     gives a change its `ruling`; `agreed` says who has agreed to it, `answered_by` who may: `guard`.
+    One that is asked about has the digest of its tool's `definition`.
     """
 
     id: str
@@ -96,6 +97,7 @@ class PendingCall(TypedDict):
     ruling: NotRequired[dict[str, Any]]
     agreed: NotRequired[dict[str, str]]
     answered_by: NotRequired[By]
+    definition: NotRequired[str]
 
 
 def update_call(call: PendingCall, **changes: object) -> PendingCall:

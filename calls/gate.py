@@ -27,9 +27,10 @@ from .call_records import (
     mark_waiting,
     update_call,
 )
+from .grants import is_granted
 from .guard import Guard
 from .journal import CallJournal, find_doubt
-from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, is_granted
+from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy
 from .toolbox import Toolbox, explain_unknown_tool
 
 REFRESH: Final = "refresh"
@@ -131,6 +132,8 @@ async def _announce_call(gate: Gate, pending: PendingCall) -> PendingCall:
         call.change_status("scheduled")
     elif pending["action"] == "ask":
         pending["expires_at"] = None if pending.get("doubt") else _compute_expiry(pending, gate)
+        if (tool := gate.find_tool(pending)) is not None:
+            pending["definition"] = tool.definition
         await emit_waiting(gate.scope, call)
     return update_call(pending, status=call.status)
 

@@ -1,11 +1,9 @@
 """Whether a call runs, is refused or is asked about, by rules and by what was approved. Pure.
 
-A `Grant` is what a human approved for the rest of a thread; a `Rule` matches calls by tool and
-arguments; a `Case` is a decision with what must hold for it.
+A `Rule` matches calls by tool and arguments; a `Case` is a decision with what must hold for it.
 """
 
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -14,83 +12,19 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from typing_extensions import TypedDict
 
 from ..policy.rules import select_language
 from ..policy.table import PolicyTable
 from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
 from ..state.limits import read_file
-from ..state.questions import Remembered
-from ..text.canonical import canonical
 from ..text.sentences import say
-from ..text.words import PatternError, find_pattern_error, is_found
+from ..text.words import find_pattern_error
 from ..tools.catalog import CatalogTool
 from ..tools.python_tools import BUILT_IN
+from .grants import is_granted, matches_pattern
 
 Action = Literal["allow", "ask", "deny"]
-
-WHOLE: Final = ""
-"""The argument path that stands for all arguments together, as canonical JSON."""
-
-
-class Grant(TypedDict):
-    """Which calls need no further question; JSON only, so it can be kept with the thread.
-
-    `arguments` maps argument paths to patterns of their values. All must fit; an empty mapping fits
-    every call of the tool. Whoever answers a question gives values, never a pattern.
-    """
-
-    tool: str
-    server: str | None
-    arguments: dict[str, str]
-
-
-def make_grant(
-    tool: str, server: str | None, args: Mapping[str, Any], remember: Remembered
-) -> Grant | None:
-    """What an approval of this call covers from now on, see `Answer.remember`; None: nothing."""
-    if not remember:
-        return None
-    values = dict(remember) if isinstance(remember, Mapping) else {}
-    if remember == "call":
-        values = {WHOLE: canonical(args)}
-    patterns = {path: rf"\A{re.escape(value)}\Z" for path, value in values.items()}
-    return Grant(tool=tool, server=server, arguments=patterns)
-
-
-def is_granted(grant: Mapping[str, Any], tool: CatalogTool, args: Mapping[str, Any]) -> bool:
-    """Whether a grant covers a call.
-
-    Names get or lose their server's prefix when another server comes or goes, so the tool's own
-    name on its server counts as well. What cannot be read covers nothing.
-    """
-    if grant.get("server") != tool.server or grant.get("tool") not in (tool.name, tool.original):
-        return False
-    patterns = grant.get("arguments")
-    if not isinstance(patterns, Mapping):
-        return False
-    try:
-        return all(matches_pattern(pattern, args, path) for path, pattern in patterns.items())
-    except (PatternError, TimeoutError, TypeError, AttributeError):
-        return False
-
-
-def matches_pattern(pattern: str, args: Mapping[str, Any], path: str) -> bool:
-    """Whether a pattern is found in the argument a path leads to; a missing one has no match.
-
-    Texts are searched as they are, everything else as JSON.
-    """
-    if path == WHOLE:
-        return is_found(pattern, canonical(args))
-    value: object = args
-    for part in path.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return False
-        value = value[part]
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return is_found(pattern, text)
-
 
 NOT_INTERACTIVE: Final = "not_interactive"
 """The reason of a call that would be asked about, where nobody can answer."""
@@ -328,6 +262,8 @@ def _decide_by_hints(tool: CatalogTool) -> Decision:
         return Decision("ask", "the tool declares itself destructive")
     if tool.server is None:
         return Decision("allow", "tool of the program")
+    if tool.is_doubted:
+        return Decision("ask", "its server says that it only reads, and is not trusted")
     return Decision("ask", "the tool does not declare itself read-only")
 
 

@@ -1,8 +1,10 @@
 """Results that are too long to be shown: head and tail stay, the whole is kept once.
 
-It can be read on with `read_result`, and references read it as the data it is.
+It can be read on with `read_result`, and references read it as the data it is. A store may have
+doors of its own, so what it has is only taken where the id, which the thread keeps, is its digest.
 """
 
+import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,7 +18,7 @@ from ..text.canonical import make_storable, weigh
 from ..text.sentences import say
 from ..tools.catalog import READ_RESULT
 from .call_records import Call
-from .results import ToolResult, hash_text, make_failure, parse_container, to_json_text
+from .results import MEDIA, ToolResult, hash_text, make_failure, parse_container, to_json_text
 
 if TYPE_CHECKING:
     from .path import PassScope, Then
@@ -67,43 +69,47 @@ class ResultStore:
         data = to_json_text(result.data)
         if is_shown and (result.data is None or len(data) <= cap):
             return replace(result, artifact=artifact, media=()), ""
-        key, value = hash_text(result.text), {"text": result.text}
+        value = {"text": result.text}
         if result.data is not None and parse_container(result.text) != result.data:
-            key, value = hash_text(f"{result.text}\n{data}"), {**value, "data": result.data}
-        kept = await self._save_value(key, value)
-        text = result.text if is_shown else _shorten_text(result.text, cap, key if kept else "")
-        shown = replace(result, text=text, data=None, artifact=artifact, media=())
-        return shown, key if kept else ""
+            value["json"] = data  # as text: databases spell numbers and keys anew
+        key = _name_value(value)
+        key = key if await self._save_value(key, value) else ""
+        text = result.text if is_shown else _shorten_text(result.text, cap, key)
+        return replace(result, text=text, data=None, artifact=artifact, media=()), key
 
     async def load_data(self, key: str) -> Any:
         """What a tool gave, as data, whose text is stored; MISSING where none of this id is."""
-        item = await self._store.aget(self._namespace, key)
-        text = item.value.get("text") if item is not None else None
-        if item is None or not isinstance(text, str):
+        value = await self._load(key)
+        if value is None or _name_value(value) != key or "text" not in value:
             return MISSING
-        return item.value["data"] if "data" in item.value else parse_container(text)
+        return json.loads(value["json"]) if "json" in value else parse_container(value["text"])
 
     async def load_text(self, key: str) -> str:
         """A text of this thread; "" where none is kept under this id."""
-        item = await self._store.aget(self._namespace, key)
-        return str(item.value.get("text") or "") if item is not None else ""
+        value = await self._load(key)
+        return str(value.get("text", "")) if value and _name_value(value) == key else ""
 
-    async def save_text(self, key: str, text: str) -> None:
-        """Keep a text that changes."""
+    async def save_text(self, text: str) -> str:
+        """Keep a text; gives its id."""
+        key = _name_value({"text": text})
         await self._store.aput(self._namespace, key, {"text": text}, index=False)
+        return key
 
     async def answer_read(self, args: Mapping[str, Any], cap: int) -> ToolResult:
         """Answer a call of `read_result`: the part of a stored text that starts at `offset`."""
         key, offset = make_storable(str(args["id"]).strip()), int(args.get("offset") or 0)
         text = self._past.find_result(key)
         if text is None:
-            item = await self._store.aget(self._namespace, key)
-            if item is None:
+            value = await self._load(key)
+            if value is None:
                 return make_failure(say("no_such_result", id=repr(key)))
-            text = item.value.get("text")
-            if not isinstance(text, str):
-                kind = item.value.get("type", "file")
+            if _name_value(value) != key:
+                return make_failure(say("result_replaced", id=repr(key)))
+            if "text" not in value:
+                kind = value.get("type")
+                kind = kind if kind in MEDIA else "file"
                 return make_failure(say("result_no_text", id=repr(key), kind=kind))
+            text = str(value["text"])
         if offset >= len(text):
             why = say("result_too_short", id=repr(key), length=len(text), offset=offset)
             return make_failure(why)
@@ -114,14 +120,27 @@ class ResultStore:
         )  # fmt: skip
         return ToolResult(f"{text[offset:end]}\n{note}")
 
+    async def _load(self, key: str) -> Mapping[str, Any] | None:
+        item = await self._store.aget(self._namespace, key)
+        return item.value if item is not None else None
+
     async def _save_value(self, key: str, value: dict[str, Any]) -> bool:
         try:
-            if await self._store.aget(self._namespace, key) is None:
+            kept = await self._load(key)
+            if kept is None or _name_value(kept) != key:
                 await self._store.aput(self._namespace, key, value, index=False)
         except Exception as error:  # noqa: BLE001 - any database; a result is shown even if unkept
             log.info("A long tool result could not be stored: %s", error)
             return False
         return True
+
+
+def _name_value(value: Mapping[str, Any]) -> str:
+    """The id of what is stored, which is its digest."""
+    if "text" not in value:
+        return hash_text(str(value.get("base64")))
+    text, data = str(value["text"]), value.get("json")
+    return hash_text(text.replace("\0", "") if data is None else f"{text}\0{data}")
 
 
 def _shorten_text(text: str, cap: int, key: str) -> str:

@@ -20,6 +20,7 @@ from ..tools.values import NoJson, ReturnedValue, as_json, to_text
 SHOWN: Final = "components"
 """Key of an artifact: the components of a result, each with its name, its props and its text."""
 
+MEDIA: Final = ("image", "audio", "file", "image_url", "video")
 _LEAVES: Final = 200
 _MEDIA_KEYS: Final = frozenset({
     "type", "data", "base64", "mimeType", "mime_type", "image_url", "source_type", "id", "detail",
@@ -230,7 +231,7 @@ def _render_resource(resource: Mapping[str, Any], media: list[Media]) -> str:
 
 def _read_media(block: Any, kind: object) -> Media | None:
     """An image, audio or file block, in MCP's, LangChain's or OpenAI's spelling."""
-    if kind not in ("image", "audio", "file", "image_url", "video"):
+    if kind not in MEDIA:
         return None
     content = block.get("data") or block.get("base64")
     mime = block.get("mimeType") or block.get("mime_type")
@@ -289,8 +290,8 @@ def to_json_text(data: Any) -> str:
 
 
 def hash_text(text: str) -> str:
-    """A short name for a text, the same for equal texts."""
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+    """A name for a text, the same for equal texts; nobody finds another text of this name."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
 
 
 ADVICE: Final = (

@@ -88,6 +88,7 @@ async def send_to_tool(scope: RunScope, toolbox: Toolbox, call: Call, *, asks: b
     pending, tool = call.pending, call.known_tool
     about = {
         "loopwright/thread": scope.thread,
+        "loopwright/turn": scope.turn,
         "loopwright/task": pending["task"],
         "loopwright/call": call.id,
         "loopwright/idempotency_key": call.key,

@@ -29,6 +29,7 @@ from ..tools.catalog import (
     build_catalog,
     make_reader,
 )
+from ..tools.hints import Said
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
 from ..tools.mcp.processes import PROCESS_LIMIT
@@ -93,6 +94,7 @@ class Toolbox:
         if self._configs:
             PROCESS_LIMIT.read(os.environ)
         self._home = _ServerHost(self._configs)
+        self._said: Said = {}
         self._named: dict[tuple[object, ...], tuple[Sequence[Listing], Catalog]] = {}
         self._own: OwnTools = lambda: [make_reader()]
         self._reserved = RESERVED
@@ -254,9 +256,9 @@ class Toolbox:
         if key not in self._named:
             if len(self._named) > _KEPT:
                 self._named.clear()
-            found = build_catalog(self._python, listings, self._own, self._reserved).restrict(
-                self._offers, read_only=self._reads_only
-            )
+            found = build_catalog(
+                self._python, listings, self._own, self._reserved, self._said
+            ).restrict(self._offers, read_only=self._reads_only)
             if (table := self.policy.table) is not None:
                 tools = {name: mark_read_only(table, tool) for name, tool in found.tools.items()}
                 unsure = self._whole or found.missing

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..state.questions import AnswerKind
+from ..text.display import show_json
 from .prompt import read_typed_line
 from .terminal import clean, render_json, shorten_middle
 
@@ -130,7 +131,7 @@ class Question:
         """The question as plain text."""
         if not self.is_call:
             return clean(self.description)
-        arguments = render_json(self.args) if self.args else ""
+        arguments = show_json(self.args) if self.args else ""
         called = shorten_middle(" ".join(clean(f"{self.name} {arguments}").split()), _LONGEST)
         if self.kind == "uncertain":
             return f"Did {called} take effect? It was begun, and its end is not known."
@@ -283,7 +284,7 @@ def _render_call(question: Question) -> Text:
     description = question.description.partition("\n\nArguments:")[0]
     if description:
         body.append(f"\n{_truncate_text(clean(description))}", style="not bold dim")
-    arguments = clean(render_json(question.args, indent=2))
+    arguments = clean(show_json(question.args, indent=2))
     # Whoever must find out whether a call ran is shown its arguments whole.
     shown = arguments if question.kind == "uncertain" else _truncate_text(arguments)
     body.append(f"\n{shown}", style="not bold")

@@ -27,6 +27,7 @@ from ..state.errors import (
     ThreadError,
 )
 from ..store.sqlite.file import OWN_FOLDER, make_folder, restrict_access
+from ..text.display import show_json
 from ..text.secrets import read_own_secrets
 
 LOG_FILE: Final = Path(".loopwright") / "loopwright.log"
@@ -102,11 +103,11 @@ class Output:
 
     def write_result(self, content: Mapping[str, Any]) -> None:
         """Write the one JSON object; what could steer a terminal is escaped, so nothing is lost."""
-        _write(sys.stdout, "".join(map(_escape_char, render_json(content, indent=2))))
+        _write(sys.stdout, show_json(content, indent=2))
 
     def write_event(self, content: Mapping[str, Any]) -> None:
         """Write one JSON object a line, for a command that goes on."""
-        _write(sys.stdout, "".join(map(_escape_char, render_json(content))))
+        _write(sys.stdout, show_json(content))
 
 
 def _write(stream: TextIO | None, text: str) -> None:
@@ -132,11 +133,6 @@ def clean(text: object) -> str:
 
 def _is_harmless(c: str) -> bool:
     return c in _HARMLESS or unicodedata.category(c) not in {"Cc", "Cf", "Cs"}
-
-
-def _escape_char(c: str) -> str:
-    """A character for JSON; one that could steer a terminal is escaped."""
-    return c if _is_harmless(c) else json.dumps(c)[1:-1]
 
 
 def shorten_line(text: object, limit: int = 100) -> str:

@@ -338,4 +338,5 @@ def workspace_mcp(root: str) -> dict[str, Any]:
     `-P`: no module may be imported from that folder.
     """
     arguments = ["-P", "-m", "loopwright.servers.workspace", "--root", root]
-    return {"mcpServers": {"workspace": {"command": sys.executable, "args": arguments}}}
+    ours = {"command": sys.executable, "args": arguments, "trust": True}
+    return {"mcpServers": {"workspace": ours}}

@@ -17,7 +17,7 @@ from ..calls.approval import (
     make_decision,
 )
 from ..calls.gate import Gate, apply_grants
-from ..calls.policy import make_grant
+from ..calls.grants import make_grant
 from ..state.calls import CallState, CallsUpdate
 from ..state.context import Context
 from ..turn.scope import make_scope, report_to_outer
@@ -45,7 +45,8 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     decision = make_decision(call, answer, datetime.now(UTC))
     update = CallsUpdate(decisions={key: decision})
     if decision["type"] == "approve" and not (call.get("doubt") or call.get("form")):
-        given = make_grant(call["name"], call["server"], call["args"], answer.remember)
+        shown = call.get("definition", "")
+        given = make_grant(call["name"], call["server"], call["args"], answer.remember, shown)
         if given is not None:
             await scope.journal.grant(scope.thread, given)
             now = await gate()  # this approval has answered other questions of the message too

@@ -4,9 +4,12 @@ They are read when a graph is built. Later changes, perhaps by a tool, are repor
 until a graph is built again.
 """
 
+import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,19 +31,19 @@ _FORM: Final = re.compile(
 )
 _SHOWN: Final = 200
 
-Stamp = tuple[int, int] | None
-"""When a file was written, and its size; None if there is none."""
-
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill: `within` the folder that was named, its own `folder` has SKILL.md."""
+    """A skill: `within` the folder that was named, its own `folder` has SKILL.md.
+
+    `digests` are of the texts of its files, by their names in the folder, as they were found.
+    """
 
     name: str
     description: str
     folder: Path
     within: Path
-    stamp: Stamp
+    digests: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,6 @@ class Instructions:
 
     folders: tuple[Path, ...] = ()
     texts: Mapping[Path, str] = field(default_factory=dict)
-    stamps: Mapping[Path, Stamp] = field(default_factory=dict)
     skills: Mapping[str, Skill] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
@@ -66,8 +68,8 @@ class Instructions:
         return [
             f"{path} has changed since it was read: what it said then is followed until the graph "
             "is built again."
-            for path, stamp in self.stamps.items()
-            if _stamp_file(path) != stamp
+            for path in (folder / FILE for folder in self.folders)
+            if _find_text(path, path.parent, "instructions").strip() != self.texts.get(path, "")
         ]
 
     def read_skill(self, name: str, file: str = "") -> str:
@@ -80,16 +82,16 @@ class Instructions:
         if skill is None:
             msg = say("no_such_skill", name=repr(name), known=", ".join(self.skills))
             raise ValueError(msg)
-        if file:
-            return _read_file(skill.folder / file, skill.folder)
-        path = skill.folder / SKILL
-        if _stamp_file(path) != skill.stamp:
+        path, within = skill.folder / (file or SKILL), skill.folder if file else skill.within
+        text = _read_file(path, within)
+        if skill.digests.get(os.path.normpath(file or SKILL)) != _hash_text(text):
             raise ValueError(say("skill_changed", name=name))
-        _, body = read_front_matter(_read_file(path, skill.within))
-        beside = ", ".join(_list_skill_files(skill.folder))
-        return (
-            f"{body.strip()}\n\n{say('files_of_skill', files=beside)}" if beside else body.strip()
-        )
+        if file:
+            return text
+        _, body = read_front_matter(text)
+        listed = list(islice((name for name in skill.digests if name != SKILL), _MOST_SHOWN))
+        beside = f"\n\n{say('files_of_skill', files=', '.join(listed))}" if listed else ""
+        return f"{body.strip()}{beside}"
 
 
 def read_instructions(folders: str | Path | Sequence[str | Path] | None) -> Instructions:
@@ -115,8 +117,7 @@ def read_instructions(folders: str | Path | Sequence[str | Path] | None) -> Inst
         if len(texts) + len(skills) + len(problems) == before:
             msg = f"{folder} has no {FILE} and no folder with a {SKILL}: name another one, or none."
             raise SettingsError(msg)
-    stamps = {folder / FILE: _stamp_file(folder / FILE) for folder in named}
-    return Instructions(named, texts, stamps, skills, tuple(problems))
+    return Instructions(named, texts, skills, tuple(problems))
 
 
 def read_front_matter(text: str) -> tuple[dict[str, Any], str]:
@@ -176,7 +177,7 @@ def _find_skills(folder: Path, problems: list[str]) -> Iterator[Skill]:
 
 
 def _read_skill(path: Path, within: Path) -> Skill:
-    stamp, text = _stamp_file(path), _read_file(path, within)
+    text = _read_file(path, within)
     try:
         said, _ = read_front_matter(text)
     except ValueError as error:
@@ -188,7 +189,10 @@ def _read_skill(path: Path, within: Path) -> Skill:
             msg = f"the {key} in its front matter must be a text of 1 to {most} characters"
             raise ValueError(msg)
     name, description = (" ".join(said[key].split()) for key in ("name", "description"))
-    return Skill(name, description, path.parent, within, stamp)
+    return Skill(
+        name, description, path.parent, within,
+        {SKILL: _hash_text(text), **_hash_files(path.parent)},
+    )  # fmt: skip
 
 
 def _read_file(path: Path, within: Path, door: str = "skill") -> str:
@@ -217,18 +221,24 @@ def _read_file(path: Path, within: Path, door: str = "skill") -> str:
         raise ValueError(msg) from error
 
 
-def _stamp_file(path: Path) -> Stamp:
+def _find_text(path: Path, within: Path, door: str = "skill") -> str:
+    """The text of a file that really is in the folder; "" where it cannot be read."""
     try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
+        return _read_file(path, within, door)
+    except ValueError:
+        return ""
 
 
-_MOST_BESIDE: Final = 50
+def _hash_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _list_skill_files(folder: Path) -> list[str]:
-    """The files of a skill's folder besides SKILL.md, as they are asked for."""
-    found = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != SKILL)
-    return [str(path.relative_to(folder)) for path in found[:_MOST_BESIDE]]
+_MOST_FILES: Final = 500
+_MOST_SHOWN: Final = 50
+
+
+def _hash_files(folder: Path) -> dict[str, str]:
+    """The digests of the texts in a skill's folder besides SKILL.md, by their names there."""
+    found = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != SKILL)[:_MOST_FILES]
+    texts = ((path, _find_text(path, folder)) for path in found)
+    return {str(p.relative_to(folder)): _hash_text(text) for p, text in texts if text}

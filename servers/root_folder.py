@@ -7,6 +7,7 @@ wherever they lead; the root itself may be one. Needs a POSIX system.
 
 import errno
 import os
+import re
 import secrets
 import stat
 import threading
@@ -29,6 +30,15 @@ _OWN = ".loopwright"
 
 DELICATE = r"(?i)(^|/)\.(git|env[^/]*)(/|$)"
 """Paths that often hold credentials: a human is asked about them, and no walk reads them."""
+
+CREDENTIALS = (
+    r"(?i)(^|/)(\.(ssh|gnupg|aws|azure|kube|password-store|netrc|npmrc|yarnrc|yarnrc\.yml|pypirc"
+    r"|pgpass|my\.cnf|git-credentials|htpasswd|vault-token|terraform\.d|terraformrc|boto|s3cfg)"
+    r"|_netrc|\.config/(gcloud|gh|hub|rclone|op)|\.docker/config\.json|\.cargo/credentials[^/]*"
+    r"|\.gem/credentials|credentials\.json|client_secret[^/]*\.json|service[-_]account[^/]*\.json"
+    r"|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|[^/]+\.(pem|key|ppk|p12|pfx|jks|keystore|kdbx))(/|$)"
+)
+"""Paths of files that are there to hold credentials: out of reach, unless the operator says so."""
 
 DEEPEST = 64
 """The longest path, in names; each walk from the root opens them all."""
@@ -57,9 +67,10 @@ class Content(NamedTuple):
     size: int
 
 
-def is_sensitive_name(name: str) -> bool:
-    """Whether a name is one of those that often hold credentials."""
-    return _normalize_name(name).startswith(".env") or _normalize_name(name) == ".git"
+def is_sensitive(parts: Parts) -> bool:
+    """Whether a path is one of those that hold credentials, or often do."""
+    path = "/".join(map(_normalize_name, parts))
+    return any(re.search(pattern, path) for pattern in (DELICATE, CREDENTIALS))
 
 
 def _normalize_name(name: str) -> str:
@@ -76,8 +87,14 @@ class Root:
             wrong kind, or the system says no.
     """
 
-    def __init__(self, folder: str) -> None:
-        """Take the folder; a link to a folder is resolved once, here."""
+    def __init__(self, folder: str, *, credentials: bool = False) -> None:
+        """Take the folder; a link to a folder is resolved once, here.
+
+        Args:
+            folder: Its path.
+            credentials: Whether files of credentials may be named, too.
+        """
+        self.credentials = credentials
         self._given = os.path.abspath(folder)
         self._real = os.path.realpath(folder)
         self.writing = threading.Lock()
@@ -104,6 +121,10 @@ class Root:
             raise Refused(message)
         if _OWN in map(_normalize_name, parts):
             message = f"'{to_line(path)}' holds the state of runs and is out of reach."
+            raise Refused(message)
+        clean = "/".join(map(_normalize_name, parts))
+        if not self.credentials and re.search(CREDENTIALS, clean):
+            message = f"'{to_line(path)}' is a place of credentials and out of reach."
             raise Refused(message)
         if len(parts) > DEEPEST:
             message = f"'{to_line(path)}' is nested deeper than {DEEPEST} folders."
@@ -204,7 +225,7 @@ class Root:
 
     def _check_names(self, parts: Parts, status: os.stat_result) -> None:
         """Refuse a file that is, by another of its names, state of runs or holds credentials."""
-        if status.st_nlink == 1 or is_sensitive_name(parts[-1]):
+        if status.st_nlink == 1 or is_sensitive(parts):
             return
         for other in self._find_protected():
             if (other.st_dev, other.st_ino) == (status.st_dev, status.st_ino):
@@ -217,8 +238,9 @@ class Root:
         for folder, folders, files in os.walk(self._real):
             own = _OWN in map(_normalize_name, folder.split("/"))
             folders[:] = [name for name in folders if own or name not in UNSEARCHED]
+            inside = os.path.relpath(folder, self._real).split("/")
             for name in files:
-                if own or is_sensitive_name(name):
+                if own or is_sensitive((*inside, name)):
                     with suppress(OSError):
                         yield os.lstat(os.path.join(folder, name))
 
@@ -261,7 +283,7 @@ def _explain_errors(parts: Parts) -> Iterator[None]:
 def _is_enterable(entry: Entry) -> bool:
     enterable = entry.kind == "folder" and len(entry.parts) < DEEPEST
     name = entry.parts[-1] if enterable else ""
-    return enterable and name not in UNSEARCHED and not is_sensitive_name(name)
+    return enterable and name not in UNSEARCHED and not is_sensitive(entry.parts)
 
 
 def _make_entry(parts: Parts, status: os.stat_result) -> Entry:

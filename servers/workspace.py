@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import regex as re  # type: ignore[import-untyped]  # its stubs are a package of their own
-from mcp.server.fastmcp import FastMCP
+from mcp.server.fastmcp import Context, FastMCP
 from pydantic import Field
 
 from .plain_server import (
@@ -30,7 +30,7 @@ from .plain_server import (
     serve,
     to_line,
 )
-from .root_folder import DELICATE, Entry, Parts, Root, is_sensitive_name
+from .root_folder import CREDENTIALS, DELICATE, Entry, Parts, Root, is_sensitive
 
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 8_192
@@ -44,6 +44,9 @@ SEARCHED_FILE_BYTES = 4_194_304
 SEARCHED_BYTES = 16_777_216
 MOST_MATCHES = 500
 _QUERY_CHARACTERS = 1_000
+QUOTA_MB = 64
+"""How much a run may write."""
+_MOST_RUNS = 1_000
 SECONDS = 5.0
 """How long one search may take."""
 _LINE_CHARACTERS = 240
@@ -51,6 +54,7 @@ _BEFORE_MATCH = 60
 
 _REPLACES = ADDS.model_copy(update={"destructiveHint": True, "idempotentHint": True})
 
+_Context = Context[Any, Any, Any]
 _Path = Annotated[str, Field(description="Path relative to the workspace")]
 _Glob = Annotated[str, Field(description="Only names like this, e.g. *.md or src/**/*.py")]
 
@@ -58,9 +62,10 @@ _Glob = Annotated[str, Field(description="Only names like this, e.g. *.md or src
 class Workspace:
     """The tools; a model reads their docstrings and field descriptions."""
 
-    def __init__(self, root: Root) -> None:
-        """Serve the files below this root."""
-        self._root = root
+    def __init__(self, root: Root, quota: int = QUOTA_MB * 1_000_000) -> None:
+        """Serve the files below this root; a run may write so many bytes."""
+        self._root, self._quota = root, quota
+        self._left: dict[str, int] = {}
 
     def list_files(
         self,
@@ -136,22 +141,37 @@ class Workspace:
 
     def write_file(
         self,
+        context: _Context,
         path: _Path,
         content: str,
         overwrite: Annotated[bool, Field(description="Replace an existing file")] = False,
     ) -> str:
         """Write a whole text file, making missing folders. Does not replace unless overwrite."""
         data = content.encode()
+        self._spend(context, data)
         done = self._root.write(self._root.split_path(path), data, overwrite=overwrite)
         if done == "unchanged":
             return f"{to_line(path)} already has exactly this content; nothing was changed."
         return f"{to_line(path)} {done}, {len(data)} bytes."
 
-    def append_file(self, path: _Path, content: str) -> str:
+    def append_file(self, context: _Context, path: _Path, content: str) -> str:
         """Add text at the end of a file exactly as given; makes the file if missing."""
         data = content.encode()
+        self._spend(context, data)
         size = self._root.append(self._root.split_path(path), data)
         return f"{len(data)} bytes added to {to_line(path)}, now {size} bytes."
+
+    def _spend(self, context: _Context, data: bytes) -> None:
+        """Count what the run of a call writes, and refuse what is over its quota."""
+        told = getattr(context.request_context.meta, "model_extra", None) or {}
+        run = f"{told.get('loopwright/thread')} {told.get('loopwright/turn')}"
+        if (left := self._left.get(run, self._quota)) < len(data):
+            message = f"One run may write {self._quota} bytes, and this would be more."
+            raise Refused(message)
+        self._left.pop(run, None)
+        self._left[run] = left - len(data)
+        for oldest in list(self._left)[:-_MOST_RUNS]:
+            self._left.pop(oldest, None)
 
 
 @dataclass
@@ -173,7 +193,7 @@ class _Sweep:
                 return
             if entry.size > SEARCHED_FILE_BYTES:
                 self.left_out[f"over {SEARCHED_FILE_BYTES} bytes"] += 1
-            elif is_sensitive_name(entry.parts[-1]) and entry.parts != self.start:
+            elif is_sensitive(entry.parts) and entry.parts != self.start:
                 self.left_out["that often hold credentials, to be named by path"] += 1
             elif (data := self._read_data(entry)) is not None:
                 self.files += 1
@@ -324,12 +344,13 @@ def _make_paging_note(offset: int, count: int, total: int) -> str:
     return f"[entries {offset + 1}-{more} of {total}{how}]"
 
 
-def build_server(root: Root) -> FastMCP[None]:
+def build_server(root: Root, quota: int = QUOTA_MB * 1_000_000) -> FastMCP[None]:
     """Make the server for the files below a root; the caller runs it."""
     server = PlainServer("workspace", log_level="ERROR")
-    tools = Workspace(root)
+    tools = Workspace(root, quota)
     # What asks a human although it only reads; writes are asked about anyway.
-    asks = {"loopwright/asks": {"path": DELICATE}}
+    path = f"{DELICATE}|{CREDENTIALS.removeprefix('(?i)')}" if root.credentials else DELICATE
+    asks = {"loopwright/asks": {"path": path}}
     for tool, annotations in (
         (tools.list_files, READS),
         (tools.read_file, READS),
@@ -358,15 +379,20 @@ def main() -> None:
     """Serve until stdin closes; a root that cannot be used ends with exit code 2."""
     parser = Arguments(prog="workspace", description="MCP server for the files of one folder.")
     parser.add_argument("--root", required=True, metavar="DIR", help="the folder to serve")
-    folder = parser.parse_args().root
+    allowed = "let files of credentials (.ssh, *.pem, …) be named; a human is asked about each"
+    parser.add_argument("--credentials", action="store_true", help=allowed)
+    most = "megabytes that one run may write"
+    parser.add_argument("--quota", type=int, default=QUOTA_MB, metavar="MB", help=most)
+    given = parser.parse_args()
+    folder = given.root
     if os.name != "posix":
         parser.error("this server needs Linux or macOS.")
     try:
-        root = Root(folder)
+        root = Root(folder, credentials=given.credentials)
     except Refused:
         parser.error(f"--root {to_line(folder)} is not a folder that can be opened.")
     _leave_on_signal(root)
-    serve(build_server(root))
+    serve(build_server(root, given.quota * 1_000_000))
 
 
 if __name__ == "__main__":

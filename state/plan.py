@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from typing_extensions import TypedDict
 
+from ..text.display import show_words
 from ..text.sentences import say
 from .contracts import FINISHED, TaskStatus, Todo, may_change, read_status
 from .questions import make_question
@@ -105,7 +106,7 @@ _OF_TASKS: Final = ("id", "description", "priority", "acceptance_criteria", "inp
 def describe_plan(tasks: Sequence[Task]) -> str:
     """The tasks that are still to be done, a line each; of a plan that is done, all."""
     left = [task for task in tasks if task["status"] != "completed"] or tasks
-    return "\n".join(f"{task['id']}. {task['description']}" for task in left)
+    return "\n".join(f"{task['id']}. {show_words(task['description'])}" for task in left)
 
 
 def describe_changes(old: Sequence[Task], new: Sequence[Task]) -> list[str]:

@@ -12,6 +12,7 @@ from langgraph.graph.ui import AnyUIMessage
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from ..state.channels import Component
+from ..text.display import show_text
 
 Details = dict[str, JsonValue]
 
@@ -211,11 +212,12 @@ def text_of(name: str, props: Mapping[str, Any]) -> str:
 
 
 def _render(value: Any) -> str:
-    """A text as it is, a list with a line for each item, an object as `a: 1, b: 2`."""
+    """A text as it is, a list with a line for each item, an object as `a: 1, b: 2` on one."""
     if isinstance(value, list):
         return "".join(f"\n- {_render(item)}" for item in value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_render(item)}" for key, item in value.items())
+        shown = ((k, show_text(v) if isinstance(v, str) else _render(v)) for k, v in value.items())
+        return ", ".join(f"{key}: {text}" for key, text in shown)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -8,9 +8,11 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+from .pieces import Pieces
 
 MASK: Final = "…masked…"
 
@@ -45,12 +47,30 @@ _PAIR: Final = re.compile(r"(?<!\w)(\w+)\s*=\s*('[^']*'|\"[^\"]*\"|[^\s;&,]+)")
 _FLAG: Final = re.compile(r"--?([\w-]+)(?:=(.*))?", re.DOTALL)
 _LONG: Final = 16
 _MOST_PASSING: Final = 6_000
+_MOST_RECENT: Final = 300
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
 def is_secret_name(name: str) -> bool:
     """Whether a value of this name is a secret."""
     return _classify_name(name) != ""
+
+
+_OF_FORMS: Final = frozenset({"PWD", "PIN", "OTP", "TAN", "CVC", "CVV"})
+
+
+def list_secret_fields(schema: object) -> list[str]:
+    """The fields of a form that want a secret, by their names, titles and format."""
+    fields = schema.get("properties") if isinstance(schema, Mapping) else None
+    return [str(n) for n, f in fields.items() if _is_secret_field(str(n), f)] if fields else []
+
+
+def _is_secret_field(name: str, field: Any) -> bool:
+    about = field if isinstance(field, Mapping) else {}
+    named = (name, str(about.get("title", "")))
+    words = {word.upper() for one in named for word in _WORD.findall(one)}
+    is_named = bool(_OF_FORMS & words) or any(_classify_name(one) == "surely" for one in named)
+    return about.get("format") == "password" or is_named
 
 
 def _classify_name(name: str) -> str:
@@ -178,6 +198,9 @@ class Secrets:
         """Begin with these, without short ones and common words."""
         self._spelled: tuple[str, ...] = ()
         self._passing: tuple[str, ...] = ()
+        self._values: tuple[str, ...] = ()
+        self._recent: tuple[str, ...] = ()
+        self._pieces = Pieces()
         self.learn(values)
 
     def learn(self, values: Iterable[str], *, passing: bool = False) -> None:
@@ -187,10 +210,20 @@ class Secrets:
         """
         good = [v for v in values if len(v) >= _SHORTEST and v.lower() not in _COMMON]
         spelled = sorted({part for value in good for part in _spellings(value)}, key=len)[::-1]
+        self._learn_pieces(good, passing=passing)
         if passing:
             self._passing = tuple(dict.fromkeys([*spelled, *self._passing]))[:_MOST_PASSING]
         elif not set(spelled) <= set(self._spelled):
             self._spelled = tuple(sorted({*self._spelled, *spelled}, key=len, reverse=True))
+
+    def _learn_pieces(self, good: Sequence[str], *, passing: bool) -> None:
+        before = {*self._values, *self._recent}
+        if passing:
+            self._recent = tuple(dict.fromkeys([*good, *self._recent]))[:_MOST_RECENT]
+        else:
+            self._values = tuple(dict.fromkeys([*self._values, *good]))
+        if before != (now := {*self._values, *self._recent}):
+            self._pieces = Pieces(now)
 
     def mask_words(self, text: str) -> str:
         """What a server says in words, without secrets; a password in an address never is shown."""
@@ -198,14 +231,32 @@ class Secrets:
 
     def mask_text(self, text: str) -> str:
         """The text without secrets."""
-        return str(_mask_json(text, self._find_present(text)))
+        return str(self._mask(text, self._find_present(text)))
 
     def mask_json(self, value: Any) -> Any:
         """A JSON value without secrets, in its keys as well."""
         if isinstance(value, str):
             return self.mask_text(value)
-        found = bool(self._find_present("\n".join(_iter_texts(value))))
-        return _mask_json(value, list(self._list_known())) if found else value
+        text = "\n".join(_iter_texts(value))
+        found = self._find_present(text) or any(p.may_be_in(text) for p in self._list_pieces())
+        return self._mask(value, list(self._list_known())) if found else value
+
+    def _mask(self, value: Any, known: list[str]) -> Any:
+        """A JSON value without the spellings that are known, and without pieces of secrets."""
+        if isinstance(value, str):
+            for part in known:
+                value = _mask_value(value, part)
+            for pieces in self._list_pieces():
+                value = pieces.hide(value, MASK)
+            return value
+        if isinstance(value, Mapping):
+            return {self._mask(k, known): self._mask(v, known) for k, v in value.items()}
+        return [self._mask(v, known) for v in value] if isinstance(value, list | tuple) else value
+
+    def _list_pieces(self) -> Iterator[Pieces]:
+        yield self._pieces
+        if (own := read_own_secrets()) is not self:
+            yield own._pieces
 
     def _find_present(self, text: str) -> list[str]:
         return [value for value in self._list_known() if value in text]
@@ -234,16 +285,6 @@ def _mask_value(text: str, value: str) -> str:
     if len(value) >= _NO_BOUNDS or not value.isalnum():
         return text.replace(value, MASK)
     return re.sub(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])", MASK, text)
-
-
-def _mask_json(value: Any, known: list[str]) -> Any:
-    if isinstance(value, str):
-        for part in known:
-            value = _mask_value(value, part)
-        return value
-    if isinstance(value, Mapping):
-        return {_mask_json(key, known): _mask_json(item, known) for key, item in value.items()}
-    return [_mask_json(item, known) for item in value] if isinstance(value, list | tuple) else value
 
 
 _environment: Final[Mapping[bytes, bytes]] = vars(os.environ).get("_data", {})

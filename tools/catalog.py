@@ -9,17 +9,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
-from itertools import chain
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 
 from ..state.limits import explain_excess
 from ..state.roles import ROLES
-from ..text.canonical import canonical
+from ..text.canonical import canonical, hash_of
 from ..text.sentences import say
-from ..text.words import find_pattern_error
 from .arguments import fit, list_allowed_types
+from .hints import Said, hold_to_word, read_asks, read_flags
 from .mcp.config import ServerConfig
 from .mcp.server import Listing
 from .schemas import Schema, has_valid_types, json_of, one_line, sanitize
@@ -67,10 +66,23 @@ class CatalogTool:
     output: Schema | None = None
     asks: Mapping[str, str] = field(default_factory=dict)
     """Argument paths and patterns for which its server wants a human to be asked."""
+    claimed: Mapping[str, bool] = field(default_factory=dict)
+    """The hints of its server, also where they do not count."""
     own: Callable[[Mapping[str, Any], Any], Awaitable[Any]] | None = None
     """Answers a call of a tool of the package, from its arguments and an `Own`. Such a call is not
     asked about, counted or recorded; its result's `update` changes the state. If it is not
     `read_only`, it runs after the calls before it, and is no evidence."""
+
+    @cached_property
+    def definition(self) -> str:
+        """The digest of what a human approves who allows its calls: words, schema and hints."""
+        hints = [self.declared, self.claimed, self.asks]
+        return hash_of([self.description, self.schema, self.output, *hints])
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether its server says that it only reads, and is not believed."""
+        return not self.read_only and self.claimed.get("readOnlyHint", False)
 
     @property
     def resendable(self) -> bool:
@@ -244,11 +256,14 @@ def build_catalog(
     listings: Sequence[Listing],
     own: OwnTools = lambda: [make_reader()],
     reserved: frozenset[str] = RESERVED,
+    said: Said | None = None,
 ) -> Catalog:
     """Name all tools: the program's tools keep their names, equal names of servers get a prefix.
 
     A prefixed name depends only on the names of server and tool: it is the same after a resume.
+    `said` remembers what servers said of their tools from one catalog to the next.
     """
+    said = {} if said is None else said
     texts = (
         listing.warning or ("" if listing.tools else _NOTHING.format(listing.config.name))
         for listing in listings
@@ -256,7 +271,7 @@ def build_catalog(
     warnings = [text for text in texts if text]
     offered: list[CatalogTool] = []
     for listing in listings:
-        offered += _describe_tools(listing, warnings)
+        offered += _describe_tools(listing, warnings, said)
     taken = Counter(tool.name for tool in [*python, *offered])
     mine = {tool.name: tool for tool in own()}
     reserved = RESERVED | reserved | mine.keys()
@@ -271,7 +286,7 @@ def build_catalog(
     return Catalog(tools, tuple(warnings), missing, mine)
 
 
-def _describe_tools(listing: Listing, warnings: list[str]) -> Iterable[CatalogTool]:
+def _describe_tools(listing: Listing, warnings: list[str], said: Said) -> Iterable[CatalogTool]:
     """The usable tools of one server, each original name once."""
     seen: set[str] = set()
     for raw in listing.tools:
@@ -283,10 +298,15 @@ def _describe_tools(listing: Listing, warnings: list[str]) -> Iterable[CatalogTo
             if why := explain_excess("tool definition", raw):
                 warnings.append(_TOO_LONG.format(listing.config.name, original[:MAX_NAME], why))
                 continue
-            yield _make_server_tool(listing.config, original, raw)
+            yield _make_server_tool(listing.config, original, raw, said)
 
 
-def _make_server_tool(config: ServerConfig, original: str, raw: Mapping[str, Any]) -> CatalogTool:
+def _make_server_tool(
+    config: ServerConfig, original: str, raw: Mapping[str, Any], said: Said
+) -> CatalogTool:
+    flags, asks = read_flags(raw.get("annotations")), read_asks(raw.get("_meta"))
+    if not config.trust:
+        flags, asks = hold_to_word(config, original, flags, asks, said)
     return CatalogTool(
         name=_shorten_name(_clean_name(original)),
         description=one_line(raw.get("description")) or one_line(raw.get("title")) or original,
@@ -296,66 +316,9 @@ def _make_server_tool(config: ServerConfig, original: str, raw: Mapping[str, Any
         auto_approve=config.approves(original),
         timeout=config.timeout,
         output=_unwrap_schema(read_output(raw.get("outputSchema"))),
-        asks=_read_asks(raw.get("_meta")),
-        **read_flags(raw.get("annotations")),
+        asks=asks,
+        **flags,
     )
-
-
-def _read_asks(meta: object) -> dict[str, str]:
-    """The arguments a server wants to be asked about; an invalid pattern asks about all."""
-    asks = meta.get("loopwright/asks") if isinstance(meta, Mapping) else None
-    if not isinstance(asks, Mapping):
-        return {}
-    patterns = {str(path): str(pattern) for path, pattern in asks.items()}
-    return {
-        path: "" if find_pattern_error(pattern) else pattern for path, pattern in patterns.items()
-    }
-
-
-_HINTS: Final = {
-    "readOnlyHint": "read_only_hint",
-    "destructiveHint": "destructive_hint",
-    "idempotentHint": "idempotent_hint",
-}
-
-
-def read_flags(declared: object) -> dict[str, Any]:
-    """The fields of a `CatalogTool` that a tool's MCP hints, `cacheable` and `repeatable` set.
-
-    A tool that declares nothing is a write. Of contradicting hints the stricter one counts.
-    """
-    places = _find_declarations(declared)
-    hints = _merge_hints(places)
-    read_only = hints.get("readOnlyHint", False)
-    return {
-        "read_only": read_only,
-        "destructive": hints.get("destructiveHint", False),
-        "idempotent": read_only or hints.get("idempotentHint", False),
-        "declared": hints,
-        "cacheable": not any(place.get("cacheable") is False for place in places),
-        "polls": any(place.get("repeatable") is True for place in places),
-    }
-
-
-def _merge_hints(places: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
-    """Each hint that is declared anywhere; the stricter value wins, and destroying is no read."""
-    hints: dict[str, bool] = {}
-    for key, spelled in _HINTS.items():
-        values = [place[name] for place in places for name in (key, spelled) if name in place]
-        flags = [value for value in values if isinstance(value, bool)]
-        if flags:
-            hints[key] = any(flags) if key == "destructiveHint" else all(flags)
-    if hints.get("destructiveHint") and hints.get("readOnlyHint"):
-        hints["readOnlyHint"] = False
-    return hints
-
-
-def _find_declarations(declared: object) -> list[Mapping[str, Any]]:
-    """The declarations of a tool, also where LangChain's two MCP adapters nest them."""
-    if not isinstance(declared, Mapping):
-        return []
-    nested = (_find_declarations(declared.get(key)) for key in ("annotations", "mcp", "tool"))
-    return [declared, *chain.from_iterable(nested)]
 
 
 def read_output(declared: object) -> Schema | None:

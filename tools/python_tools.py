@@ -27,7 +27,8 @@ from pydantic.errors import PydanticUserError
 from ..state.errors import SettingsError
 from ..state.limits import explain_excess
 from ..text.sentences import say
-from .catalog import MAX_NAME, RESERVED, CatalogTool, is_name, read_flags, read_output
+from .catalog import MAX_NAME, RESERVED, CatalogTool, is_name, read_output
+from .hints import read_flags
 from .schemas import Schema, one_line, sanitize
 from .values import ReturnedValue, collect_async_items, collect_items, read_result_schema
 

@@ -1,6 +1,5 @@
 """How every user turn ends: status and reason, decided once for every graph, and its last words."""
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +17,7 @@ from ..store.journal.intents import describe_uncertain_call
 from ..stream.components import remove_under
 from ..stream.meters import AGENT, RUNS, STATUS, measure
 from ..stream.turn_messages import move_answer_last, repair_turn
+from ..text.display import show_json
 from ..text.sentences import say
 from .begin import DROPPED
 from .budget import describe_missing_prices
@@ -351,7 +351,7 @@ def describe_not_run(record: Mapping[str, Any]) -> str:
 
 def format_call(record: Mapping[str, Any]) -> str:
     """A call in words."""
-    arguments = json.dumps(record["arguments"], ensure_ascii=False)
+    arguments = show_json(record["arguments"])
     return f"{record['tool']}({arguments[:_SHOWN]})"
 
 

@@ -75,7 +75,7 @@ async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent
         kept = extend_snapshot(state, work.old, found.facts, room, doubted)
         cut = str(work.new[0].id)
         kept["mask"] = choose_mask(work.new, room)
-        kept["notes"] = await read_notes(agent.parts.toolbox.open_results(scope), state.path)
+        kept["notes"] = await read_notes(scope, agent.parts.toolbox.open_results(scope), state.path)
     kept["failed"], kept["rest"] = found.failed, found.rest
     after = _estimate_next_size(state, before, kept, cut)
     kept["above"] = after + room // 10

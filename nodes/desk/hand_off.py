@@ -3,7 +3,6 @@
 If a tool hands over, the node is entered twice: to plan the call, and after it.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ from ...state.messages import PACKAGE, calls_in, make_signature
 from ...state.questions import Decision
 from ...stream.turn_messages import make_message_id, repair_turn
 from ...text.canonical import beginning_of, hash_of
+from ...text.display import show_json, show_value
 from ...text.sentences import say, say_to
 from ...turn.scope import RunScope, make_scope
 from .desk import HAND_OVER, Desk, find_speaker
@@ -134,7 +134,7 @@ def suggest_next_step(state: DeskState, tried: list[dict[str, Any]]) -> str:
 
 def summarize_packet(packet: Mapping[str, Any]) -> str:
     """The packet in a few lines, for the queue of the humans and for tickets."""
-    known = ", ".join(f"{name} {value}" for name, value in packet["known"].items())
+    known = ", ".join(f"{name} {show_value(value)}" for name, value in packet["known"].items())
     moods = " → ".join(dict.fromkeys(one["mood"] for one in packet["mood"]))
     tried = "; ".join(
         f"{render_call(one['tool'], one['arguments'])}: {one['status']}" for one in packet["tried"]
@@ -150,7 +150,7 @@ def summarize_packet(packet: Mapping[str, Any]) -> str:
 
 def render_call(tool: str, arguments: Any) -> str:
     """A call in one line."""
-    return f"{tool}({beginning_of(json.dumps(arguments, ensure_ascii=False), _SHOWN)})"
+    return f"{tool}({beginning_of(show_json(arguments), _SHOWN)})"
 
 
 _SUBJECT: Final = 120

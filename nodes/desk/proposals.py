@@ -9,6 +9,7 @@ from ...calls.guard import build_agreement
 from ...state.desk import DeskState, Proposal
 from ...state.questions import By
 from ...text.canonical import hash_of
+from ...text.display import show_value
 from ...text.sentences import say, say_to
 
 
@@ -71,7 +72,7 @@ def digest_of(call: PendingCall) -> str:
 
 
 def _build_proposal(state: DeskState, call: PendingCall, needs: By) -> Proposal:
-    details = "\n".join(f"- {name}: {value}" for name, value in call["args"].items())
+    details = "\n".join(f"- {name}: {show_value(value)}" for name, value in call["args"].items())
     words = say_to(state.language, "desk_proposal", what=call["name"], details=details)
     proposal = Proposal(
         name=call["name"], server=call["server"], args=call["args"], digest=digest_of(call),

@@ -34,6 +34,7 @@ from ...text.canonical import (
     make_storable_json,
     shorten_text,
 )
+from ...text.display import show_json, show_value, show_words
 from ...text.sentences import say
 from ...tools.arguments import check_arguments
 from ...tools.catalog import FIND_TOOLS, Catalog
@@ -219,13 +220,14 @@ def flow_in_words(steps: Sequence[FlowStep], left_out: Sequence[str] = ()) -> st
 
 
 def _line(step: FlowStep) -> str:
-    short = shorten_text(json.dumps(step["arguments"], ensure_ascii=False), _CALL_SHOWN)
+    short = shorten_text(show_json(step["arguments"]), _CALL_SHOWN)
     needs = ", ".join(step["depends_on"] or [])
     after = f" (after {needs})" if needs else ""
-    only = f" (only when {step.get('when')})" if step.get("when") else ""
-    each = shorten_text(str(step.get("for_each")), _CALL_SHOWN)
+    only = f" (only when {show_value(step.get('when'))})" if step.get("when") else ""
+    each = shorten_text(show_value(step.get("for_each")), _CALL_SHOWN)
     times = f" (for each of {each})" if step.get("for_each") is not None else ""
-    return f"{step['id']}. {step['description']}: {step['tool']}({short}){times}{after}{only}"
+    what = show_words(step["description"])
+    return f"{step['id']}. {what}: {step['tool']}({short}){times}{after}{only}"
 
 
 _MOST_FINDINGS: Final = 200

@@ -97,6 +97,29 @@ def test_every_declared_package_has_a_tried_version():
     assert (PACKAGE | set().union(*EXTRAS.values())) <= tried
 
 
+def test_the_image_installs_what_has_a_hash_and_runs_without_root():
+    folder = ROOT / "examples" / "deploy"
+    text = (folder / "constraints.txt").read_text(encoding="utf-8")
+    assert "://" not in text
+    assert not re.search(r"^-|index-url|find-links|trusted-host", text, re.MULTILINE)
+    bare = re.sub(r"^ *#.*", "", text, flags=re.MULTILINE).replace("\\\n", " ")
+    lines = [line.split() for line in bare.splitlines() if line.strip()]
+    for name, *hashes in lines:
+        assert re.fullmatch(r"[a-z0-9-]+==[\w.]+", name)
+        assert hashes, name
+        assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", each) for each in hashes), name
+    pinned = {line[0].split("==")[0] for line in lines}
+    assert PACKAGE | EXTRAS["postgres"] | {"aegra-cli", "setuptools"} <= pinned
+    steps = (folder / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    assert steps[-1].startswith("USER ")
+    assert steps[-1].split()[1] not in ("root", "0")
+    installs = [step for step in steps if "pip install" in step]
+    assert len(installs) == 2
+    assert "--require-hashes -r" in installs[0]
+    assert all("--no-deps" in step for step in installs)
+    assert "--no-build-isolation" in installs[1], "nothing else is downloaded to build it"
+
+
 def test_servers_stand_alone_and_no_room_is_forgotten():
     layers, alone, unknown, *_ = PROJECT["tool"]["importlinter"]["contracts"]
     others = {f"loopwright.{room}" for room in ROOMS - {"servers"}}

@@ -16,7 +16,8 @@ from mcp import ClientSession, types
 from mcp.shared.exceptions import McpError
 from pydantic import ValidationError
 
-from ...text.secrets import Secrets
+from ...text.display import show_text
+from ...text.secrets import Secrets, list_secret_fields
 from .call import ELICIT, KEY, ElicitationPending, ServerCall
 from .config import ServerConfig
 
@@ -33,6 +34,12 @@ _RESERVED: Final = frozenset({"callbacks", "config", "run_manager", "runtime"})
 
 _DECLINED: Final = {"action": "decline"}
 _NOBODY: Final = "nobody can be asked, or it is not clear who: several runs use this server"
+_MOST_QUESTIONS: Final = 10
+_TOO_MANY: Final = f"a server may ask {_MOST_QUESTIONS} questions in one call"
+_NO_SECRETS: Final = (
+    "it wants a secret ({fields}), which nobody is asked for in the name of a server whose entry "
+    "has no trust: true"
+)
 _MOST_PARKED: Final = 64
 _LOOKS: Final = 50
 _BETWEEN_LOOKS: Final = 0.2
@@ -46,10 +53,12 @@ class ActiveCall:
         call: The call, as the caller that waits now has made it.
         request: Ends with the server's answer.
         form: Set once the server asks.
+        asked: How many questions the server has put.
     """
 
     call: ServerCall
     form: asyncio.Future[dict[str, Any]]
+    asked: int = 0
     _reply: asyncio.Future[dict[str, Any]] | None = None
 
     def __init__(self, call: ServerCall, send: Send, secrets: Secrets) -> None:
@@ -205,9 +214,24 @@ class ActiveCalls:
         while (active := self._find_speaker(meta.get(KEY))) is None and self.now and looks:
             looks -= 1
             await asyncio.sleep(_BETWEEN_LOOKS)
-        if active is not None and active.call.can_ask and active.call.key:
-            return await active.ask(question)
-        return {**_DECLINED, "_meta": {"loopwright/reason": _NOBODY}}
+        if active is None or not active.call.can_ask or not active.call.key:
+            return _decline(_NOBODY)
+        active.asked += 1
+        if why := self._find_objection(active, question):
+            server = self._config.name
+            text = self._config.mask(f"A question of {server!r} was declined: {why}.")
+            active.call.tell("server_log", server=server, level="warning", text=text)
+            return _decline(why)
+        return await active.ask(question)
+
+    def _find_objection(self, active: ActiveCall, question: Any) -> str:
+        """Why no human is asked a question; "" where one is."""
+        if active.asked > _MOST_QUESTIONS:
+            return _TOO_MANY
+        secret = list_secret_fields(getattr(question, "requestedSchema", None))
+        if secret and not self._config.trust:
+            return _NO_SECRETS.format(fields=show_text(", ".join(secret)))
+        return ""
 
     def _find_speaker(self, key: str | None) -> ActiveCall | None:
         """The call in which the server speaks, if that is clear.
@@ -216,6 +240,11 @@ class ActiveCalls:
         """
         calls = [c for c in self.now if not c.form.done() and key in (None, c.call.key)]
         return calls[0] if len({active.call.thread for active in calls}) == 1 else None
+
+
+def _decline(why: str) -> dict[str, Any]:
+    """What a server hears whose question no human is asked."""
+    return {**_DECLINED, "_meta": {"loopwright/reason": why}}
 
 
 def _as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:

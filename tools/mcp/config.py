@@ -45,6 +45,7 @@ _KINDS: Final = {
     "startupTimeout": "a number of seconds above 0, at most 3600",
     "idle": 'a number of seconds above 0, or "never"',
     "autoApprove": "true or a list of tool names",
+    "trust": "true or false",
 }
 """The fields of an entry that take more than a plain text."""
 
@@ -113,6 +114,8 @@ class ServerConfig(BaseModel):
     auto_approve: Annotated[frozenset[str], BeforeValidator(_read_approved)] = Field(
         default=frozenset(), validation_alias=AliasChoices("autoApprove", "alwaysAllow")
     )
+    # The operator's word for what the server says of its tools; None: see `is_believed`.
+    trust: Annotated[bool, Field(strict=True)] | None = None
     problem: str = ""
     secrets: Secrets = Field(default_factory=Secrets, repr=False)
 
@@ -125,6 +128,11 @@ class ServerConfig(BaseModel):
         yield from find_secrets([*self.env.items(), ("", self.url)])
         yield from find_header_secrets(self.headers)
         yield from find_argument_secrets(self.args)
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether its hints may make a tool freer: it is trusted, or runs as the operator's own."""
+        return self.transport == "stdio" if self.trust is None else self.trust
 
     def approves(self, tool: str) -> bool:
         """Whether the user has approved this tool once and for all."""

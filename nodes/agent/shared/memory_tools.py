@@ -11,6 +11,7 @@ from ....state.agent import AgentState, list_request_messages
 from ....state.snapshot import estimate_message_tokens
 from ....text.sentences import say
 from ....tools.catalog import CatalogTool, make_own_tool
+from ....turn.scope import RunScope
 from .memory import build_section, extend_snapshot
 
 _NOTES: Final = 8_000
@@ -34,7 +35,7 @@ async def _summarize(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
     room = state.room or own.scope.context.context_target
     doubted = await own.scope.journal.list_uncertain(own.scope.journal_thread, told=True)
     kept = extend_snapshot(state, shown[:place], facts, room, doubted)
-    kept["notes"] = await read_notes(own.results, state.path)
+    kept["notes"] = await read_notes(own.scope, own.results, state.path)
     before = state.window or estimate_message_tokens(shown)
     after = max(0, before - estimate_message_tokens(shown[:place]))
     own.scope.emit({
@@ -45,20 +46,17 @@ async def _summarize(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
     return ToolResult(told, update={"snapshot": dict(kept), "cut": message, "window": after})
 
 
-def _notes_name(path: str) -> str:
-    """Under which id the store has an agent's notes."""
-    return f"notes-{path}"
-
-
 async def _note(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
     """Add to the notes, or write them anew."""
     path = cast("AgentState", own.state).path
-    old = "" if args.get("replace") else await read_notes(own.results, path)
+    old = "" if args.get("replace") else await read_notes(own.scope, own.results, path)
     notes = "\n".join(filter(None, [old, str(args["text"]).strip()]))
     if len(notes) > _NOTES:
         return make_failure(say("notes_too_long", length=len(notes), most=_NOTES))
-    name = _notes_name(path)
-    await own.results.save_text(name, notes)
+    name = await own.results.save_text(notes)
+    number = len(await _list_notes(own.scope, path))
+    row = {_NOTES_OF: path, "stored": name, "number": number}
+    await own.scope.journal.grant(own.scope.thread, row)
     return ToolResult(say("noted", length=len(notes), most=_NOTES, id=name))
 
 
@@ -82,6 +80,18 @@ def build_memory_tools() -> list[CatalogTool]:
     ]  # fmt: skip
 
 
-async def read_notes(results: ResultStore, path: str) -> str:
-    """The notes of an agent."""
-    return await results.load_text(_notes_name(path))
+_NOTES_OF: Final = "notes"
+"""Key of a row that is kept with the thread's grants: whose notes the store has under which id."""
+
+
+async def _list_notes(scope: RunScope, path: str) -> list[dict[str, Any]]:
+    rows = await scope.journal.grants(scope.thread)
+    return [row for row in rows if row.get(_NOTES_OF) == path]
+
+
+async def read_notes(scope: RunScope, results: ResultStore, path: str) -> str:
+    """The notes of an agent, or a sentence that says that they are lost."""
+    rows = await _list_notes(scope, path)
+    if not rows:
+        return ""
+    return await results.load_text(rows[-1]["stored"]) or say("notes_lost")

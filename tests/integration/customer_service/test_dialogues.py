@@ -27,7 +27,7 @@ def world(tmp_path_factory):
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
-        yield shop, {"desk": {"transport": "http", "url": f"http://127.0.0.1:{port}/mcp"}}
+        yield shop, {"desk": {"url": f"http://127.0.0.1:{port}/mcp", "trust": True}}
         server.terminate()
 
 

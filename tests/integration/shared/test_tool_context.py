@@ -82,6 +82,7 @@ def test_a_server_over_http_has_it_in_meta():
 def _check(told: dict[str, Any]) -> None:
     assert {name: told[f"loopwright/{name}"] for name in GIVEN} == GIVEN
     assert told["loopwright/task"]
+    assert told["loopwright/turn"]
 
 
 @pytest.mark.req("W-28")

@@ -6,10 +6,10 @@ import pytest
 
 from loopwright.calls.approval import (
     build_call_question,
-    build_reply,
     check_answer,
     make_decision,
 )
+from loopwright.calls.forms import build_reply
 from loopwright.state.questions import Answer
 from loopwright.text.canonical import hash_of
 

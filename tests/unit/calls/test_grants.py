@@ -1,12 +1,15 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from loopwright.calls.policy import Policy, Rule, is_granted, make_grant
+from loopwright.calls.grants import is_granted, make_grant
+from loopwright.calls.policy import Policy, Rule
 from loopwright.state.context import Context
 from loopwright.state.questions import Answer
-from loopwright.tools.catalog import CatalogTool, read_flags
+from loopwright.tools.catalog import CatalogTool
+from loopwright.tools.hints import read_flags
 
 
 def tool(name="save", server="disk", original="save") -> Any:
@@ -30,20 +33,38 @@ ARGS = {"path": "notes/a.md", "text": "(1+1)?", "n": [1, 2]}
     ],
 )
 def test_the_same_call_is_the_one_with_these_arguments_and_no_others(args, granted):
-    given = make_grant("save", "disk", ARGS, "call")
+    given = make_grant("save", "disk", ARGS, "call", tool().definition)
     assert given is not None
     assert is_granted(json.loads(json.dumps(given)), tool(), args) == granted
 
 
 @pytest.mark.req("W-45")
 def test_values_are_compared_as_they_are_and_all_must_fit():
-    given = make_grant("save", "disk", ARGS, {"path": "notes/a.md", "n": "[1, 2]"})
+    given = make_grant(
+        "save", "disk", ARGS, {"path": "notes/a.md", "n": "[1, 2]"}, tool().definition
+    )
     assert given is not None
     assert is_granted(given, tool(), ARGS | {"text": "other"})
     assert not is_granted(given, tool(), ARGS | {"path": "/etc/notes/a.md"})
     assert not is_granted(given, tool(), ARGS | {"path": "notes/a_md"})
     assert not is_granted(given, tool(), ARGS | {"n": [1, 2, 3]})
     assert not is_granted(given, tool(), {"path": "notes/a.md"})
+
+
+@pytest.mark.req("W-125")
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"description": "Save and send it."}, {"schema": {"properties": {"to": {}}}},
+        {"declared": {"destructiveHint": True}}, {"output": {"type": "object"}},
+    ],
+)  # fmt: skip
+def test_another_definition_was_not_approved(other):
+    given: Any = make_grant("save", "disk", ARGS, "tool", tool().definition)
+    assert is_granted(given, tool(name="disk_save"), ARGS)
+    assert not is_granted(given, replace(tool(), **other), ARGS)
+    given.pop("definition")
+    assert not is_granted(given, tool(), ARGS)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +92,7 @@ LONG = {"path": "a" * 40 + "?", "text": "a " * 40, "n": []}
 @pytest.mark.parametrize("path", ["path", "text", ""])
 def test_a_pattern_of_an_answer_is_never_run(pattern, path):
     answer = Answer.model_validate({"type": "approve", "remember": {path: pattern}})
-    given = make_grant("save", "disk", ARGS, answer.remember)
+    given = make_grant("save", "disk", ARGS, answer.remember, tool().definition)
     assert given is not None
     assert not is_granted(given, tool(), LONG)
     assert path == "" or is_granted(given, tool(), LONG | {path: pattern})
@@ -80,6 +101,7 @@ def test_a_pattern_of_an_answer_is_never_run(pattern, path):
 @pytest.mark.req("W-45")
 def test_a_grant_that_an_earlier_version_kept_cannot_run_for_long():
     kept = {"tool": "save", "server": "disk", "arguments": {"path": "^(a|a)+$"}}
+    kept["definition"] = tool().definition
     assert not is_granted(kept, tool(), LONG)
 
 

@@ -186,6 +186,13 @@ async def test_an_edited_call_passes_the_hooks_before_it_runs(journal):
     assert world.done == ["write 8"]
 
 
+async def granted_in(box) -> dict[str, Any]:
+    """What was approved of the tool as it is."""
+    definition = (await box.catalog()).tools["write"].definition
+    arguments = {"n": "^2$"}
+    return {"tool": "write", "server": None, "arguments": arguments, "definition": definition}
+
+
 @pytest.mark.req("P-42")
 async def test_what_the_thread_was_granted_is_opened_without_a_question(journal):
     world = World()
@@ -193,8 +200,7 @@ async def test_what_the_thread_was_granted_is_opened_without_a_question(journal)
     seen: list[Any] = []
     hooks = Hooks([Hook(event="Notification", run=lambda given: seen.append(given["details"]))])
     context = Context(question_expires_in=60)
-    granted = {"tool": "write", "server": None, "arguments": {"n": "^2$"}}
-    await journal.grant("t", granted)
+    await journal.grant("t", await granted_in(box))
     events: list[dict[str, Any]] = []
     scope = scope_with(
         context, journal=journal, thread="t", path="1", emit=events.append, hooks=hooks
@@ -218,7 +224,7 @@ async def test_what_the_thread_was_granted_is_opened_without_a_question(journal)
 async def test_a_grant_counts_where_nobody_can_be_asked_and_only_while_it_lasts(journal):
     world = World()
     box = world.box(policy="ask")
-    await journal.grant("t", {"tool": "write", "server": None, "arguments": {"n": "^2$"}})
+    await journal.grant("t", await granted_in(box))
     alone = scope_with(journal=journal, thread="t", path="1", can_ask=False)
     calls = wanting(("write", {"n": 1}), ("write", {"n": 2}))
     opened = await open_calls(alone, box, calls, round_=1)

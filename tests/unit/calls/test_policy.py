@@ -2,10 +2,12 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.policy import Decision, Policy, Rule, make_grant
+from loopwright.calls.grants import make_grant
+from loopwright.calls.policy import Decision, Policy, Rule
 from loopwright.state.context import Context
 from loopwright.state.errors import SettingsError
-from loopwright.tools.catalog import CatalogTool, make_reader, read_flags
+from loopwright.tools.catalog import CatalogTool, make_reader
+from loopwright.tools.hints import read_flags
 
 
 def tool(name="t", server="s", *, auto=False, **hints) -> Any:
@@ -106,7 +108,7 @@ def test_a_question_expires_as_the_rule_or_the_run_says():
 
 @pytest.mark.req("P-02", "P-42")
 def test_no_grant_lifts_a_denial():
-    grants = [make_grant("t", "s", {}, "tool")]
+    grants = [make_grant("t", "s", {}, "tool", WRITE.definition)]
     assert decide([{"tool": "t", "action": "deny"}], WRITE, grants=grants).action == "deny"
     assert decide("deny", WRITE, grants=grants).action == "deny"
     assert decide(None, WRITE, grants=grants, policy="deny").action == "deny"

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.calls.policy import Policy, Rule, make_grant
+from loopwright.calls.grants import make_grant
+from loopwright.calls.policy import Policy, Rule
 from loopwright.state.context import Context
-from loopwright.tools.catalog import CatalogTool, read_flags
+from loopwright.tools.catalog import CatalogTool
+from loopwright.tools.hints import read_flags
 
 NAMES = st.sampled_from(["save", "delete", "read_file", "disk_save", "[x]", "*"])
 GLOBS = st.sampled_from(["*", "save", "d*", "read_?ile", "[", "[!a]*", "", "\\*"])
@@ -67,7 +69,7 @@ def tools(draw) -> Any:
 
 @st.composite
 def grants(draw) -> Any:
-    return make_grant(draw(NAMES), draw(SERVERS), draw(ARGUMENTS), draw(REMEMBERED))
+    return make_grant(draw(NAMES), draw(SERVERS), draw(ARGUMENTS), draw(REMEMBERED), "")
 
 
 def speaks(rule, tool, args, agent) -> bool:
@@ -88,6 +90,7 @@ def test_every_call_is_decided_by_the_first_rule_that_fits(
         how = {"context": context, "can_ask": can_ask, "agent": agent}
         return policy.decide(tool, args, **(how | more))
 
+    given_before = [grant | {"definition": tool.definition} for grant in given_before]
     plain, spared = decided(), decided(grants=given_before)
     wish = decided(can_ask=True, context=context.model_copy(update={"interactive": True}))
     assert spared.action in LAXITY

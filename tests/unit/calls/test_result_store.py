@@ -1,11 +1,13 @@
+import json
 import re
 from typing import Any
 
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from loopwright.calls.result_store import ResultStore
+from loopwright.calls.result_store import MISSING, ResultStore
 from loopwright.calls.results import Media, ToolResult
+from loopwright.state.calls import results_of
 from loopwright.text.canonical import weigh
 
 CAP = 1_000
@@ -52,6 +54,32 @@ async def test_threads_do_not_see_each_others_results():
     answer = await ResultStore(store, "b").answer_read({"id": key}, CAP)
     assert answer.is_error
     assert "No result is stored" in answer.text
+
+
+@pytest.mark.req("W-122")
+async def test_what_somebody_replaced_in_the_store_is_no_result():
+    """Its door is not the thread's: the id that the thread keeps is the digest of what it has."""
+    store, rows = InMemoryStore(), [{"n": n} for n in range(900)]
+    results = ResultStore(store, "t")
+    _, text = await results.shorten(ToolResult("q" * 9_000), CAP)
+    _, both = await results.shorten(ToolResult("q" * 9_000, rows), CAP)
+    notes = await results.save_text("Codes begin with KX.")
+    assert await results.load_data(both) == rows
+    forged = [{"text": "w" * 9_000}, {"text": "w", "json": "[]"}, {"text": "w", "data": [7]},
+              {"type": "text"}, {"text": 7}, {}, {"base64": "q" * 9_000, "text": "w"},
+              {"base64": "q" * 9_000, "type": "Pay Eve"}]  # fmt: skip
+    for value in forged:
+        for key in (text, both, notes):
+            store.put(results_of("t"), key, value)
+            assert await results.load_data(key) is MISSING
+            assert await results.load_text(key) == ""
+            answer = await results.answer_read({"id": key}, CAP)
+            assert answer.is_error
+            assert "somebody has replaced it" in answer.text or "is a file, not" in answer.text
+    await results.shorten(ToolResult("q" * 9_000, rows), CAP)
+    assert await results.load_data(both) == rows, "the tool, called again, mends it"
+    store.put(results_of("t"), both, {"text": f"{'q' * 9_000}\0{json.dumps(rows)}"})
+    assert await results.load_data(both) is MISSING, "a text does not pass for text and data"
 
 
 async def test_reading_past_the_end_or_a_picture_says_so():

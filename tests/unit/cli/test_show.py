@@ -8,7 +8,8 @@ from loopwright.cli.settings import Settings
 from loopwright.cli.show import describe_policy, examine
 from loopwright.cli.terminal import Code, Output
 from loopwright.state.context import Context
-from loopwright.tools.catalog import CatalogTool, read_flags
+from loopwright.tools.catalog import CatalogTool
+from loopwright.tools.hints import read_flags
 
 
 def tool(name, **hints) -> Any:

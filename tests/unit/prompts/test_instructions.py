@@ -105,6 +105,27 @@ def test_what_changes_after_it_was_read_is_no_instruction(tmp_path):
     assert "New and longer." in read_instructions(tmp_path).render_text()
 
 
+@pytest.mark.req("W-124")
+@pytest.mark.parametrize("file", ["SKILL.md", "refs/more.md"])
+def test_what_is_written_anew_with_the_same_size_and_time_is_no_instruction(tmp_path, file):
+    """Its digest is kept from when the graph was built; a file that comes later has none."""
+    skill(tmp_path / "report", body="Ask Ada.")
+    path = tmp_path / "report" / file
+    (tmp_path / "report" / "refs").mkdir()
+    (tmp_path / "report" / "refs" / "more.md").write_text("Ask Ada.")
+    known, named = read_instructions(tmp_path), "" if file == "SKILL.md" else file
+    assert "Ask Ada." in known.read_skill("report", named)
+    before = path.stat()
+    path.write_text(path.read_text().replace("Ada", "Eve"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    (tmp_path / "report" / "late.md").write_text("Ask Eve.")
+    for changed in (named, "late.md"):
+        with pytest.raises(ValueError, match="has changed since it was listed"):
+            known.read_skill("report", changed)
+    assert "Ask Eve." in read_instructions(tmp_path).read_skill("report", named)
+
+
 @pytest.mark.parametrize("file", ["../outside.md", "link.md", "gone.md", "/etc/hostname", "."])
 def test_a_file_beside_a_skill_is_read_only_from_its_folder(tmp_path, file):
     skill(tmp_path / "report")

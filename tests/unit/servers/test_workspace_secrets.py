@@ -1,5 +1,6 @@
 """What the workspace server keeps out of reach, and what a human is asked about."""
 
+import asyncio
 import os
 import re
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from mcp.shared.memory import create_connected_server_and_client_session
 from unit.servers.workspace_client import Client, fill
 
-from loopwright import ScriptedModel, build_react
+from loopwright import ScriptedModel, build_react, build_task_agent
 from loopwright.graphs.build import workspace_mcp
-from loopwright.servers.root_folder import DELICATE
+from loopwright.servers.root_folder import DELICATE, Root
+from loopwright.servers.workspace import build_server
 from support.reacting import said
 from support.scripts import call, thought
 
@@ -113,6 +116,67 @@ def test_a_file_with_several_names_is_not_changed_in_place(client: Client) -> No
 )  # fmt: skip
 def test_which_paths_a_human_is_asked_about(path: str, asked: bool) -> None:
     assert bool(re.search(DELICATE, path)) is asked
+
+
+PLACES = [
+    ".ssh/id_rsa", ".ssh/config", "id_ed25519", "certs/server.pem", "tls.key", ".netrc", "_netrc",
+    ".aws/credentials", ".config/gcloud/credentials.db", ".azure/accessTokens.json",
+    ".kube/config", ".docker/config.json", ".npmrc", ".pypirc", ".git-credentials", ".pgpass",
+    "store.p12", "store.pfx", "my.kdbx", "putty.ppk", ".gnupg/secring.gpg", "credentials.json",
+    ".cargo/credentials.toml", ".vault-token", "service-account-1.json", ".config/gh/hosts.yml",
+]  # fmt: skip
+
+
+@pytest.mark.req("W-129")
+@pytest.mark.parametrize("path", PLACES)
+def test_files_of_credentials_are_out_of_reach_unless_the_operator_lets_them(
+    client: Client, path: str
+) -> None:
+    """Also in other spellings and under other names; where he lets them, a human is asked."""
+    file = client.root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"KEY={KEY}\n")
+    os.link(file, client.root / "notes.md")
+    for tool, arguments in PATH_TOOLS[2:]:
+        for name in (path, path.upper(), f"sub/../{path}", str(file), "notes.md"):
+            told = client.raw(tool, path=name, **arguments)
+            assert told.isError or (tool, name) == ("search_text", "notes.md")
+            assert KEY not in str(told)
+    assert KEY not in client.ok("search_text", query="KEY")
+    assert file.read_text() == f"KEY={KEY}\n"
+    let = Root(str(client.root), credentials=True)
+    assert KEY.encode() in let.read(let.split_path(path), 100).data
+    (read,) = (t for t in asyncio.run(build_server(let).list_tools()) if t.name == "read_file")
+    assert re.search((read.meta or {})["loopwright/asks"]["path"], f"./{path}")
+
+
+@pytest.mark.req("W-129")
+def test_what_only_looks_like_credentials_is_not_out_of_reach(client: Client) -> None:
+    for path in ("id_rsa.pub", "keys.md", "pem.txt", "ssh/config", "src/credentials/form.py",
+                 "monkey", "docker/config.json", "tokens.json", ".config/app.toml"):  # fmt: skip
+        client.ok("write_file", path=path, content="plain\n")
+        assert client.ok("read_file", path=path) == "plain\n"
+
+
+@pytest.mark.req("W-129")
+async def test_a_run_writes_no_more_than_its_quota(tmp_path) -> None:
+    server, told = build_server(Root(str(tmp_path)), quota=10), []
+    async with create_connected_server_and_client_session(server) as session:
+        for turn, name, content in [("1", "a", "x" * 6), ("1", "b", "x" * 6), ("2", "b", "x" * 6)]:
+            run = {"loopwright/thread": "t", "loopwright/turn": turn}
+            given = {"path": name, "content": content}
+            told.append(await session.call_tool("append_file", given, meta=run))
+    assert [one.isError for one in told] == [False, True, False]
+    assert "One run may write 10 bytes" in str(told[1])
+
+
+def test_the_operator_sets_the_quota(tmp_path) -> None:
+    mcp = workspace_mcp(str(tmp_path))
+    mcp["mcpServers"]["workspace"]["args"] += ["--quota", "0"]
+    ends = [call("complete_task", summary="It is written.")]
+    model = ScriptedModel([[call("write_file", path="a", content="x")], ends, ends])
+    graph = build_task_agent(model=model, mcp=mcp, policy="allow", checkpointer=InMemorySaver())
+    assert "One run may write 0 bytes" in str(graph.invoke(said(), THREAD)["messages"])
 
 
 def reading(path):

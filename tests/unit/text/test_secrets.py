@@ -2,9 +2,13 @@
 
 import base64
 import json
+import string
+import time
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given, strategies as st
 
 from loopwright.text.secrets import (
     MASK,
@@ -96,3 +100,63 @@ def test_headers_are_secrets_but_for_those_about_the_format():
         assert secrets.mask_text(said) == MASK
     assert secrets.mask_text("application/json Basic") == "application/json Basic"
     assert is_secret_name("X-Api-Key")
+
+
+ALPHABET = string.ascii_letters + string.digits + "+/=-_.!"
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "capitals": str.upper,
+    "spread": " ".join,
+    "broken": lambda piece: "\r\n\t".join(piece[i : i + 5] for i in range(0, len(piece), 5)),
+    "no width": "\u200b\u2060\ufeff".join,
+    "soft hyphens": "\u00ad".join,
+    "escapes": lambda piece: "".join(f"\\u{ord(c):04X}" for c in piece),
+    "escaped twice": lambda piece: "".join(f"\\\\u{ord(c):04x}" for c in piece),
+    "line breaks in JSON": "\\n".join,
+    "percent": lambda piece: "".join(f"%{ord(c):02x}" for c in piece),
+    "percent twice": lambda piece: "".join(f"%25{ord(c):02X}" for c in piece),
+    "decimal entities": lambda piece: "".join(f"&#{ord(c)};" for c in piece),
+    "hexadecimal entities": lambda piece: "".join(f"&#x{ord(c):X};" for c in piece),
+}
+
+
+@pytest.mark.req("W-129")
+@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
+@given(data=st.data(), secret=st.text(ALPHABET, min_size=20, max_size=60))
+def test_twelve_characters_of_a_secret_are_masked_however_they_are_spelled(spell, data, secret):
+    secret = f"k{secret}"  # no path
+    length = data.draw(st.integers(12, len(secret)))
+    start = data.draw(st.integers(0, len(secret) - length))
+    spelled = spell(secret[start : start + length])
+    secrets = Secrets([secret])
+    told = secrets.mask_text(f"It is “{spelled}”, she said.")
+    assert told == f"It is “{MASK}”, she said."
+    assert secrets.mask_json({"a": [spelled]}) == {"a": [MASK]}
+
+
+@pytest.mark.req("W-129")
+def test_what_is_shorter_or_stands_in_other_texts_for_other_reasons_stays():
+    paths = ["/home/ada/.config/keys/desk.json", "https://desk.example.com/hooks/of/ada"]
+    secrets = Secrets(["swordfish-of-the-deep-sea", *paths])
+    for text in (
+        "a swordfish-o",
+        "f-the-deep-",
+        "/home/ada/.config/notes.md",
+        "https://desk.example.com",
+    ):
+        assert secrets.mask_text(text) == text
+    assert MASK in secrets.mask_text(paths[0])
+    assert not is_masked(secrets.mask_json({"swordfish": ["of-the-deep"]})), "two texts are two"
+
+
+@pytest.mark.req("W-129")
+@pytest.mark.parametrize(
+    "unit", ["a plain word ", "%25", "\\", "\\u0041", "&amp", "k0123456789 ", "İ"]
+)
+def test_a_long_text_is_looked_at_in_linear_time(unit):
+    secrets, took = Secrets(["k0123456789abcdefghij"]), []
+    for size in (50_000, 400_000):
+        text, began = unit * (size // len(unit)), time.process_time()
+        assert secrets.mask_text(text) == text
+        took.append(time.process_time() - began)
+    assert took[1] < 8 * 4 * took[0] + 0.1

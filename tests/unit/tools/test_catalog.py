@@ -3,9 +3,11 @@ from typing import Any
 import pytest
 from langchain_core.tools import StructuredTool
 
+from loopwright.calls.policy import Policy
+from loopwright.state.context import Context
 from loopwright.state.errors import SettingsError
 from loopwright.tools.catalog import READ_RESULT, build_catalog
-from loopwright.tools.mcp.config import ServerConfig
+from loopwright.tools.mcp.config import ServerConfig, read_servers
 from loopwright.tools.mcp.server import Listing
 from loopwright.tools.python_tools import read_tools
 
@@ -115,3 +117,46 @@ def test_a_program_may_name_a_tool_as_providers_do(name):
 def test_a_name_that_providers_refuse_is_refused_at_once(name):
     with pytest.raises(SettingsError, match="is refused by model providers: use 1 to 64"):
         read_tools([StructuredTool.from_function(search, name=name)])
+
+
+@pytest.mark.req("W-125")
+@pytest.mark.parametrize(
+    ("entry", "free"),
+    [
+        ({"url": "http://h/mcp"}, False), ({"url": "http://h/mcp", "trust": True}, True),
+        ({"command": "x"}, True), ({"command": "x", "trust": False}, False),
+    ],
+)  # fmt: skip
+def test_a_strangers_hint_frees_no_tool_unless_the_operator_vouches_for_it(entry, free):
+    """What runs as the operator's own process is believed at its first word."""
+    (config,) = read_servers({"s": entry})
+    hints = {"look": {"readOnlyHint": True}, "put": {"idempotentHint": True}}
+    hints["wipe"] = {"readOnlyHint": True, "destructiveHint": True}
+    listed = tuple({"name": n, "inputSchema": {}, "annotations": h} for n, h in hints.items())
+    tools = build_catalog((), [Listing(config, listed)]).tools
+    assert (tools["look"].read_only, tools["put"].resendable) == (free, free)
+    assert tools["wipe"].destructive
+    decided = Policy().decide(tools["look"], {}, context=Context(), can_ask=True)
+    assert decided.action == ("allow" if free else "ask")
+    assert free or "is not trusted" in decided.reason
+    allows = Policy.of([{"action": "allow", "annotations": {"readOnlyHint": True}}])
+    ruled = allows.decide(tools["look"], {}, context=Context(), can_ask=True)
+    assert ruled.action == ("allow" if free else "ask")
+
+
+@pytest.mark.req("W-125")
+def test_what_a_server_said_first_of_a_tool_becomes_no_freer():
+    (config,), said = read_servers({"s": {"command": "x"}}), dict[Any, Any]()
+
+    def listed(asks=None, **hints) -> Any:
+        raw = {"name": "put", "annotations": hints, "_meta": {"loopwright/asks": asks or {}}}
+        return build_catalog((), [Listing(config, (raw,))], said=said).tools["put"]
+
+    assert listed({"path": "[.]key$"}, readOnlyHint=True).read_only
+    assert listed(readOnlyHint=True).asks == {"path": "[.]key$"}
+    assert listed({"path": "^$"}, readOnlyHint=True).asks == {"path": ""}, "asks about each"
+    assert not listed().read_only
+    assert not listed(readOnlyHint=True, idempotentHint=True).resendable
+    assert listed(destructiveHint=True).destructive
+    assert listed(destructiveHint=False).declared["destructiveHint"] is True
+    assert listed(idempotentHint=True).definition != listed(idempotentHint=False).definition

@@ -29,7 +29,7 @@ TESTS = Path(__file__).parents[3]
 def entry(request) -> Any:
     with contextlib.ExitStack() as stack:
         if request.param == "http":
-            yield {"url": stack.enter_context(serving())[1]}
+            yield {"url": stack.enter_context(serving())[1], "trust": True}
         else:
             yield stdio("desk")
 

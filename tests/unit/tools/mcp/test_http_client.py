@@ -17,7 +17,7 @@ from support.patience import PATIENCE
 async def served() -> Any:
     """A toolbox, and the world of its one server."""
     with serving_faults() as (url, world):
-        box = Toolbox(mcp={"mcpServers": {"faulty": {"url": url}}})
+        box = Toolbox(mcp={"mcpServers": {"faulty": {"url": url, "trust": True}}})
         yield box, world
         await box.aclose()
 
