@@ -1,7 +1,8 @@
 """Words of a text that can be compared, and searches by a pattern with a time limit. Pure.
 
 Words are read without case and accents; names are split at `_`, `-` and camelCase, and English
-endings are cut off. Scripts without spaces between words are read by pairs of characters.
+endings are cut off. Scripts without spaces between words are read by pairs of characters, behind a
+digit or a name as well.
 """
 
 import re
@@ -13,8 +14,14 @@ from typing import Final, Literal
 import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 # Where in a script's text words begin is not written: CJK, kana, Hangul, Thai, Lao, Khmer, Burmese.
-_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_RUNS: Final = re.compile(rf"([{_UNSPACED}\U00020000-\U0003ffff]+)|[^\W_]+(?:[_-][^\W_]+)*")
+_UNSPACED: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3100-\u312f"
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
+)
+UNSPACED: Final = re.compile(f"[{_UNSPACED}]")
+_NAME: Final = rf"[^\W_{_UNSPACED}]+"
+# Such letters end a name, also behind a digit: they are no more of its word than after a space.
+_RUNS: Final = re.compile(rf"([{_UNSPACED}]+)|{_NAME}(?:[_-]{_NAME})*")
 # Python sorts marks in a row in time that grows with their square; Unicode advises 30 at most.
 _STACKED: Final = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]+")
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
@@ -27,7 +34,7 @@ PatternError: Final = regex.error
 SECONDS: Final = 1.0
 """How long one search by a pattern may take."""
 
-_ENDINGS: Final = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ed|es|s|e|y)$")
+_ENDINGS: Final = re.compile(r"(?<=[a-z]{3})(?:ies|ing|able|ed|es|s|e|y)$")
 _DOUBLED: Final = re.compile(r"(?<=[a-z]{2})([b-df-hj-np-tv-z])\1$")
 
 

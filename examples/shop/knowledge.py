@@ -1,9 +1,8 @@
 """Articles in SQLite, found by their words: FTS5, in languages with and without spaces.
 
 FTS5's own tokenizers take a whole Chinese sentence for one word, and find none in it. So texts
-are cut into words here, articles and questions alike, and FTS5 indexes the words: Chinese and its
-like by pairs of characters, simplified ones for traditional; English without endings; nothing of a
-question is ever read as FTS5's syntax.
+are cut into words by loopwright, articles and questions alike, and FTS5 indexes the words;
+traditional characters count as simplified ones. Nothing of a question is read as FTS5's syntax.
 """
 
 import json
@@ -17,6 +16,8 @@ from typing import Final
 
 from opencc import OpenCC
 from vocabulary import read_vocabulary
+
+from loopwright.text.words import UNSPACED, words_in
 
 TABLES: Final = """
 CREATE TABLE articles (
@@ -46,14 +47,9 @@ _UNKNOWN: Final = 1.6
 _ACROSS: Final = 0.4
 """How much a pair of characters counts that no article has: often no word but where two meet."""
 
-_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_RUNS: Final = re.compile(rf"([{_UNSPACED}\U00020000-\U0003ffff]+)|[^\W_]+")
-_ENDINGS: Final = re.compile(r"(?<=[a-z]{3})(?:ies|ing|able|ed|es|s|e|y)$")
-_DOUBLED: Final = re.compile(r"(?<=[a-z]{2})([b-df-hj-np-tv-z])\1$")
-
 _SIMPLIFIED: Final = OpenCC("t2s")
 _VOCABULARY: Final = read_vocabulary("says_nothing")
-_SAYS_NOTHING: Final = frozenset(_VOCABULARY["en"])
+_SAYS_NOTHING: Final = frozenset(words_in(" ".join(_VOCABULARY["en"]), asked=True))
 _ZH_SAYS_NOTHING: Final = re.compile("|".join(map(re.escape, _VOCABULARY["zh"])))
 
 
@@ -91,20 +87,8 @@ def plain(text: str) -> str:
 def words(text: str, *, asked: bool = False) -> Iterator[str]:
     """The words of a text in order; of a question those that say something."""
     cut = plain(text)
-    for found in _RUNS.finditer(_ZH_SAYS_NOTHING.sub(" ", cut) if asked else cut):
-        run = found[1]
-        if run:
-            yield from (run[at : at + 2] for at in range(len(run) - 1))
-            if len(run) == 1 or not asked:
-                yield from run
-        elif not (asked and found[0] in _SAYS_NOTHING):
-            yield _stem(found[0])
-
-
-def _stem(word: str) -> str:
-    if len(word) <= 3 or not word.isascii():
-        return word
-    return _DOUBLED.sub(r"\1", _ENDINGS.sub("", word))
+    found = words_in(_ZH_SAYS_NOTHING.sub(" ", cut) if asked else cut, asked=asked)
+    yield from (word for word in found if not (asked and word in _SAYS_NOTHING))
 
 
 def add(database: sqlite3.Connection, articles: Iterable[Article]) -> None:
@@ -187,6 +171,6 @@ def _rarities(database: sqlite3.Connection, question: str) -> Mapping[str, _Rari
 
 def _rarity(word: str, count: int, total: int) -> _Rarity:
     rare = max(math.log((total - count + 0.5) / (count + 0.5)), 1e-6)
-    across = not count and re.match(f"[{_UNSPACED}]", word)
+    across = not count and UNSPACED.match(word)
     unknown = 1.0 if count else _ACROSS if across else _UNKNOWN
     return _Rarity(rare * unknown, known=count > 0)

@@ -42,6 +42,26 @@ def test_accents_and_case_count_for_nothing():
     assert search.find("が") == search.find("が", 1)
 
 
+@pytest.mark.req("W-116")
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("满80欧元免运费", ["免运费", "80", "欧元", "满"]),
+        ("iPhone15手机壳", ["手机壳", "iphone15"]),
+        ("人々80円コーヒー3杯", ["コーヒー", "人々", "杯"]),
+        ("3월에 배송", ["배송", "월에"]),
+        ("ราคา80บาท", ["บาท", "ราคา"]),
+        ("Ab 80€ versandfrei nach Übersee", ["ubersee", "VERSANDFREI"]),
+    ],
+)
+def test_a_script_without_spaces_is_found_behind_a_digit_and_a_name(text, queries):
+    others = [("b", "", "买100送1"), ("c", "", "Nothing of the kind")]
+    search = build_search([*others, ("a", "", text)])
+    assert {query: [id_ for id_, _ in search.find(query)][:1] for query in queries} == {
+        query: ["a"] for query in queries
+    }
+
+
 def test_a_title_counts_more_than_a_text_and_a_rare_word_more_than_a_common_one():
     search = build_search(
         [("a", "", "apple pear"), ("b", "apple", "pear"), ("c", "", "pear quince")]
