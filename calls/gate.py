@@ -1,13 +1,12 @@
 """From a model's message to calls that are checked, judged, and scheduled or asked about."""
 
-import json
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from ..state.calls import HOOK_STOP, call_id, find_stop_in_calls
 from ..state.messages import calls_in
@@ -68,7 +67,7 @@ class Gate:
 
     def judge(self, tool: CatalogTool, args: object) -> tuple[dict[str, Any], Action, str]:
         """The arguments to run a call with, what happens to it by the policy, and why."""
-        fitted, problem = check_arguments(tool.schema, self.secrets.mask_json(args))
+        fitted, problem = check_arguments(tool.schema, self.secrets.mask_json(args), tool.name)
         if is_masked(fitted) and tool.tool is not BUILT_IN:
             problem = say("arguments_masked", mask=MASK)
         if problem:
@@ -308,13 +307,10 @@ async def check_edit(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]
 
 def read_calls(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Every call in the message, invalid ones last, with what is wrong with its form, or ""."""
-    raw = _read_raw_arguments(message)
-    for index, call in enumerate(message.tool_calls):
-        problem = _explain_no_object(raw[index]) if index < len(raw) else ""
-        yield call, say("arguments_no_json", why=problem) if problem else ""
+    yield from ((call, "") for call in message.tool_calls)
     for invalid in message.invalid_tool_calls:
-        why = _explain_no_object(invalid.get("args") or "") or invalid.get("error")
-        yield invalid, say("arguments_no_json", why=str(why or say("not_readable"))[:200])
+        why = str(invalid.get("error") or say("not_readable"))
+        yield invalid, say("arguments_no_json", why=why[:200])
 
 
 def make_unique_ids(message: AIMessage, scope: RunScope, *, task: str, round_: int) -> list[str]:
@@ -370,31 +366,3 @@ def fix_call_names(message: AnyMessage) -> AnyMessage:
 
 def _fix_call_name(call: Any) -> dict[str, Any]:
     return {**call, "name": normalize_name(call["name"] or "unknown")}
-
-
-def _read_raw_arguments(message: AIMessage) -> list[str]:
-    """The arguments as the provider sent them, where the message still has them.
-
-    A streaming parser closes what was cut, so a broken call looks whole once it is parsed.
-    """
-    if isinstance(message, AIMessageChunk):
-        texts = [chunk.get("args") or "" for chunk in message.tool_call_chunks]
-    else:
-        calls = message.additional_kwargs.get("tool_calls")
-        functions = [c.get("function") or {} for c in calls or () if isinstance(c, Mapping)]
-        texts = [str(function.get("arguments") or "") for function in functions]
-    # More raw texts than calls means that some were unreadable, so the order tells nothing.
-    return texts if len(texts) == len(message.tool_calls) else []
-
-
-def _explain_no_object(text: str) -> str:
-    """Why a text is no JSON object; no text at all stands for no arguments."""
-    if not text.strip():
-        return ""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        return str(error)
-    except RecursionError:
-        return say("nested_too_deeply")
-    return "" if isinstance(value, dict) else say("it_is_a", kind=type(value).__name__)

@@ -18,6 +18,7 @@ from ..prompts.prompt import render_sections
 from ..state.errors import SettingsError
 from ..state.outcome import Spend
 from ..text.canonical import beginning_of, make_storable_json
+from ..text.loose_json import extract, strip_thoughts
 from ..text.sentences import say
 from ..tools.python_tools import strip_fence
 from ..turn.end import Facts
@@ -25,7 +26,7 @@ from ..turn.scope import RunScope
 from .ask import Answer, ask
 from .choice import Models
 from .hidden_tags import read_words
-from .reading import Reading, describe_errors, extract, strip_thoughts
+from .reading import Reading, describe_errors
 
 Check = Callable[[Any], tuple[Any, str]]
 """From a value to the value as it is kept, and what is wrong with it; \"\" where nothing is."""

@@ -5,7 +5,6 @@ the prompt alone; with tools by the prompt, for tools and a forced schema exclud
 """
 
 import asyncio
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from langgraph.constants import TAG_NOSTREAM
 
 from ..state.limits import Gauge, explain_excess
 from ..text.canonical import make_storable
+from ..text.loose_json import read_arguments
 from ..turn import spans
 from .refusals import Quirks, drop_settings, refuse_answer
 from .request import Asker, Call, Listener, Reply, Request
@@ -94,16 +94,14 @@ class StreamCollector(AsyncCallbackHandler):
         self.pieces.append(piece)
 
     def complete_message(self, message: AIMessage) -> AIMessage:
-        """The message, which can be stored; calls that were streamed are read from their pieces."""
+        """The message, which can be stored; its calls are read from the texts they were sent as."""
         parts = [message.content, message.additional_kwargs, message.tool_calls]
         if why := explain_excess("model answer", parts):
             raise refuse_answer(why)
         content = _drop_half_characters(message.content)
         if content != message.content:
             message = message.model_copy(update={"content": content})
-        calls = [piece for piece in self.pieces if piece.tool_call_chunks]
-        streamed = calls or isinstance(message, AIMessageChunk)
-        return _split_invalid_calls(message, calls) if streamed else message
+        return _read_calls(message, [piece for piece in self.pieces if piece.tool_call_chunks])
 
 
 def _drop_half_characters(content: Any) -> Any:
@@ -118,54 +116,44 @@ def _drop_half_characters(content: Any) -> Any:
     return content
 
 
-def _split_invalid_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> AIMessage:
-    """The message; those of its calls whose text is no whole JSON object are invalid.
+def _read_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> AIMessage:
+    """The message; a call is invalid if its text leaves in doubt what its arguments are.
 
     LangChain joins the chunks of a stream to a message that no longer has the text of the
     arguments, only what its parser made of it; that parser closes what was cut.
     """
+    pieces = _list_pieces(message, chunks)
+    calls: list[ToolCall] = [] if pieces else [*message.tool_calls]
+    broken: list[InvalidToolCall] = []
+    for piece in pieces or message.invalid_tool_calls:
+        name, id_, text = piece["name"] or "", piece["id"], piece["args"] or ""
+        args, problem = read_arguments(text)
+        if problem or piece.get("args") is None:
+            error = problem or piece.get("error")
+            broken.append(invalid_tool_call(name=name, args=text, id=id_, error=error))
+        else:
+            calls.append(tool_call(name=name, args=args, id=id_))
+    if calls == message.tool_calls and broken == message.invalid_tool_calls:
+        return message
+    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": broken})
+
+
+def _list_pieces(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> list[ToolCallChunk]:
+    """The calls as they were sent, where their texts are at hand."""
     if isinstance(message, AIMessageChunk):
         pieces = message.tool_call_chunks
     else:  # joined all at once: each joining reads all of it
-        pieces = (AIMessageChunk(content="") + list(chunks)).tool_call_chunks
-    pieces = _merge_provider_args(message, pieces)
-    if not pieces:
-        return message
-    calls: list[ToolCall] = []
-    broken: list[InvalidToolCall] = []
-    for piece in pieces:
-        name, id_, text = piece["name"] or "", piece["id"], piece["args"] or ""
-        if (args := _parse_object(text)) is None:
-            broken.append(invalid_tool_call(name=name, args=text, id=id_))
-        else:
-            calls.append(tool_call(name=name, args=args, id=id_))
-    kept = {"tool_call_chunks": pieces} if isinstance(message, AIMessageChunk) else {}
-    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": broken, **kept})
-
-
-def _merge_provider_args(message: AIMessage, pieces: list[ToolCallChunk]) -> list[ToolCallChunk]:
-    """The pieces with the text that the provider's own calls have beside the content.
-
-    Clients that stream these alone have a chunk of the first piece of a call, and of no other.
-    """
+        pieces = (AIMessageChunk(content="") + list(chunks)).tool_call_chunks if chunks else []
+    # Clients that stream the provider's own calls beside the content alone have a chunk of the
+    # first piece of a call, and of no other.
     own = message.additional_kwargs.get("tool_calls")
     functions = [call.get("function") for call in own or () if isinstance(call, Mapping)]
     texts = [str(f.get("arguments") or "") for f in functions if isinstance(f, Mapping)]
+    made: Sequence[Any] = pieces or message.tool_calls
     pairs = zip(texts, pieces, strict=False)
-    if len(texts) != len(pieces) or any(not t.startswith(p["args"] or "") for t, p in pairs):
+    if len(texts) != len(made) or any(not t.startswith(p["args"] or "") for t, p in pairs):
         return pieces
-    return [{**piece, "args": text} for piece, text in zip(pieces, texts, strict=True)]
-
-
-def _parse_object(text: str) -> dict[str, Any] | None:
-    """What a text says that is one JSON object; no text at all stands for no arguments."""
-    if not text.strip():
-        return {}
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    return [{**call, "args": text} for call, text in zip(made, texts, strict=True)]
 
 
 def bind_request(request: Request) -> Runnable[Any, Any]:

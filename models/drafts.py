@@ -20,9 +20,9 @@ from pydantic_core import from_json
 from ..run.message_stream import StreamedDraft, begin_draft
 from ..state.messages import REASONING, ROLE
 from ..text.canonical import make_storable
+from ..text.loose_json import AROUND_JSON, strip_thoughts
 from ..turn.scope import RunScope
 from .hidden_tags import Throttle, VisibleText, VisibleThoughts
-from .reading import AROUND_JSON, strip_thoughts
 from .refusals import Quirks
 from .request import Listener
 

@@ -19,15 +19,14 @@ from pydantic import ConfigDict, StrictBool
 
 from ..state.contracts import Contract, Text
 from ..state.messages import is_words
+from ..text.loose_json import extract, strip_thoughts
 from ..text.sentences import say, says_nothing
 from .reading import (
     Reading,
     explain_unusable,
-    extract,
     field_names,
     read_answer,
     read_object,
-    strip_thoughts,
 )
 
 _TAG_NAME: Final = r"agent[\s_-]?meta"

@@ -21,10 +21,12 @@ from weakref import ref
 import openai
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr
 
 from ..state.limits import Gauge
+from ..text.loose_json import KeyTwice, load_json
 from .refusals import refuse_answer
 
 
@@ -72,8 +74,9 @@ def _state_of(message: BaseMessage) -> tuple[Any, ...] | None:
 class LeanChatOpenAI(ChatOpenAI):
     """`ChatOpenAI` that sends the same bytes for less CPU time, the more so the longer the history.
 
-    It takes what `ChatOpenAI` takes and gives what that gives. If the installed packages would
-    send other bytes, it is `ChatOpenAI` and nothing more; `loopwright doctor` says so.
+    It takes what `ChatOpenAI` takes and gives what that gives, but for calls in doubt. If the
+    installed packages would send other bytes, its requests are those of `ChatOpenAI`;
+    `loopwright doctor` says so.
     """
 
     @classmethod
@@ -107,6 +110,36 @@ class LeanChatOpenAI(ChatOpenAI):
         whole = isinstance(input_, list) and all(isinstance(m, BaseMessage) for m in input_)
         messages: Any = input_ if whole else self._convert_input(input_).to_messages()
         return _prepare_body(self, self._payloads.of(messages, make))
+
+    def _create_chat_result(self, response: Any, generation_info: Any = None) -> ChatResult:
+        """Calls whose arguments leave something in doubt are invalid ones, with their text.
+
+        `ChatOpenAI` fails at arguments that are no object, and of a key given twice it forgets one.
+        """
+        for choice in getattr(response, "choices", None) or ():
+            for call in getattr(choice.message, "tool_calls", None) or ():
+                function = getattr(call, "function", None)
+                if function is not None and _is_in_doubt(function.arguments):
+                    function.arguments = _DOUBT + function.arguments
+        result = super()._create_chat_result(response, generation_info)
+        for generation in result.generations:
+            for broken in getattr(generation.message, "invalid_tool_calls", ()):
+                broken["args"] = (broken["args"] or "").removeprefix(_DOUBT)
+        return result
+
+
+_DOUBT: Final = "\0"
+"""Before the arguments of a call that must not be read as JSON."""
+
+
+def _is_in_doubt(arguments: str | None) -> bool:
+    """Whether the arguments of a call are JSON, but not one object without doubt."""
+    try:
+        return not isinstance(load_json(arguments or "{}"), dict | None)
+    except KeyTwice:
+        return True
+    except (ValueError, RecursionError):
+        return False
 
 
 class _Unchecked(ChatOpenAI):

@@ -206,7 +206,9 @@ def read_broken_answer(error: Exception) -> AIMessage | None:
                 total_tokens=usage.total_tokens,
             )
         return message
-    if isinstance(error, OutputParserException | json.JSONDecodeError | ValidationError):
+    if isinstance(error, ValidationError):  # mostly arguments that are a text or a list
+        return AIMessage("", response_metadata={"finish_reason": "malformed_function_call"})
+    if isinstance(error, OutputParserException | json.JSONDecodeError):
         return AIMessage(
             str(getattr(error, "llm_output", None) or getattr(error, "doc", None) or "")
         )

@@ -23,7 +23,7 @@ from pydantic import PrivateAttr
 from ..state.errors import SettingsError
 from ..state.roles import ROLE_METADATA, ROLES
 from ..state.snapshot import count_call_tokens
-from .reading import extract
+from ..text.loose_json import extract
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
 _ARGUMENTS_PIECE: Final = 16

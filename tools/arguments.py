@@ -1,6 +1,7 @@
 """The arguments of a call, checked against the tool's schema before anything runs."""
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -15,14 +16,21 @@ _SHOWN_PROBLEM: Final = 300
 _SHOWN_VALUE: Final = 100
 _MAX_PROBLEMS: Final = 3
 
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_EXACT: Final = 2**53
+_JSON_TEXT: Final = "application/json"
+_SEVERAL: Final = re.compile(r"[,;\n]|^\s*[\[{]")
+"""A text with these may be a list of several, which only its writer could tell apart."""
+
 _Validator: Final = jsonschema.Draft202012Validator
 
 
-def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
+def check_arguments(schema: Schema, args: object, name: str = "") -> tuple[dict[str, Any], str]:
     """Bring a model's arguments into the shape of the schema it was shown. Pure.
 
-    Nulls for optional arguments are dropped. A string is read as JSON where no string is allowed
-    (`"5"`, `"[1, 2]"`), a number becomes a string where only a string is allowed.
+    Nulls for optional arguments are dropped. A value becomes one of the type that the schema names
+    where nothing is lost by it, such as `"5"` and `"[1, 2]"`. Arguments inside a call of the tool
+    `name`, in one of the known formats of calls, are taken out of it.
 
     Returns:
         The arguments to run with, and a sentence for the model about what is wrong, or "".
@@ -33,7 +41,7 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     unsafe = find_unsafe_part(args)
     if unsafe:
         return {}, unsafe
-    fitted = fit(args, schema)
+    fitted = fit(_unwrap_call(schema, args, name), schema)
     problems = problems_of(_Validator(schema).iter_errors(fitted))
     if not problems:
         return fitted, ""
@@ -41,37 +49,88 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     return fitted, say("arguments_do_not_fit", problems=shown, wanted=_describe_wanted(schema))
 
 
+_WRAPPERS: Final = frozenset({
+    "args", "arguments", "function", "input", "kwargs", "parameters", "params", "tool_input",
+    "action_input",
+})  # fmt: skip
+"""Where the formats of calls have the arguments."""
+
+
+def _unwrap_call(schema: Schema, args: dict[str, Any], name: str) -> dict[str, Any]:
+    """The arguments in a call that was sent as arguments; other arguments unchanged.
+
+    Of such a call the schema knows no key, and of the object inside each. What stands beside that
+    names this tool.
+    """
+    known = schema.get("properties", {}).keys()
+    wrappers, beside = _WRAPPERS & args.keys(), args.keys() - _WRAPPERS - {"type", "id"}
+    if len(wrappers) != 1 or not known.isdisjoint(args) or any(args[k] != name for k in beside):
+        return args
+    inside = _convert(args[wrappers.pop()], {"type": "object"})
+    found = _unwrap_call(schema, inside, name) if isinstance(inside, dict) else {}
+    return found if found and found.keys() <= known else args
+
+
 def find_unsafe_part(args: object) -> str:
     """A sentence about values that JSON cannot carry, or ""."""
     try:
-        json.dumps(args, allow_nan=False, ensure_ascii=False).encode()
+        text = json.dumps(args, allow_nan=False, ensure_ascii=False)
+        text.encode()
     except UnicodeEncodeError:
         return say("arguments_half_pair")
     except (TypeError, ValueError):
         return say("arguments_no_number")
     except RecursionError:
         return say("arguments_too_deep", depth=DEEPEST)
-    if make_storable_json(args) != args:
-        return say("arguments_too_deep", depth=DEEPEST)
-    return ""
+    if _NUL.search(text):
+        return say("arguments_nul")
+    return say("arguments_too_deep", depth=DEEPEST) if make_storable_json(args) != args else ""
 
 
 def fit(value: Any, schema: object, *, normalize: bool = False) -> Any:
-    """The value with strings read as JSON where needed, and without optional nulls.
+    """The value as the type its schema names, where that loses nothing; no optional nulls.
 
+    Text is read as JSON, or written as JSON; one value is a list of one, and the other way round.
     `normalize` gives equal values one spelling: 3 for 3.0, and defaults filled in.
     """
-    rules = schema if isinstance(schema, dict) else {}
-    kinds = list_allowed_types(rules)
-    if isinstance(value, str) and kinds and "string" not in kinds and "enum" not in rules:
-        value = _parse_string(value, kinds)
-    if isinstance(value, int | float) and kinds - {"null"} == {"string"}:
-        return value if isinstance(value, bool) else json.dumps(value)
+    rules = _choose_rules(value, schema if isinstance(schema, dict) else {})
+    value = _convert(value, rules)
     if isinstance(value, dict):
         return _fit_object(value, rules, normalize=normalize)
     if isinstance(value, list):
         return [fit(item, rules.get("items"), normalize=normalize) for item in value]
     return int(value) if normalize and isinstance(value, float) and value.is_integer() else value
+
+
+def _choose_rules(value: Any, rules: Schema) -> Schema:
+    """Of alternatives the one that takes a value of this type, if it is one."""
+    branches = [b for b in rules.get("anyOf", ()) if _is_allowed(value, list_allowed_types(b))]
+    return branches[0] if len(branches) == 1 else rules
+
+
+def _is_allowed(value: Any, kinds: set[str]) -> bool:
+    return not kinds or any(_Validator.TYPE_CHECKER.is_type(value, kind) for kind in kinds)
+
+
+def _convert(value: Any, rules: Schema) -> Any:
+    """A value of another type as one that is allowed; unchanged where that is not clear."""
+    kinds = list_allowed_types(rules)
+    if isinstance(value, str) and not _is_allowed(value, kinds):
+        value = _parse_string(value, kinds)
+    if _is_allowed(value, kinds):
+        is_whole = isinstance(value, float) and "integer" in kinds and "number" not in kinds
+        return int(value) if is_whole and abs(value) < _EXACT else value
+    if kinds - {"null"} == {"string"}:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return json.dumps(value)
+        if rules.get("contentMediaType") == _JSON_TEXT and isinstance(value, dict | list):
+            return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return value[0] if len(value) == 1 and _is_allowed(value[0], kinds) else value
+    if kinds - {"null"} == {"array"} and not (isinstance(value, str) and _SEVERAL.search(value)):
+        items = rules.get("items") or {}
+        return [value] if _Validator(items).is_valid(fit(value, items)) else value
+    return value
 
 
 def _fit_object(value: dict[str, Any], schema: Schema, *, normalize: bool) -> dict[str, Any]:
@@ -85,8 +144,10 @@ def _fit_object(value: dict[str, Any], schema: Schema, *, normalize: bool) -> di
     }
     if normalize:
         fields = {n: f["default"] for n, f in properties.items() if "default" in f} | fields
+    more = schema.get("additionalProperties")
     return {
-        name: fit(item, properties.get(name), normalize=normalize) for name, item in fields.items()
+        name: fit(item, properties.get(name, more), normalize=normalize)
+        for name, item in fields.items()
     }
 
 
@@ -100,12 +161,12 @@ def list_allowed_types(schema: Schema) -> set[str]:
 
 def _parse_string(text: str, kinds: set[str]) -> Any:
     """The JSON value in a string, if its type is allowed; else the string."""
+    is_word = text.lower() in ("true", "false")  # as Python spells them, too
     try:
-        value = json.loads(text)
+        value = json.loads(text.lower() if is_word else text)
     except (ValueError, RecursionError):
         return text
-    fits = any(_Validator.TYPE_CHECKER.is_type(value, kind) for kind in kinds)
-    return value if fits else text
+    return value if _is_allowed(value, kinds) else text
 
 
 def problems_of(errors: Iterable[jsonschema.ValidationError]) -> list[str]:

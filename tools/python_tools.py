@@ -235,8 +235,9 @@ def _describe_tool(tool: BaseTool) -> CatalogTool:
 def _read_schema(tool: BaseTool) -> dict[str, Any]:
     try:
         declared: Any = tool.tool_call_schema
-        if isinstance(declared, Mapping):
-            return dict(declared)
+        if isinstance(declared, Mapping):  # one that names no fields takes any
+            open_ended = {} if "properties" in declared else {"additionalProperties": True}
+            return {**open_ended, **declared}
         is_new = issubclass(declared, BaseModel)  # else a model of pydantic v1
         return dict(declared.model_json_schema() if is_new else declared.schema())
     except (PydanticUserError, TypeError, ValueError, NameError) as error:

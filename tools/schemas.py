@@ -99,6 +99,8 @@ class _Rewriter:
             clean["anyOf"] = [self.rewrite({**keep, "type": kind}, depth + 1) for kind in kinds]
         _add_values(clean, schema)
         _add_limits(clean, schema)
+        if isinstance(schema.get("contentMediaType"), str):
+            clean["contentMediaType"] = schema["contentMediaType"]
         self._add_branches(clean, schema, depth)
         self._add_object(clean, schema, depth)
         self._add_array(clean, schema, depth)

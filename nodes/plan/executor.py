@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import make_field_listeners
-from ...models.reading import extract
+from ...text.loose_json import extract
 from ...state.calls import STOPPED, find_stop_in_calls
 from ...state.context import Context
 from ...state.contracts import ExecutorResponse, decide_task

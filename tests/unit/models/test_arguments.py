@@ -1,6 +1,7 @@
 """What is kept of a stream, however long it is."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
@@ -48,3 +49,15 @@ def test_arguments_in_very_many_pieces_are_joined_as_they_were_sent():
     assert [c["args"] for c in whole.tool_calls] == [{"what": "then " * PIECES}]
     assert [c["args"] for c in whole.invalid_tool_calls] == ['{"what": "cut']
     assert StreamCollector([], Quirks()).complete_message(AIMessage("said")).text == "said"
+
+
+def test_arguments_cut_by_a_stream_and_closed_by_its_parser_are_no_call():
+    chunk: Any = {"name": "write", "args": '{"t": "hel', "id": "x", "index": 0}
+    message = AIMessageChunk(content="", tool_call_chunks=[chunk])
+    made = message.tool_calls
+    assert made[0]["args"] == {"t": "hel"}
+    function = {"name": "write", "arguments": '{"t": "hel'}
+    kept = {"tool_calls": [{"id": "x", "function": function}]}
+    for cut in (message, AIMessage("", tool_calls=made, additional_kwargs=kept)):
+        whole = StreamCollector([], Quirks()).complete_message(cut)
+        assert (whole.tool_calls, len(whole.invalid_tool_calls)) == ([], 1)

@@ -4,7 +4,8 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.models.reading import extract, parse_executor, parse_planner, parse_verifier
+from loopwright.models.reading import parse_executor, parse_planner, parse_verifier
+from loopwright.text.loose_json import extract
 
 KEYS = ("summary", "taskCompleted", "todos")
 
