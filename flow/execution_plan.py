@@ -16,6 +16,7 @@ from pydantic import (
 from ..state.contracts import Contract, Id, Text, Texts, as_list, read_word
 from ..state.flow import Strategy
 from ..text.canonical import make_storable_json
+from ..tools.arguments import find_unsafe_part
 from .short_syntax import find_short_plan, read_short_plan
 
 _STRATEGIES: Final[frozenset[str]] = frozenset(get_args(Strategy))
@@ -23,13 +24,15 @@ _STRATEGY_ALIASES: Final = {"retry": "retry_step", "replan": "replan_from_failur
 
 
 def _read_mapping(value: object) -> object:
-    """Read null as no entries and JSON text as what it says; what could not be kept is mended."""
+    """Read null as no entries and JSON text as what it says; what could not be sent is refused."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return value
-    return {} if value is None else make_storable_json(value)
+    if unsafe := find_unsafe_part(value):
+        raise ValueError(unsafe.rstrip("."))
+    return {} if value is None else value
 
 
 def _read_list(value: object) -> object:

@@ -6,9 +6,10 @@ counts: `{{s1.Exchange Rate}}`. `[-1]` is the last item of a list; a key with on
 stands in quotes: `{{s1["a.b"]}}`. `\{{` is a literal `{{`; a lone `}}` is text. A reference ends at
 its first `}}` that is not inside quotes.
 
-`$s1.x`, `${s1.x}`, `{s1.x}`, `<s1.x>`, `#E1`, `$.steps.s1.x`, `s1.output.x` are foreign: other plan
-languages spell them so, and a tool would get them as they stand, as it would `{{s1.x}}` in the wide
-signs of a Chinese keyboard. What looks like one and names no step of the plan is text: `${HOME}`.
+`$s1.x`, `${s1.x}`, `{s1.x}`, `<s1.x>`, `#E1`, `$.steps.s1.x`, `s1.output.x`, `s1.x}}` are foreign:
+other plan languages spell them so, or half is missing, and a tool would get them as they stand, as
+it would `{{s1.x}}` in the wide signs of a Chinese keyboard. What looks like one and names no step
+of the plan is text: `${HOME}`.
 """
 
 import json
@@ -224,6 +225,8 @@ _WITHIN: Final = (
     re.compile(rf"(?P<sign><)\s*{_ID}{_PATH}\s*>"),
     re.compile(rf"(?P<sign>(?<![\w/&#])#){_ID}{_PATH}(?![\w-])"),
 )
+_HALF: Final = re.compile(rf"(?P<sign>(?<![\w.{{-])){_ID}{_PATH}\s*\}}\}}")
+"""A reference without its first braces."""
 _SIGNS: Final = frozenset("${<#")
 # As a Chinese keyboard writes these signs; each is one character here and there.
 _NARROW: Final = str.maketrans(
@@ -240,24 +243,31 @@ def find_foreign(value: Any, fields: Fields) -> list[str]:
     """What is wrong with each foreign reference in a value, one sentence each, none twice."""
     problems: dict[str, None] = {}
     for parts in _split_texts(value):
+        whole, escaped = len(parts) == 1, any(part.means == OPEN for part in parts)
         for text in (part.raw for part in parts if isinstance(part.means, str)):
-            problems |= dict.fromkeys(_find_foreign_in_text(text, fields, whole=len(parts) == 1))
+            found = _find_foreign_in_text(text, fields, whole=whole, escaped=escaped)
+            problems |= dict.fromkeys(found)
     return list(problems)
 
 
-def _find_foreign_in_text(written: str, fields: Fields, *, whole: bool) -> Iterator[str]:
-    """The same of a text without references of ours; `whole` says that it stands alone."""
+def _find_foreign_in_text(
+    written: str, fields: Fields, *, whole: bool, escaped: bool
+) -> Iterator[str]:
+    """The same of a text without references of ours; `whole` says that it stands alone.
+
+    Behind `escaped` braces others may be their end.
+    """
     text = written.translate(_NARROW)
     match = _ALONE.fullmatch(text) if whole and len(text) <= _LONGEST_FOREIGN else None
     closed = match is not None and len(match["close"]) == len(_OPENING.findall(match["sign"]))
     if match and closed and (problem := _explain_foreign(match, fields, written, whole=True)):
         yield problem
-    elif not _SIGNS.isdisjoint(text):
-        for match in (found for pattern in _WITHIN for found in pattern.finditer(text)):
-            if problem := _explain_foreign(
-                match, fields, written[slice(*match.span())], whole=False
-            ):
-                yield problem
+        return
+    patterns = () if _SIGNS.isdisjoint(text) else _WITHIN
+    patterns += (_HALF,) if not escaped and text.count("}") > text.count("{") else ()
+    for match in (found for pattern in patterns for found in pattern.finditer(text)):
+        if problem := _explain_foreign(match, fields, written[slice(*match.span())], whole=False):
+            yield problem
 
 
 def _explain_foreign(match: re.Match[str], fields: Fields, written: str, *, whole: bool) -> str:
@@ -268,6 +278,7 @@ def _explain_foreign(match: re.Match[str], fields: Fields, written: str, *, whol
         return ""
     if not sign:
         surely = _is_result_path(path, fields[step]) or ("steps." in match[0] and bool(path))
+        surely |= match[0].endswith(_CLOSE) and bool(path or _MADE_UP.fullmatch(step))
     elif _MADE_UP.fullmatch(match["id"]):
         surely = "<" not in sign or whole or bool(path)
     elif sign[0] in _SIGNS:

@@ -203,7 +203,8 @@ def test_an_argument_that_a_tool_does_not_name_is_a_finding_at_any_depth():
         "$s1", "${s1}", "<s1.rows>", "s1.output.rows", "s1.rows[0].name",
         "$.steps.s1.output.rows", "${steps.s1.rows}", "[s1.rows]", "@{s1.rows}",
         "Sum up $s1.rows, please", "Given #s1, write", "$sales", "{sales.rows}", "sales.rows",
-        "Given #E1", "\uff04\uff5bs1.rows\uff5d", "\uff5bs1\uff5d",
+        "Given #E1", "\uff04\uff5bs1.rows\uff5d", "\uff5bs1\uff5d", "It was s1.v}}", "s1.rows}}",
+        "Given s1}}",
     ],
 )  # fmt: skip
 def test_a_reference_in_another_spelling_is_a_finding(text):
@@ -225,7 +226,8 @@ def test_a_reference_in_another_spelling_is_a_finding(text):
         "${HOME}", "{name}", "#12", "s9.output.x", "report.md", "<report>text</report>",
         "@report", "[s1]", "page.html#s1", "the s1.output.rows field", "$1.50", "{0} of {1}",
         "${{s1.row_count}}", "US$s1x", "report.docx", "${s1x}", "report-2.md", "\uff04" "5.00",
-        "见报告\uff3bs1\uff3d。",
+        "见报告\uff3bs1\uff3d。", r"\{{s1.rows}}", '{"a": {"b": s1.rows}}', "{{s1.row_count}} }}",
+        "data.x}", "s9.x}}",
     ],
 )  # fmt: skip
 def test_what_merely_looks_like_a_reference_is_text(text):

@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage
 from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
 from loopwright.flow.short_syntax import read_short_plan
 from loopwright.models.reading import read_answer, read_text
+from loopwright.tools.arguments import find_unsafe_part
 from support.short_plans import short_of
 
 
@@ -152,9 +153,10 @@ CONDITIONS = st.one_of(
                      "s1.x == #3", '"a" == 1', '"a"', "{x", "s1.x contains ' # '", ""]),
     TEXTS,
 )  # fmt: skip
+OBJECTS = st.dictionaries(TEXTS, JSON, max_size=4).filter(lambda one: not find_unsafe_part(one))
 FIELDS = {
     "id": NAMES, "description": TEXTS, "tool": NAMES,
-    "arguments": st.dictionaries(TEXTS, JSON, max_size=4),
+    "arguments": OBJECTS,
     "dependencies": st.lists(NAMES, max_size=3, unique=True),
     "when": st.one_of(st.none(), CONDITIONS),
     "forEach": st.one_of(st.none(), TEXTS, st.lists(JSON, max_size=3)),
@@ -167,7 +169,7 @@ ALIASES = {field.alias or name for name, field in PlanStep.model_fields.items()}
 STEPS = st.fixed_dictionaries({n: s for n, s in FIELDS.items() if n in ALIASES})
 PLANS = st.fixed_dictionaries(
     {"goal": TEXTS, "planId": TEXTS, "steps": st.lists(STEPS, min_size=1, max_size=4),
-     "globalVariables": st.dictionaries(TEXTS, JSON, max_size=3),
+     "globalVariables": OBJECTS,
      "leftOut": st.lists(TEXTS.filter(bool), max_size=2),
      "metadata": st.fixed_dictionaries({"complexity": TEXTS})}
 )  # fmt: skip
