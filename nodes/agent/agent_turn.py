@@ -1,11 +1,13 @@
 """agent_turn: one model turn of an agent; it calls tools, or is told once that it must."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
+from ...calls.call_records import PendingCall, update_call
 from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.hidden_tags import read_words
@@ -22,6 +24,7 @@ from ...state.context import Context
 from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
 from ...state.snapshot import count_call_tokens
+from ...text.sentences import say
 from ...turn.budget import get_limit_reason
 from ...turn.scope import RunScope
 from ..conversation import sign_message
@@ -82,13 +85,23 @@ async def _read_answer(
     calls = await open_calls(
         scope, agent.parts.toolbox, message, round_=state.round + 1, complete=answer.complete
     )
-    if stopped := find_stop_in_calls(calls := hold_for_review(scope, state, calls)):
+    calls = _refuse_several_ends(hold_for_review(scope, state, calls))
+    if stopped := find_stop_in_calls(calls):
         return AgentUpdate(halt="DENIED", unmet=[stopped])
     kept = sign_message(set_call_ids(message, calls), name, "agent", answer.reasoning, own_turn)
     given = [c for c in calls if c["name"] == DELEGATE and c["action"] == "allow"]
     others = (call for call in calls if call not in given)
     last = sorted(others, key=lambda call: call["name"] == COMPLETE_TASK)
     return AgentUpdate(calls=last, delegations=given, messages=[kept])
+
+
+def _refuse_several_ends(calls: Sequence[PendingCall]) -> list[PendingCall]:
+    """The calls; ends that contradict each other fail, for nobody knows which is meant."""
+    ends = [c for c in calls if c["name"] == COMPLETE_TASK and c["action"] == "allow"]
+    if len({end["args"].get("status", "success") for end in ends}) < 2:
+        return [*calls]
+    why = say("several_ends")
+    return [update_call(c, action="error", reason=why) if c in ends else c for c in calls]
 
 
 def _find_outer_end(scope: RunScope) -> Reason | None:

@@ -19,10 +19,10 @@ from ...flow.order import build_steps, list_sources
 from ...flow.references import MissingValue
 from ...flow.short_syntax import find_short_plan, read_short_plan
 from ...models.drafts import PartialJson, make_draft_emitter
-from ...text.loose_json import strip_thoughts
 from ...state.calls import collect_rounds
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.outcome import Spend
+from ...text.loose_json import strip_thoughts
 from ...tools.catalog import Catalog, CatalogTool
 from ...turn.scope import RunScope
 from ..parts import Parts

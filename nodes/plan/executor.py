@@ -11,7 +11,6 @@ from langgraph.runtime import Runtime
 from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import make_field_listeners
-from ...text.loose_json import extract
 from ...state.calls import STOPPED, find_stop_in_calls
 from ...state.context import Context
 from ...state.contracts import ExecutorResponse, decide_task
@@ -19,6 +18,7 @@ from ...state.history import build_call_index
 from ...state.loop import TaskState, TaskUpdate
 from ...state.messages import PACKAGE, ROLE, is_words, make_signature
 from ...state.plan import task_view
+from ...text.loose_json import extract
 from ...text.sentences import say
 from ...tools.catalog import Catalog
 from ...turn.repetition import LAST_STRIKE, LOOP_DETECTED, find_repeated_text

@@ -84,11 +84,16 @@ async def _complete(
     if left and args.get("status", "success") == "success":
         told = say("todos_open", left="\n".join(f"- {one}" for one in left))
         return replace(make_failure(told), update={"reminded": True})
+    unworked = args.get("status", "success") == "success" and _are_checked_off_alone(state, own)
+    if unworked and not state.reminded:
+        return replace(make_failure(say("todos_without_call")), update={"reminded": True})
     report, problem = report_of(args, output)
     if problem:
         return make_failure(say("output_does_not_fit", why=problem))
     if _is_nothing(report["summary"], state, own):
         return make_failure(say("says_nothing"))
+    if unworked:
+        own.scope.notes.append(say("todos_checked_off_alone"))
     update = {"report": report, "task_completed": report["status"] == "success"}
     return ToolResult(say("completed"), update=update)
 
@@ -100,6 +105,13 @@ def _preview_todos(state: AgentState, own: HandlerScope) -> list[Task]:
         if record["tool"] == WRITE_TODOS and record["status"] == "success":
             todos = apply_items(todos, record["arguments"]["todos"])
     return todos
+
+
+def _are_checked_off_alone(state: AgentState, own: HandlerScope) -> bool:
+    """Whether a list is done without any call, though there are tools to do it with."""
+    made = [r for r in [*own.beside, *state.evidence] if r["tool"] != WRITE_TODOS]
+    todos = _preview_todos(state, own)
+    return bool(todos and own.catalog.tools) and not has_succeeded(made)
 
 
 def _is_nothing(summary: str, state: AgentState, own: HandlerScope) -> bool:

@@ -46,6 +46,17 @@ def answers(model):
 LOOK = call("look", "l1", name="owner")
 
 
+@pytest.mark.req("W-131")
+def test_a_list_checked_off_without_a_call_is_asked_about_and_said():
+    listed = [todos("completed Find the owner", "completed Move it", "completed Tell Bo"), *DONE]
+    result, _, model = run(listed, [LOOK], DONE)
+    assert "no tool was called" in answers(model)["done"]
+    assert (result["outcome"]["status"], result["outcome"]["warnings"]) == ("complete", [])
+    result, _, _ = run(listed, DONE)  # its work may have needed none
+    assert result["outcome"]["status"] == "complete"
+    assert "the agent's word alone" in str(result["outcome"]["warnings"])
+
+
 @pytest.mark.req("S3-09", "S3-10", "S3-11", "S3-12", "S3-13", "S4-41", "S4-42", "S4-79")
 def test_a_list_is_kept_shown_and_part_of_the_outcome():
     """Ids stay with the words, or with the place; what was called meanwhile is the evidence."""

@@ -62,7 +62,7 @@ def test_bad_calls_are_answered_and_the_work_goes_on():
                 call("delegate_to_agent", "c", agent_name="scout", objective="  "),
                 call("delegate_to_agent", "d", agent_name="chief", objective="x"),
                 call("delegate_to_agent", "e", agent_name="scout"),
-                call("delegate_to_agent", "f", agent_name="scout", objective=["x"]),
+                call("delegate_to_agent", "f", agent_name="scout", objective=["x", "y"]),
             ],
             [*give("scout"), call("complete_task", "done", summary="Done before I know.")],
             [*give("scout", "scout"), *done("Again too early.")],

@@ -261,6 +261,18 @@ def test_a_misspelt_end_is_told_the_name_and_two_ends_are_one():
     assert "complete_task" in [m.text for m in messages if m.type == "tool"][1]
 
 
+@pytest.mark.req("W-131")
+@pytest.mark.parametrize("statuses", [("blocked", "success"), ("success", "blocked")])
+def test_two_ends_that_contradict_each_other_end_nothing(statuses):
+    both = [call("complete_task", s, summary="So.", status=s, unmet=["x"]) for s in statuses]
+    blocked = [call("complete_task", "c", summary="I may not.", status="blocked")]
+    outcome, messages, _ = ended([LOOK, both, blocked])
+    assert (outcome["status"], outcome["answer"]) == ("blocked", "I may not.")
+    told = [m.text for m in messages if m.type == "tool" and m.status == "error"]
+    assert len(told) == 2
+    assert all("different statuses" in text for text in told)
+
+
 @pytest.mark.req("S4-22")
 def test_a_call_without_an_id_is_given_one():
     bare = AIMessage("", tool_calls=[{"name": "look", "args": {"name": "owner"}, "id": None}])
