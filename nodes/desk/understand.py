@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 from ...models.ask import ask
 from ...policy.desk.phrases import (
     detect_language,
+    is_call_for_human,
     is_closing,
     is_greeting,
     make_own_words_test,
@@ -17,7 +18,6 @@ from ...policy.desk.phrases import (
     read_consent,
     read_rating,
     read_settlement,
-    wants_human,
 )
 from ...state.context import Context
 from ...state.desk import DeskState, DeskUpdate, Feeling, Understanding
@@ -47,7 +47,7 @@ def classify_by_words(state: DeskState, desk: Desk) -> DeskUpdate | None:
     text = _join_new_messages(state)
     if names_one_of(text, desk.company.sensitive):
         return DeskUpdate(intent="sensitive")
-    if wants_human(text):
+    if is_call_for_human(text):
         return DeskUpdate(intent="human")
     if state.attachments:
         return None

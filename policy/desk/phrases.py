@@ -12,7 +12,7 @@ from ...text.words import fold_case
 
 Kind = Literal[
     "yes", "no", "urge", "solved", "unsolved", "heard", "closing", "farewell", "greeting", "filler",
-    "human",
+    "human", "wish",
 ]  # fmt: skip
 
 _WORDS: Final[dict[Kind, str]] = {
@@ -52,8 +52,11 @@ _WORDS: Final[dict[Kind, str]] = {
         |请|了|吧|啊|呀|哦|呢|的|您|你|那|就|帮我|麻烦|帮忙|太好了|很好|非常|我|也""",
     "human": """human|a human|an agent|agent|a real person|real person|representative|operator
         |a person|customer service|human agent|live agent|live chat|colleague|a colleague
-        |supervisor|manager
+        |supervisor|manager|your manager|your supervisor
         |人工|真人|人工客服|人工服务|转人工|找人工|要人工|真人客服|客服人员|转人工客服|转接人工""",
+    "wish": """i want|i need|i would like|id like|give me|get me|connect me|transfer me|put me through
+        |let me|can i|may i|i want to|talk|speak|talk to|speak to|speak with|to
+        |我想|我要|我需要|给我|找|转|叫|换""",
 }  # fmt: skip
 
 
@@ -160,45 +163,10 @@ _NO_MARK: Final = re.compile(r"-\s*\d|\d[.,]\d")
 _LONGEST_RATING: Final = 1_000
 
 
-_PERSON: Final = re.compile(
-    r"\b(?:humans?|real (?:person|people|human)|actual (?:person|human)|live (?:agent|person|chat)"
-    r"|a person|(?:an?|your|the|human|support|service) agents?|representatives?|rep|supervisors?"
-    r"|managers?|operators?|some(?:one|body) (?:real|else|human)|an? colleague|your colleagues?"
-    r"|customer (?:service|support))\b"
-    r"|人工(?!智能|费|成本)|真人|客服人员|客服经理|(?:你们的?|找|叫)(?:经理|主管|领导)"
-)
-_WISH: Final = re.compile(
-    r"\b(?:want|wanna|need|like|get me|give me|let me|transfer|connect|pass me|put me|talk|speak"
-    r"|chat|escalate|call me|prefer|ask for|hand me)\b"
-    r"|[转找要接换叫需想请]"
-)
-_AGAINST: Final = re.compile(
-    r"(?:(?<!why )\bdont|(?<!why )\bdo not|\bdoesnt|\bnot|\bnever|\bneednt|\bwithout|\bno need"
-    r"|\brather than|\binstead of)(?: \w+){0,2} ?$"
-    r"|(?:\bno|\bwithout|\bnot|\bnever) (?:a |an |any |the |your )?$"
-    r"|(?:不用|不要|不需要|不需|不想|别|无需|无须|不必|没必要|不是)[给帮我您你转接找要和跟人想换叫到]{0,4}$"
-)
-_CLAUSE: Final = re.compile(r"[,.;!\n，。；！、]|\bbut\b|但是?|而是")  # noqa: RUF001 - full-width on purpose
-_NEAR: Final = 48
-
-
-def wants_human(text: str) -> bool:
-    """Whether the customer asks for a person; not if they say that they need none."""
+def is_call_for_human(text: str) -> bool:
+    """Whether the customer asks for a person to talk to, and says nothing else."""
     kinds = _classify_text(text)
-    if "human" in kinds and "no" not in kinds:
-        return True
-    return any(_is_wish(_normalize_words(clause)) for clause in _CLAUSE.split(text.casefold()))
-
-
-def _is_wish(clause: str) -> bool:
-    for person in _PERSON.finditer(clause):
-        before = clause[max(0, person.start() - _NEAR) : person.start()]
-        if _AGAINST.search(before):
-            continue
-        wishes = list(_WISH.finditer(before + person[0]))
-        if wishes and not _AGAINST.search(before[: wishes[-1].start()]):
-            return True
-    return False
+    return "human" in kinds and "no" not in kinds
 
 
 def names_one_of(text: str, phrases: Collection[str]) -> bool:

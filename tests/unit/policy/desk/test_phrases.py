@@ -10,7 +10,7 @@ from loopwright.policy.desk.phrases import (
     read_consent,
     read_rating,
     read_settlement,
-    wants_human,
+    is_call_for_human,
 )
 
 
@@ -54,25 +54,26 @@ def test_no_plain_word_is_neither(text):
     "text",
     [
         "I want a human", "human please", "转人工", "Let me talk to your manager",
-        "请帮我转人工客服",
-        "I don't want a bot, give me a human", "why can't I talk to a human",
-        "No, I want a human", "我想找真人", "transfer me to an agent",
+        "请帮我转人工客服", "我想找真人", "transfer me to an agent",
     ],
 )  # fmt: skip
 def test_a_wish_for_a_human(text):
-    assert wants_human(text)
+    assert is_call_for_human(text)
 
 
+@pytest.mark.req("W-131")
 @pytest.mark.parametrize(
     "text",
     [
+        "I want the agent fee back", "I need the manager account closed",
+        "I don't want a bot, give me a human", "我要退人工费", "No, I want a human",
         "I don't want a human", "不用人工", "别给我转人工", "Are you a human?",
         "The delivery agent left it outside", "no need to speak to a person", "人工智能是什么",
         "without a representative", "Is the cleaning agent safe?",
     ],
 )  # fmt: skip
-def test_no_wish_for_a_human(text):
-    assert not wants_human(text)
+def test_what_says_more_is_for_the_model(text):
+    assert not is_call_for_human(text)
 
 
 @pytest.mark.req("S4-68")
