@@ -54,8 +54,8 @@ _WORDS: Final[dict[Kind, str]] = {
         |a person|customer service|human agent|live agent|live chat|colleague|a colleague
         |supervisor|manager|your manager|your supervisor
         |人工|真人|人工客服|人工服务|转人工|找人工|要人工|真人客服|客服人员|转人工客服|转接人工""",
-    "wish": """i want|i need|i would like|id like|give me|get me|connect me|transfer me|put me through
-        |let me|can i|may i|i want to|talk|speak|talk to|speak to|speak with|to
+    "wish": """i want|i need|i would like|id like|give me|get me|connect me|transfer me
+        |put me through|let me|can i|may i|i want to|talk|speak|talk to|speak to|speak with|to
         |我想|我要|我需要|给我|找|转|叫|换""",
 }  # fmt: skip
 

@@ -5,12 +5,12 @@ import pytest
 from loopwright.policy.desk.phrases import (
     detect_language,
     is_alike,
+    is_call_for_human,
     is_closing,
     make_own_words_test,
     read_consent,
     read_rating,
     read_settlement,
-    is_call_for_human,
 )
 
 
