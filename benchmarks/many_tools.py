@@ -1,4 +1,4 @@
-"""Many tools: bytes of a request, whether the right one is found, and what a search costs a cache.
+"""Many tools: what hiding their definitions costs and saves, and whether the right one is found.
 
     python benchmarks/many_tools.py [SERVERS.json]
 
@@ -9,17 +9,59 @@ a file system; their tools are then among the 300. Without it their names stand 
 import asyncio
 import json
 import sys
+from os.path import commonprefix
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from loopwright import Context, ScriptedModel, build_task_agent
 from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.catalog import Catalog
 from support.public_tools import QUESTIONS, many
+from support.scripts import call
 
 COUNT = 300
-TURNS, SEARCHED_AT, GROWTH = 20, (2, 9), 2_000
-"""Requests of a conversation that grows by so many bytes, and in which of them tools are found."""
+SETS, CALLS = (16, 60, 120, 300), 12
+"""Tools that are offered, and calls of a run, which needs four of them."""
+WAYS = {"whole": (10_000, 0), "hidden, one look": (0, 4), "hidden, a look each": (0, 1)}
+"""How many tools are shown whole, and how many are looked up at once."""
+
+
+class Counting(ScriptedModel):
+    """Calls four tools in turn, looking up what it is not shown; counts what it is sent."""
+
+    def __init__(self, tools: list[Any], at_once: int) -> None:
+        """Choose the tools it needs, from all over the list."""
+        super().__init__(self._answer)
+        self._needs, self._sent, self._shown = tools[:: len(tools) // 4][:4], list[str](), ""
+        self._at_once = at_once
+
+    def bind_tools(self, tools: Any, **more: Any) -> Any:
+        """Remember the definitions, with which a request begins."""
+        self._shown = json.dumps(tools, ensure_ascii=False)
+        return super().bind_tools(tools, **more)
+
+    def _answer(self, messages: Any, offered: list[str]) -> Any:
+        calls = [json.dumps(getattr(m, "tool_calls", [])) for m in messages]
+        texts = (m.type + m.text + made for m, made in zip(messages, calls, strict=True))
+        self._sent.append(self._shown + "".join(texts))
+        made = sum(m.type == "tool" and m.name != "find_tools" for m in messages)
+        if made == CALLS:
+            return [call("complete_task", "end", summary="All of it is done as asked.")]
+        place = made % 4
+        need = self._needs[place]
+        if need.name not in offered:
+            names = [one.name for one in self._needs[place : place + self._at_once]]
+            return [call("find_tools", f"look{made}", names=names)]
+        return [call(need.name, f"c{made}", **dict.fromkeys(need.args, f"x{made}"))]
+
+    @property
+    def figures(self) -> tuple[int, int, int]:
+        """Requests, and their bytes that are new to a provider's cache, and all."""
+        pairs = zip(["", *self._sent], self._sent, strict=False)
+        new = sum(len(now) - len(commonprefix(pair)) for pair in pairs for now in pair[1:])  # noqa: RUF071 - texts
+        return len(self._sent), new, sum(map(len, self._sent))
 
 
 def size(value: object) -> int:
@@ -40,15 +82,14 @@ async def offered(config: str | None) -> Catalog:
         await box.aclose()
 
 
-def reread(lists: list[int], text: int) -> tuple[int, int]:
-    """Bytes that are new to a provider's cache over a conversation, and bytes sent in all."""
-    new = sent = 0
-    for turn, tools in enumerate(lists):
-        whole = tools + text + turn * GROWTH
-        sent += whole
-        changed = turn == 0 or tools != lists[turn - 1]
-        new += whole if changed else GROWTH
-    return new, sent
+def run(count: int, shown: int, at_once: int) -> tuple[int, int, int]:
+    """The figures of one run with so many tools."""
+    tools = many(count)
+    model = Counting(tools, at_once)
+    graph = build_task_agent(model=model, tools=tools)
+    asked, settings = {"messages": [("user", "Bring my work in.")]}, Context(shown_tools=shown)
+    assert graph.invoke(asked, context=settings)["outcome"]["status"] == "complete"
+    return model.figures
 
 
 async def main() -> None:
@@ -67,15 +108,17 @@ async def main() -> None:
     at_once = [name in shelf.find_likely(q) for q, name in known.items()]
     write(f"found by find_tools: {sum(found)} of {len(known)} questions, first five answers\n")
     write(f"defined at once, without a search: {sum(at_once)} of {len(known)}\n")
-    some, steps = list(known.values()), []
-    for turn in range(TURNS):
-        shown = 5 * sum(turn >= at for at in SEARCHED_AT)
-        steps.append(size(catalog.specs(some[:shown])) + len(shelf.render_listing().encode()))
-    ways = {"all definitions": [whole] * TURNS, "names and find_tools": steps}
-    write(f"{TURNS} requests, {len(SEARCHED_AT)} searches: bytes new to a cache, bytes in all\n")
-    for way, lists in ways.items():
-        new, sent = reread(lists, 4_000)
-        write(f"  {way:22} {new:>9,} {sent:>11,}\n")
+
+
+def compare() -> None:
+    """Print what a run takes, with all definitions and with names that are looked up."""
+    sys.stdout.write(f"{CALLS} calls of 4 tools: requests, bytes new to a cache, bytes in all\n")
+    for count in SETS:
+        for way, (shown, at_once) in WAYS.items():
+            requests, new, sent = run(count, shown, at_once)
+            sys.stdout.write(f"  {count:3} tools {way:20} {requests:3} {new:>9,} {sent:>11,}\n")
 
 
 asyncio.run(main())
+
+compare()

@@ -15,19 +15,21 @@ _LINE: Final = 200
 
 async def _find_tools(args: Mapping[str, Any], own: Any) -> ToolResult:
     """Find what fits; from now on the list of tools has its definitions."""
-    tools, query = own.catalog.tools, str(args["query"])
-    names = own.catalog.deferred_tools.find(query)
-    if not names:
-        return ToolResult(say("no_tool_fits", query=repr(query), count=len(tools)))
+    tools = own.catalog.tools
+    names, vain = own.catalog.deferred_tools.look_up(args)
     lines = [f"- {name}: {first_line(tools[name].description, _LINE)}" for name in names]
-    return ToolResult(say("tools_found", tools="\n".join(lines)), update={"found": names})
+    found = say("tools_found", tools="\n".join(lines)) if names else ""
+    return ToolResult("\n\n".join(filter(None, [found, vain])), update={"found": names})
 
 
 def build_tool_finder() -> CatalogTool:
     """The tool; offered where the others are too many to be shown whole."""
-    query = {"type": "string", "minLength": 1, "description": say("find_tools_query")}
-    about = say("find_tools_tool")
-    return make_own_tool(FIND_TOOLS, about, {"query": query}, _find_tools, required=["query"])
+    name = {"type": "string", "minLength": 1}
+    about = {
+        "names": {"type": "array", "items": name, "description": say("find_tools_names")},
+        "query": {**name, "description": say("find_tools_query")},
+    }
+    return make_own_tool(FIND_TOOLS, say("find_tools_tool"), about, _find_tools)
 
 
 def build_skill_reader(instructions: Instructions) -> CatalogTool:

@@ -15,7 +15,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.store.memory import InMemoryStore
 
 from ..run.background import await_in_background, run_blocking
-from ..state.context import Context
+from ..state.context import SHOWN_TOOLS, Context
 from ..state.errors import SettingsError, SyncCallInLoop
 from ..text.secrets import Secrets
 from ..text.sentences import LANGUAGE, say
@@ -251,14 +251,15 @@ class Toolbox:
         self._home.close()
 
     def _build_catalog(self, listings: Sequence[Listing]) -> Catalog:
-        """The catalog of these listings; of one language the same while nothing changed."""
-        key = (LANGUAGE.get(), *map(id, listings))
+        """The catalog of these listings; the same while nothing that it depends on changed."""
+        key = (LANGUAGE.get(), most := SHOWN_TOOLS.get(), *map(id, listings))
         if key not in self._named:
             if len(self._named) > _KEPT:
                 self._named.clear()
             found = build_catalog(
                 self._python, listings, self._own, self._reserved, self._said
             ).restrict(self._offers, read_only=self._reads_only)
+            found = replace(found, most_shown=most)
             if (table := self.policy.table) is not None:
                 tools = {name: mark_read_only(table, tool) for name, tool in found.tools.items()}
                 unsure = self._whole or found.missing

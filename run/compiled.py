@@ -48,7 +48,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Routing": ("route_share",),
     "Loops": ("loop_repeats", "loop_phrases", "loop_check_after", "loop_confidence"),
     "Time": ("model_deadline", "model_retries", "tool_deadline", "startup_timeout"),
-    "Tools": ("result_cap", "dedupe", "dedupe_seconds", "tool_context"),
+    "Tools": ("result_cap", "shown_tools", "dedupe", "dedupe_seconds", "tool_context"),
 }  # fmt: skip
 """Every setting, in the order of a form."""
 

@@ -174,6 +174,12 @@ class Context(BaseModel):
         le=1_000_000,
         description="Characters of a tool result shown at once.",
     )
+    shown_tools: int = Field(
+        default=60,
+        ge=0,
+        le=10_000,
+        description="With more tools than this a model is told their names and looks them up.",
+    )
     dedupe: Literal["off", "read_only", "all"] = Field(
         default="read_only",
         description="Whose earlier results are reused; all adds tools that declare nothing.",
@@ -277,6 +283,9 @@ STARTUP: Final[ContextVar[float]] = ContextVar(
     "loopwright_startup", default=DEFAULTS.startup_timeout
 )
 """The run's `startup_timeout`, set when a node begins."""
+
+SHOWN_TOOLS: ContextVar[int] = ContextVar("loopwright_shown_tools", default=DEFAULTS.shown_tools)
+"""The run's `shown_tools`, likewise."""
 
 T = TypeVar("T")
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 
+from ..state.context import DEFAULTS
 from ..state.limits import explain_excess
 from ..state.roles import ROLES
 from ..text.canonical import canonical, hash_of
@@ -154,11 +155,13 @@ class Catalog:
     """Makes the tools of the package that are offered once a request leaves something out."""
     barred: frozenset[str] = frozenset()
     """Names of tools that are there, but not for this agent."""
+    most_shown: int = DEFAULTS.shown_tools
+    """With more tools only their names are shown."""
 
     @cached_property
     def deferred_tools(self) -> DeferredTools:
         """The tools as they are found where they are too many to be shown whole."""
-        return DeferredTools(self.tools)
+        return DeferredTools(self.tools, self.most_shown)
 
     def specs(self, found: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The tools in OpenAI's format, always in the same order.

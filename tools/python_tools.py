@@ -233,13 +233,16 @@ def _describe_tool(tool: BaseTool) -> CatalogTool:
 
 
 def _read_schema(tool: BaseTool) -> dict[str, Any]:
+    """The schema of a tool's arguments, without the description that the tool has besides."""
     try:
         declared: Any = tool.tool_call_schema
         if isinstance(declared, Mapping):  # one that names no fields takes any
             open_ended = {} if "properties" in declared else {"additionalProperties": True}
-            return {**open_ended, **declared}
-        is_new = issubclass(declared, BaseModel)  # else a model of pydantic v1
-        return dict(declared.model_json_schema() if is_new else declared.schema())
+            schema = {**open_ended, **declared}
+        else:
+            is_new = issubclass(declared, BaseModel)  # else a model of pydantic v1
+            schema = declared.model_json_schema() if is_new else declared.schema()
+        return {key: value for key, value in schema.items() if key != "description"}
     except (PydanticUserError, TypeError, ValueError, NameError) as error:
         msg = f"The parameters of tool {tool.name!r} have no JSON schema: {error}."
         raise SettingsError(msg) from error

@@ -1,7 +1,8 @@
 """A keyword search (BM25) over named texts, and how a model finds one tool among many. Pure.
 
 The definitions of 300 tools would be sent anew with each request. So a model is told only the
-names, with a short line on each, and searches for the tools that it needs.
+names, with a short line on each, and looks up the tools that it needs. That costs calls, and what
+is found is new to a provider's cache: it pays above some 60 tools (`benchmarks/many_tools.py`).
 """
 
 import json
@@ -11,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..text.sentences import say
 from ..text.words import stem, words_in
@@ -19,12 +20,13 @@ from ..text.words import stem, words_in
 if TYPE_CHECKING:
     from .catalog import CatalogTool
 
-MOST_TOOLS: Final = 30
-MOST_BYTES: Final = 8_000
-"""With more tools, or longer definitions, only the names are listed."""
+MOST_BYTES: Final = 240_000
+"""Of definitions, however few they are: more than most models read at once."""
 
 _LISTED: Final = 3_200
 """Bytes of the list of names, at most."""
+_ALL_LISTED: Final = 8_000
+"""Bytes of the list that answers a search in vain."""
 _WIDTHS: Final = (100, 60, 30, 0)
 """Characters of each description; the longest that fits is used."""
 _NOTE: Final = 12
@@ -105,6 +107,11 @@ class Search:
         best = sorted(scores, key=lambda place: (-scores[place], place))[:most]
         return [(self._ids[place], scores[place]) for place in best]
 
+    def knows(self, query: str) -> bool:
+        """Whether most words of a query stand in some text; if not, what is found may be chance."""
+        words = {*words_in(query, asked=True)}
+        return 2 * sum(word in self._places for word in words) > len(words)
+
 
 def build_search(texts: Iterable[tuple[str, str, str]]) -> Search:
     """A search over texts given as id, title and text."""
@@ -117,14 +124,14 @@ def build_search(texts: Iterable[tuple[str, str, str]]) -> Search:
 class DeferredTools:
     """The tools of one catalog that are too many to be shown whole."""
 
-    def __init__(self, tools: "Mapping[str, CatalogTool]") -> None:
-        """Keep the tools by the names a model knows."""
-        self._tools = tools
+    def __init__(self, tools: "Mapping[str, CatalogTool]", most: int) -> None:
+        """Keep the tools by the names a model knows; `most` of them are shown whole."""
+        self._tools, self._most = tools, most
 
     @cached_property
     def is_needed(self) -> bool:
         """Whether the tools are so many, or their definitions so long."""
-        if len(self._tools) > MOST_TOOLS:
+        if len(self._tools) > self._most:
             return True
         return sum(map(_weigh_tool, self._tools.values())) > MOST_BYTES
 
@@ -144,6 +151,24 @@ class DeferredTools:
         hits = self._search.find(query, most)
         return [name for name, score in hits if score >= _FITS * hits[0][1]]
 
+    def look_up(self, args: Mapping[str, Any]) -> tuple[list[str], str]:
+        """What find_tools is asked for: `names`, each as it is or what fits it best, or a `query`.
+
+        Returns:
+            The names of the tools, and what to say where something is not among them, or "".
+        """
+        found: dict[str, None] = {}
+        vain: list[str] = []
+        for asked in [*args.get("names", ()), *filter(None, [args.get("query")])]:
+            is_name = asked in self._tools
+            fits = [asked] if is_name else self.find(asked)
+            found |= dict.fromkeys(fits)
+            vain += [] if is_name or (fits and self._search.knows(asked)) else [asked]
+        if found and not vain:
+            return [*found], ""
+        missed = ", ".join(map(repr, vain or [""]))
+        return [*found], say("no_tool_fits", asked=missed, names=self.list_names(_ALL_LISTED))
+
     def find_likely(self, request: str) -> list[str]:
         """Of many tools the few that a request probably needs and that are short."""
         names: list[str] = []
@@ -160,12 +185,16 @@ class DeferredTools:
 
     @cached_property
     def names(self) -> str:
-        """The names by server, with as much of the descriptions as fits."""
+        """The names as each request has them."""
+        return self.list_names(_LISTED)
+
+    def list_names(self, room: int) -> str:
+        """The names by server, with as much of the descriptions as fits into so many bytes."""
         for width in _WIDTHS:
             text = "\n".join(self._list_tools(width))
-            if len(text.encode()) <= _LISTED:
+            if len(text.encode()) <= room:
                 return text
-        return "\n".join(_fit_lines(_LISTED, [*self._list_short()]))
+        return "\n".join(_fit_lines(room, [*self._list_short(room)]))
 
     @cached_property
     def _by_server(self) -> "dict[str, list[CatalogTool]]":
@@ -182,10 +211,10 @@ class DeferredTools:
             yield from [f"{server}:"] if server else []
             yield from (f"- {tool.name}: {first_line(tool.description, width)}" for tool in tools)
 
-    def _list_short(self) -> Iterable[str]:
+    def _list_short(self, room: int) -> Iterable[str]:
         """Of each server as many names as its share of the room holds."""
         for server, tools in self._by_server.items():
-            share = (_LISTED - 2 * _NOTE) * len(tools) // len(self._tools)
+            share = (room - 2 * _NOTE) * len(tools) // len(self._tools)
             shown: list[str] = []
             for name in (tool.name for tool in tools):
                 share -= len(name.encode()) + 2

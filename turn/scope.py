@@ -22,7 +22,7 @@ from ..prompts.prompt import PromptManager, render_sections
 from ..run.client_access import is_server_call, resolve_identity
 from ..state.attachments import Block
 from ..state.calls import CallState, Evidence
-from ..state.context import SESSION_KEY, STARTUP, Context, Emit, Session, context_of
+from ..state.context import SESSION_KEY, SHOWN_TOOLS, STARTUP, Context, Emit, Session, context_of
 from ..state.history import History
 from ..state.loop import PUBLIC, LoopState
 from ..state.messages import EVIDENCE
@@ -281,6 +281,7 @@ async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts
     set_language(runtime, parts)
     await poll_wish(runtime.control)
     STARTUP.set(context.startup_timeout)
+    SHOWN_TOOLS.set(context.shown_tools)
     outer, path = _OUTER.get(), getattr(state, "path", parts.name)
     thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER)
     if outer is None:

@@ -106,18 +106,18 @@ async def _look_up(
     """The update for a plan that looks for tools or reads skills first; None for other plans."""
     steps = plan.steps if plan else []
     looks = [s for s in steps if s.tool in (FIND_TOOLS, READ_SKILL) and s.tool in catalog.own]
-    if any(check_arguments(catalog.own[s.tool].schema, s.arguments)[1] for s in looks):
+    fitted = [check_arguments(catalog.own[s.tool].schema, s.arguments) for s in looks]
+    if any(problem for _, problem in fitted):
         return None  # what does not fit is a finding
-    asked = [str(s.arguments.get("query")) for s in steps if s.tool == FIND_TOOLS]
-    read = [s.arguments for s in steps if s.tool == READ_SKILL and s.tool in catalog.own]
-    finds = bool(asked) and FIND_TOOLS in catalog.own
+    asked = [args for s, (args, _) in zip(looks, fitted, strict=True) if s.tool == FIND_TOOLS]
+    read = [args for s, (args, _) in zip(looks, fitted, strict=True) if s.tool == READ_SKILL]
     before = sum(draft.get("looks", False) for draft in state.drafts)
-    if before >= MOST_LOOKS or not (finds or (read and len(read) == len(steps))):
+    if before >= MOST_LOOKS or not (asked or (read and len(read) == len(steps))):
         return None
-    names = [name for query in asked for name in catalog.deferred_tools.find(query)]
+    found = [catalog.deferred_tools.look_up(arguments) for arguments in asked]
+    names = [name for some, _ in found for name in some]
     told = [await asyncio.to_thread(_read_skill, known, arguments) for arguments in read]
-    if not (names or told):
-        told = [say("no_tool_fits", query=repr(asked[0]), count=len(catalog.tools))]
+    told += dict.fromkeys(vain for _, vain in found if vain)
     draft = state.drafts[-1] | Draft(findings=[], told=told, tools=names, looks=True)  # type: ignore[typeddict-item]  # the rest is there
     return FlowUpdate(planning="again", drafts=[*state.drafts[:-1], draft], found=names)
 

@@ -6,6 +6,7 @@ import pytest
 
 from loopwright import (
     AgentDefinition,
+    Context,
     ScriptedModel,
     build_plan_execute_verify,
     build_prompt_flow,
@@ -50,6 +51,18 @@ def test_an_agent_finds_a_tool_calls_it_by_its_name_and_has_it_after_a_restart(t
     (error,) = (m.text for m in result["messages"] if m.type == "tool" and m.status == "error")
     assert "'repo' is a required property" in error
     assert '"description": "The repo."' in error
+
+
+@pytest.mark.req("W-110")
+@pytest.mark.parametrize(("settings", "shown"), [({}, True), ({"shown_tools": 20}, False)])
+def test_a_setting_says_how_many_tools_are_shown_whole(settings, shown):
+    looks = [call("find_tools", names=["merge_pull_request", "create_issue"])]
+    model = ScriptedModel([*([] if shown else [looks]), CALLED, DONE])
+    graph = build_task_agent(model=model, tools=many(60))
+    outcome = graph.invoke(said(VAGUE), context=Context(**settings))["outcome"]
+    assert outcome["status"] == "complete"
+    assert ("create_issue" in model.asked[0].tools) is shown
+    assert "create_issue" in model.asked[-1].tools
 
 
 def test_react_offers_what_the_request_needs_at_once_and_finds_the_rest():

@@ -20,29 +20,45 @@ def size(specs: object) -> int:
     return len(json.dumps(specs, ensure_ascii=False).encode())
 
 
-async def test_up_to_thirty_short_tools_are_shown_whole_and_more_only_by_name():
-    few, more = await catalog(12), await catalog(31)
+@pytest.mark.req("W-110")
+async def test_up_to_sixty_tools_are_shown_whole_and_more_only_by_name():
+    few, more = await catalog(60), await catalog(61)
     assert [
         len(few.specs()),
         few.deferred_tools.render_listing(),
         few.deferred_tools.find_likely("merge it"),
-    ] == [13, "", []]
+    ] == [61, "", []]
     assert "find_tools" not in few.own
     assert [s["function"]["name"] for s in more.specs()] == ["read_result", "find_tools"]
     assert "- create_issue: Create an issue." in more.deferred_tools.render_listing()
-    small = [tuple({"name": f"t{n}"} for n in range(count)) for count in (30, 31)]
-    shelves = [
-        build_catalog((), [Listing(ServerConfig(name="s"), t, "")]).deferred_tools for t in small
-    ]
-    assert [shelf.is_needed for shelf in shelves] == [False, True]
-    wide = {f"a{n}": {"type": "string", "description": "x" * 900} for n in range(9)}
+    wide = {f"a{n}": {"type": "string", "description": "x" * 900} for n in range(300)}
     entry = {"name": "wide", "inputSchema": {"type": "object", "properties": wide}}
     assert build_catalog(
         (), [Listing(ServerConfig(name="s"), (entry,), "")]
     ).deferred_tools.is_needed
 
 
-@pytest.mark.parametrize("count", [31, 64, 150, 300])
+async def test_a_definition_says_once_what_the_tool_is_for():
+    (spec,) = (s for s in (await catalog(1)).specs() if s["function"]["name"] != "read_result")
+    assert json.dumps(spec).count(spec["function"]["description"]) == 1
+
+
+@pytest.mark.req("W-110", "W-116")
+async def test_several_names_are_looked_up_at_once_and_a_search_in_vain_gives_the_names():
+    shelf = (await catalog(120)).deferred_tools
+    names = ["create_issue", "move_file", "print_invoice_a"]
+    assert shelf.look_up({"names": names}) == (names, "")
+    assert shelf.look_up({"query": "merge a pull request"})[1] == ""
+    found, vain = shelf.look_up({"names": ["move_file"], "query": "合并拉取请求"})
+    assert found == ["move_file"]
+    assert "'合并拉取请求'" in vain
+    assert "merge_pull_request" in vain
+    for nothing in ({}, {"names": []}, {"query": "zzz"}):
+        assert shelf.look_up(nothing)[0] == []
+        assert "create_issue" in shelf.look_up(nothing)[1]
+
+
+@pytest.mark.parametrize("count", [61, 64, 150, 300])
 async def test_of_any_number_of_tools_a_first_request_holds_six_kilobytes(count):
     found = await catalog(count)
     sizes = [
@@ -64,7 +80,7 @@ async def test_among_300_tools_the_right_one_is_found_for_each_question():
     assert shelf.find("zzz") == shelf.find_likely("") == []
 
 
-@given(st.integers(31, 300), st.integers(1, 300), st.text("abcä漢-_ ", max_size=70))
+@given(st.integers(61, 300), st.integers(1, 300), st.text("abcä漢-_ ", max_size=70))
 def test_the_list_is_short_whatever_servers_and_tools_are_called(count, servers, about):
     tools: list[list[dict[str, str]]] = [[] for _ in range(min(servers, count))]
     for number in range(count):
