@@ -126,6 +126,8 @@ def _rejected(role: str, good: dict[str, Any]) -> list[Case]:
         "the schema instead of an answer": json.dumps({"type": "object", "properties": {}}),
         "open braces": "{" * 500,
         "an unfinished fence": '```json\n{"summary": "x", "todos": [',
+        "two whole ones that differ": f"Draft: {text}\nFinal: {text.replace('.', '!')}",
+        "a key twice, with two values": f'{text[:-1]}, "summary": "other"}}',
         "binary": "\x00\x01\x02{\x00}",
         "nested far too deep": '{"summary":' + '{"a":' * 3000 + "1" + "}" * 3001,
     }

@@ -1,6 +1,7 @@
 """Many tools: how many bytes of them a request has, and whether the right one is found."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -56,6 +57,17 @@ async def test_several_names_are_looked_up_at_once_and_a_search_in_vain_gives_th
     for nothing in ({}, {"names": []}, {"query": "zzz"}):
         assert shelf.look_up(nothing)[0] == []
         assert "create_issue" in shelf.look_up(nothing)[1]
+
+
+@pytest.mark.req("W-116")
+def test_in_four_languages_each_tool_is_found_or_named():
+    fresh = Path(__file__).parents[2] / "fixtures" / "fresh" / "tool_queries.json"
+    data = json.loads(fresh.read_text(encoding="utf-8"))
+    schema = {"type": "object", "properties": {}}
+    entries = tuple({**one, "inputSchema": one.get("parameters", schema)} for one in data["tools"])
+    shelf = build_catalog((), [Listing(ServerConfig(name="s"), entries, "")]).deferred_tools
+    answers = [(one["tool"], *shelf.look_up({"query": one["query"]})) for one in data["queries"]]
+    assert [tool for tool, found, names in answers if tool not in found and tool not in names] == []
 
 
 @pytest.mark.parametrize("count", [61, 64, 150, 300])
