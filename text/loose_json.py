@@ -55,7 +55,7 @@ _QUOTES: Final = re.compile(r'\\?(["\'])')
 _LOOKS_FILLED: Final = re.compile("[\"':]")
 
 
-class KeyTwice(ValueError):
+class KeyTwice(Exception):
     """An object gives a key twice, with different values; the text is the key."""
 
 
@@ -163,8 +163,6 @@ def _repair_object(slice_: str) -> dict[str, Any] | None:
 def _loads(text: str) -> dict[str, Any] | None:
     try:
         return _as_object(load_json(text))
-    except KeyTwice:
-        raise
     except (ValueError, RecursionError):
         return None
 
@@ -173,7 +171,8 @@ def load_json(text: str) -> Any:
     """A JSON value; line breaks may stand in its texts as they are.
 
     Raises:
-        ValueError: It is no JSON, or a `KeyTwice`.
+        ValueError: It is no JSON.
+        KeyTwice: It can be read in two ways.
     """
     return json.loads(text, strict=False, object_pairs_hook=_join_pairs)
 
@@ -222,10 +221,9 @@ def _list_values(text: str) -> list[Any]:
     """
     try:
         value = load_json(text) if text.strip() else {}
-    except KeyTwice:
-        raise
     except ValueError as error:
-        return _list_objects(strip_thoughts(text[:_LONGEST], AROUND_JSON), error)
+        thoughts = AROUND_JSON[0].match(text := text.strip())
+        return _list_objects(text[thoughts.end() if thoughts else 0 :], error)
     if isinstance(value, str):
         return _list_values(value)
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
@@ -242,8 +240,6 @@ def _list_objects(text: str, error: ValueError) -> list[Any]:
             continue
         try:
             objects.append(load_json(_spell_plainly(slice_)))
-        except KeyTwice:
-            raise
         except ValueError:
             raise error from None
     if "{" in rest or not objects:
@@ -258,11 +254,8 @@ def _spell_plainly(text: str) -> str:
         if found["text"]:
             return found[0]
         if (single := found["single"]) is not None:
-            return (
-                '"'
-                + _QUOTES.sub(lambda one: "'" if one[0] == "\\'" else f"\\{one[1]}", single)
-                + '"'
-            )
+            plain = _QUOTES.sub(lambda one: "'" if one[1] == "'" else '\\"', single)
+            return f'"{plain}"'
         return f'"{found["key"]}"' if found["key"] else _WORDS.get(found["word"] or "", "")
 
     return _SPELLINGS.sub(spell, text)
