@@ -263,8 +263,8 @@ def _find_foreign_in_text(
     if match and closed and (problem := _explain_foreign(match, fields, written, whole=True)):
         yield problem
         return
-    patterns = () if _SIGNS.isdisjoint(text) else _WITHIN
-    patterns += (_HALF,) if not escaped and text.count("}") > text.count("{") else ()
+    patterns = [] if _SIGNS.isdisjoint(text) else [*_WITHIN]
+    patterns += [_HALF] if not escaped and text.count("}") > text.count("{") else []
     for match in (found for pattern in patterns for found in pattern.finditer(text)):
         if problem := _explain_foreign(match, fields, written[slice(*match.span())], whole=False):
             yield problem

@@ -15,7 +15,6 @@ from langchain_core.messages import (
     AIMessageChunk,
     InvalidToolCall,
     ToolCall,
-    ToolCallChunk,
 )
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 from langchain_core.runnables import Runnable
@@ -125,10 +124,11 @@ def _read_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> AIMessa
     pieces = _list_pieces(message, chunks)
     calls: list[ToolCall] = [] if pieces else [*message.tool_calls]
     broken: list[InvalidToolCall] = []
-    for piece in pieces or message.invalid_tool_calls:
+    sent: Sequence[Any] = pieces or message.invalid_tool_calls
+    for piece in sent:
         name, id_, text = piece["name"] or "", piece["id"], piece["args"] or ""
         args, problem = read_arguments(text)
-        if problem or piece.get("args") is None:
+        if problem or not (pieces or text.strip()):
             error = problem or piece.get("error")
             broken.append(invalid_tool_call(name=name, args=text, id=id_, error=error))
         else:
@@ -138,7 +138,7 @@ def _read_calls(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> AIMessa
     return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": broken})
 
 
-def _list_pieces(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> list[ToolCallChunk]:
+def _list_pieces(message: AIMessage, chunks: Sequence[AIMessageChunk]) -> Sequence[Any]:
     """The calls as they were sent, where their texts are at hand."""
     if isinstance(message, AIMessageChunk):
         pieces = message.tool_call_chunks

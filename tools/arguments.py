@@ -63,10 +63,10 @@ def _unwrap_call(schema: Schema, args: dict[str, Any], name: str) -> dict[str, A
     names this tool.
     """
     known = schema.get("properties", {}).keys()
-    wrappers, beside = _WRAPPERS & args.keys(), args.keys() - _WRAPPERS - {"type", "id"}
+    wrappers, beside = [*args.keys() & _WRAPPERS], args.keys() - _WRAPPERS - {"type", "id"}
     if len(wrappers) != 1 or not known.isdisjoint(args) or any(args[k] != name for k in beside):
         return args
-    inside = _convert(args[wrappers.pop()], {"type": "object"})
+    inside = _convert(args[wrappers[0]], {"type": "object"})
     found = _unwrap_call(schema, inside, name) if isinstance(inside, dict) else {}
     return found if found and found.keys() <= known else args
 

@@ -179,7 +179,7 @@ def check_calls(world, build, odd, context, *, asked) -> None:
         {"name": tool, "id": name, "args": json.dumps(args), "error": None}
         for name, tool, args in odd if not isinstance(args, dict)
     ]  # fmt: skip
-    first = AIMessage("", tool_calls=calls, invalid_tool_calls=no_objects)  # type: ignore[arg-type]
+    first = AIMessage("", tool_calls=calls, invalid_tool_calls=no_objects)
     messages = world(build, Model(first), **context)
     for name, tool, args in odd:
         ends = {m.status for m in messages if m.type == "tool" and m.tool_call_id == name}
