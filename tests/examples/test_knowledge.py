@@ -96,6 +96,11 @@ def test_ways_to_write_the_same(desk: Desk, query: str, same: str) -> None:
         assert found(desk, same) == ids
 
 
+@pytest.mark.req("W-116")
+def test_characters_behind_a_digit_are_words() -> None:
+    assert {"80", "欧元", "运费"} <= set(knowledge.words("满80欧元免运费"))
+
+
 @pytest.mark.req("S4-66")
 def test_a_shop_is_large_varied_and_the_same_every_time(made: Path, tmp_path: Path) -> None:
     shop = make_shop(LUMEN, tmp_path / "again.db")

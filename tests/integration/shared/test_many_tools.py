@@ -1,8 +1,12 @@
 """300 tools in every graph: only names are listed, what is needed is found and called."""
 
+import json
 from itertools import pairwise
+from os.path import commonprefix
 
 import pytest
+from langchain.agents import create_agent
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from loopwright import (
     AgentDefinition,
@@ -63,6 +67,50 @@ def test_a_setting_says_how_many_tools_are_shown_whole(settings, shown):
     assert outcome["status"] == "complete"
     assert ("create_issue" in model.asked[0].tools) is shown
     assert "create_issue" in model.asked[-1].tools
+
+
+async def give_a_page(**_):
+    return "A line of a result. " * 50
+
+
+class Weighing(ScriptedModel):
+    """Calls each of its tools once, up to a dozen, and counts what is new to a provider's cache."""
+
+    def __init__(self, end, tools):
+        super().__init__(self.answer)
+        self._end, self._tools, self._sent, self._shown = end, tools[:12], [""], ""
+
+    def bind_tools(self, tools, **more):
+        self._shown = json.dumps([convert_to_openai_tool(one) for one in tools])
+        return super().bind_tools(tools, **more)
+
+    def answer(self, messages, _):
+        said = "".join(m.type + m.text + str(getattr(m, "tool_calls", "")) for m in messages)
+        self._sent.append(self._shown + said)
+        if len(self._sent) - 2 == len(self._tools):
+            return self._end
+        one = self._tools[len(self._sent) - 2]
+        return [call(one.name, f"c{len(self._sent)}", **dict.fromkeys(one.args, "x"))]
+
+    @property
+    def figures(self):
+        new = sum(len(now) - len(commonprefix([was, now])) for was, now in pairwise(self._sent))  # noqa: RUF071 - texts
+        return len(self._sent) - 1, new
+
+
+@pytest.mark.req("W-110")
+@pytest.mark.parametrize("count", [16, 30, 60])
+async def test_up_to_sixty_tools_cost_what_they_cost_create_agent(count):
+    tools = many(count)
+    for one in tools:
+        one.coroutine = give_a_page
+    for model, graph in (
+        (ours := Weighing(DONE, tools), build_task_agent(model=ours, tools=tools)),
+        (theirs := Weighing("It is done.", tools), create_agent(theirs, tools)),
+    ):
+        await graph.ainvoke(said(VAGUE), {"recursion_limit": 100})
+        assert model.figures[0] == 13
+    assert ours.figures[1] <= 1.3 * theirs.figures[1]
 
 
 def test_react_offers_what_the_request_needs_at_once_and_finds_the_rest():
