@@ -15,7 +15,6 @@ from pydantic import (
 
 from ..state.contracts import Contract, Id, Text, Texts, as_list, read_word
 from ..state.flow import Strategy
-from ..text.canonical import make_storable_json
 from ..tools.arguments import find_unsafe_part
 from .short_syntax import find_short_plan, read_short_plan
 
@@ -30,9 +29,13 @@ def _read_mapping(value: object) -> object:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return value
+    return {} if value is None else _check_sendable(value)
+
+
+def _check_sendable(value: object) -> object:
     if unsafe := find_unsafe_part(value):
         raise ValueError(unsafe.rstrip("."))
-    return {} if value is None else value
+    return value
 
 
 def _read_list(value: object) -> object:
@@ -43,7 +46,7 @@ def _read_list(value: object) -> object:
             return text or None
         with suppress(ValueError, RecursionError):
             value = json.loads(text)
-    return make_storable_json(value)
+    return _check_sendable(value)
 
 
 def _clean_names(given: list[str]) -> list[str]:

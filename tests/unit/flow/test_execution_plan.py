@@ -132,6 +132,8 @@ def test_arguments_that_no_tool_can_get_are_refused_with_what_is_wrong(given, wh
     for build in (lambda: first(arguments=given), lambda: read(globalVariables=given)):
         with pytest.raises(ValueError, match=why):
             build()
+    with pytest.raises(ValueError, match=why):
+        first(forEach=[json.loads(given) if isinstance(given, str) else given])
 
 
 @pytest.mark.parametrize(
