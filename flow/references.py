@@ -253,10 +253,7 @@ def find_foreign(value: Any, fields: Fields) -> list[str]:
 def _find_foreign_in_text(
     written: str, fields: Fields, *, whole: bool, escaped: bool
 ) -> Iterator[str]:
-    """The same of a text without references of ours; `whole` says that it stands alone.
-
-    Behind `escaped` braces others may be their end.
-    """
+    """The same of a text that stands alone (`whole`), or beside braces that are `escaped`."""
     text = written.translate(_NARROW)
     match = _ALONE.fullmatch(text) if whole and len(text) <= _LONGEST_FOREIGN else None
     closed = match is not None and len(match["close"]) == len(_OPENING.findall(match["sign"]))

@@ -32,11 +32,11 @@ async def test_up_to_sixty_tools_are_shown_whole_and_more_only_by_name():
     assert "find_tools" not in few.own
     assert [s["function"]["name"] for s in more.specs()] == ["read_result", "find_tools"]
     assert "- create_issue: Create an issue." in more.deferred_tools.render_listing()
-    wide = {f"a{n}": {"type": "string", "description": "x" * 900} for n in range(300)}
-    entry = {"name": "wide", "inputSchema": {"type": "object", "properties": wide}}
-    assert build_catalog(
-        (), [Listing(ServerConfig(name="s"), (entry,), "")]
-    ).deferred_tools.is_needed
+    wide = {f"a{n}": {"type": "string", "description": "x" * 900} for n in range(100)}
+    three = tuple({"name": f"w{n}", "inputSchema": {"properties": wide}} for n in range(3))
+    for some, is_needed in ((three[:2], False), (three, True)):
+        large = build_catalog((), [Listing(ServerConfig(name="s"), some, "")])
+        assert large.deferred_tools.is_needed is is_needed
 
 
 async def test_a_definition_says_once_what_the_tool_is_for():
