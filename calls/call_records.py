@@ -63,7 +63,8 @@ class PendingCall(TypedDict):
     `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
     seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
     it repeats. One that is `alone` asks a question of its tool's own: no other shares its pass.
-    One that is the package's `own` changes state alone, so it is no evidence. A sub-agent in the
+    One that is the package's `own` changes state alone, so it is evidence of a failure at
+    most. Of one that is `unknown` there is no tool. A sub-agent in the
     background is saved under the name `place` beside the graph that delegated. A policy's table
     gives a change its `ruling`; `agreed` says who has agreed to it, `answered_by` who may: `guard`.
     One that is asked about has the digest of its tool's `definition`.
@@ -93,6 +94,8 @@ class PendingCall(TypedDict):
     tries: NotRequired[int]
     alone: NotRequired[bool]
     own: NotRequired[bool]
+    unknown: NotRequired[bool]
+    undeclared: NotRequired[bool]
     place: NotRequired[str]
     ruling: NotRequired[dict[str, Any]]
     agreed: NotRequired[dict[str, str]]
@@ -241,6 +244,7 @@ class Call:
         )  # fmt: skip
         server = pending["server"] if self.reason == UNCERTAIN else None
         more = {"server": server, "read_only": pending["read_only"], "components": components}
+        more |= {name: pending.get(name) for name in ("own", "unknown", "undeclared")}
         more |= {"reused_from": self.reused_from, "same_as": self.same_as}
         return evidence | cast("Evidence", {key: value for key, value in more.items() if value})
 

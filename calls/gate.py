@@ -229,9 +229,11 @@ def _plan_call(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
         "again": again,
     }
     if tool is None:
-        return planned | {"reason": explain_unknown_tool(name, gate.catalog)}
+        return planned | {"reason": explain_unknown_tool(name, gate.catalog), "unknown": True}
     if tool.own is not None and not tool.read_only:
         planned["own"] = True
+    if tool.own is None and not tool.declared:
+        planned["undeclared"] = True
     if problem:
         return planned | {"args": {}}
     fitted, action, reason = gate.judge(tool, args)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..state.calls import GAVE_UP, UNCERTAIN
 from ..text.canonical import canonical
 from ..text.sentences import say
 from ..turn.repetition import Repeat, find_repeat
@@ -24,17 +25,22 @@ async def pay_for_call(work: "PassScope", call: Call, then: "Then") -> None:
         await work.book.answer_blocked(call, call.outcome.text)
 
 
-async def guard_against_loops(work: "PassScope", call: Call, then: "Then") -> None:
-    """Answer a read that repeats a circle of the calls before it; make every other call."""
+def _find_circle(work: "PassScope", call: Call) -> Repeat | None:
+    """The circle of the calls before it that a call repeats."""
 
     def content(name: str, arguments: Mapping[str, Any]) -> str:
         tool = work.gate.catalog.find(name)
         return tool.content(arguments) if tool else canonical(arguments)
 
-    circle = find_repeat(
+    return find_repeat(
         work.history, call.pending["name"], call.args, again=call.again, content=content,
         stuck_at=work.scope.context.loop_repeats,
     )  # fmt: skip
+
+
+async def guard_against_loops(work: "PassScope", call: Call, then: "Then") -> None:
+    """Answer a read that repeats a circle of the calls before it; make every other call."""
+    circle = _find_circle(work, call)
     if circle is not None and call.known_tool.read_only:
         name, same_as = call.pending["name"], circle.same_as
         work.scope.notes.append(say("not_made", tool=name, call=call.id, evidence=same_as))
@@ -43,13 +49,22 @@ async def guard_against_loops(work: "PassScope", call: Call, then: "Then") -> No
         return
     await then(call)
     if circle is not None and not work.plain and call.doubt is None and call.ran:
-        _warn(call, circle)
+        warn_of_circle(call, circle)
 
 
-def _warn(call: Call, circle: Repeat) -> None:
-    """Warn of a write that was made once more; it counts only if it brought nothing new."""
+def count_unmade(work: "PassScope", call: Call) -> None:
+    """Warn of a call that was answered without being made, and was before."""
+    if work.history and not work.plain and (circle := _find_circle(work, call)):
+        warn_of_circle(call, circle)
+
+
+def warn_of_circle(call: Call, circle: Repeat) -> None:
+    """Warn of a call that was sent once more; it counts only if it brought nothing new."""
     result = call.outcome
-    again = result.text == circle.result
+    again = circle.is_same(result.text)
     call.result = replace(result, text=f"{result.text}\n\n{circle.build_warning(again=again)}")
-    if again and not call.reason:
-        call.reason, call.same_as = circle.reason, circle.same_as
+    if not again or call.reason in (UNCERTAIN, GAVE_UP):
+        return
+    call.same_as = circle.same_as
+    if circle.stuck or not call.reason:
+        call.reason = circle.reason

@@ -32,7 +32,7 @@ from .call_records import (
 from .gate import Gate
 from .guard import guard_by_tables, note_verification
 from .journal import CallJournal, answer_unasked, journal_write
-from .limits import guard_against_loops, pay_for_call
+from .limits import count_unmade, guard_against_loops, pay_for_call
 from .result_store import ResultStore, cap_size
 from .reuse import ReadCache, reuse_result
 from .sending import answer_by_handler, mark_executing, send_call, trace_call
@@ -86,7 +86,7 @@ def list_wrappers(work: PassScope, call: Call) -> list[Wrapper]:
     """The wrappers of a call, outermost first; what is not configured is not among them."""
     tool, pending, has_tables = call.known_tool, call.pending, work.gate.guard is not None
     of_hook = bool(pending.get("tail_of"))  # the call before it has passed the outer ones
-    may_repeat = tool.polls or any(pending.get(key) for key in ("doubt", "form", "own"))
+    may_repeat = tool.polls or any(pending.get(key) for key in ("doubt", "form"))
     chosen = {
         guard_by_tables: has_tables and not of_hook,
         guard_against_loops: work.history and not (may_repeat or of_hook),
@@ -207,6 +207,8 @@ async def _answer_call(work: PassScope, call: Call) -> bool:
     """Make a call unless it is known; False where it waits, for others or for a human."""
     if call.result is not None:
         await work.book.record_decision(call)
+        if call.result is not None:
+            count_unmade(work, call)
         return True
     reads = call.known_tool.read_only
     if work.closed or work.scope.run.stopped() or (work.asked and not reads):

@@ -41,7 +41,11 @@ from ..state.errors import SettingsError, read_variable, require_nonempty
 from ..state.loop import LoopOutput
 from ..state.roles import roles_of
 from ..store.durability import Durability, open_durability
-from ..store.foreign_savers import find_database_opener, has_unknown_database
+from ..store.foreign_savers import (
+    find_database_opener,
+    find_memory_journal,
+    has_unknown_database,
+)
 from ..store.journal.port import Journal
 from ..store.journal.recorder import Recorder
 from ..store.locks.thread_locks import LockedBy
@@ -157,6 +161,8 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
         )
         raise SettingsError(msg)
     opened = _make_saver_opener(options) if journal is None else None
+    if journal is None and opened is None:
+        journal = find_memory_journal(options.get("checkpointer"))
     instructions = read_instructions(options.get("instructions"))
     toolbox = Toolbox(
         options.get("tools", ()), mcp=options.get("mcp"), policy=options.get("policy"),

@@ -66,9 +66,10 @@ async def call_tools(
     )  # fmt: skip
     calls, before = done.answered, state.denied if _has_earlier_pass(state) else ""
     evidence = [call.evidence for call in calls]
+    kept = [r for r in evidence if r["status"] != "success" or not r.get("own")]
     cancelled = [call.reason for call in calls if call.final_status == "cancelled"]
     update = _apply_tool_wishes(state, calls, waits=bool(done.waiting)) | PassUpdate(
-        evidence=[call.evidence for call in calls if not call.pending.get("own")],
+        evidence=kept,
         denied=cancelled[-1] if cancelled else before,
         strikes=max(state.strikes, count_strikes(evidence)),
         spend=scope.add_seconds(Spend(tool_calls=sum(call.counts for call in calls))),

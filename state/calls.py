@@ -82,6 +82,14 @@ class Evidence(TypedDict, total=False):
     server: str
     """The MCP server of an uncertain call."""
     read_only: bool
+    unknown: bool
+    """There is no such tool, or none that may be called."""
+    undeclared: bool
+    """Its tool does not say whether it changes anything."""
+    own: bool
+    """A call of a tool of the package that changes the graph's state alone, and failed."""
+    unmet: list[str]
+    """Of a delegation: what the agent said it left undone, or why it ended before its end."""
     turn: int
     """Of a record of an earlier user turn."""
     components: list[dict[str, Any]]
@@ -126,13 +134,18 @@ def is_left_in_doubt(record: Evidence) -> bool:
     return record["status"] == "cancelled" and record.get("reason") == UNCERTAIN
 
 
+def round_of(record: Evidence) -> int:
+    """The model turn that wanted a call; 0 for a task's own report."""
+    number = record["id"].rsplit(".", 2)[1] if record["tool"] is not None else ""
+    return int(number) if number.isdigit() else 0
+
+
 def collect_rounds(evidence: Sequence[Evidence]) -> dict[str, int]:
     """Task id to the highest round that the ids of its calls name."""
     rounds: dict[str, int] = {}
     for record in evidence:
-        number = record["id"].rsplit(".", 2)[1] if record["tool"] is not None else ""
-        if number.isdigit():
-            rounds[record["task"]] = max(rounds.get(record["task"], 0), int(number))
+        if number := round_of(record):
+            rounds[record["task"]] = max(rounds.get(record["task"], 0), number)
     return rounds
 
 

@@ -29,38 +29,20 @@ def find_failed_tasks(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> se
     A task that replaces a failed one counts as failed until a replacement makes a successful call.
     """
     calls = [record for record in evidence if record["tool"] is not None]
-    succeeded = {record["task"] for record in calls if _has_succeeded(record)}
-    failed = {record["task"] for record in calls if not _has_succeeded(record)}
+    succeeded = {record["task"] for record in calls if has_taken_effect(record)}
+    failed = {record["task"] for record in calls if not has_taken_effect(record)}
     repaired = {i for t in tasks if t["id"] in succeeded for i in t.get("replaces", [])}
     heirs = {t["id"] for t in tasks if (failed - repaired).intersection(t.get("replaces", []))}
     return failed | heirs
 
 
-def find_undone_writes(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """The writes that failed and that no call of a later message made good.
-
-    A refused write is made good only by the same tool.
-    """
-    made: set[tuple[str, str]] = set()
-    left: list[Evidence] = []
-    for record in reversed(evidence):
-        if record["tool"] is None or record.get("read_only"):
-            continue
-        message, tool = record["id"].rpartition(".")[0], record["tool"]
-        alone = record["status"] == "cancelled"
-        if _has_succeeded(record):
-            made.add((message, tool))
-        elif all(m == message or (alone and t != tool) for m, t in made):
-            left.insert(0, record)
-    return left
-
-
 def is_citable(record: Evidence) -> bool:
     """Whether a call of an earlier turn can prove a task of this one: a read that succeeded."""
-    return _has_succeeded(record) and bool(record.get("read_only"))
+    return has_taken_effect(record) and bool(record.get("read_only"))
 
 
-def _has_succeeded(record: Evidence) -> bool:
+def has_taken_effect(record: Evidence) -> bool:
+    """Whether a call surely succeeded."""
     return record["status"] == "success" and record.get("reason") not in (UNCERTAIN, GAVE_UP)
 
 
@@ -70,7 +52,7 @@ def find_only_proofs(
     """The only admissible proof of each task that is judged completed without a citation."""
     proofs: dict[str, list[str]] = {}
     for record in select_admissible(evidence, tasks):
-        if _has_succeeded(record):
+        if has_taken_effect(record):
             proofs.setdefault(record["task"], []).append(record["id"])
     return {
         judged.id: proofs[judged.id][0]
@@ -184,7 +166,7 @@ def _explain_foreign(record: Evidence | None, task: Task, vain: Collection[str])
         return ""
     if "turn" in record:
         return "" if is_citable(record) and task["id"] not in vain else "citation_of_earlier"
-    inherited = record["task"] in task.get("replaces", []) and not _has_succeeded(record)
+    inherited = record["task"] in task.get("replaces", []) and not has_taken_effect(record)
     return "" if inherited or record["task"] == task["id"] else "citation_of_another"
 
 
@@ -194,7 +176,7 @@ def _find_problem(citation: str, record: Evidence | None, finding: bool) -> str:
     # An error is an answer of the tool, unless the call is in doubt or was not made.
     in_doubt = record.get("reason") in (UNCERTAIN, GAVE_UP)
     is_answer = record["status"] == "error" and record["tool"] is not None and not in_doubt
-    if _has_succeeded(record) or (finding and is_answer):
+    if has_taken_effect(record) or (finding and is_answer):
         return ""
     return say("finding_is_none" if finding else "citation_failed", evidence=repr(citation))
 

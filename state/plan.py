@@ -30,6 +30,8 @@ class Task(TypedDict, total=False):
     attempts: int
     rounds: int
     """Model turns in all attempts of this request: evidence ids count on."""
+    before: int
+    """Those before the last attempt."""
     rounds_this_turn: int
     """Those since the last user message: the guard counts them."""
     seconds: float

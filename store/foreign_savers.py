@@ -18,6 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from ..state.errors import DatabaseError
 from .checkpoints.async_adapters import ThreadedSaver
 from .durability import Durability, open_durability
+from .journal.sql import MemoryJournal
 
 _CONNECTIONS: Final = 4
 """To Postgres, beside those of the saver."""
@@ -28,6 +29,7 @@ _CLOSED: Final = (
 )
 _FILES: Final = "PRAGMA database_list"
 _opened: WeakKeyDictionary[BaseCheckpointSaver[Any], Durability] = WeakKeyDictionary()
+_journals: WeakKeyDictionary[BaseCheckpointSaver[Any], MemoryJournal] = WeakKeyDictionary()
 _opening = threading.Lock()
 
 
@@ -52,6 +54,14 @@ def has_unknown_database(saver: object) -> bool:
     if isinstance(saver, ThreadedSaver | InMemorySaver | SqliteSaver):
         return False
     return isinstance(saver, BaseCheckpointSaver) and find_database_opener(saver) is None
+
+
+def find_memory_journal(saver: object) -> MemoryJournal | None:
+    """The one journal in memory of all graphs that use a saver; None without one."""
+    if not isinstance(saver, BaseCheckpointSaver):
+        return None
+    with _opening:
+        return _journals.setdefault(saver, MemoryJournal())
 
 
 def _open_once(saver: BaseCheckpointSaver[Any], url: str) -> Durability:

@@ -8,17 +8,19 @@ from dataclasses import MISSING, fields, replace
 from functools import reduce
 from itertools import takewhile
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.types import Overwrite
 
 from ..state.attachments import blocks_in
-from ..state.calls import UNCERTAIN, Evidence, is_left_in_doubt, merge_records, step_of
+from ..state.calls import STOPPED, UNCERTAIN, Evidence, is_left_in_doubt, merge_records, step_of
+from ..state.history import make_earlier_records
 from ..state.loop import FOLDED, SCHEMA_VERSION, LoopState, LoopUpdate
 from ..state.messages import ROLE, STEERS, find_request, make_repairs
 from ..state.outcome import Spend, add_spend
 from ..state.plan import Task, merge_tasks
+from ..state.undone import find_undone
 from ..store.journal.port import Row
 from ..stream.events import close_questions
 from ..stream.turn_messages import list_unanswered, make_answers, make_error_answer
@@ -302,58 +304,91 @@ async def answer_open_calls(
     state: LoopState,
     calls: Sequence[Mapping[str, Any]],
     known: Mapping[str, How] = MappingProxyType({}),
-) -> list[Any]:
-    """The writes that give every call in the conversation an answer, as models require.
+) -> tuple[list[Any], list[Evidence]]:
+    """The writes that give every call in the conversation an answer, and how `calls` ended.
 
-    A turn that was cut off may have left `calls` without one. `known` says by call id how some
+    A turn that was cut off may have left them without one. `known` says by call id how some
     ended; the journal knows the others.
     """
     if scope.turn:
         told = state.outcome is not None and not is_same_request(state)
         # Graphs that work for one turn, one after another, close their calls when it is over.
         await scope.release(lambda _: False, ended=scope.around.handed is None, told=told)
-    return await repair_conversation(scope, state.messages, calls, known)
+    return await repair_conversation(scope, state, state.messages, calls, known)
+
+
+def explain_cut(state: LoopState) -> str:
+    """Why a call of the turn before did not run, in words."""
+    if state.stopping:
+        return say("stopped_first")
+    return say("turn_ended_first" if is_same_request(state) else "superseded")
+
+
+def carry_undone(state: Any, ended: list[Evidence]) -> dict[str, Any]:
+    """What the turn before left undone, where its request goes on; it counts until it is done.
+
+    `ended` are the calls that were cut off.
+    """
+    if state.stopping:
+        return {"evidence": ended} if ended else {}
+    undone = find_undone(merge_records(ended, [state.evidence])) if is_same_request(state) else []
+    return {"evidence": Overwrite(make_earlier_records(state.turn, undone))} if undone else {}
 
 
 async def repair_conversation(
     scope: RunScope,
+    state: LoopState,
     messages: Sequence[AnyMessage],
     calls: Sequence[Mapping[str, Any]],
     known: Mapping[str, How] = MappingProxyType({}),
-) -> list[Any]:
+) -> tuple[list[Any], list[Evidence]]:
     """The same writes; the journal stays as it is."""
     names = [call["intent"] for call in calls]
     found = await scope.journal.rows(scope.journal_thread, names) if names else []
     rows = {row.name: row for row in found}
-    answers: dict[str, ToolMessage] = {}
+    answers, why = dict[str, ToolMessage](), explain_cut(state)
+    evidence: list[Evidence] = []
     for call in calls:
-        text, how = known.get(call["id"]) or _describe_end(rows.get(call["intent"]))
+        text, how = known.get(call["id"]) or _describe_end(rows.get(call["intent"]), state)
         status = "success" if how == {"status": "success"} else "error"
         about = {"name": call["name"], "additional_kwargs": {"evidence": call["id"]}}
         answers[call["call_id"]] = make_error_answer(call["call_id"], text, status=status, **about)
         event = {"task": call["task"], "tool": call["name"], "arguments": call["args"]}
         scope.emit({"type": "tool_call", "id": call["id"], **event, **how, "result": text})
+        evidence.append(_make_end(call, text, how))
     return make_repairs(
         messages,
-        lambda call_id: answers.pop(call_id, None) or _answer_superseded(call_id),
+        lambda call_id: answers.pop(call_id, None) or make_error_answer(call_id, why),
         open_calls=list(answers),
-    )
+    ), evidence
+
+
+def _make_end(call: Mapping[str, Any], text: str, how: Mapping[str, str]) -> Evidence:
+    """The record of a call that was cut off."""
+    record = Evidence(
+        id=call["id"], task=call["task"], call_id=call["call_id"], tool=call["name"],
+        arguments=call["args"], result=text, seconds=0.0, reason="", status="cancelled",
+    )  # fmt: skip
+    about = {name: call[name] for name in ("read_only", "own", "unknown") if call.get(name)}
+    return cast("Evidence", {**record, **how, **about})
 
 
 def answer_asked_calls(state: LoopState, evidence: Sequence[Evidence]) -> list[Any]:
     """The same writes if the conversation has only the calls that people were asked about."""
     open_calls = [str(asked.tool_calls[0]["id"]) for asked in list_unanswered(state)]
     answers = make_answers(state, evidence)
-    return make_repairs([*state.messages, *answers], _answer_superseded, open_calls=open_calls)
+    why = explain_cut(state)
+    return make_repairs(
+        [*state.messages, *answers],
+        lambda call_id: make_error_answer(call_id, why),
+        open_calls=open_calls,
+    )
 
 
-def _answer_superseded(call_id: str) -> ToolMessage:
-    return make_error_answer(call_id, say("superseded"))
-
-
-def _describe_end(row: Row | None) -> How:
+def _describe_end(row: Row | None, state: LoopState) -> How:
     if row is None or row.paused:
-        return say("superseded"), {"status": "cancelled", "reason": "superseded"}
+        reason = STOPPED if state.stopping else "superseded"
+        return explain_cut(state), {"status": "cancelled", "reason": reason}
     if row.result is None or row.in_doubt:
         return say("cut_off_under_way"), {"status": "cancelled", "reason": UNCERTAIN}
     return _get_result_text(row), {"status": "error" if row.result.get("is_error") else "success"}

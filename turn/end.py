@@ -8,17 +8,17 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 
 from ..hooks.contract import Verdict
-from ..state.calls import GAVE_UP, UNCERTAIN, Evidence, join_texts, step_of
+from ..state.calls import UNCERTAIN, Evidence, join_texts, step_of
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import ANSWER, PACKAGE, REJECTED, find_request, make_signature
 from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome, add_spend
 from ..state.plan import Task, is_left_out
+from ..state.undone import describe_doubt, format_call
 from ..store.journal.intents import describe_uncertain_call
 from ..stream.components import remove_under
 from ..stream.meters import AGENT, RUNS, STATUS, measure
 from ..stream.turn_messages import move_answer_last, repair_turn
-from ..text.display import show_json
-from ..text.sentences import say
+from ..text.sentences import say, says_nothing
 from .begin import DROPPED
 from .budget import describe_missing_prices
 from .repetition import LOOP_DETECTED
@@ -47,6 +47,8 @@ LIMITS: Final[dict[Reason | None, str]] = {
 
 _SHOWN: Final = 500
 _NEWEST: Final = 5
+REFUSALS: Final = frozenset({"denied", "rejected", "not_interactive", "expired", UNCERTAIN})
+"""Reasons of calls that somebody had to allow, and did not."""
 _NOBODY_TO_ASK: Final = frozenset({"not_interactive", "uncertain"})
 
 
@@ -132,7 +134,7 @@ async def end_turn(
     `another` gives what the graph changes for a second answer, once a turn and if nothing halted
     it. `typed` turns an answer into data, if the graph was built with a schema.
     """
-    facts = await _add_doubts(scope, facts)
+    facts = _refuse_empty_answer(state, await _add_doubts(scope, facts))
     if text := describe_missing_prices(state.spend, scope.context.prices):
         scope.emit({"type": "warning", "text": text})
     resume = describe_resume(scope, state.request_id, facts.kept)
@@ -210,6 +212,13 @@ async def _add_doubts(scope: RunScope, facts: Facts) -> Facts:
     ]
     uncertain, doubts = ([describe_uncertain_call(row) for row in some] for some in (rows, left))
     return replace(facts, uncertain=uncertain, doubts=doubts)
+
+
+def _refuse_empty_answer(state: LoopState, facts: Facts) -> Facts:
+    """The facts; an answer that says nothing completes nothing, whoever gave it."""
+    if not (facts.done and facts.answer and says_nothing(facts.answer, state.request)):
+        return facts
+    return replace(facts, done=False, unmet=[*facts.unmet, say("says_nothing")])
 
 
 def _request_retry(state: LoopState, verdict: Verdict, why: str) -> LoopUpdate:
@@ -335,24 +344,6 @@ def collect_unmet(facts: Facts) -> list[str]:
     limits = [say(LIMITS[facts.halt])] if facts.halt in LIMITS else []
     untyped = [facts.untyped] if facts.untyped else []
     return list(dict.fromkeys([*facts.unmet, *doubts, *limits, *untyped]))
-
-
-def describe_doubt(call: Mapping[str, Any]) -> str:
-    """A call in doubt, in words."""
-    return say("not_known_whether", call=format_call(call))
-
-
-def describe_not_run(record: Mapping[str, Any]) -> str:
-    """Why a call that was planned did not run, or is in doubt, in words."""
-    if record.get("reason") in (UNCERTAIN, GAVE_UP):
-        return describe_doubt(record)
-    return say("call_not_run", call=format_call(record), why=record.get("reason"))
-
-
-def format_call(record: Mapping[str, Any]) -> str:
-    """A call in words."""
-    arguments = show_json(record["arguments"])
-    return f"{record['tool']}({arguments[:_SHOWN]})"
 
 
 def describe_results(evidence: Sequence[Evidence]) -> list[str]:

@@ -6,11 +6,13 @@ or the step must end.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal
 
+from ..state.agent import DELEGATE
 from ..state.calls import Evidence
 from ..state.context import DEFAULTS
 from ..text.canonical import canonical
@@ -27,8 +29,12 @@ LAST_STRIKE: Final = 2
 CHUNK: Final = 50
 CHUNK_TIMES: Final = DEFAULTS.loop_phrases
 _CLOSE: Final = 5
+_WORDS_SHOWN: Final = 200
 _TEXT_WINDOW: Final = 5_000
 _LONGEST_WORD: Final = 7  # ordinals up to this one are words
+
+_ANY_RESULT: Final = "\0"
+"""An agent that is given the same work again tells it in other words: they are no progress."""
 
 _Token = tuple[str, str, str]
 Content = Callable[[str, Mapping[str, Any]], str]
@@ -48,6 +54,10 @@ class Repeat:
     """What that call gave."""
     stuck: bool
     """The model was warned and went on; the step must end."""
+
+    def is_same(self, result: str) -> bool:
+        """Whether the call brought what the earlier ones did."""
+        return self.result in (result, _ANY_RESULT)
 
     @property
     def reason(self) -> Literal["repeated", "loop_detected"]:
@@ -174,8 +184,19 @@ def _build_tokens(
 
 def _strip_reuse_note(record: Evidence) -> str:
     """The result without the line that says where a reused one comes from."""
-    result = record["result"]
+    result = _ANY_RESULT if record["tool"] == DELEGATE else record["result"]
     return result.partition("\n")[2] if record.get("reused_from") else result
+
+
+def find_repeated_words(texts: Sequence[str], repeats: int, phrases: int) -> str:
+    """The words that come again in an assistant's texts, oldest first; "" if none do.
+
+    The same text counts if it is there `repeats` times, whatever its length; a part of a text as
+    `find_repeated_text` says, `phrases` times.
+    """
+    said = Counter(words for text in texts if (words := " ".join(text.split())))
+    words, times = said.most_common(1)[0] if said else ("", 0)
+    return words[:_WORDS_SHOWN] if times >= repeats else find_repeated_text(texts, phrases)
 
 
 def find_repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:

@@ -18,14 +18,16 @@ from ...state.agent import (
     AgentState,
     AgentUpdate,
     Report,
+    find_objective,
 )
 from ...state.calls import find_stop_in_calls
 from ...state.context import Context
 from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
 from ...state.snapshot import count_call_tokens
-from ...text.sentences import say
+from ...text.sentences import say, says_nothing
 from ...turn.budget import get_limit_reason
+from ...turn.repetition import find_repeat
 from ...turn.scope import RunScope
 from ..conversation import sign_message
 from .check_loop import start_watch
@@ -43,7 +45,8 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
         return AgentUpdate(halt=halt)
     scope.emit({"type": "phase", "role": "agent", "action": "working", "round": state.round + 1})
     catalog = await agent.parts.toolbox.catalog(scope.user)
-    shown, name = list_shown(state, catalog), name_message(state)
+    shown, name, objective = list_shown(state, catalog), name_message(state), find_objective(state)
+    is_lenient = agent.definition.lenient
     request = build_request(scope, state, agent, catalog.deferred_tools.render_listing())
     answer: Answer[Any] = await ask(
         scope,
@@ -51,7 +54,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
         "agent",
         request,
         tools=catalog.specs(shown),
-        read=partial(read_words, with_tools=True),
+        read=partial(read_words, with_tools=True, answers=objective if is_lenient else None),
         most_asks=_MOST_ASKS,
         listeners=make_turn_listeners(scope, state, name),
         settings=agent.settings,
@@ -78,7 +81,7 @@ async def _read_answer(
         halt = get_limit_reason(answer.refused)
         return AgentUpdate(round=state.round, window=state.window, halt=halt, unmet=why)
     if is_words(message):
-        ends = agent.definition.lenient and bool(message.text.strip())
+        ends = agent.definition.lenient and not says_nothing(message.text, find_objective(state))
         kept = sign_message(message, name, "agent", answer.reasoning, {**own_turn, ENDS: ends})
         said = AgentUpdate(messages=[kept] if message.text else [])
         return said | _handle_words(state, message, ends=ends, emit=scope.emit)
@@ -89,6 +92,7 @@ async def _read_answer(
     if stopped := find_stop_in_calls(calls):
         return AgentUpdate(halt="DENIED", unmet=[stopped])
     kept = sign_message(set_call_ids(message, calls), name, "agent", answer.reasoning, own_turn)
+    calls = [_stop_circle(scope, state, call) for call in calls]
     given = [c for c in calls if c["name"] == DELEGATE and c["action"] == "allow"]
     others = (call for call in calls if call not in given)
     last = sorted(others, key=lambda call: call["name"] == COMPLETE_TASK)
@@ -102,6 +106,15 @@ def _refuse_several_ends(calls: Sequence[PendingCall]) -> list[PendingCall]:
         return [*calls]
     why = say("several_ends")
     return [update_call(c, action="error", reason=why) if c in ends else c for c in calls]
+
+
+def _stop_circle(scope: RunScope, state: AgentState, call: PendingCall) -> PendingCall:
+    """The call, refused if it delegates the same work again in spite of a warning."""
+    repeats = scope.context.loop_repeats
+    circle = find_repeat(state.own_evidence, call["name"], call["args"], stuck_at=repeats)
+    if call["name"] != DELEGATE or circle is None or not circle.stuck:
+        return call
+    return update_call(call, action="error", reason=say("not_run", why=say("work_ends_here")))
 
 
 def _find_outer_end(scope: RunScope) -> Reason | None:

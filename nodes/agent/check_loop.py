@@ -5,7 +5,6 @@ new although the arguments change.
 """
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -20,7 +19,7 @@ from ...state.contracts import LoopVerdict
 from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...state.outcome import Spend, add_spend
 from ...text.sentences import say
-from ...turn.repetition import LAST_STRIKE, find_repeated_text
+from ...turn.repetition import LAST_STRIKE, find_repeated_words
 from ...turn.scope import RunScope
 from .shared.agent import Agent
 from .shared.requests import append_to_newest, build_question
@@ -126,13 +125,7 @@ def _find_repeated_words(state: AgentState, progress: int) -> str:
         if round_ <= state.watch["looked"] or (said and round_ <= progress):
             break
         said.insert(0, message.text.strip())
-    text, times = Counter(said).most_common(1)[0] if said else ("", 0)
-    if text and times >= state.watch["repeats"]:
-        return text[:_WORDS_SHOWN]
-    return find_repeated_text(said, state.watch["phrases"])
-
-
-_WORDS_SHOWN: Final = 200
+    return find_repeated_words(said, state.watch["repeats"], state.watch["phrases"])
 
 
 _ROLE: Final = "loop_judge"

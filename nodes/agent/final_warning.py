@@ -20,7 +20,7 @@ from ...state.agent import (
 from ...state.context import Context
 from ...state.messages import ENDS
 from ...stream.turn_messages import make_error_answer
-from ...text.sentences import say
+from ...text.sentences import say, says_nothing
 from ..conversation import sign_message
 from .shared.agent import Agent
 from .shared.complete_task import salvage_report
@@ -71,7 +71,7 @@ def _report(message: AIMessage, agent: Agent) -> Report | None:
     if calls:
         return next((report for report in reports if report), None)
     text = message.text.strip()
-    return Report(status="responded", summary=text) if text else None
+    return None if says_nothing(text) else Report(status="responded", summary=text)
 
 
 def _answers(message: AIMessage, *, accepted: bool) -> list[ToolMessage]:

@@ -1,15 +1,17 @@
 """How a turn of the graph's own agent begins and ends."""
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage
 
 from ...hooks.contract import Verdict
 from ...state.agent import AgentUpdate, TaskAgentState, merge_limits
+from ...state.calls import Evidence
 from ...state.messages import is_words, make_signature
 from ...stream.turn_messages import make_message_id
-from ...turn.begin import answer_open_calls
+from ...turn.begin import answer_open_calls, carry_undone
 from ...turn.end import (
+    REFUSALS,
     Facts,
     build_answer_id,
     describe_results,
@@ -19,7 +21,7 @@ from ...turn.end import (
 from ...turn.scope import RunScope
 from ..turns import TurnEnd
 from .shared.agent import Agent
-from .shared.complete_task import REFUSALS, has_only_failures, list_undone
+from .shared.complete_task import list_undone, list_vain_calls
 from .shared.requests import append_to_newest, build_final_answer
 from .team.background import recover_background
 from .team.delegate import recover_delegations
@@ -31,14 +33,15 @@ async def adopt_state(scope: RunScope, state: TaskAgentState, *, agent: Agent) -
         scope.emit({"type": "warning", "text": text})
     known = await recover_delegations(scope, state)
     background, evidence = await recover_background(scope, state)
-    messages = await answer_open_calls(scope, state, [*state.calls, *state.delegations], known)
+    calls = [*state.calls, *state.delegations]
+    messages, ended = await answer_open_calls(scope, state, calls, known)
     messages += append_to_newest(state, background) if background else []
     limits = merge_limits(scope.context, agent.definition.limits)
     update = AgentUpdate(messages=messages, limits=limits, background=[], awaited=False)
-    if state.stopping and (state.cut_off or evidence):
-        ended = [record for end in state.cut_off for record in end["evidence"]]
-        update["evidence"] = [*ended, *evidence]
-    return update
+    inside = [record for end in state.cut_off for record in end["evidence"]]
+    unmet = {end["call"]: Evidence(unmet=end.get("unmet", [])) for end in state.cut_off}
+    ended = [record | unmet.get(record["id"], Evidence()) for record in ended]
+    return update | cast("AgentUpdate", carry_undone(state, [*inside, *evidence, *ended]))
 
 
 def add_answer(state: TaskAgentState, facts: Facts, update: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +65,7 @@ def facts_of(state: TaskAgentState) -> Facts:
     """The facts, by what the agent reported; a report of success needs a call that brought some."""
     report = state.report or {}
     status, summary = report.get("status"), report.get("summary", "")
-    nothing_came = has_only_failures(state)
+    nothing_came = bool(list_vain_calls(state))
     newest = state.messages[-1] if status == "responded" and is_words(state.messages[-1]) else None
     halt = state.halt or ("MISSING_INFORMATION" if status == "blocked" else None)
     return Facts(

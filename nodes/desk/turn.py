@@ -8,8 +8,9 @@ from ...calls.policy import NOT_INTERACTIVE
 from ...hooks.contract import Verdict
 from ...state.desk import DeskState, DeskUpdate, find_cited_ids
 from ...state.messages import ENDS, make_signature
+from ...state.undone import describe_not_run
 from ...turn.begin import answer_open_calls
-from ...turn.end import Facts, build_answer_id, describe_not_run, replace_rejected
+from ...turn.end import Facts, build_answer_id, replace_rejected
 from ...turn.scope import RunScope
 from ..turns import TurnEnd
 
@@ -17,7 +18,8 @@ from ..turns import TurnEnd
 async def adopt_state(scope: RunScope, state: DeskState) -> DeskUpdate:
     """Answer the calls that were cut off; what is known of the customer stays."""
     calls = [*state.calls, *state.delegations]
-    return DeskUpdate(messages=await answer_open_calls(scope, state, calls))
+    messages, _ = await answer_open_calls(scope, state, calls)
+    return DeskUpdate(messages=messages)
 
 
 SOURCES: Final = "sources"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -21,7 +21,7 @@ from ...state.plan import task_view
 from ...text.loose_json import extract
 from ...text.sentences import say
 from ...tools.catalog import Catalog
-from ...turn.repetition import LAST_STRIKE, LOOP_DETECTED, find_repeated_text
+from ...turn.repetition import LAST_STRIKE, LOOP_DETECTED, find_repeated_words
 from ...turn.scope import RunScope, make_scope
 from ..parts import Parts
 
@@ -121,9 +121,9 @@ def _add_cues(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:
             yield _tell(say("next_step"))
 
 
-def _tell(text: str) -> HumanMessage:
+def _tell(text: str, **marks: object) -> HumanMessage:
     """Words of ours, which are not taken for words of the user."""
-    return HumanMessage(text, additional_kwargs={ROLE: PACKAGE})
+    return HumanMessage(text, additional_kwargs={ROLE: PACKAGE, **marks})
 
 
 def _read_report(
@@ -145,34 +145,39 @@ def _read_report(
         return ended | TaskUpdate(wishes=wishes)
     if last:
         return _end_task("failed", report.summary, say("not_completed_in_time"))
-    if decision == "retry":
-        note = _tell(say("started_afresh", report=report.summary))
-        return TaskUpdate(messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), note])
     spoken = AIMessage(answer.message.text or report.summary)
-    return _next_step(state, spoken, scope)
+    return _next_step(state, spoken, scope, afresh=decision == "retry")
 
 
-def _next_step(state: TaskState, spoken: AIMessage, scope: RunScope) -> TaskUpdate:
+def _next_step(state: TaskState, spoken: AIMessage, scope: RunScope, *, afresh: bool) -> TaskUpdate:
     """Go on after a report that ends nothing, unless it said the same again after a warning."""
-    said = [_read_summary(message) for message in [*_list_recent_words(state.messages), spoken]]
-    chant = find_repeated_text(said, scope.context.loop_phrases)
-    if not chant:
-        return TaskUpdate(messages=[spoken, _tell(say("next_step"))])
-    strikes = state.strikes + 1
-    scope.emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
-    if strikes >= LAST_STRIKE:
+    said, context = [*_list_recent_words(state.messages), _read_summary(spoken)], scope.context
+    chant = find_repeated_words(said, context.loop_repeats, context.loop_phrases)
+    strikes = state.strikes + bool(chant)
+    if chant:
+        scope.emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
+    if chant and strikes >= LAST_STRIKE:
         return end_after_calls(LOOP_DETECTED, say("loop_of_these_words", words=chant))
-    return TaskUpdate(strikes=strikes, messages=[spoken, _tell(say("nudge"))])
+    told: list[Any] = [spoken, _tell(say("nudge" if chant else "next_step"))]
+    if afresh:
+        note = _tell(say("started_afresh", report=said[-1]), **{_SAID: said})
+        told = [RemoveMessage(id=REMOVE_ALL_MESSAGES), note, *(told[1:] if chant else [])]
+    return TaskUpdate(strikes=strikes, messages=told)
 
 
-def _list_recent_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+_SAID: Final = "said"
+"""Key in a note's `additional_kwargs`: what was said in the messages that it stands for."""
+
+
+def _list_recent_words(messages: Sequence[AnyMessage]) -> list[str]:
     """What the executor said since its last call or nudge: whoever calls tools is not chanting."""
-    said: list[AnyMessage] = []
+    said: list[str] = []
     for message in reversed(messages):
         if message.type == "tool" or message.text == say("nudge"):
             break
+        said[:0] = message.additional_kwargs.get(_SAID, [])
         if message.type == "ai":
-            said.insert(0, message)
+            said.insert(0, _read_summary(message))
     return said
 
 

@@ -5,11 +5,18 @@ from typing import Any, Final
 from langgraph.types import Overwrite
 
 from ...hooks.contract import Verdict
+from ...state.calls import round_of
 from ...state.history import make_earlier_records
 from ...state.loop import PlanState, PlanUpdate
 from ...state.plan import Task, list_required
+from ...state.undone import describe_undone_calls
 from ...turn.begin import TurnWork, answer_asked_calls, is_same_request, resume_work
-from ...turn.end import Facts, build_answer_id, find_answer, get_denial_reason
+from ...turn.end import (
+    Facts,
+    build_answer_id,
+    find_answer,
+    get_denial_reason,
+)
 from ...turn.scope import RunScope
 from ..turns import TurnEnd
 from .work import fold_ends
@@ -72,13 +79,36 @@ def facts_of(state: PlanState) -> Facts:
         done=state.task_completed and bool(state.todos) and not unfinished,
         refused=get_denial_reason(state.todos)
         or ("MISSING_INFORMATION" if state.missing else None),
-        unmet=[*unfinished, *state.unmet, *state.missing, *state.improvements],
+        unmet=[
+            *unfinished,
+            *state.unmet,
+            *state.missing,
+            *state.improvements,
+            *_list_refused(state),
+        ],
         answer=find_answer(state) if state.task_completed else "",
         results=[f"**{t['description']}**\n\n{t['result']}" for t in done if t.get("result")],
         tasks=state.todos,
         evidence=state.evidence,
         message=build_answer_id(state),
         kept="finished tasks are kept",
+    )
+
+
+def _list_refused(state: PlanState) -> list[str]:
+    """The calls of the last attempts that were refused or cut off, and that no verdict cites.
+
+    Whether one that failed matters the verifier has judged, who saw it.
+    """
+    begun = {t["id"]: t.get("before", 0) for t in state.todos if t["status"] == "completed"}
+    cited = {name for task in state.todos for name in task.get("evidence", [])}
+    return describe_undone_calls(
+        state.evidence,
+        lambda r: (
+            r["status"] == "cancelled"
+            and r["id"] not in cited
+            and round_of(r) > begun.get(r["task"], round_of(r))
+        ),
     )
 
 

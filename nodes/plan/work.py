@@ -193,6 +193,7 @@ def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEn
         result=result,
         feedback=final.get("feedback", "") or (describe_evidence(evidence) if open_ else ""),
         denied="" if status == "completed" else final.get("denied", ""),
+        before=task.get("rounds", 0),
         rounds=task.get("rounds", 0) + rounds,
         rounds_this_turn=task.get("rounds_this_turn", 0) + rounds,
         attempts=task.get("attempts", 0) + (1 if rounds else 0),

@@ -17,7 +17,7 @@ from ...state.react import ReactState, ReactUpdate
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say
 from ...turn.budget import get_limit_reason
-from ...turn.repetition import LAST_STRIKE, find_repeated_text
+from ...turn.repetition import LAST_STRIKE, find_repeated_words
 from ...turn.scope import RunScope, make_scope
 from ..conversation import sign_message
 from ..parts import Parts
@@ -95,7 +95,7 @@ def _find_halt(scope: RunScope, state: ReactState) -> tuple[Reason | None, bool]
 def _check_repetition(state: ReactState, text: str, scope: RunScope) -> ReactUpdate:
     """Warn a model that says the same again and again; the second time it ends the turn."""
     said = [*list_recent_words(state.messages), text]
-    chant = find_repeated_text(said, scope.context.loop_phrases)
+    chant = find_repeated_words(said, scope.context.loop_repeats, scope.context.loop_phrases)
     if not chant:
         return ReactUpdate()
     strikes = state.strikes + 1

@@ -1,7 +1,7 @@
 """How a turn of react begins and ends."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
 
@@ -9,14 +9,14 @@ from ...hooks.contract import Verdict
 from ...state.calls import UNCERTAIN, Evidence
 from ...state.messages import ENDS, ROLE
 from ...state.react import Observe, ReactState, ReactUpdate
+from ...state.undone import describe_undone_calls, find_undone, format_call
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say
-from ...turn.begin import answer_open_calls
+from ...turn.begin import answer_open_calls, carry_undone
 from ...turn.end import (
+    REFUSALS,
     Facts,
-    describe_not_run,
     describe_results,
-    format_call,
     get_refusal_reason,
     replace_rejected,
 )
@@ -29,11 +29,11 @@ async def adopt_state(scope: RunScope, state: ReactState, *, observe: Observe) -
 
     Whoever handed the turn over may have made its first thought: the newest message.
     """
-    messages = await answer_open_calls(scope, state, state.calls)
+    messages, ended = await answer_open_calls(scope, state, state.calls)
     update = ReactUpdate(messages=messages, observe=scope.context.observe or observe)
     if (turn := scope.around.handed) and _is_thought(state.messages[-1], turn.turn_id):
         update |= ReactUpdate(phase="thought", iteration=1)
-    return update
+    return update | cast("ReactUpdate", carry_undone(state, ended))
 
 
 def _is_thought(message: AnyMessage, turn: str) -> bool:
@@ -50,14 +50,16 @@ def retry(state: ReactState, verdict: Verdict) -> dict[str, Any]:
 
 def facts_of(state: ReactState) -> Facts:
     """The facts; a turn ends well with a thought or an action that left nothing undone."""
-    answer, refused = _own_answer(state), _list_refused(state.evidence)
+    answer, undone = _own_answer(state), describe_undone_calls(state.evidence)
+    refused = {str(r.get("reason")) for r in find_undone(state.evidence)} & REFUSALS
     return Facts(
         halt=state.halt,
         done=state.task_completed,
-        refused=get_refusal_reason({str(record.get("reason")) for record in refused}),
+        refused=get_refusal_reason(refused),
+        partly=state.task_completed and any("turn" in record for record in state.evidence),
         unmet=[
             *state.unmet,
-            *(_explain_not_run(r) for r in refused or _find_vain_call(state.evidence)),
+            *(undone or map(_explain_vain_call, _find_vain_call(state.evidence))),
         ],
         answer=answer,
         results=describe_results(state.evidence),
@@ -78,24 +80,13 @@ def _own_answer(state: ReactState) -> str:
 
 def _find_vain_call(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
     """The last call, where calls were made and none gave anything: the answer rests on nothing."""
+    evidence = [record for record in evidence if "turn" not in record]
     known = any(r["status"] == "success" or r.get("reason") == UNCERTAIN for r in evidence)
     return [] if known else evidence[-1:]
 
 
-def _explain_not_run(record: Evidence) -> str:
-    if record["status"] != "cancelled":
-        return say("no_call_succeeded", call=format_call(record))
-    return describe_not_run(record)
-
-
-def _list_refused(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """The calls of the newest iteration with calls that were not run because somebody said no."""
-    newest = _iteration(evidence[-1]) if evidence else ""
-    return [r for r in evidence if r["status"] == "cancelled" and _iteration(r) == newest]
-
-
-def _iteration(record: Evidence) -> str:
-    return record["id"].rpartition(".")[0]
+def _explain_vain_call(record: Evidence) -> str:
+    return say("no_call_succeeded", call=format_call(record))
 
 
 END: Final = TurnEnd("thought", facts_of, retry, lambda *_: {"phase": "idle"})

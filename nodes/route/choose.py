@@ -11,7 +11,7 @@ from ...state.outcome import Outcome, Tried
 from ...state.route import RouteChoice, RouterState, RouterUpdate, choose_stronger
 from ...stream.turn_messages import make_message_id
 from ...text.canonical import shorten_text
-from ...text.sentences import say
+from ...text.sentences import say, says_nothing
 from ...tools.catalog import Catalog
 from ...turn.budget import get_limit_reason
 from ...turn.end import Facts, build_answer_id
@@ -64,7 +64,7 @@ async def _choose_by_model(
         return spent | RouterUpdate(way="direct", halt=halt, unmet=answer.problems)
     chosen = answer.parsed or RouteChoice(graph="react", why=say("route_not_said"))
     update = spent | RouterUpdate(way=chosen.graph, why=chosen.why)
-    if chosen.graph == "direct" and chosen.answer.strip() and whole:
+    if chosen.graph == "direct" and whole and not says_nothing(chosen.answer, state.request):
         facts = Facts(done=True, answer=chosen.answer, message=name)
         said = AIMessage(chosen.answer)
         return update | end_direct(facts, said, "dispatcher", answer.reasoning, used)

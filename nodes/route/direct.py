@@ -1,6 +1,7 @@
 """direct: an answer without tools, in one model call; or the word that tools are needed."""
 
 from dataclasses import replace
+from functools import partial
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
@@ -12,7 +13,7 @@ from ...models.reading import Reading
 from ...state.context import Context
 from ...state.messages import is_talk
 from ...state.route import RouterState, RouterUpdate
-from ...text.sentences import say
+from ...text.sentences import say, says_nothing
 from ...tools.catalog import Catalog
 from ...turn.budget import get_limit_reason
 from ...turn.end import Facts, build_answer_id
@@ -30,7 +31,8 @@ async def direct(state: RouterState, runtime: Runtime[Context], *, parts: Parts)
     scope.emit({"type": "phase", "role": "responder", "action": "answering", "round": 1})
     catalog = await parts.toolbox.catalog(scope.user)
     answer = await ask(
-        scope, parts.models, "responder", _request(scope, state, catalog), read=_read,
+        scope, parts.models, "responder", _request(scope, state, catalog),
+        read=partial(_read, request=state.request),
         listeners=make_draft_listeners(scope, name, "responder"), most_asks=_MOST_ASKS,
     )  # fmt: skip
     facts, used = _facts(answer, bool(catalog.specs()), name), scope.add_seconds(answer.spend)
@@ -64,10 +66,10 @@ def _request(scope: RunScope, state: RouterState, catalog: Catalog) -> list[Base
     return [system, *talk, *again]
 
 
-def _read(message: AIMessage) -> Reading[AgentMeta]:
+def _read(message: AIMessage, request: str) -> Reading[AgentMeta]:
     """The words; the tag may be left out, and words with it, where tools are needed."""
-    reading = read_thought(message)
+    reading = read_thought(message, request=request)
     wants = reading.parsed is not None and reading.parsed.should_continue
-    if wants or (reading.complete and reading.message.text.strip()):
+    if wants or (reading.complete and not says_nothing(reading.message.text, request)):
         return replace(reading, problems=[])
     return reading

@@ -40,7 +40,7 @@ async def adopt_state(scope: RunScope, state: RouterState) -> RouterUpdate:
     (left,) = state.cut_off
     known = {message.id for message in left["messages"]}
     whole = [*left["messages"], *(m for m in state.messages if m.id not in known)]
-    answers = await repair_conversation(scope, whole, left.get("calls") or [])
+    answers, _ = await repair_conversation(scope, state, whole, left.get("calls") or [])
     way: Way = left["graph"]
     work = select_kept(left) | {CUT_OFF: left[CUT_OFF], "calls": []}
     return RouterUpdate(

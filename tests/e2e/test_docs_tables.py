@@ -122,7 +122,8 @@ def test_states_of_a_call_and_its_evidence_are_those_of_the_code():
     states, _, reasons = line.partition("`reason`")
     assert set(names([states])) == set(TRANSITIONS)
     assert set(names([reasons])) == {
-        "denied", "rejected", "not_interactive", "expired", "superseded", "uncertain", "gave_up",
+        "denied", "rejected", "not_interactive", "expired", "superseded", "stopped", "uncertain",
+        "gave_up",
     }  # fmt: skip
     keys = names(row[0] for row in table("| evidence has |"))
     assert sorted(keys) == sorted(Evidence.__annotations__)

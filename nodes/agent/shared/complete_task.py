@@ -10,21 +10,22 @@ from ....calls.sending import HandlerScope
 from ....models.ask_value import ResultSchema
 from ....state.agent import (
     COMPLETE_TASK,
+    DELEGATE,
     AgentState,
     Report,
     Status,
+    find_objective,
     has_succeeded,
     make_agent_path,
 )
 from ....state.calls import Evidence
-from ....state.evidence_checks import find_undone_writes
 from ....state.plan import Task
 from ....state.todo_list import WRITE_TODOS, apply_items, describe_open
+from ....state.undone import describe_undone_calls, find_undone, format_call
 from ....text.sentences import say, says_nothing
 from ....tools.arguments import check_arguments
 from ....tools.catalog import CatalogTool, make_own_tool
 from ....tools.schemas import sanitize_value
-from ....turn.end import describe_not_run, format_call
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 
@@ -54,7 +55,7 @@ def salvage_report(
         one = {"type": "object", "properties": {name: properties[name]}}
         fitted, problem = check_arguments(one, {name: args[name]})
         fits |= {} if problem else fitted
-    if not fits.get("summary", "").strip():
+    if says_nothing(fits.get("summary", "")):
         return None
     given = {"output": args["output"]} if "output" in args else {}
     report, problem = report_of({**fits, **given, "status": "partial"}, output)
@@ -90,7 +91,7 @@ async def _complete(
     report, problem = report_of(args, output)
     if problem:
         return make_failure(say("output_does_not_fit", why=problem))
-    if _is_nothing(report["summary"], state, own):
+    if says_nothing(report["summary"], find_objective(state)):
         return make_failure(say("says_nothing"))
     if unworked:
         own.scope.notes.append(say("todos_checked_off_alone"))
@@ -114,14 +115,6 @@ def _are_checked_off_alone(state: AgentState, own: HandlerScope) -> bool:
     return bool(todos and own.catalog.tools) and not has_succeeded(made)
 
 
-def _is_nothing(summary: str, state: AgentState, own: HandlerScope) -> bool:
-    """Whether there are no words, or only such as `Done.` where no call has done anything."""
-    if not summary.strip():
-        return True
-    made = [*own.beside, *state.evidence]
-    return not has_succeeded(made) and says_nothing(summary, getattr(state, "request", ""))
-
-
 def report_of(args: Mapping[str, Any], output: ResultSchema | None) -> tuple[Report, str]:
     """The report that arguments make, and what is wrong with its output."""
     report = Report(
@@ -136,40 +129,27 @@ def report_of(args: Mapping[str, Any], output: ResultSchema | None) -> tuple[Rep
 
 # What was not done.
 
-REFUSALS = frozenset({"denied", "rejected", "not_interactive", "expired", "uncertain"})
-
 
 def list_undone(state: AgentState) -> list[str]:
     """What an agent did not do, by its own word and by what its calls brought."""
+    return [*list_unmet(state), *describe_undone_calls(state.evidence)]
+
+
+def list_unmet(state: AgentState) -> list[str]:
+    """What an agent did not do, without what single calls left undone."""
     report = state.report or {}
     status, unmet = report.get("status"), [*state.unmet, *report.get("unmet", [])]
     if status in ("partial", "blocked") and not unmet and state.halt is None:
         unmet = [report.get("summary", "")]
     if status not in ("partial", "blocked"):
         unmet += [say("thing_not_done", what=one) for one in describe_open(state.todos)]
-    if status == "blocked" or status is None:
-        return [*unmet, *_list_refused(state)]
-    if has_only_failures(state):
-        last = say("no_call_succeeded", call=format_call(state.evidence[-1]))
-        return [*unmet, *(_list_refused(state) or [last])]
-    return (
-        unmet if state.halt else [*unmet, *map(_explain_undone, find_undone_writes(state.evidence))]
-    )
+    in_vain = status not in ("blocked", None) and list_vain_calls(state)
+    if in_vain and not find_undone(state.evidence):
+        unmet += [say("no_call_succeeded", call=format_call(in_vain[-1]))]
+    return unmet
 
 
-def _list_refused(state: AgentState) -> list[str]:
-    """The calls that somebody had to allow, and did not."""
-    return [
-        describe_not_run(record) for record in state.evidence if record.get("reason") in REFUSALS
-    ]
-
-
-def has_only_failures(state: AgentState) -> bool:
-    """Whether calls were made and none brought anything."""
-    return bool(state.evidence) and not has_succeeded(state.evidence)
-
-
-def _explain_undone(record: Evidence) -> str:
-    if record["status"] == "cancelled":
-        return describe_not_run(record)
-    return say("call_failed", call=format_call(record))
+def list_vain_calls(state: AgentState) -> list[Evidence]:
+    """The calls of the turn, where none of them brought anything; an agent's end is something."""
+    made = [r for r in state.evidence if not (r.get("own") or "turn" in r)]
+    return [] if has_succeeded(made) or any(r["tool"] == DELEGATE for r in made) else made

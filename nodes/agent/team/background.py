@@ -15,13 +15,13 @@ from langgraph.runtime import RunControl, Runtime, get_runtime
 
 from ....calls.call_records import PendingCall
 from ....run.side_work import BESIDE_KEY, SideWork
-from ....state.agent import AgentState, AgentUpdate, make_agent_path
+from ....state.agent import AgentState, AgentUpdate, TaskAgentState, make_agent_path
 from ....state.calls import Evidence
 from ....state.context import Context
 from ....state.outcome import Spend, add_spend
 from ....store.locks.control import InnerControl
 from ....text.sentences import say
-from ....turn.begin import describe_rows, make_evidence
+from ....turn.begin import describe_rows, explain_cut, make_evidence
 from ....turn.schedule import collect_questions, raise_first
 from ....turn.scope import RunScope, share_scope
 from ..shared.agent import Agent
@@ -82,7 +82,7 @@ def get_background() -> SideWork:
     return beside
 
 
-async def recover_background(scope: RunScope, state: AgentState) -> tuple[str, list[Evidence]]:
+async def recover_background(scope: RunScope, state: TaskAgentState) -> tuple[str, list[Evidence]]:
     """Of a turn that ends before its time: what is told of those in the background, and proven."""
     rows = await scope.journal.rows(scope.journal_thread) if state.background and scope.turn else []
     told: list[str] = []
@@ -90,9 +90,11 @@ async def recover_background(scope: RunScope, state: AgentState) -> tuple[str, l
     for call in state.background:
         path = make_agent_path(state.path, call)
         made = [row for row in rows if row.turn == scope.turn and is_within(row.task, path)]
-        result = describe_rows(made) if made else say("superseded")
+        result = describe_rows(made) if made else explain_cut(state)
         told.append(say("background_ended", handle=path, result=result))
         evidence += [make_evidence(row) for row in made]
+        cut = Evidence(unmet=[say("turn_ended_first")])
+        evidence += [known | cut for known in state.evidence if known["id"] == call["id"]]
     return "\n\n".join(told), evidence
 
 

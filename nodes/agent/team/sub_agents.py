@@ -16,10 +16,11 @@ from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
 from ....calls.call_records import Call, PendingCall, tell_end
+from ....calls.limits import warn_of_circle
 from ....calls.results import SHOWN, ToolResult
 from ....run.side_work import SideWork, make_side_config
-from ....state.agent import AgentState, AgentUpdate, make_agent_path, merge_limits
-from ....state.calls import Evidence
+from ....state.agent import DELEGATE, AgentState, AgentUpdate, make_agent_path, merge_limits
+from ....state.calls import Evidence, merge_records
 from ....state.context import Context
 from ....state.errors import DatabaseError, ThreadError
 from ....state.loop import LoopState
@@ -32,10 +33,11 @@ from ....text.sentences import say
 from ....turn.begin import make_evidence
 from ....turn.end import LIMITS
 from ....turn.event_emitter import show_questions
+from ....turn.repetition import find_repeat
 from ....turn.schedule import run_ready
 from ....turn.scope import RunScope
 from ..shared.agent import Agent
-from ..shared.complete_task import list_undone
+from ..shared.complete_task import list_undone, list_unmet
 
 RunAgent = Callable[..., Awaitable[Any]]
 """Runs a sub-agent: its input, the config, and LangGraph's options."""
@@ -50,6 +52,7 @@ class AgentEnd(TypedDict):
 
     call: str
     told: dict[str, Any]
+    unmet: list[str]
     text: str
     stored: str
     evidence: list[Evidence]
@@ -85,7 +88,8 @@ class SubAgents:
         began, path = time.monotonic(), make_agent_path(self.state.path, call)
         state, failed = await self._run_graph(call, path, objective)
         told = _summarize_state(state) | ({"status": "failed", "reason": "ERROR"} if failed else {})
-        told["unmet"] = list(dict.fromkeys([*filter(None, [failed]), *told.get("unmet", [])]))
+        for left in (told["unmet"], told["own_unmet"]):
+            left[:] = dict.fromkeys([*filter(None, [failed]), *left])
         told["seconds"] = round(time.monotonic() - began, 3)
         return await self._end(call, told, state, path)
 
@@ -158,7 +162,7 @@ class SubAgents:
             *state.evidence,
             *(await self._find_unreported_writes(state, path) if path else ()),
         ]
-        used = state.spend
+        used, unmet = state.spend, told.pop("own_unmet", [])
         mine = [record["id"] for record in evidence if record["status"] == "success"]
         told = {
             "agent": call["args"]["agent_name"],
@@ -176,6 +180,7 @@ class SubAgents:
         return AgentEnd(
             call=call["id"],
             told=told | {"path": path},
+            unmet=unmet,
             text=shown.text,
             stored=stored,
             evidence=[_shorten_evidence(record) for record in evidence],
@@ -213,6 +218,11 @@ class SubAgents:
             text, dict(told), artifact={SHOWN: [self._build_handoff(pending, told)]}
         )
         call.end_status = read_call_status(told)
+        repeats = self.scope.context.loop_repeats
+        if circle := find_repeat(
+            self.state.own_evidence, DELEGATE, pending["args"], stuck_at=repeats
+        ):
+            warn_of_circle(call, circle)
         tell_end(call)
         self.answered[call.id] = call
 
@@ -230,12 +240,20 @@ class SubAgents:
         evidence = [record for end in ends for record in end["evidence"]]
         # What was changed is among the calls inside.
         evidence += [call.evidence | Evidence(read_only=True) for call in answered]
+        evidence = merge_records([], [evidence, [self._note_unmet(end, evidence) for end in ends]])
         messages = [*self.collect_answers(ends), *(call.message for call in answered)]
         return AgentUpdate(
             messages=messages,
             evidence=evidence,
             warnings=[text for end in ends for text in end["warnings"]],
         )  # fmt: skip
+
+    def _note_unmet(self, end: AgentEnd, made: Sequence[Evidence]) -> Evidence:
+        """The record of a call whose agent has ended; in the background it was answered before."""
+        known = next(r for r in [*made, *self.state.evidence] if r["id"] == end["call"])
+        ended = Evidence(status=read_call_status(end["told"]), result=end["text"])
+        began = Evidence(read_only=bool(end["told"]["path"]), unmet=end.get("unmet", []))
+        return known | ended | began
 
     def collect_answers(self, ends: Sequence[AgentEnd]) -> list[AnyMessage]:
         """Answers to the calls inside that people were asked about."""
@@ -261,15 +279,15 @@ def read_call_status(told: Mapping[str, Any]) -> Literal["success", "error"]:
 def _summarize_state(state: AgentState) -> dict[str, Any]:
     """What a sub-agent came to, by its report, its limits, and what its calls brought."""
     report, halt, unmet = state.report or {}, state.halt, list_undone(state)
-    status = report.get("status", "failed")
+    status, own = report.get("status", "failed"), list_unmet(state)
     if (status == "responded" and halt) or (status == "success" and unmet):
         status = "partial"
-    if halt in LIMITS:
-        unmet = [*unmet, say(LIMITS[halt])]
-    elif status == "failed":
-        unmet = [*unmet, say("agent_said_nothing", why=halt or "-")]
-    told = {"status": status, "reason": halt, "summary": report.get("summary"), "unmet": unmet}
-    return told | {"output": report.get("output")}
+    more = [say(LIMITS[halt])] if halt in LIMITS else []
+    if status == "failed" and not more:
+        more = [say("agent_said_nothing", why=halt or "-")]
+    told = {"status": status, "reason": halt, "summary": report.get("summary")}
+    left = {"unmet": [*unmet, *more], "own_unmet": [*own, *more]}
+    return {**told, **left, "output": report.get("output")}
 
 
 def _read_state(final: object) -> AgentState:

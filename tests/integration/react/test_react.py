@@ -262,7 +262,7 @@ def test_a_rejected_call_is_told_to_the_model_and_to_the_user():
     assert any("rejected" in text for text in outcome["unmet"])
 
 
-def test_a_denied_call_with_nobody_to_ask_blocks_the_run_unless_something_else_did_it():
+def test_a_denied_call_with_nobody_to_ask_blocks_the_run_unless_something_else_was_done():
     model = one_step(
         observation=["It may not run."], thought=[LOOK, thought("I may not look it up.")]
     )
@@ -283,7 +283,8 @@ def test_a_denied_call_with_nobody_to_ask_blocks_the_run_unless_something_else_d
     outcome = build_react(model=other, tools=[shelf(), owner], policy=policy).invoke(said())[
         "outcome"
     ]
-    assert (outcome["status"], outcome["unmet"]) == ("complete", [])
+    assert (outcome["status"], outcome["reason"]) == ("partial", "GOAL")
+    assert outcome["unmet"] == ['look({"name": "owner"}) was not run (denied).']
 
 
 @pytest.mark.req("P-01", "P-24")
@@ -353,7 +354,9 @@ def test_a_failed_tool_is_an_observation_like_any_other():
     assert next(m for m in result["messages"] if m.type == "tool").status == "error"
     outcome = result["outcome"]
     assert outcome["status"] == "stuck", "an answer that rests on no result is not proven"
-    assert outcome["unmet"][0].startswith("No tool call succeeded; the last was look(")
+    assert outcome["unmet"] == [
+        'look({"name": "nothing"}) failed, and no later call made up for it.'
+    ]
 
 
 @pytest.mark.req("S1-26")

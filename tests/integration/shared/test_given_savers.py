@@ -5,17 +5,28 @@ import os
 import signal
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import Command
 
-from loopwright import ScriptedModel, ThreadBusy, build_react
+from loopwright import (
+    Hook,
+    ScriptedModel,
+    ThreadBusy,
+    build_plan_execute_verify,
+    build_prompt_flow,
+    build_react,
+    build_router,
+    build_task_agent,
+)
 from support.elsewhere import ElsewhereSaver
+from support.flows import flow, step
 from support.forked import Command as Process, server
 from support.patience import PATIENCE
 from support.places import reach
-from support.scripts import call, thought
+from support.scripts import call, passed, plan, report, thought, todo
 from support.toy_graphs import on
 
 SAID = {"messages": [("user", "Pay Ada.")]}
@@ -30,14 +41,20 @@ from support.toy_graphs import on
 
 async def main():
     async with opened(sys.argv[1]) as saver:
-        await paying(saver, sys.argv[2], dies=True).ainvoke(SAID, on("t"))
+        await paying(saver, sys.argv[2], sys.argv[3], dies=True).ainvoke(SAID, on("t"))
 
 asyncio.run(main())
 """
 )
 
 
-def paying(saver, paid, *, dies=False, **more):
+BUILD = {
+    "react": build_react, "agent": build_task_agent, "plan": build_plan_execute_verify,
+    "flow": build_prompt_flow, "router": build_router,
+}  # fmt: skip
+
+
+def paying(saver, paid, graph="react", *, dies=False, **more):
     """Pays once; a process that dies does so in the middle of the payment."""
 
     def pay(name: str) -> str:
@@ -48,14 +65,23 @@ def paying(saver, paid, *, dies=False, **more):
             os.kill(os.getpid(), signal.SIGKILL)
         return f"paid {name}"
 
-    def turn(messages, offered):
-        done = messages[-1].type == "tool" or "paid" in messages[-1].text
-        if offered:
-            return [call("pay", name="Ada")]
-        return thought("Ada was paid.") if done else thought("I pay.", more=True, reason="due")
+    once, end = [call("pay", name="Ada")], [call("complete_task", summary="Ada was paid.")]
 
-    given = {"policy": "allow", "observe": "direct", **more}
-    return build_react(model=ScriptedModel(turn), tools=[pay], checkpointer=saver, **given)
+    def after(first, then):
+        return lambda messages, _: then if "paid" in messages[-1].text else first
+
+    turns = {
+        "thought": after(thought("I pay.", more=True, reason="due"), thought("Ada was paid.")),
+        "action": [once] * 2, "observation": ["She is paid."] * 2,
+        "agent": after(once, end), "dispatcher": [{"graph": "react", "why": "due"}] * 2,
+        "planner": [plan(todo("1", "Pay Ada"))] * 2,
+        "executor": after(once, report("Ada was paid.")),
+        "verifier": [passed("Ada was paid.", t1=["1.1.0"])],
+        "flow_planner": [flow(step("s", "pay", arguments={"name": "Ada"}))] * 2,
+        "answerer": ["Ada was paid [s]."],
+    }  # fmt: skip
+    given = {"policy": "allow", **({"observe": "direct"} if graph == "react" else {}), **more}
+    return BUILD[graph](model=ScriptedModel(turns), tools=[pay], checkpointer=saver, **given)
 
 
 class _Synchronous:
@@ -86,20 +112,28 @@ def url(request, tmp_path):
 
 
 @pytest.mark.req("W-166", "W-104")
-async def test_a_payment_in_which_the_process_died_is_asked_about(url, tmp_path):
+@pytest.mark.parametrize(
+    ("url", "graph"),
+    [
+        *((name, graph) for name in ("given.db", "async.db") for graph in BUILD),
+        pytest.param("postgres", "react", marks=pytest.mark.postgres),
+    ],
+    indirect=["url"],
+)
+async def test_a_payment_in_which_the_process_died_is_asked_about(url, tmp_path, graph):
     paid, script = tmp_path / "paid", tmp_path / "killed.py"
     script.write_text(KILLED)
     async with opened(url) as saver:
         if url.startswith("postgres"):
             await saver.setup()
-    with Process(server(), (url, str(paid)), env={**os.environ}, script=script) as process:
+    with Process(server(), (url, str(paid), graph), env={**os.environ}, script=script) as process:
         assert await asyncio.to_thread(process.wait, PATIENCE) == -signal.SIGKILL
     async with opened(url) as saver:
-        graph = paying(saver, str(paid))
-        asked = (await graph.ainvoke(None, on("t"), wait=PATIENCE))["__interrupt__"]
+        made = paying(saver, str(paid), graph)
+        asked = (await made.ainvoke(None, on("t"), wait=PATIENCE))["__interrupt__"]
         assert [one.value["type"] for one in asked] == ["uncertain_call"]
         answer = Command(resume={"type": "respond", "message": "paid Ada"})
-        done = await graph.ainvoke(answer, on("t"))
+        done = await made.ainvoke(answer, on("t"))
     assert done["outcome"]["status"] == "complete"
     assert paid.read_text() == "Ada\n"
 
@@ -143,3 +177,29 @@ async def test_a_database_in_memory_belongs_to_its_process(tmp_path):
     async with AsyncSqliteSaver.from_conn_string(":memory:") as saver:
         done = await paying(saver, str(tmp_path / "paid")).ainvoke(SAID, on("t"))
     assert done["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("W-104")
+@pytest.mark.parametrize("graph", BUILD)
+@pytest.mark.parametrize("make", [InMemorySaver, ElsewhereSaver])
+@pytest.mark.filterwarnings("ignore:The database of checkpointer")
+async def test_another_graph_on_a_saver_in_memory_asks_about_a_payment_cut_off(
+    make, graph, tmp_path
+):
+    saver, paid, begun = make(), tmp_path / "paid", asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def hang():
+        loop.call_soon_threadsafe(begun.set)
+        await asyncio.sleep(PATIENCE)
+
+    hook = Hook(event="AfterTool", run=lambda _: hang())
+    running = asyncio.ensure_future(
+        paying(saver, str(paid), graph, hooks=[hook]).ainvoke(SAID, on("t"))
+    )
+    await begun.wait()
+    running.cancel()
+    await asyncio.wait([running])
+    asked = (await paying(saver, str(paid), graph).ainvoke(None, on("t")))["__interrupt__"]
+    assert [one.value["type"] for one in asked] == ["uncertain_call"]
+    assert paid.read_text() == "Ada\n"

@@ -5,16 +5,20 @@ from typing import Any
 
 import pytest
 from langchain_core.tools import StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import (
+    AgentDefinition,
     Context,
     ScriptedModel,
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
+    build_router,
     build_task_agent,
     open_durability,
 )
+from loopwright.text.sentences import say
 from support.flows import flow, step
 from support.scripts import call, failed, passed, plan, report, thought, todo
 
@@ -133,3 +137,78 @@ async def test_a_limit_leaves_partial_work_only_where_a_call_has_succeeded(graph
     outcome = (await made.ainvoke(said("Who is x?"), context=limits))["outcome"]
     assert (outcome["status"], outcome["reason"]) == ENDS[graph, tool]
     assert outcome["unmet"]
+
+
+HOLLOW = "需求已满足。"
+
+
+def always_hollow(graph):
+    """A model that looks once and then says nothing but that, whoever asks."""
+    once = [call("look", name="x")]
+
+    def after(first, then):
+        return lambda messages, _: then if messages[-1].type == "tool" else first
+
+    ends = HOLLOW if graph == "lenient" else [call("complete_task", summary=HOLLOW)]
+    return ScriptedModel(
+        {
+            "planner": [plan(todo("1", "ask", []))] * 9,
+            "executor": after(once, report("x is Ada.")),
+            "verifier": [passed(HOLLOW, t1=["1.1.0"])] * 99,
+            "thought": after(thought("I look.", more=True), thought(HOLLOW)),
+            "action": [once] * 99,
+            "flow_planner": [flow(step("q", arguments={"name": "x"}))],
+            "answerer": [f"{HOLLOW} [q]"] * 9,
+            "agent": lambda messages, _: once if messages[-1].type == "human" else ends,
+            "dispatcher": [{"graph": "direct", "why": "known", "answer": HOLLOW}],
+            "responder": [thought(HOLLOW)] * 9,
+        }
+    )
+
+
+@pytest.mark.req("W-106")
+@pytest.mark.parametrize("graph", [*BUILD, "lenient", "router"])
+async def test_an_answer_that_says_nothing_is_the_end_of_no_graph(graph):
+    build = {**BUILD, "lenient": build_task_agent, "router": build_router}[graph]
+    lenient = {"definition": AgentDefinition(lenient=True)} if graph == "lenient" else {}
+    scripted, context = always_hollow(graph), Context(observe="direct")
+    made = build(model=scripted, tools=Till().tools()[1:], **lenient)
+    outcome = (await made.ainvoke(said("Who is x?"), context=context))["outcome"]
+    assert HOLLOW.strip("。") not in outcome["answer"]
+    assert outcome["status"] != "complete" or "is Ada" in outcome["answer"]
+    told = "\n".join(m.text for asked in scripted.asked for m in asked.messages)
+    assert "says nothing" in told or "concrete data" in told
+    if graph in ("plan", "react"):
+        assert "that the needs are met" in told, "who judges is told to judge this"
+
+
+@pytest.mark.req("W-107")
+@pytest.mark.parametrize("graph", ["react", "agent"])
+async def test_a_write_that_a_stop_kept_from_running_is_not_done_by_being_said(graph):
+    """Two in one message; the turn is stopped in the first, and taken up by a model that lies."""
+    paid = []
+
+    async def pay(to: str) -> str:
+        """Pay somebody."""
+        paid.append(to)
+        await made.astop(THREAD)
+        return f"paid {to}"
+
+    both = [call("pay", "a", to="ada"), call("pay", "b", to="bob")]
+    ends = [call("complete_task", summary="Both were paid.")]
+    scripted = ScriptedModel(
+        {
+            "thought": [thought("I pay.", more=True), thought("Both were paid.")],
+            "action": [both],
+            "agent": [both, ends],
+        }
+    )
+    made = BUILD[graph](model=scripted, tools=[pay], checkpointer=InMemorySaver())
+    stopped = (await made.ainvoke(said("Pay both."), THREAD))["outcome"]
+    resumed = (await made.ainvoke(None, THREAD))["outcome"]
+    assert (stopped["status"], resumed["status"]) == ("cancelled", "partial")
+    assert resumed["unmet"] == ['pay({"to": "bob"}) was not run (stopped).']
+    assert paid == ["ada"]
+    told = "\n".join(m.text for m in scripted.asked[-1].messages)
+    assert say("stopped_first") in told
+    assert say("superseded") not in told

@@ -214,7 +214,7 @@ def test_only_what_was_said_can_be_recalled(tmp_path):
             {"words": "zebra " * 20_000}, {"id": "[m-", "words": "code"}]  # fmt: skip
     script = [[call("recall", f"r{n}", **about)] for n, about in enumerate(asks)]
     given = [[call("stock", "c1", number=2)], *script,
-             [call("complete_task", "c9", summary="done")]]  # fmt: skip
+             [call("complete_task", "c9", summary="The code is K-7.")]]  # fmt: skip
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         _, result = run(kept, ScriptedModel({"agent": given, "summariser": honest}))
     found = [m for m in result["messages"] if m.type == "tool" and m.name == "recall"]
@@ -277,7 +277,7 @@ def test_what_another_user_writes_into_the_store_reaches_no_model():
         [call("table"), call("note", text="Pay Ada.")], [call("meddle")],
         [call("read_result", f"c{n}", id=hash_text(text))
          for n, text in enumerate([long, "Pay Ada."])],
-        [call("summarize_and_continue", **points)], [call("complete_task", summary="Done.")],
+        [call("summarize_and_continue", **points)], [call("complete_task", summary="It says: 7.")],
     ])  # fmt: skip
     graph = build_task_agent(
         model=model, tools=[table, meddle], store=store, checkpointer=InMemorySaver()

@@ -191,7 +191,7 @@ def test_whatever_becomes_of_one_its_siblings_are_unharmed_and_its_parent_is_tol
     assert (outcome["status"], outcome["answer"]) == ("partial", "Told.")
 
 
-@pytest.mark.req("P-31")
+@pytest.mark.req("P-31", "W-107")
 def test_a_stop_reaches_sub_agents_and_a_resume_knows_what_they_did(tmp_path):
     save, heard, begun = notebook(), [], []
 
@@ -217,12 +217,13 @@ def test_a_stop_reaches_sub_agents_and_a_resume_knows_what_they_did(tmp_path):
     assert stopped["spend"]["tool_calls"] == 2
     assert (save.saved, begun) == (["x"], [])
     assert "agent/busy.1.1.1.0" in {record["id"] for record in after["evidence"]}
-    assert (resumed["status"], resumed["answer"]) == ("complete", "Resumed.")
+    assert (resumed["status"], resumed["answer"]) == ("partial", "Resumed.")
+    assert ["busy" in resumed["unmet"][0], '"never"' in resumed["unmet"][1]] == [True, True]
     quick, busy, never = heard[1]
     assert json.loads(quick)["summary"] == "Quick."
     assert json.loads(busy)["reason"] == "ABORTED"
     assert json.loads(busy)["evidence"] == ["agent/busy.1.1.1.0", "agent/busy.1.1.2.0"]
-    assert never == say("superseded")
+    assert never == say("stopped_first")
 
 
 @pytest.mark.req("P-31")
@@ -298,7 +299,8 @@ def test_the_investigator_reads_alone_and_reports_where_to_look(tmp_path):
     assert "Unauthorized" in refused
     assert "ExplorationTrace" in half
     assert told[0]["output"] == FOUND
-    assert (outcome["status"], told[0]["status"]) == ("complete", "success")
+    assert (outcome["status"], told[0]["status"]) == ("partial", "partial")
+    assert outcome["unmet"][0].startswith("write_file(")
     assert not (tmp_path / "x.py").exists()
 
 

@@ -82,7 +82,9 @@ def test_bad_calls_are_answered_and_the_work_goes_on():
     assert any("Scouted 1." in text for text in second)
     assert any("delegate_to_agent (agent.2.0)" in text for text in second)
     assert len(worked) == 3, "two calls with one objective in one message are two pieces of work"
-    assert (outcome["status"], outcome["answer"]) == ("complete", "Now I know.")
+    assert (outcome["status"], outcome["answer"]) == ("partial", "Now I know.")
+    assert ["nobody" in outcome["unmet"][0], "chief" in outcome["unmet"][1]] == [True, True]
+    assert len(outcome["unmet"]) == 2, "scout was sent in the end"
 
 
 def test_fifty_in_one_message_are_all_heard_of_and_no_more_run_at_once_than_may():

@@ -63,15 +63,20 @@ UNPROVEN = {
     "a write that failed": ([LOOK, [send("nobody")], done()], None, "partial"),
     "one beside it that did not": ([LOOK, [send("nobody"), send("Ada", "call_2")], done()], None,
                                    "partial"),
-    "one that was made after all": ([[send("nobody")], [send("Ada")], done()], None, "complete"),
+    "one to somebody else": ([[send("nobody")], [send("Ada")], done()], None, "complete"),
+    "one that was made after all": ([[call("mail", t="Ada")], [send("Ada")], done()], None,
+                                    "complete"),
     "words behind a write that failed": ([LOOK, [send("nobody")], "Sent."], LENIENT, "partial"),
     "words when nothing succeeded": ([NOTHING, "Ada."], LENIENT, "stuck"),
-    "a tool that is not there": ([LOOK, [call("fax", to="Ada")], done()], None, "complete"),
+    "a tool that is not there": ([LOOK, [call("fax", to="nobody")], done()], None, "partial"),
+    "a name that is mended": ([[call("e-mail", to="Ada")], [send("Ada")], done()], None,
+                              "complete"),
     "an answer of blanks": ([LOOK, done("  "), done()], None, "complete"),
     "an answer that says nothing": ([done("Done."), LOOK, done()], None, "complete"),
 }  # fmt: skip
 
 
+@pytest.mark.req("W-107")
 @pytest.mark.parametrize("name", UNPROVEN)
 def test_success_is_believed_only_with_proof(name):
     turns, definition, status = UNPROVEN[name]
@@ -79,9 +84,8 @@ def test_success_is_believed_only_with_proof(name):
     assert outcome["status"] == status
     assert bool(outcome["unmet"]) == (status != "complete")
     if status == "partial":
-        assert outcome["unmet"] == [
-            'mail({"to": "nobody"}) failed, and no later call made up for it.'
-        ]
+        (left,) = outcome["unmet"]
+        assert left.endswith('({"to": "nobody"}) failed, and no later call made up for it.')
     assert outcome["answer"].strip(" .") != "Done"
 
 

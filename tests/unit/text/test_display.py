@@ -12,9 +12,9 @@ from loopwright.nodes.desk.proposals import hold_for_consent
 from loopwright.nodes.flow.check_flow import flow_in_words
 from loopwright.state.desk import DeskState
 from loopwright.state.plan import describe_plan
+from loopwright.state.undone import format_call
 from loopwright.stream.components import text_of
 from loopwright.text.display import show_json, show_text, show_value
-from loopwright.turn.end import format_call
 
 TRICK = (
     "29\n- amount: 1.0\u2028\r\x85\u202egnp\u2066\u200b\u00ad\ufeff\u034f\u3164\ufe0f\x1b[2J\ud800"

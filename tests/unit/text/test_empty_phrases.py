@@ -18,6 +18,7 @@ Fertig. | Erledigt! | Alle Aufgaben wurden erfolgreich abgeschlossen. | Terminé
 Tâche terminée avec succès | Hecho | Todo listo. | Fatto! | Tutto completato con successo.
 Tarefa concluída. | Klaar | Gotowe | Готово. | Задача выполнена. | Виконано. | Tamamlandı.
 完了しました。 | タスクは完了しました | 작업이 완료되었습니다. | Đã hoàn thành.
+需求已满足 | 用户的需求已全部得到满足。 | All the user's needs have been met.
 Sudah selesai. | تم إنجاز المهمة بنجاح. | Pronto.
 """
 HONEST = """
@@ -33,7 +34,7 @@ def listed(text):
     return [one.strip() for line in text.strip().splitlines() for one in line.split(" | ")]
 
 
-@pytest.mark.req("W-10")
+@pytest.mark.req("W-10", "W-106")
 @pytest.mark.parametrize("text", ["", " \n", "\u200b", *listed(EMPTY)])
 def test_a_phrase_without_data_is_no_final_answer_and_no_report(text):
     assert says_nothing(text)
