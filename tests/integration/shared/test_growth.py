@@ -1,4 +1,4 @@
-"""What a turn costs late in a thread, in calls of functions, which no load of the machine changes."""
+"""What a turn costs late in a thread, in calls of functions: no load of the machine changes it."""
 
 import sys
 from dataclasses import dataclass, field
