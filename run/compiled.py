@@ -60,7 +60,6 @@ READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "max_verify_cycles": ("verifier",),
     "max_iterations": ("thought",),
     "max_turns": ("check_limits", "act"),
-    "context_budget": ("compress",),
     "context_target": ("compress",),
     "max_agent_depth": ("delegate",),
     "max_tasks": ("planner", "review_plan"),

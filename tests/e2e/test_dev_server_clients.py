@@ -62,7 +62,7 @@ def table() -> str:
 
 def answer(messages, tools):
     last = messages[-1]
-    name, args = "complete_task", {"summary": "Done."}
+    name, args = "complete_task", {"summary": "Ada is to be paid."}
     if last.type == "human":
         key = last.text.partition("=")[2]
         name, args = ("read_result", {"id": key}) if key else ("table", {})

@@ -120,7 +120,7 @@ def _agent(scene: Scene, *, tools: Any, durability: Any, **options: Any) -> Any:
         known = any("back is done." in one.text for one in messages if one.type != "ai")
         if made < 2:
             return give("front") if made else give("back", background=True)
-        return done("All is done.", unmet=[]) if known else done("?", unmet=[])
+        return done("Both have paid." if known else "One may have paid.", unmet=[])
 
     def pays(name: str, messages: Any, _: Any) -> Any:
         made = sum(one.type == "ai" for one in messages)

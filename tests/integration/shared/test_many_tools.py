@@ -37,7 +37,7 @@ def shown(model):
 
 
 def test_an_agent_finds_a_tool_calls_it_by_its_name_and_has_it_after_a_restart(tmp_path):
-    record, wrong = [], [call("fork_repository", owner="octo")]
+    record, wrong = [], [call("merge_pull_request", owner="octo")]
     for turns, request in [([FOUND, CALLED, DONE], VAGUE), ([wrong, CALLED, DONE], "Go on.")]:
         model = ScriptedModel(turns)
         with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
@@ -199,8 +199,8 @@ def test_a_sub_agent_has_what_its_objective_needs_and_finds_no_tool_that_is_not_
     tools = ["*_pull_request*", "*_a", "*_b", "*_c"]
     scout = AgentDefinition(name="scout", description="Scouts.", prompt="I am scout.", tools=tools)
     graph = build_task_agent(model=model, tools=many(300, record), agents=[scout])
-    result = graph.invoke(said(VAGUE))
-    assert result["outcome"]["status"] == "complete"
+    outcome = graph.invoke(said(VAGUE))["outcome"]
+    assert (outcome["status"], len(outcome["unmet"])) == ("partial", 1), "it was not its own"
     inner = [a for a in model.asked if "I am scout." in a.messages[0].text]
     assert "merge_pull_request" in inner[0].tools
     assert "create_issue" not in inner[1].tools

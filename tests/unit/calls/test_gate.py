@@ -47,7 +47,7 @@ def test_a_call_is_looked_up_checked_and_decided_on():
         "id": "2.3.0", "task": "2", "call_id": "x", "name": "add", "server": None,
         "about": "Add two numbers.", "args": {"a": 1}, "action": "allow",
         "reason": "tool of the program", "read_only": False, "status": "validating",
-        "again": False,
+        "again": False, "undeclared": True,
     }  # fmt: skip
     assert (two["id"], two["server"], two["action"]) == ("2.3.1", "disk", "ask")
     json.dumps([one, two])

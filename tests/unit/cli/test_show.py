@@ -67,7 +67,7 @@ def test_a_company_is_shown_with_what_its_desk_lacks(lines, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_COMPANY", "nowhere")
     code, told = lines()
     assert code == Code.USAGE
-    assert any("✗ The company 'nowhere' is no folder" in line for line in told)
+    assert any("✗ The company 'nowhere' has no company.yaml" in line for line in told)
 
 
 @pytest.mark.req("S4-46")

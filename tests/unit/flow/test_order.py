@@ -38,7 +38,7 @@ def test_a_step_waits_for_what_it_names_and_for_what_it_refers_to():
     }
     assert {s["status"] for s in (first, second, third)} == {"pending"}
     assert {(s["attempts"], s["rounds"], s["result"]) for s in (first, second)} == {(0, 0, "")}
-    assert set(first) == {*FlowStep.__annotations__} - {"gone", "replaces", "spared"}
+    assert set(first) == {*FlowStep.__annotations__} - {"before", "gone", "replaces", "spared"}
 
 
 @pytest.mark.req("S2-11")

@@ -138,7 +138,7 @@ NAMES = st.one_of(
     st.sampled_from(["s1", "after", "goal", "global", "1.", "//x", "- a", "when", "{{x}}"]),
 ).filter(lambda name: name == name.strip() and name)
 TEXTS = st.one_of(
-    st.text(max_size=30),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30),
     st.sampled_from(["{{s1.rows}}", "{{s1}} {{", "\\{{x}}", '{{a["}}"]}}', "a\nb = t()", "```\nx",
                      "' \" ; # \\", "true", "5", "\u2028\x0b\r"]),
 )  # fmt: skip
