@@ -8,8 +8,9 @@ from typing import Any, Final, Literal, Never, cast
 from langgraph.types import Overwrite
 
 from ..state import questions
-from ..state.calls import GAVE_UP, CallState, CallsUpdate
+from ..state.calls import GAVE_UP, NOWHERE, CallState, CallsUpdate
 from ..state.questions import ANSWERED_BY, Answer, Decision, DecisionKind, TextAnswer
+from ..store.journal.recorder import KNOWN_IN
 from ..text.canonical import hash_of, shorten_text
 from ..text.display import show_json, show_words
 from ..text.sentences import say
@@ -65,6 +66,8 @@ def list_undecided(calls: Calls, decisions: Decisions) -> list[PendingCall]:
 def keep_waiting(state: CallState, waiting: Calls) -> Any:
     """The calls that wait, and the answers to them: an approval is good for one call only."""
     keys, update = {decision_key(call) for call in waiting}, CallsUpdate(calls=[*waiting])
+    if state.known_in not in ("", KNOWN_IN.get("")):
+        update["known_in"] = NOWHERE if waiting else ""
     if state.decisions or state.objections:  # every key written is a row in the database
         update["decisions"] = Overwrite({k: v for k, v in state.decisions.items() if k in keys})
         update["objections"] = Overwrite({k: v for k, v in state.objections.items() if k in keys})

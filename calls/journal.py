@@ -58,8 +58,17 @@ class CallJournal:
         )
 
     async def begin(self, call: Call, intent: Intent) -> Verdict:
-        """Claim a write; a human's word on a call in doubt is good for one send."""
+        """Claim a write; a human's word on a call in doubt is good for one send.
+
+        One that another process may have begun, whose journal was in its memory, is as its own row
+        would be there: claimed, and nobody knows more.
+        """
         journal, word = self.scope.journal, find_word(call)
+        if self.scope.run.elsewhere and word is None:
+            unseen = replace(intent, since="")
+            verdict = await journal.begin(self.thread, unseen, fence=self.scope.run.fence)
+            if verdict.say != "send" or verdict.row.sends > 1:
+                return verdict
         return await journal.begin(self.thread, intent, word, self.scope.run.fence)
 
     async def look_up(self, intents: Sequence[Intent]) -> Sequence[Verdict]:
@@ -144,6 +153,8 @@ def find_doubt(verdict: Verdict) -> Doubt | None:
 
 
 def _explain_row(row: Row) -> str:
+    if not (row.since or row.result):
+        return say("begun_unseen")
     since = f"{row.since[:19].replace('T', ' ')} UTC"
     if not row.result:
         return say("begun_and_cut_off", since=since)

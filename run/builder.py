@@ -18,6 +18,7 @@ from langgraph.pregel._read import ChannelRead
 from langgraph.types import Command
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 
+from ..state.calls import NOWHERE
 from ..state.channels import channels_of, pack_fields, schema_of, unpack_fields
 from ..state.context import Context, OpenSession
 from ..state.errors import StateKeyError
@@ -25,7 +26,7 @@ from ..state.loop import FOLDED, drop_unchanged
 from ..state.outcome import Quote
 from ..store.base import langgraph_keys as keys
 from ..store.journal.port import Fence
-from ..store.journal.recorder import Recorder
+from ..store.journal.recorder import KNOWN_IN, Recorder
 from ..store.locks.control import stop_at_wish
 from ..store.locks.thread_locks import LockedBy
 from .background import yield_to_others
@@ -160,6 +161,9 @@ def _check_update_keys(
                 raise StateKeyError(_describe_unknown_key(node, key, list(known)))
         if not (isinstance(update, dict) and is_dataclass(state)):
             return update
+        known_in = update.get("known_in", getattr(state, "known_in", NOWHERE))
+        if known_in != NOWHERE:
+            update["known_in"] = KNOWN_IN.get(known_in)
         # A channel of another kind may fold what is written into what is there, or forget it.
         other = {k: v for k, v in update.items() if type(channels.get(k, _PLAIN)) is not LastValue}
         return drop_unchanged(state, update) | {k: v for k, v in other.items() if k not in FOLDED}

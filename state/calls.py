@@ -40,6 +40,10 @@ TRANSITIONS: Final[Mapping[ToolStatus, frozenset[ToolStatus]]] = {
 }
 
 
+NOWHERE: Final = "nowhere"
+"""Whose calls no journal knows: after a crash they may have been begun."""
+
+
 def advance(before: ToolStatus, after: ToolStatus) -> ToolStatus:
     """The state after a step.
 
@@ -223,6 +227,9 @@ class TurnState:
     """What went wrong without ending the run: dead servers, other models that had to answer."""
     unmet: list[str] = field(default_factory=list)
     """What the turn did not do although it was asked for; whoever ends it writes."""
+    known_in: str = ""
+    """Which journal in memory knows the calls that were begun so far: that of the last node;
+    `NOWHERE` where one that is gone may know more. Without one "": a database knows them all."""
 
 
 @dataclass(kw_only=True)
@@ -280,6 +287,7 @@ class CallsUpdate(TypedDict, total=False):
     held: list[Any]
     denied: str
     strikes: int
+    known_in: str
 
 
 def find_stop_in_calls(calls: Sequence[Mapping[str, Any]]) -> str:

@@ -90,7 +90,7 @@ class LoopState(LoopOutput, TurnState):
     # Fields that begin anew with every user turn.
     per_turn = frozenset({
         "outcome", "task_completed", "should_continue", "improvements", "halt", "spend",
-        "warnings", "hook_context", "stop_hook_active", "unmet",
+        "warnings", "hook_context", "stop_hook_active", "unmet", "known_in",
     })  # fmt: skip
 
     @property

@@ -30,7 +30,7 @@ from ..state.outcome import Spend, add_spend
 from ..store.base.langgraph_keys import SAVER, mute_values_stream
 from ..store.checkpoints.async_adapters import ThreadedSaver
 from ..store.journal.port import FENCE_KEY, Fence, Row
-from ..store.journal.recorder import Recorder
+from ..store.journal.recorder import KNOWN_IN, Recorder
 from ..store.locks.control import get_wish, poll_wish
 from ..text.sentences import LANGUAGE, SENTENCES, match_language
 from .budget import Budget, make_share
@@ -75,6 +75,8 @@ class RunFacts:
     """The run is saved as it goes."""
     durable: bool = False
     """It is saved somewhere that outlives the process."""
+    elsewhere: bool = False
+    """What the node is about to do may have been begun by a process whose journal is not here."""
     session: Session = field(default_factory=Session)
     """What hooks brought at the start of this run."""
     began: float = field(default_factory=time.monotonic)
@@ -279,6 +281,7 @@ async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts
     context, configurable = context_of(runtime), get_config()["configurable"]
     session = configurable.get(SESSION_KEY)
     set_language(runtime, parts)
+    KNOWN_IN.set(parts.journal.identity)
     await poll_wish(runtime.control)
     STARTUP.set(context.startup_timeout)
     SHOWN_TOOLS.set(context.shown_tools)
@@ -298,6 +301,7 @@ async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts
         control=runtime.control,
         saved=bool(saver),
         durable=_is_durable(saver),
+        elsewhere=state.known_in not in ("", parts.journal.identity),
         session=session if isinstance(session, Session) else Session(),
     )
     scope = RunScope(

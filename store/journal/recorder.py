@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -43,6 +44,9 @@ _under_way: set[tuple[str, str, str]] = set()
 """Thread, turn and name of the calls of this process that have not ended, whatever their run did:
 a claimed row of any other is a crash's."""
 
+KNOWN_IN: Final[ContextVar[str]] = ContextVar("loopwright_known_in")
+"""The identity of the running node's journal."""
+
 
 class Recorder:
     """A journal and what a process remembers beside it; safe to use from any event loop."""
@@ -71,6 +75,11 @@ class Recorder:
     def durable(self) -> bool:
         """Whether it outlives the process, as one that is late mostly does."""
         return self._journal is None or self._journal.durable
+
+    @property
+    def identity(self) -> str:
+        """Which journal in memory it is; "" of one in a database, which every process reads."""
+        return str(getattr(self._journal, "identity", ""))
 
     @contextmanager
     def mark_under_way(self, thread: str, intent: Intent) -> Iterator[None]:

@@ -4,6 +4,7 @@ import json
 import sqlite3
 import threading
 import time
+import uuid
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -249,6 +250,7 @@ class MemoryJournal(SqlJournal):
     def __init__(self) -> None:
         """Start empty."""
         super().__init__(_open_in_memory, durable=False)
+        self.identity = uuid.uuid4().hex
 
 
 def _open_in_memory() -> SqliteTables:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import nullcontext
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -15,6 +16,7 @@ from loopwright import (
     Hook,
     ScriptedModel,
     ThreadBusy,
+    build_customer_service,
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
@@ -34,14 +36,13 @@ SAID = {"messages": [("user", "Pay Ada.")]}
 KILLED = (
     reach(__file__)
     + """
-import asyncio, os, signal, sys
-from contextlib import nullcontext
-from test_given_savers import SAID, opened, paying
-from support.toy_graphs import on
+import asyncio, sys, warnings
+from test_given_savers import begin, opened, paying
+warnings.simplefilter("ignore")
 
 async def main():
     async with opened(sys.argv[1]) as saver:
-        await paying(saver, sys.argv[2], sys.argv[3], dies=True).ainvoke(SAID, on("t"))
+        await begin(paying(saver, sys.argv[2], sys.argv[3], dies=True), sys.argv[3])
 
 asyncio.run(main())
 """
@@ -50,7 +51,7 @@ asyncio.run(main())
 
 BUILD = {
     "react": build_react, "agent": build_task_agent, "plan": build_plan_execute_verify,
-    "flow": build_prompt_flow, "router": build_router,
+    "flow": build_prompt_flow, "router": build_router, "service": build_customer_service,
 }  # fmt: skip
 
 
@@ -79,9 +80,21 @@ def paying(saver, paid, graph="react", *, dies=False, **more):
         "verifier": [passed("Ada was paid.", t1=["1.1.0"])],
         "flow_planner": [flow(step("s", "pay", arguments={"name": "Ada"}))] * 2,
         "answerer": ["Ada was paid [s]."],
+        "listener": lambda *_: {"intent": "order", "mood": "calm", "score": 0},
+        "support": lambda messages, _: (
+            "Ada was paid." if any(one.type == "tool" for one in messages) else once
+        ),
     }  # fmt: skip
     given = {"policy": "allow", **({"observe": "direct"} if graph == "react" else {}), **more}
     return BUILD[graph](model=ScriptedModel(turns), tools=[pay], checkpointer=saver, **given)
+
+
+async def begin(made, graph, **options):
+    """Say what is wanted; the customer of a service must agree to it as well."""
+    if graph == "service":
+        await made.ainvoke(SAID, on("t"))
+        return await made.ainvoke({"messages": [("user", "Yes!")]}, on("t"), **options)
+    return await made.ainvoke(SAID, on("t"), **options)
 
 
 class _Synchronous:
@@ -96,7 +109,9 @@ class _Synchronous:
 
 
 def opened(url):
-    """One of LangGraph's savers, of the database that is named."""
+    """One of LangGraph's savers, of the database that is named; or somebody's own, of a file."""
+    if url.endswith("own.db"):
+        return nullcontext(ElsewhereSaver(url))
     if url.startswith("postgres"):
         return AsyncPostgresSaver.from_conn_string(url)
     if url.endswith("async.db"):
@@ -112,10 +127,11 @@ def url(request, tmp_path):
 
 
 @pytest.mark.req("W-166", "W-104")
+@pytest.mark.filterwarnings("ignore:The database of checkpointer")
 @pytest.mark.parametrize(
     ("url", "graph"),
     [
-        *((name, graph) for name in ("given.db", "async.db") for graph in BUILD),
+        *((name, graph) for name in ("given.db", "async.db", "own.db") for graph in BUILD),
         pytest.param("postgres", "react", marks=pytest.mark.postgres),
     ],
     indirect=["url"],
