@@ -76,8 +76,8 @@ class PassScope:
 
 
 NOT_RECORDED: Final = (
-    "Tool calls are recorded in memory only, so after a crash a call that changed something could "
-    "be made again: build the graph with durability=open_durability(url), or set "
+    "Tool calls are recorded in memory only, so a resume after a crash has to ask about each that "
+    "may have changed something: build the graph with durability=open_durability(url), or set "
     "LOOPWRIGHT_DATABASE_URL where a server loads it."
 )
 

@@ -187,7 +187,8 @@ def _make_saver_opener(options: BuildOptions) -> Callable[[], Durability] | None
     if has_unknown_database(saver) and options.get("locked_by") is None:
         warnings.warn(
             f"The database of checkpointer= ({type(saver).__name__}) is not known: other processes"
-            " are not kept from its threads, and after a crash nobody knows which calls were made."
+            " are not kept from its threads, and a resume after a crash asks about each write that"
+            " may have begun."
             " Pass durability=open_durability(url) as well.",
             stacklevel=4,
         )

@@ -138,6 +138,7 @@ class LoopUpdate(TypedDict, total=False):
     warnings: list[str] | Overwrite
     allowance: int
     unmet: list[str]
+    known_in: str
 
 
 @dataclass(kw_only=True)

@@ -17,21 +17,27 @@ class ElsewhereSaver(BaseCheckpointSaver[str]):
         self._threads, self._file, self._read = InMemorySaver(), file, 0
 
     async def _catch_up(self):
+        for what, given in self._list_new():
+            await getattr(self._threads, what)(*given)
+
+    def _list_new(self):
         if self._file and Path(self._file).exists():
             with open(self._file, "rb") as file:
                 file.seek(self._read)
                 while file.peek(1):
-                    what, given = pickle.load(file)
-                    await getattr(self._threads, what)(*given)
-                self._read = file.tell()
+                    yield pickle.load(file)
+                    self._read = file.tell()
+
+    def _append(self, *done):
+        with open(self._file, "ab") as file:
+            pickle.dump(done, file)
 
     async def _do(self, what, config, *given):
         if self._file is None:
             return await getattr(self._threads, what)(config, *given)
         about = config["configurable"]
         place = {"configurable": {name: about[name] for name in _PLACE if name in about}}
-        with open(self._file, "ab") as file:
-            pickle.dump((what, (place, *given)), file)
+        self._append(what, (place, *given))
         await self._catch_up()
         return place
 

@@ -55,8 +55,8 @@ BUILD = {
 }  # fmt: skip
 
 
-def paying(saver, paid, graph="react", *, dies=False, **more):
-    """Pays once; a process that dies does so in the middle of the payment."""
+def paying(saver, paid, graph="react", *, dies=False, names=("Ada",), **more):
+    """Pays each once; a process that dies does so in the middle of the payment."""
 
     def pay(name: str) -> str:
         """Pay somebody."""
@@ -66,7 +66,12 @@ def paying(saver, paid, graph="react", *, dies=False, **more):
             os.kill(os.getpid(), signal.SIGKILL)
         return f"paid {name}"
 
-    once, end = [call("pay", name="Ada")], [call("complete_task", summary="Ada was paid.")]
+    once = [call("pay", f"c{place}", name=name) for place, name in enumerate(names)]
+    steps = [
+        step(f"s{place or ''}", "pay", arguments={"name": name},
+             dependencies=["s"] if place else []) for place, name in enumerate(names)
+    ]  # fmt: skip
+    end = [call("complete_task", summary="Ada was paid.")]
 
     def after(first, then):
         return lambda messages, _: then if "paid" in messages[-1].text else first
@@ -78,7 +83,7 @@ def paying(saver, paid, graph="react", *, dies=False, **more):
         "planner": [plan(todo("1", "Pay Ada"))] * 2,
         "executor": after(once, report("Ada was paid.")),
         "verifier": [passed("Ada was paid.", t1=["1.1.0"])],
-        "flow_planner": [flow(step("s", "pay", arguments={"name": "Ada"}))] * 2,
+        "flow_planner": [flow(*steps)] * 2,
         "answerer": ["Ada was paid [s]."],
         "listener": lambda *_: {"intent": "order", "mood": "calm", "score": 0},
         "support": lambda messages, _: (
@@ -218,4 +223,82 @@ async def test_another_graph_on_a_saver_in_memory_asks_about_a_payment_cut_off(
     await asyncio.wait([running])
     asked = (await paying(saver, str(paid), graph).ainvoke(None, on("t")))["__interrupt__"]
     assert [one.value["type"] for one in asked] == ["uncertain_call"]
+    assert paid.read_text() == "Ada\n"
+
+
+def _hang(begun, after=1):
+    """A hook in which the payments hang once so many are made."""
+    loop, made = asyncio.get_running_loop(), []
+
+    async def hang():
+        made.append(1)
+        if len(made) == after:
+            loop.call_soon_threadsafe(begun.set)
+            await asyncio.sleep(PATIENCE)
+
+    return Hook(event="AfterTool", run=lambda _: hang())
+
+
+async def _cut_off(running, begun):
+    """End a run in the middle of what has begun, as a kill would."""
+    waiting = asyncio.ensure_future(begun.wait())
+    await asyncio.wait([waiting, running], return_when=asyncio.FIRST_COMPLETED)
+    assert begun.is_set(), running.result()
+    running.cancel()
+    await asyncio.wait([running])
+
+
+@pytest.mark.req("W-104")
+@pytest.mark.parametrize(("graph", "lost"), [("agent", ["Ada", "Bob"]), ("flow", ["Bob"])])
+@pytest.mark.filterwarnings("ignore:The database of checkpointer")
+async def test_each_payment_of_a_pass_that_nobody_saw_end_is_asked_about(tmp_path, graph, lost):
+    file, paid, begun = tmp_path / "own.db", tmp_path / "paid", asyncio.Event()
+    names, hooks = ("Ada", "Bob"), [_hang(begun, after=2)]
+    first = paying(ElsewhereSaver(file), paid, graph, names=names, hooks=hooks)
+    await _cut_off(asyncio.ensure_future(first.ainvoke(SAID, on("t"))), begun)
+    done = await paying(ElsewhereSaver(file), paid, graph, names=names).ainvoke(None, on("t"))
+    for name in lost:  # each in a process of its own
+        (asked,) = done["__interrupt__"]
+        assert asked.value["type"] == "uncertain_call"
+        assert asked.value["action_requests"][0]["args"] == {"name": name}
+        answer = Command(resume={"type": "respond", "message": f"paid {name}"})
+        done = await paying(ElsewhereSaver(file), paid, graph, names=names).ainvoke(answer, on("t"))
+    assert done["outcome"]["status"] == "complete"
+    assert paid.read_text() == "Ada\nBob\n"
+
+
+@pytest.mark.req("W-104")
+@pytest.mark.parametrize("graph", BUILD)
+@pytest.mark.filterwarnings("ignore:The database of checkpointer")
+async def test_what_another_process_approves_is_asked_about_once(tmp_path, graph):
+    file, paid, begun = tmp_path / "own.db", tmp_path / "paid", asyncio.Event()
+    yes = Command(resume={"type": "approve"})
+
+    def elsewhere(**more):
+        return paying(ElsewhereSaver(file), paid, graph, **{"policy": "ask", **more})
+
+    done = await begin(elsewhere(), graph)
+    assert [one.value["type"] for one in done["__interrupt__"]] == ["tool_approval"]
+    running = elsewhere(hooks=[_hang(begun)]).ainvoke(yes, on("t"))  # asks nobody again
+    await _cut_off(asyncio.ensure_future(running), begun)
+    done = await elsewhere().ainvoke(None, on("t"))
+    assert [one.value["type"] for one in done["__interrupt__"]] == ["uncertain_call"]
+    assert paid.read_text() == "Ada\n"
+    done = await elsewhere().ainvoke(yes, on("t"))  # run it again
+    assert "__interrupt__" not in done
+    assert done["outcome"]["status"] == "complete"
+    assert paid.read_text() == "Ada\nAda\n"
+
+
+@pytest.mark.req("W-104")
+@pytest.mark.parametrize("graph", ["agent", "flow"])
+@pytest.mark.filterwarnings("ignore:The database of checkpointer")
+async def test_where_nobody_can_be_asked_it_fails_as_uncertain(tmp_path, graph):
+    file, paid, begun = tmp_path / "own.db", tmp_path / "paid", asyncio.Event()
+    first = paying(ElsewhereSaver(file), paid, graph, hooks=[_hang(begun)]).ainvoke(SAID, on("t"))
+    await _cut_off(asyncio.ensure_future(first), begun)
+    alone = paying(ElsewhereSaver(file), paid, graph)
+    done = await alone.ainvoke(None, on("t"), context={"interactive": False})
+    assert done["outcome"]["status"] != "complete"
+    assert [one["tool"] for one in done["outcome"]["uncertain_calls"]] == ["pay"]
     assert paid.read_text() == "Ada\n"
