@@ -215,9 +215,7 @@ async def test_another_graph_on_a_saver_in_memory_asks_about_a_payment_cut_off(
         await asyncio.sleep(PATIENCE)
 
     hook = Hook(event="AfterTool", run=lambda _: hang())
-    running = asyncio.ensure_future(
-        paying(saver, str(paid), graph, hooks=[hook]).ainvoke(SAID, on("t"))
-    )
+    running = asyncio.ensure_future(begin(paying(saver, str(paid), graph, hooks=[hook]), graph))
     await begun.wait()
     running.cancel()
     await asyncio.wait([running])
