@@ -1,6 +1,7 @@
 """The message channel: conversations on a delta channel, so that 200 turns cost a few megabytes."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import wraps
@@ -243,37 +244,48 @@ def _of_model(message: BaseMessage) -> TypeGuard[AIMessage]:
     return message.type not in ("human", "tool") and isinstance(message, AIMessage)
 
 
+class _Note(ref[BaseMessage]):
+    """What was made of a message. One object each: there are thousands for the garbage collector."""
+
+    __slots__ = ("key", "made")
+    key: int
+    made: Any
+
+
 class MessageNotes(Generic[T]):
     """What was made of a message, kept as long as the message is: nobody changes one in place."""
 
     def __init__(self) -> None:
         """Nothing noted yet."""
-        self._known: dict[int, tuple[ref[BaseMessage], T]] = {}
+        self._known: dict[int, _Note] = {}
+        self._forget = lambda note: self._known.pop(note.key, None)  # before the id is reused
 
     def get(self, message: BaseMessage) -> T | None:
         """What was noted of this very object."""
         known = self._known.get(id(message))
-        return known[1] if known and known[0]() is message else None
+        return known.made if known and known() is message else None
 
     def put(self, message: BaseMessage, made: T) -> T:
         """Note it."""
-        key, known = id(message), self._known
-        known[key] = ref(message, lambda _: known.pop(key, None)), made  # before the id is reused
+        note = _Note(message, self._forget)
+        note.key, note.made = id(message), made
+        self._known[note.key] = note
         return made
 
 
 def remember_by_message(make: Callable[[Any], T]) -> Callable[[Any], T]:
     """A function of a message, asked once for each message object and language."""
-    notes = MessageNotes[tuple[str, list[T]]]()
+    notes = defaultdict[str, MessageNotes[T]](MessageNotes)
 
     @wraps(make)
     def get(message: Any) -> T:
-        known, language = notes.get(message), LANGUAGE.get()
-        if known is None or known[0] != language:
-            value = make(message)
-            # What is noted must not keep the message itself alive.
-            known = notes.put(message, (language, [] if value is message else [value]))
-        return known[1][0] if known[1] else cast("T", message)
+        here = notes[LANGUAGE.get()]
+        known = here.get(message)
+        if known is None:
+            known = make(message)
+            if known is not message:  # which it must not keep alive
+                here.put(message, known)
+        return known
 
     return get
 
