@@ -9,6 +9,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
 
 from loopwright import (
+    AgentDefinition,
+    AgentLimits,
     Context,
     ScriptedModel,
     build_customer_service,
@@ -232,3 +234,14 @@ def test_a_call_of_300_kb_and_a_request_of_blocks_stay_within_the_budget(name):
     assert graph.invoke(asked, THREAD, context=SMALL)["outcome"]["status"] == "complete"
     assert max(sizes_of(model)) <= BUDGET
     assert [p for asked in model.asked if (p := problems(asked.messages))] == []
+
+
+def test_an_agents_own_limit_bounds_each_of_its_requests():
+    model = MeasuredModel(Reader(20).script())
+    definition = AgentDefinition(prompt="Read.", limits=AgentLimits(context=4_000))
+    graph = build_task_agent(
+        model=model, tools=[page], definition=definition, checkpointer=InMemorySaver()
+    )
+    asked = {"messages": [("user", "Read each page. " + "word " * 50_000)]}
+    assert graph.invoke(asked, THREAD)["outcome"]["status"] == "complete"
+    assert max(sizes_of(model)) <= 4_000
