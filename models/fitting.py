@@ -22,10 +22,11 @@ from ..state.snapshot import (
     UNKNOWN_WINDOW,
     KeptFact,
     estimate_message_tokens,
+    get_message_text,
     is_of_user,
     make_short_name,
 )
-from ..text.canonical import canonical, estimate_tokens, find_cap, shorten_text
+from ..text.canonical import canonical, cut_middle, estimate_tokens, find_cap, shorten_text
 from ..text.sentences import say
 from .choice import window_of
 from .request import Asker, Call, Reply, Request, RequestTooLong
@@ -36,6 +37,8 @@ USED: Final = 0.9
 """How much of what its model takes a request may have: the answer has to fit, too."""
 _SMALLEST: Final = 500
 """Tokens; a model that refuses a request below this refuses it for another reason."""
+_LEAST: Final = 250
+"""Tokens for the words of a request, beside its prompt and tools."""
 _OPENING: Final = 0.75
 """How much of the room system prompt and data may take, so that messages have the rest."""
 _NEWEST: Final = 0.25
@@ -64,21 +67,23 @@ async def bound_request(asker: Asker, inner: Call, request: Request) -> Reply:
         RequestTooLong: What is left cannot be made smaller.
     """
     quirks = request.chosen.quirks
-    tools = estimate_tokens(canonical([*request.tools])) if request.tools else 0
+    spare = [tool for tool in request.spare_tools() if tool not in request.tools]
+    offered = [*request.tools, *spare]
+    tools = estimate_tokens(canonical(offered)) if offered else 0
+    prompts = estimate_message_tokens(m for m in request.messages if m.type == "system")
     refused = 0
     while True:
         window = window_of(request.chosen.model) or UNKNOWN_WINDOW
-        limits = [asker.scope.context.context_budget, int(window * USED)]
-        room = min([*limits, quirks.room or limits[0]]) - tools
+        limit = min(asker.scope.context.context_budget, int(window * USED))
+        if (least := tools + prompts + _LEAST) > limit:
+            raise RequestTooLong(say("no_room_for_words", role=asker.role, least=least, most=limit))
+        room = max(min(limit, quirks.room or limit), least) - tools
         fit = fit_messages(request.messages, room, attachments=not quirks.room)
         if fit.is_new:
             await _report_cut(asker, request.messages, fit)
         try:
-            spare = request.spare_tools() if fit.is_cut else ()
-            more = [tool for tool in spare if tool not in request.tools]
-            return await inner(
-                replace(request, messages=fit.messages, tools=[*request.tools, *more])
-            )
+            shown = offered if fit.is_cut else request.tools
+            return await inner(replace(request, messages=fit.messages, tools=shown))
         except RequestTooLong:
             size = estimate_message_tokens(fit.messages) + tools
             if size < _SMALLEST or (refused and size > USED * refused):
@@ -119,10 +124,11 @@ def fit_messages(messages: Sequence[BaseMessage], room: int, *, attachments: boo
     if estimate_message_tokens(messages) <= room and attachments:
         return Fit(messages)
     first = len([*takewhile(_is_opening, messages)])
-    most = int(_OPENING * room)
+    data = [m for m in messages[:first] if m.type != "system"]
+    left = room - estimate_message_tokens(messages[:first]) + estimate_message_tokens(data)
+    most = int(_OPENING * left / max(len(data), 1))
     opening = [_shorten_opening(m, most, attachments=attachments) for m in messages[:first]]
-    size = estimate_message_tokens(opening)
-    shown = _Shown(max(room - size, room - most))
+    shown = _Shown(max(room - estimate_message_tokens(opening), int((1 - _OPENING) * left)))
     for message in messages[first:]:
         if message.type == "ai":
             shown.make_room()
@@ -204,13 +210,14 @@ class _Shown:
 
     def _shorten_newest(self) -> None:
         """Show what is too long by itself without its middle."""
-        texts = [isinstance(m.content, str) and m.type in ("tool", "human") for m in self.messages]
-        sizes = [size if text else 0 for size, text in zip(self._sizes, texts, strict=True)]
-        cap = find_cap(sizes, int(self.room * _FULL - self._size + sum(sizes)))
+        sizes = [estimate_tokens(get_message_text(message)) for message in self.messages]
+        left = self.room * _FULL - self._size + sum(sizes)  # pictures may take all of it
+        cap = find_cap(sizes, int(max(left, self.room * _NEWEST)))
         for place, (message, size) in enumerate(zip(self.messages, sizes, strict=True)):
             if size > cap:
                 share = (cap - _NOTE) / size
-                self._put(place, _shorten_message(message, max(int(len(message.text) * share), 2)))
+                most = max(int(len(get_message_text(message)) * share), 2)
+                self._put(place, _shorten_message(message, most))
 
     def _render_snapshot(self) -> list[BaseMessage]:
         """What is said of the messages that are left out, with the pictures sent with the last."""
@@ -258,12 +265,31 @@ def find_border(messages: Sequence[BaseMessage], most: int) -> int:
 
 
 def _shorten_message(message: M, most: int) -> M:
-    """A result or words of the user, of which this many characters stay at the edges."""
+    """A message, of whose words, and of each call, this many characters stay at the edges."""
+    if message.type == "ai":
+        return _shorten_calls(message, most)
     text, kind, edge = message.text, "words_masked", most // 2
     if message.type == "tool":
         kind = "result_masked"
     note = say(kind, left=len(text) - 2 * edge, id=make_short_name(message.id))
-    return message.model_copy(update={"content": f"{text[:edge]}\n{note}\n{text[-edge:]}"})
+    short: Any = f"{text[:edge]}\n{note}\n{text[-edge:]}"
+    if kept := blocks_in(message):
+        short = [*kept, {"type": "text", "text": short}]
+    return message.model_copy(update={"content": short})
+
+
+def _shorten_calls(message: M, most: int) -> M:
+    """The words, and the arguments of each call, without their middle."""
+    words, made = message.content, calls_in(message)
+    most = max(most // (2 * len(made) + bool(words)) - 2 * _NOTE, 2)  # quoted text may be twice
+    calls: dict[str, list[Any]] = {"tool_calls": [], "invalid_tool_calls": []}
+    for call in made:
+        text = args if isinstance(args := call["args"], str) else canonical(args)
+        short = cut_middle(text, most)
+        kept = args if short == text else short if args is text else {"arguments": short}
+        calls["invalid_tool_calls" if args is text else "tool_calls"].append({**call, "args": kept})
+    said = cut_middle(words, most) if isinstance(words, str) else words
+    return message.model_copy(update={**calls, "content": said})
 
 
 @remember_by_message

@@ -194,11 +194,12 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         run, wish = self._make_run(None, config, {}), make_steer(message)
         inbox = await post_wish(run, self.own_builder, wish)
         try:
-            async with run.hold(self.own_builder.locked_by):
+            async with run.hold(self.own_builder.locked_by):  # the run may have ended with it
+                taken = all(one.name != wish.name for one in await inbox.list_wishes(run.thread))
                 await inbox.forget_wishes(run.thread, [wish])
         except ThreadBusy:
             return True
-        return False
+        return taken
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
@@ -264,6 +265,8 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                         held.mark_over()
             if (given := await next_input(run, held, self.own_builder.inbox)) is None:
                 return
+            if held is not None:
+                held.entry.over = False
             run = self._make_run(given, make_next_config(run.config), run.options)
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:

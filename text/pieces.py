@@ -15,14 +15,14 @@ _PROBE: Final = 6
 _STEP: Final = PIECE - _PROBE + 1
 
 _NOISE: Final = re.compile(
-    "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]+"
+    "[\\s\x00-\x1f\x7f-\x9f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]+"
 )
 """White space, and what has no width."""
 _HEX: Final = "[0-9a-fA-F]"
 _ESCAPE: Final = re.compile(
     rf"(?<!\\)\\+(?:u({_HEX}{{4}})|u\{{({_HEX}{{1,6}})\}}|x({_HEX}{{2}})|U({_HEX}{{8}})|[nrtbfv]|(?=[\"'/]))"
-    rf"|%(?:25)*({_HEX}{{2}})|&#?\w{{1,31}};"
+    rf"|%(?:25)*({_HEX}{{2}})|&#?\w{{1,31}};|&#(?:\d{{1,7}}|[xX]{_HEX}{{1,6}})"
 )
 _SPECIAL: Final = re.compile(rf"{_ESCAPE.pattern}|{_NOISE.pattern}|\Z")
 _KNOWN_FORM: Final = re.compile(r"[/~{\[]|\.{1,2}/|-----|[A-Za-z]:\\|.*://", re.DOTALL)

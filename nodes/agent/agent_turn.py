@@ -49,7 +49,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     is_lenient = agent.definition.lenient
     request = build_request(scope, state, agent, catalog.deferred_tools.render_listing())
     answer: Answer[Any] = await ask(
-        scope,
+        agent.bound_requests(state, scope),
         agent.parts.models,
         "agent",
         request,

@@ -183,8 +183,8 @@ async def _ask_judge(
     for bump in (0, 1):
         try:
             answer = await ask(
-                scope, agent.parts.models, _ROLE, messages, tools=tools, may_call=False,
-                contract=LoopVerdict, most_asks=_MOST_ASKS, bump=bump,
+                agent.bound_requests(state, scope), agent.parts.models, _ROLE, messages,
+                tools=tools, may_call=False, contract=LoopVerdict, most_asks=_MOST_ASKS, bump=bump,
             )  # fmt: skip
         except (ModelCallFailed, ModelUnavailable):
             break

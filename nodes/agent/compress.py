@@ -133,8 +133,8 @@ async def _summarize(scope: RunScope, work: _Work, agent: Agent) -> _Summary:
     try:
         messages, tools = await _build_request(scope, work, agent)
         answer: Answer[Snapshot] = await ask(
-            scope, agent.parts.models, "summariser", messages, tools=tools, may_call=False,
-            contract=Snapshot, most_asks=2,
+            agent.bound_requests(work.state, scope), agent.parts.models, "summariser", messages,
+            tools=tools, may_call=False, contract=Snapshot, most_asks=2,
         )  # fmt: skip
     except (ModelCallFailed, ModelUnavailable) as error:
         scope.emit({"type": "warning", "text": str(error)})

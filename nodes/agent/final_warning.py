@@ -46,9 +46,10 @@ async def final_warning(
     name = name_message(state)
     told = HumanMessage(say("final_warning", why=str(state.halt)))
     answer: Answer[Any] = await ask(
-        scope, agent.parts.models, "agent", [*build_request(scope, state, agent, listed), told],
-        tools=[agent.complete.spec()], read=partial(read_words, with_tools=True),
-        most_asks=1, settings=agent.settings, listeners=make_turn_listeners(scope, state, name),
+        agent.bound_requests(state, scope), agent.parts.models, "agent",
+        [*build_request(scope, state, agent, listed), told], tools=[agent.complete.spec()],
+        read=partial(read_words, with_tools=True), most_asks=1, settings=agent.settings,
+        listeners=make_turn_listeners(scope, state, name),
     )  # fmt: skip
     update = AgentUpdate(spend=scope.add_seconds(answer.spend), warnings=scope.notes)
     message = assign_call_ids(answer.message, scope, round_=state.round + 1)

@@ -101,7 +101,7 @@ def facts_of(state: RouterState) -> Facts:
     newest = next((m for m in reversed(state.messages) if m.type == "ai"), None)
     said = newest is not None and newest.text == ended["answer"]
     return Facts(
-        halt=None if ended["reason"] == "GOAL" else ended["reason"],
+        halt=state.halt or (None if ended["reason"] == "GOAL" else ended["reason"]),
         done=ended["status"] == "complete",
         partly=ended["status"] == "partial",
         unmet=[*state.unmet, *ended["unmet"]],

@@ -163,14 +163,22 @@ class Agent:
         tiers = {**scope.context.tiers, "agent": tier}
         return replace(scope, context=scope.context.model_copy(update={"tiers": tiers}))
 
-    def measure_budget(self, state: AgentState, context: Context) -> int:
-        """Tokens a request may have."""
+    def bound_requests(self, state: AgentState, scope: RunScope) -> RunScope:
+        """The scope for a request, which its own limits bound, too."""
+        most = self._measure_most(state, scope.context)
+        return replace(scope, context=scope.context.model_copy(update={"context_budget": most}))
+
+    def _measure_most(self, state: AgentState, context: Context) -> int:
         chosen = self.parts.models.find_built("agent", context)
         known = window_of(chosen.model) if chosen else None
         window = known or self.definition.window or UNKNOWN_WINDOW
-        refused = chosen.quirks.room if chosen else 0
-        budget = state.limits.get("context", context.context_budget)
-        return int(min(budget, refused or window * USED))
+        return int(min(state.limits.get("context", context.context_budget), window * USED))
+
+    def measure_budget(self, state: AgentState, context: Context) -> int:
+        """Tokens a request may have."""
+        chosen = self.parts.models.find_built("agent", context)
+        most = self._measure_most(state, context)
+        return min(most, chosen.quirks.room or most) if chosen else most
 
     def measure_room(self, state: AgentState, context: Context) -> int:
         """Tokens a request may have before its history is compressed."""

@@ -1,7 +1,10 @@
 """Whole runs of the router on a scripted model and SQLite."""
 
+import asyncio
+
 import pytest
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import (
     Hook,
@@ -9,6 +12,7 @@ from loopwright import (
     ThreadIncompatible,
     build_react,
     build_router,
+    hook,
     open_durability,
 )
 from loopwright.text.sentences import say
@@ -286,3 +290,19 @@ def test_what_no_tool_can_is_passed_on_to_nobody_and_a_part_undone_gives_way_onc
     partly = build_router(tools=[shelf()]).invoke(said(goal))["outcome"]
     assert [o["graph"] for o in partly["tried"]] == ["react", "task_agent"]
     assert partly["status"] == "partial"
+
+
+def test_a_stop_behind_the_dispatchers_answer_ends_as_cancelled():
+    built = []
+
+    @hook("AfterModel")
+    async def stop(_):
+        await built[0].astop(THREAD)
+
+    answers = [{"graph": "direct", "why": "known", "answer": "Ada owns the lamp."}]
+    model = ScriptedModel({"dispatcher": answers})
+    built.append(
+        build_router(model=model, tools=[shelf()], hooks=[stop], checkpointer=InMemorySaver())
+    )
+    outcome = asyncio.run(built[0].ainvoke(said(), THREAD))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("cancelled", "ABORTED")

@@ -6,8 +6,11 @@ from itertools import pairwise
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import PrivateAttr
 
 from loopwright import (
+    AgentDefinition,
+    AgentLimits,
     Context,
     ScriptedModel,
     build_customer_service,
@@ -96,12 +99,21 @@ BUILT = {
 }
 
 
+class MeasuredModel(ScriptedModel):
+    """A scripted model that notes the tokens of each request, its tools' definitions included."""
+
+    _sizes: list[int] = PrivateAttr(default_factory=list)
+
+    def _next(self, messages, kwargs):
+        tools = kwargs.get("tools")
+        size = estimate_message_tokens(messages)
+        self._sizes.append(size + (estimate_tokens(canonical(tools)) if tools else 0))
+        return super()._next(messages, kwargs)
+
+
 def sizes_of(model):
     """Tokens of each request, its tools included."""
-    return [
-        estimate_message_tokens(asked.messages) + estimate_tokens(canonical(asked.tools))
-        for asked in model.asked
-    ]
+    return model._sizes
 
 
 def spell(asked):
@@ -118,7 +130,7 @@ def count_breaks(asked):
 @pytest.mark.req("W-100")
 @pytest.mark.parametrize("name", BUILT)
 def test_one_turn_of_many_calls_stays_within_the_budget_and_recalls_what_it_left_out(name):
-    model = ScriptedModel(Reader(80, recalls=True).script())
+    model = MeasuredModel(Reader(80, recalls=True).script())
     graph = BUILT[name](model=model, tools=[page], checkpointer=InMemorySaver())
     asked = {"messages": [("user", f"Read each page. {NEVER}")]}
     result = graph.invoke(asked, THREAD, context=SMALL)
@@ -135,7 +147,7 @@ def test_one_turn_of_many_calls_stays_within_the_budget_and_recalls_what_it_left
 @pytest.mark.req("W-100")
 @pytest.mark.parametrize("name", BUILT)
 def test_a_thread_of_many_turns_stays_within_the_budget(name):
-    model = ScriptedModel(Reader(1).script())
+    model = MeasuredModel(Reader(1).script())
     graph = BUILT[name](model=model, tools=[page], checkpointer=InMemorySaver())
     for turn in range(40):
         asked = {"messages": [("user", f"Read on, and mind shelf {turn}. {NEVER}")]}
@@ -190,3 +202,46 @@ def test_a_request_that_no_shortening_helps_ends_with_one_sentence_in_every_grap
         assert "lower context_budget" in " ".join(outcome["unmet"]), name
     desk = build_customer_service(model=ScriptedModel(refuse), checkpointer=InMemorySaver())
     assert desk.invoke(long, THREAD)["__interrupt__"], "a colleague takes over"
+
+
+def test_a_budget_below_prompt_and_tools_is_said_and_nobody_is_asked():
+    for name, build in BUILT.items():
+        model = ScriptedModel(Reader(1).script())
+        graph = build(model=model, tools=[page], checkpointer=InMemorySaver())
+        small = Context(context_budget=1_000, context_target=1_000)
+        outcome = graph.invoke({"messages": [("user", "Read.")]}, THREAD, context=small)["outcome"]
+        assert outcome["status"] == "failed", name
+        assert "raise context_budget" in " ".join(outcome["unmet"]), name
+        assert [asked for asked in model.asked if asked.role != "planner"] == []
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_call_of_300_kb_and_a_request_of_blocks_stay_within_the_budget(name):
+    def write(text: str) -> str:
+        """Write."""
+        return f"{len(text)} characters are written."
+
+    reader = Reader(1)
+    reader.steps = lambda _: (
+        []
+        if reader.done
+        else [call("write", f"w{setattr(reader, 'done', 1)}", text="line " * 60_000)]
+    )
+    model = MeasuredModel(reader.script())
+    graph = BUILT[name](model=model, tools=[write], checkpointer=InMemorySaver())
+    blocks = [{"type": "text", "text": "Write it. " + "word " * 100_000}]
+    asked = {"messages": [{"role": "user", "content": blocks}]}
+    assert graph.invoke(asked, THREAD, context=SMALL)["outcome"]["status"] == "complete"
+    assert max(sizes_of(model)) <= BUDGET
+    assert [p for asked in model.asked if (p := problems(asked.messages))] == []
+
+
+def test_an_agents_own_limit_bounds_each_of_its_requests():
+    model = MeasuredModel(Reader(20).script())
+    definition = AgentDefinition(prompt="Read.", limits=AgentLimits(context=4_000))
+    graph = build_task_agent(
+        model=model, tools=[page], definition=definition, checkpointer=InMemorySaver()
+    )
+    asked = {"messages": [("user", "Read each page. " + "word " * 50_000)]}
+    assert graph.invoke(asked, THREAD)["outcome"]["status"] == "complete"
+    assert max(sizes_of(model)) <= 4_000

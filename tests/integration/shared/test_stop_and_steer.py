@@ -8,12 +8,19 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright import SettingsError, ThreadNotFound, open_durability
+from loopwright import (
+    ScriptedModel,
+    SettingsError,
+    ThreadNotFound,
+    build_react,
+    open_durability,
+)
 from loopwright.store.locks.thread_locks import _lines
 from support import killed
 from support.budget import STEP
 from support.front_ends import chat_ui_drops
 from support.patience import PATIENCE
+from support.scripts import call, thought
 from support.visiting import (
     CALM,
     FIRST,
@@ -318,3 +325,36 @@ def test_a_message_is_taken_up_once_whether_by_the_run_or_by_who_waits_behind_it
         assert requests(values).count(SECOND) == 1
         assert book.told("visits").count("Gent") == 1
     assert moment > 5
+
+
+def test_a_turn_that_was_steered_is_steered_and_stopped_again_at_once(tmp_path):
+    """By somebody beside the run: it must not take its steered turn for one that is over."""
+
+    async def main():
+        asked = asyncio.Queue()
+
+        async def think(messages, _):
+            asked.put_nowait(messages)
+            await asyncio.sleep(0.05)
+            return thought("One more.", more=True, reason="it is asked")
+
+        turns = {"thought": think, "action": lambda messages, _: [call("look", n=len(messages))]}
+        graph = build_react(
+            model=ScriptedModel(turns), tools=[look], observe="direct", checkpointer=InMemorySaver()
+        )
+        running = asyncio.create_task(graph.ainvoke(said(FIRST), THREAD))
+        await asked.get()
+        for text in (SECOND, "Visit Dijon."):
+            assert await asyncio.wait_for(graph.asteer(THREAD, text), 2)
+            while text not in [m.text for m in await asked.get()]:
+                pass
+        assert await asyncio.wait_for(graph.astop(THREAD), 2) is None
+        values = await asyncio.wait_for(running, PATIENCE)
+        assert values["outcome"]["status"] == "cancelled"
+        assert requests(values) == [FIRST, SECOND, "Visit Dijon."]
+
+    def look(n: int) -> str:
+        """Look."""
+        return f"fact {n}"
+
+    asyncio.run(main())

@@ -23,13 +23,18 @@ def converse(chance):
         words = chance.choice(["shelf ", "货架 ", "estante ", "x"])
         return words * int(2 ** chance.uniform(0, 9))
 
+    def wide():
+        return chance.choice([*[""] * 40, text() * 20, '"' * 9_000])
+
     for turn in range(chance.randint(1, 8)):
-        messages.append(HumanMessage(f"Request {turn}. {text()}", id=f"u{turn}"))
+        words = f"Request {turn}. {text()}"
+        blocks = [{"type": "text", "text": words}]
+        messages.append(HumanMessage(chance.choice([words, blocks]), id=f"u{turn}"))
         for step in range(chance.randint(0, 4)):
             asked.append([*messages])
             name = f"a{turn}.{step}"
             calls = [
-                {"name": "look", "args": {"n": n}, "id": f"{name}.{n}"}
+                {"name": "look", "args": {"n": n, "t": wide()}, "id": f"{name}.{n}"}
                 for n in range(chance.randint(1, 4))
             ]
             messages.append(AIMessage("", tool_calls=calls, id=name))
@@ -75,3 +80,10 @@ def test_data_that_has_no_room_keeps_its_sections_and_prompts_stay_whole():
     short = read_section(text, "evidence")
     assert short.startswith("shelf shelf")
     assert "characters left out" in short
+
+
+def test_words_beside_pictures_that_take_all_of_the_room_stay_as_they_are():
+    seen = [{"type": "text", "text": "Which is broken?"}, *[{"type": "image_url"}] * 8]
+    messages = [SystemMessage("Look."), HumanMessage(seen, id="u1")]
+    fit = fit_messages(messages, 8_000)
+    assert list(fit.messages) == messages

@@ -109,6 +109,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "spread": " ".join,
     "broken": lambda piece: "\r\n\t".join(piece[i : i + 5] for i in range(0, len(piece), 5)),
     "no width": "\u200b\u2060\ufeff".join,
+    "accents and tags": "\u0301\U000e0041\x08".join,
     "soft hyphens": "\u00ad".join,
     "escapes": lambda piece: "".join(f"\\u{ord(c):04X}" for c in piece),
     "escaped twice": lambda piece: "".join(f"\\\\u{ord(c):04x}" for c in piece),
@@ -116,6 +117,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "percent": lambda piece: "".join(f"%{ord(c):02x}" for c in piece),
     "percent twice": lambda piece: "".join(f"%25{ord(c):02X}" for c in piece),
     "decimal entities": lambda piece: "".join(f"&#{ord(c)};" for c in piece),
+    "open entities": lambda piece: "".join(f"&#{ord(c)}" for c in piece),
     "hexadecimal entities": lambda piece: "".join(f"&#x{ord(c):X};" for c in piece),
 }
 
