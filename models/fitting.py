@@ -21,6 +21,7 @@ from ..state.messages import ENDS, calls_in, remember_by_message
 from ..state.snapshot import (
     UNKNOWN_WINDOW,
     KeptFact,
+    bound_message_tokens,
     estimate_message_tokens,
     get_message_text,
     is_of_user,
@@ -66,15 +67,17 @@ async def bound_request(asker: Asker, inner: Call, request: Request) -> Reply:
     Raises:
         RequestTooLong: What is left cannot be made smaller.
     """
-    quirks = request.chosen.quirks
+    quirks, window = request.chosen.quirks, window_of(request.chosen.model) or UNKNOWN_WINDOW
+    limit = min(asker.scope.context.context_budget, int(window * USED))
+    sure = USED * limit - (estimate_tokens(canonical([*request.tools])) if request.tools else 0)
+    if not quirks.room and bound_message_tokens(request.messages) <= sure:
+        return await inner(request)
     spare = [tool for tool in request.spare_tools() if tool not in request.tools]
     offered = [*request.tools, *spare]
     tools = estimate_tokens(canonical(offered)) if offered else 0
     prompts = estimate_message_tokens(m for m in request.messages if m.type == "system")
     refused = 0
     while True:
-        window = window_of(request.chosen.model) or UNKNOWN_WINDOW
-        limit = min(asker.scope.context.context_budget, int(window * USED))
         if (least := tools + prompts + _LEAST) > limit:
             raise RequestTooLong(say("no_room_for_words", role=asker.role, least=least, most=limit))
         room = max(min(limit, quirks.room or limit), least) - tools

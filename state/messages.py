@@ -245,7 +245,7 @@ def _of_model(message: BaseMessage) -> TypeGuard[AIMessage]:
 
 
 class _Note(ref[BaseMessage]):
-    """What was made of a message. One object each: there are thousands for the garbage collector."""
+    """What was made of a message. One object each: the garbage collector meets thousands."""
 
     __slots__ = ("key", "made")
     key: int
