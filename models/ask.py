@@ -125,8 +125,7 @@ async def ask(
         ModelCallFailed: If no model could be reached.
     """
     chosen = apply_settings(await _choose_model(scope, models, role, bump), settings or {})
-    asker = Asker(scope, models, role, listeners)
-    call = _build_path(asker, chosen)
+    call = _build_path(asker := Asker(scope, models, role, listeners), chosen)
     request = Request(
         chosen=chosen, messages=messages, tools=tools, may_call=may_call, contract=contract,
         spare_tools=spare_tools if tools else tuple,

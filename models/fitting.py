@@ -67,32 +67,44 @@ async def bound_request(asker: Asker, inner: Call, request: Request) -> Reply:
     Raises:
         RequestTooLong: What is left cannot be made smaller.
     """
-    quirks, window = request.chosen.quirks, window_of(request.chosen.model) or UNKNOWN_WINDOW
+    quirks, refused, shown = request.chosen.quirks, 0, request
+    window = window_of(request.chosen.model) or UNKNOWN_WINDOW
     limit = min(asker.scope.context.context_budget, int(window * USED))
-    sure = USED * limit - (estimate_tokens(canonical([*request.tools])) if request.tools else 0)
-    if not quirks.room and bound_message_tokens(request.messages) <= sure:
-        return await inner(request)
-    spare = [tool for tool in request.spare_tools() if tool not in request.tools]
-    offered = [*request.tools, *spare]
-    tools = estimate_tokens(canonical(offered)) if offered else 0
-    prompts = estimate_message_tokens(m for m in request.messages if m.type == "system")
-    refused = 0
+    surely_fits = not quirks.room and _bound_size(request) <= USED * limit
     while True:
-        if (least := tools + prompts + _LEAST) > limit:
-            raise RequestTooLong(say("no_room_for_words", role=asker.role, least=least, most=limit))
-        room = max(min(limit, quirks.room or limit), least) - tools
-        fit = fit_messages(request.messages, room, attachments=not quirks.room)
-        if fit.is_new:
-            await _report_cut(asker, request.messages, fit)
+        if not surely_fits:
+            shown = await _shorten_request(asker, request, limit)
         try:
-            shown = offered if fit.is_cut else request.tools
-            return await inner(replace(request, messages=fit.messages, tools=shown))
+            return await inner(shown)
         except RequestTooLong:
-            size = estimate_message_tokens(fit.messages) + tools
+            size = estimate_message_tokens(shown.messages) + _measure_tools(shown.tools)
             if size < _SMALLEST or (refused and size > USED * refused):
                 quirks.room = 0  # so it is not for its length that it is refused
                 raise
-            refused, quirks.room = size, size // 2
+            refused, quirks.room, surely_fits = size, size // 2, False
+
+
+def _measure_tools(tools: Sequence[dict[str, Any]]) -> int:
+    return estimate_tokens(canonical([*tools])) if tools else 0
+
+
+def _bound_size(request: Request) -> float:
+    return bound_message_tokens(request.messages) + _measure_tools(request.tools) + _LEAST
+
+
+async def _shorten_request(asker: Asker, request: Request, limit: int) -> Request:
+    """The request with what fits, and with its spare tools where something is left out."""
+    spare = [tool for tool in request.spare_tools() if tool not in request.tools]
+    offered, quirks = [*request.tools, *spare], request.chosen.quirks
+    prompts = estimate_message_tokens(m for m in request.messages if m.type == "system")
+    least = (tools := _measure_tools(offered)) + prompts + _LEAST
+    if least > limit:
+        raise RequestTooLong(say("no_room_for_words", role=asker.role, least=least, most=limit))
+    room = max(min(limit, quirks.room or limit), least) - tools
+    fit = fit_messages(request.messages, room, attachments=not quirks.room)
+    if fit.is_new:
+        await _report_cut(asker, request.messages, fit)
+    return replace(request, messages=fit.messages, tools=offered if fit.is_cut else request.tools)
 
 
 async def _report_cut(asker: Asker, whole: Sequence[BaseMessage], fit: "Fit") -> None:

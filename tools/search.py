@@ -7,15 +7,14 @@ is found is new to a provider's cache: it pays above some 60 tools (`benchmarks/
 
 import json
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from ..text.sentences import say
-from ..text.words import stem, words_in
+from ..text.words import words_in
 
 if TYPE_CHECKING:
     from .catalog import CatalogTool
@@ -38,38 +37,11 @@ _READ: Final = 2_000
 _FITS: Final = 0.4
 """The share of the best score that a tool needs."""
 
-_KIN: Final = """\
-delete remove erase drop / create make add new open / change edit update modify replace
-rename move / show list which / get read view show fetch / find search look / write save store
-download fetch / folder directory / page url website web / picture image photo / mail email
-ticket issue / compare difference diff / undo reset revert / run execute / clock time
-big large size / history log last"""
-"""Groups of synonyms."""
-
 # The usual constants of BM25: the weight of repeated words, and of the length of a text.
 _ENOUGH: Final = 1.2
 _LENGTH: Final = 0.75
 _TITLE: Final = 3
 """How often a word of a title counts."""
-_KINDRED: Final = 0.6
-"""How much a word of the same meaning counts."""
-
-
-def _weigh_query(query: str) -> dict[str, float]:
-    """The words of a query and those of the same meaning, and how much each counts."""
-    words = dict.fromkeys(words_in(query, asked=True), 1.0)
-    kin = (other for word in words for other in _group_synonyms().get(word, ()))
-    return dict.fromkeys(kin, _KINDRED) | words
-
-
-@cache
-def _group_synonyms() -> dict[str, set[str]]:
-    kin: defaultdict[str, set[str]] = defaultdict(set)
-    for line in re.split(r"/|\n", _KIN):
-        group = set(map(stem, line.split()))
-        for word in group:
-            kin[word] |= group - {word}
-    return kin
 
 
 class Search:
@@ -96,14 +68,12 @@ class Search:
         """The ids of the best matching texts with their scores; of equal ones the first added."""
         scores: defaultdict[int, float] = defaultdict(float)
         mean = sum(self._lengths) / max(len(self._lengths), 1)
-        for word, worth in _weigh_query(query).items():
+        for word in dict.fromkeys(words_in(query, asked=True)):
             places = self._places.get(word, {})
             rare = math.log(1 + (len(self._ids) - len(places) + 0.5) / (len(places) + 0.5))
             for place, count in places.items():
                 held_back = 1 - _LENGTH + _LENGTH * self._lengths[place] / mean
-                scores[place] += (
-                    worth * rare * count * (_ENOUGH + 1) / (count + _ENOUGH * held_back)
-                )
+                scores[place] += rare * count * (_ENOUGH + 1) / (count + _ENOUGH * held_back)
         best = sorted(scores, key=lambda place: (-scores[place], place))[:most]
         return [(self._ids[place], scores[place]) for place in best]
 

@@ -279,7 +279,6 @@ def report_to_outer(state: object) -> None:
 async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts) -> RunScope:
     """What surrounds the running node."""
     context, configurable = context_of(runtime), get_config()["configurable"]
-    session = configurable.get(SESSION_KEY)
     set_language(runtime, parts)
     KNOWN_IN.set(parts.journal.identity)
     await poll_wish(runtime.control)
@@ -293,17 +292,6 @@ async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts
     else:
         emit, budget = outer.emit, _make_inner_budget(outer.budget, context, state, path)
         report_to_outer(state)
-    run = RunFacts(
-        of_client=parts.served or is_server_call(configurable),
-        place=_build_place(configurable, outer),
-        fence=configurable.get(FENCE_KEY),
-        stopped=lambda: get_wish(runtime.control) == "stop",
-        control=runtime.control,
-        saved=bool(saver),
-        durable=_is_durable(saver),
-        elsewhere=state.known_in not in ("", parts.journal.identity),
-        session=session if isinstance(session, Session) else Session(),
-    )
     scope = RunScope(
         context=context,
         budget=budget,
@@ -316,10 +304,29 @@ async def make_scope(state: _State, runtime: Runtime[Context], parts: GraphParts
         agent="/".join([parts.name, *getattr(state, "agents", ())]),
         path=path,
         can_ask=context.interactive and bool(saver),
-        run=run,
+        run=_find_run_facts(state, runtime, parts, outer),
         around=_find_surroundings(state, outer, parts),
     )
     return scope.with_own_notes().in_model_turn(getattr(state, "turn_name", ""))
+
+
+def _find_run_facts(
+    state: _State, runtime: Runtime[Context], parts: GraphParts, outer: RunScope | None
+) -> RunFacts:
+    """How the run was begun, where its node stands in it, and how it is saved."""
+    configurable = get_config()["configurable"]
+    session, saver = configurable.get(SESSION_KEY), configurable.get(SAVER)
+    return RunFacts(
+        of_client=parts.served or is_server_call(configurable),
+        place=_build_place(configurable, outer),
+        fence=configurable.get(FENCE_KEY),
+        stopped=lambda: get_wish(runtime.control) == "stop",
+        control=runtime.control,
+        saved=bool(saver),
+        durable=_is_durable(saver),
+        elsewhere=state.known_in not in ("", parts.journal.identity),
+        session=session if isinstance(session, Session) else Session(),
+    )
 
 
 def _make_inner_budget(outer: Budget, context: Context, state: _State, path: str) -> Budget:

@@ -396,6 +396,6 @@ def _explain(error: BaseException, config: ServerConfig) -> Why:
         return explain_start(error, config)
     if _is_closed(error):
         return partial(say, "server_closed")
-    if isinstance(error, McpError):
-        return partial(str, error.error.message)
-    return explain(error, config)
+    return (
+        partial(str, error.error.message) if isinstance(error, McpError) else explain(error, config)
+    )

@@ -26,7 +26,6 @@ def found(query: str, most: int = 3) -> list[str]:
     [
         ("read_file", "read"),
         ("reading files", "read"),
-        ("save a file", "write"),
         ("HTTP", "http"),
         ("open a ticket on github", "issue"),
         ("文件内容", "zh"),
