@@ -396,6 +396,5 @@ def _explain(error: BaseException, config: ServerConfig) -> Why:
         return explain_start(error, config)
     if _is_closed(error):
         return partial(say, "server_closed")
-    return (
-        partial(str, error.error.message) if isinstance(error, McpError) else explain(error, config)
-    )
+    said = error.error.message if isinstance(error, McpError) else ""
+    return partial(str, said) if said else explain(error, config)
