@@ -156,7 +156,7 @@ def is_beginning(text: str) -> bool:
     return 0 < len(text) < len(WORDS) and WORDS.startswith(text)
 
 
-@pytest.mark.req("W-103")
+@pytest.mark.req("W-103", "S4-16")
 @pytest.mark.parametrize(("kind", "slow", "spoken"), CASES)
 def test_a_stop_closes_the_stream_and_keeps_what_was_written(kind, slow, spoken):
     with running(kind, slow, calls=1 + (slow == "ExecutorResponse")) as run:

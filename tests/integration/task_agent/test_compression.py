@@ -20,6 +20,7 @@ from loopwright import (
 from loopwright.calls.results import hash_text
 from loopwright.state import snapshot
 from loopwright.state.snapshot import (
+    Snapshot,
     count_call_tokens,
     estimate_message_tokens,
 )
@@ -43,7 +44,7 @@ from support.scripts import call
 from support.strict_messages import problems
 
 
-@pytest.mark.req("S3-35", "S3-36", "S3-37", "S4-09", "S4-58", "P-14", "W-111")
+@pytest.mark.req("S3-35", "S3-36", "S3-37", "S4-09", "P-14", "W-111")
 def test_a_long_run_stays_within_its_target_and_forgets_nothing(tmp_path):
     ask = [("recall", {"words": f"code of warehouse {n}"}) for n in (3, 20, 41)]
     model = ScriptedModel({"agent": worker(60, ask), "summariser": honest})
@@ -72,6 +73,23 @@ def test_a_long_run_stays_within_its_target_and_forgets_nothing(tmp_path):
         True
     ] * 3
     assert state["turn_state"]["cut"]
+
+
+@pytest.mark.req("S4-58")
+def test_what_a_summariser_thinks_comes_first_and_is_kept_nowhere(tmp_path):
+    def think(messages, offered):
+        return {"scratchpad": "ZEBRA", **honest(messages, offered)}
+
+    model = ScriptedModel({"agent": worker(40), "summariser": think})
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph, _ = run(kept, model)
+        state = graph.get_state(THREAD).values
+    first = next(a for a in model.asked if a.role == "summariser")
+    prompt = "".join(m.text for m in first.messages)
+    assert "Think first, in scratchpad" in prompt
+    assert next(iter(Snapshot.model_json_schema(by_alias=True)["properties"])) == "scratchpad"
+    assert "ZEBRA" not in f"{state}{[asked.messages for asked in of_agent(model)]}"
+    assert "The code of warehouse 3 is KX-111." in str(of_agent(model)[-1].messages)
 
 
 def summed(model):

@@ -110,7 +110,7 @@ LIMITS = {
 }
 
 
-@pytest.mark.req("S3-14", "S4-02", "S4-06", "S4-46", "S4-65", "P-01", "P-24")
+@pytest.mark.req("S3-14", "S3-26", "S4-02", "S4-06", "S4-46", "S4-65", "P-01", "P-24")
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_leaves_one_turn_in_which_only_complete_task_can_be_called(name):
     limits, context, reason, calls = LIMITS[name]
@@ -319,7 +319,7 @@ def test_the_tier_is_the_agents_unless_the_run_says_otherwise():
     assert graph.invoke(said(), context=strict)["outcome"]["answer"] == "strong"
 
 
-@pytest.mark.req("S4-16", "P-15")
+@pytest.mark.req("P-15")
 def test_requests_only_grow_also_over_turns_nudges_and_rejections():
     rejected = []
 

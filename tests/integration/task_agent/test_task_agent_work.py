@@ -14,6 +14,7 @@ from loopwright.nodes.agent.shared.agent import Agent
 from loopwright.nodes.parts import Parts
 from loopwright.prompts.prompt import CORE_TEMPLATES
 from loopwright.state.roles import TIERS
+from support.office import Office, give
 from support.openai_rules import problems
 from support.places import DOCS
 from support.reacting import THREAD, said, shelf
@@ -117,7 +118,7 @@ def test_the_prompt_says_how_to_work_and_how_to_end():
     for words in (
         "understand", "plan", "verify", "end with complete_task", "blocked", "be brief",
         "never repeat the same", "never show secrets", "independent calls", "explain a call",
-        "user has declined",
+        "user has declined", "write down with note",
     ):  # fmt: skip
         assert words in prompt, words
 
@@ -137,7 +138,20 @@ def run_with(models, definition):
     return graph.invoke(said())["outcome"], None, None
 
 
-@pytest.mark.req("S3-03", "S3-26", "S4-14", "S4-17", "S4-26")
+@pytest.mark.req("S3-03")
+def test_an_agent_and_its_sub_agents_end_by_the_same_tool():
+    office = Office(chief=[give("helper"), done("It is seven.")], helper=["Seven.", done("Seven.")])
+    values = office.graph().invoke(said())
+    assert values["outcome"]["status"] == "complete"
+    inner = [a for a in office.model.asked if "I am helper." in a.messages[0].text]
+    assert len(inner) == 2, "words alone end no agent"
+    assert all("complete_task" in asked.tools for asked in office.model.asked)
+    kinds = (AgentDefinition(), AgentDefinition(name="helper", read_only=True, tools=()))
+    main, helper = (Agent.of(kind, Parts()).complete.spec() for kind in kinds)
+    assert main == helper
+
+
+@pytest.mark.req("S4-14", "S4-17", "S4-26")
 def test_the_manual_says_what_takes_the_place_of_complete_task_and_which_event_is_which():
     page = DOCS.joinpath("task-agent.md").read_text(encoding="utf-8")
     for graph in ("plan_execute_verify", "react", "prompt_flow"):

@@ -8,7 +8,10 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def logging_as_before():
-    root, before = logging.getLogger(), logging.getLogger().handlers[:]
+    root = logging.getLogger()
+    for handler in [h for h in root.handlers if isinstance(h, logging.FileHandler)]:
+        root.removeHandler(handler)  # of a command that another test ran, in another folder
+    before = root.handlers[:]
     yield
     for handler in [h for h in root.handlers if h not in before]:
         root.removeHandler(handler)

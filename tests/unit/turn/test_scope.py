@@ -30,7 +30,9 @@ async def scoped(state: Any, stream: list[Any]) -> RunScope:
 
 
 def spent(calls: int, path: str = "") -> Any:
-    return SimpleNamespace(turn_id="1-a", spend=Spend(model_calls=calls), path=path)
+    return SimpleNamespace(
+        turn_id="1-a", spend=Spend(model_calls=calls), path=path, known_in=""
+    )  # fmt: skip
 
 
 async def test_inside_a_task_budget_and_stream_are_those_of_the_run_around_it():
