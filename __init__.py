@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .state.outcome import Outcome
     from .store.durability import Durability, open_durability
     from .store.journal.port import Journal
-    from .store.threads.turns import Turn
+    from .store.work.turns import Turn
     from .stream.replay import Replay, stream_event
 
 # Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
@@ -78,7 +78,7 @@ _HOMES: Final = {
     "ThreadNotFound": "state.errors",
     "Todo": "state.contracts",
     "ToolServerError": "state.errors",
-    "Turn": "store.threads.turns",
+    "Turn": "store.work.turns",
     "VerifierResponse": "state.contracts",
     "build_plan_execute_verify": "graphs.plan_execute_verify",
     "build_prompt_flow": "graphs.prompt_flow",

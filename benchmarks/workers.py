@@ -45,7 +45,12 @@ from loopwright.cli.worker import WorkerOptions, run_worker
 FORKS = multiprocessing.get_context("forkserver")
 PATIENCE = 3600.0
 _NAME = re.compile(r"t\d+/\d+")
-_OPEN = "state IN ('waiting', 'begun', 'asks')"
+_OPEN = "status IN ('todo', 'doing')"
+_KNOWN = (
+    "SELECT j.args->>'thread' AS thread, j.args->>'kind' AS kind, r.state FROM procrastinate_jobs j"
+    " LEFT JOIN loopwright_taken r ON r.thread = j.args->>'thread' AND r.name = j.args->>'turn'"
+    f" WHERE {_OPEN}"
+)
 
 
 def build(durability: Any) -> Any:
@@ -176,14 +181,14 @@ class Fleet:
                 if not self.orphans:
                     continue
                 rows = connection.execute(
-                    "SELECT t.name, t.token, (SELECT state FROM loopwright_turns WHERE"
-                    f" thread = t.name AND {_OPEN} ORDER BY state LIMIT 1) AS state"
+                    "SELECT t.name, t.token, t.state = 'asks' AS asks, EXISTS (SELECT FROM"
+                    f" procrastinate_jobs WHERE args->>'thread' = t.name AND {_OPEN}) AS waits"
                     " FROM loopwright_threads t WHERE t.name = ANY(%s)",
                     [[*self.orphans]],
                 ).fetchall()
                 for row in rows:
                     token, since = self.orphans.get(row["name"], (row["token"], 0.0))
-                    if row["token"] != token or row["state"] in {None, "asks"}:
+                    if row["token"] != token or row["asks"] or not row["waits"]:
                         self.orphans.pop(row["name"], None)
                         if row["token"] != token and since:
                             self._rested(time.monotonic() - since)
@@ -212,15 +217,12 @@ async def person(fleet: Fleet, graph: Any) -> None:
     while time.monotonic() < until:
         await asyncio.sleep(0.3)
         with fleet.asked() as connection:
-            rows = connection.execute(
-                f"SELECT state, thread, thread IN (SELECT thread FROM loopwright_turns"
-                f" WHERE kind = 'answer' AND {_OPEN}) AS answered FROM loopwright_turns"
-                f" WHERE {_OPEN}"
-            ).fetchall()
+            rows = connection.execute(_KNOWN).fetchall()
             if not rows:
                 return
+            answered = {row["thread"] for row in rows if row["kind"] == "answer"}
             for row in rows:
-                asks = row["state"] == "asks" and not row["answered"]
+                asks = row["state"] == "asks" and row["thread"] not in answered
                 if asks and time.monotonic() > fleet.frozen_until:
                     with suppress(Exception):  # cut connections are the referee's, too
                         await _answer(fleet, graph, connection, row["thread"])
@@ -277,7 +279,7 @@ async def _counted(fleet: Fleet, graph: Any, threads: int, turns: int) -> dict[s
     with fleet.asked() as connection:
         ledger = connection.execute("SELECT what, count(*) AS n FROM ledger GROUP BY what")
         paid = {row["what"]: row["n"] for row in ledger.fetchall()}
-        rows = connection.execute("SELECT name, state, why, outcome FROM loopwright_turns")
+        rows = connection.execute("SELECT name, state, outcome FROM loopwright_taken")
         states = {row["name"]: row for row in rows.fetchall()}
     wrong = 0
     for thread in range(threads):

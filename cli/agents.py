@@ -21,7 +21,7 @@ from ..state.agent import AgentDefinition
 from ..state.errors import LoopwrightError, SettingsError, read_variable
 from ..store.durability import Durability
 from ..store.threads.thread_list import GRAPH_KEY
-from ..store.threads.turns import find_queue
+from ..store.work.turns import find_records
 from .settings import DEFINED, Settings
 from .terminal import LOG_FILE, Output
 
@@ -147,8 +147,8 @@ def load_user_graph(named: str, durability: Durability) -> Graph:
         )
         raise SettingsError(msg) from error
     inbox = graph.own_builder.inbox if isinstance(graph, LoopGraph) else None
-    theirs = None if inbox is None else find_queue(inbox.journal)
-    ours = find_queue(durability.journal)
+    theirs = None if inbox is None else find_records(inbox.journal)
+    ours = find_records(durability.journal)
     if theirs is None or ours is None:
         msg = (
             f"--module {named} gives no graph of this package with durability=open_durability(url):"
@@ -156,7 +156,7 @@ def load_user_graph(named: str, durability: Durability) -> Graph:
         )
         raise SettingsError(msg)
     # PgBouncer and the server behind it are one database under two addresses.
-    if len({Path(queue.database.partition("?")[0]).name for queue in (theirs, ours)}) > 1:
+    if len({Path(one.database.partition("?")[0]).name for one in (theirs, ours)}) > 1:
         msg = (
             f"--module {named} keeps its threads in {theirs.database!r}, and this worker takes"
             f" turns from {ours.database!r}: name the same database, or a function that is given"

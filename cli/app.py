@@ -182,11 +182,16 @@ def enqueue(
     answers: Annotated[
         bool, typer.Option("--answer", help="The words answer what the thread asks.")
     ] = False,
+    at: Annotated[
+        str | None, typer.Option(help="When it is due: 2026-12-24T18:00Z, or in 30m, 12h, 2d.")
+    ] = None,
+    every: Annotated[str, typer.Option(help="Again and again, as cron says, in UTC.")] = "",
 ) -> int:
     """Put a message into the database for a worker, behind those that wait for the thread."""
-    from .thread_commands import enqueue_message  # noqa: PLC0415 - see the module
+    from .thread_commands import enqueue_message, parse_due  # noqa: PLC0415 - see the module
 
-    return enqueue_message(settings, output, thread, message, name, answers=answers)
+    how = {"id": name, "at": None if at is None else parse_due(at), "every": every}
+    return enqueue_message(settings, output, thread, message, answers=answers, **how)
 
 
 @_command("database", "json")
@@ -371,8 +376,13 @@ def doctor(
     url: Annotated[
         str | None, typer.Option("--url", help="Look at this database alone, and change nothing.")
     ] = None,
+    prepare: Annotated[
+        bool, typer.Option("--prepare", help="First make the tables there that are missing.")
+    ] = False,
 ) -> int:
     """Say whether a run would work here: model, MCP servers, database, langgraph dev."""
-    from .show import examine  # noqa: PLC0415 - see the module
+    from .show import examine, prepare_database  # noqa: PLC0415 - see the module
 
+    if prepare:
+        prepare_database(settings if url is None else replace(settings, database=url))
     return examine(settings, output, url)

@@ -21,6 +21,7 @@ from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
 from ..store.durability import DEFAULT_URL
 from ..store.health import inspect_database
+from ..store.work.turns import find_queue
 from ..text.canonical import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
@@ -79,6 +80,12 @@ def examine(settings: Settings, output: Output, url: str | None = None) -> int:
     else:
         output.write_line(f"{what} would not work here." if broken else f"{what} would work here.")
     return Code.USAGE if broken else Code.COMPLETE
+
+
+def prepare_database(settings: Settings) -> None:
+    """Make what is missing in a database, the queue of turns too; raises DatabaseError."""
+    with settings.open() as durability:
+        find_queue(durability.journal)
 
 
 def _list_parts(settings: Settings, output: Output) -> list[tuple[str, Iterator[Finding]]]:

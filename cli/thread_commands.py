@@ -3,8 +3,8 @@
 import json
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from langchain_core.messages import messages_from_dict
@@ -14,9 +14,9 @@ from langgraph.types import Command
 from ..graphs.registry import find_builder
 from ..state.errors import SettingsError
 from ..store.threads.thread_list import GRAPH_KEY
-from ..store.threads.turns import Turn, find_queue
+from ..store.work.turns import Turn, find_queue
 from .agents import Graph, load_origin, load_user_graph
-from .settings import DEFAULT_GRAPH, Settings, check_thread_id, read_goal
+from .settings import DEFAULT_GRAPH, Settings, check_thread_id, parse_age, read_goal
 from .terminal import Code, Output, clean, shorten_line
 from .threads import format_age, print_table
 
@@ -62,20 +62,30 @@ def enqueue_message(
     output: Output,
     thread: str,
     message: str,
-    name: str | None,
     *,
     answers: bool,
+    **how: Any,
 ) -> int:
     """Put a message behind those that wait for the thread, or an answer before; the exit code."""
     words = read_goal(message, "message")
     with _open_thread(settings, thread) as (graph, config, _):
-        turn = graph.enqueue(config, Command(resume=words) if answers else words, id=name)
+        turn = graph.enqueue(config, Command(resume=words) if answers else words, **how)
     if output.json:
         shown = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}
         output.write_result({**shown, "outcome": turn.outcome})
     else:
-        output.write_line(f"{turn.thread} {turn.id}: {turn.state}; `loopwright worker` runs it.")
+        due = f" for {turn.at:%Y-%m-%d %H:%M} UTC" if turn.at else ""
+        output.write_line(
+            f"{turn.thread} {turn.id}: {turn.state}{due}; `loopwright worker` runs it."
+        )
     return Code.COMPLETE
+
+
+def parse_due(text: str) -> datetime | timedelta:
+    """When a turn is due, as given under `--at`."""
+    with suppress(ValueError):
+        return datetime.fromisoformat(text)
+    return parse_age(text, "--at")
 
 
 @contextmanager

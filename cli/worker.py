@@ -10,23 +10,20 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..graphs.registry import REGISTRY, find_builder
-from ..run.worker import Worker
 from ..state.context import Context
 from ..state.errors import SettingsError
 from ..store.durability import Durability
 from ..store.postgres.leases import LEASE
 from ..store.postgres.pool import CONNECTIONS
-from ..store.threads.turns import Turn, find_queue
+from ..store.work.turns import Turn, find_records, open_queue
 from .agents import Graph, load_user_graph, select_agent
 from .run import build_named_graph
 from .settings import DEFINED, NO_MODEL, Settings
 from .terminal import Code, Output, clean
 
 _SAID = {
-    "taken over": "goes on after its worker has gone",
     "failed": "is tried again",
     "busy": "another run holds its thread",
-    "went on": "its thread had to end something else before",
     "asks": "waits for an answer",
 }
 
@@ -48,6 +45,8 @@ class WorkerOptions:
     lease: float = LEASE
 
 
+Report = Callable[[str, Turn | None, str], None]
+
 _APART: Final = 2
 """Connections that save, and renew leases."""
 
@@ -56,21 +55,28 @@ def run_worker(settings: Settings, output: Output, wanted: WorkerOptions) -> int
     """Run turns until a signal; the exit code."""
     connections = min(wanted.concurrency, CONNECTIONS) + _APART
     with settings.open(lease=wanted.lease, connections=connections) as durability:
-        if (turns := find_queue(durability.journal)) is None:
+        if (records := find_records(durability.journal)) is None:
             msg = f"Nothing can be enqueued in {durability.url!r}: no other process can open it."
             raise SettingsError(msg)
+        queue = open_queue(records)
         graphs = _build_graphs(settings, output, wanted, durability)
         report = _make_reporter(output)
-        worker = Worker(graphs, turns, wanted.concurrency, report)
-        begun = f"{durability.url}, graphs {', '.join(graphs)}, {worker.concurrency} turns at once"
+        begun = f"{durability.url}, graphs {', '.join(graphs)}, {wanted.concurrency} turns at once"
         report("started", None, begun)
-        asyncio.run(_run_until_signal(worker))
+        asyncio.run(_run_until_signal(queue, graphs, wanted, report))
         report("left", None, "")
     return Code.COMPLETE
 
 
-async def _run_until_signal(worker: Worker) -> None:
+async def _run_until_signal(
+    queue: Any, graphs: dict[str, Graph], wanted: WorkerOptions, report: Report
+) -> None:
     """Work; the first signal ends it after what runs, the second one at once."""
+    # With the drivers, which not everybody has.
+    from ..run.worker import Worker  # noqa: PLC0415
+    from ..store.work.delivery import Delivery  # noqa: PLC0415
+
+    worker = Worker(graphs, Delivery(queue, graphs, wanted.lease), wanted.concurrency, report)
 
     def handle_signal() -> None:
         if worker.is_leaving:
@@ -87,7 +93,7 @@ async def _run_until_signal(worker: Worker) -> None:
     await worker.work()
 
 
-def _make_reporter(output: Output) -> Callable[[str, Turn | None, str], None]:
+def _make_reporter(output: Output) -> Report:
     """Report events: a sentence per line, or with `--json` an object per line."""
 
     def report(what: str, turn: Turn | None, why: str) -> None:

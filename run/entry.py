@@ -26,9 +26,9 @@ from ..store.checkpoints.thread_head import CUT_OFF, ThreadHead, write_update
 from .checks import address_answer, check_input
 from .client_access import is_withdrawal, strip_marks
 from .compiled import Graph
-from .queued_input import QueuedInput
 from .run import Run, read_saved_values, write_state
 from .stop_and_steer import InboxInput, read_inbox
+from .turn_input import TurnInput
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +43,7 @@ async def prepare_run(graph: Graph, run: Run, began: float, *, client: bool) -> 
     run, head = await _check_run_input(graph, run, client=client)
     if run.saver is None:
         return run
-    if (
-        isinstance(given, QueuedInput) and run.input is None
-    ):  # a worker goes on, whom nobody asked to
+    if isinstance(given, TurnInput) and run.input is None:  # it goes on, nobody asked it to
         began = -inf
     run = replace(run, options=_require_durability(graph, run.options))
     head = head or await run.read_head()
@@ -100,7 +98,7 @@ async def _check_run_input(
 ) -> tuple[Run, ThreadHead | None]:
     """The run with its input checked, and the thread's head where that had to be read for it."""
     head = None
-    if isinstance(run.input, QueuedInput):
+    if isinstance(run.input, TurnInput):
         head = await run.read_head()
         run = await run.input.choose_input(graph, run, head)
     check_input(run)

@@ -22,7 +22,6 @@ from .postgres.leases import LEASE, check_lease
 from .postgres.pool import CONNECTIONS, check_connections
 from .sqlite.database import SqliteDatabase
 from .sqlite.file import URL as SQLITE, SqliteLocks
-from .threads import turns as queue
 from .threads.pruning import RUNS, Keeps, Pruned, build_keep_rule, iterate_thread_texts
 from .threads.thread_list import (
     EXPIRY,
@@ -36,7 +35,7 @@ from .threads.thread_list import (
     list_hand_overs,
     list_threads,
 )
-from .threads.turns import Turn
+from .work.turns import Turn, find_queue, find_records
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 
@@ -120,8 +119,8 @@ class Durability(AbstractContextManager["Durability"]):
             thread: Only those of this one. Its answers go before its messages.
             limit: At most so many; None: all of them.
         """
-        found = queue.find_queue(self.journal)
-        return [] if found is None else found.list_turns(thread, limit)
+        queue = find_queue(self.journal)
+        return [] if queue is None else queue.list_turns(thread, limit)
 
     def dismiss(self, thread: str) -> None:
         """Delete a thread, and what the journal knows of its calls.
@@ -136,7 +135,11 @@ class Durability(AbstractContextManager["Durability"]):
 
     def _forget(self, thread: str) -> None:
         """Remove what is kept of a thread beside its checkpoints."""
-        queue.forget_thread(self.journal, thread)
+        self.journal.forget(thread)
+        if (records := find_records(self.journal)) is not None:
+            records.forget(thread)
+        if (queue := find_queue(self.journal)) is not None:
+            queue.forget(thread)
         place = results_of(thread)
         while found := self.store.search(place, limit=_AT_ONCE):
             self.store.batch([PutOp(one.namespace, one.key, None) for one in found])

@@ -5,7 +5,7 @@ import re
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -26,7 +26,6 @@ from .postgres.schema import (
     read_version,
 )
 from .sqlite.file import URL as SQLITE, refuse_foreign
-from .threads.turns import BY_GRAPH
 
 Level = Literal["ok", "warning", "broken"]
 Told = tuple[Level, str]
@@ -34,9 +33,6 @@ Told = tuple[Level, str]
 
 _LATE: Final = 60.0
 """Seconds: a turn that waits for longer, and a lease that ended so long ago, want a worker."""
-
-_NAMED: Final = 3
-"""Graphs of which is told how long their turns wait."""
 
 
 class Finding(NamedTuple):
@@ -60,29 +56,6 @@ def inspect_database(url: str) -> Iterator[Finding]:
     else:
         msg = f"{url!r} names no database: give sqlite:///FILE or postgresql://…."
         raise DatabaseError(msg)
-
-
-def _describe_queue(graphs: Iterable[tuple[str, int, int, float | None]]) -> Iterator[Told]:
-    """What is to be said of turns that wait; see `BY_GRAPH`."""
-    waiting = aside = 0
-    late: list[tuple[float, str]] = []
-    for graph, waits, lies, seconds in graphs:
-        waiting, aside = waiting + waits, aside + lies
-        if seconds and seconds > _LATE:
-            late.append((seconds, graph))
-    if aside:
-        told = f"{plural(aside, 'turn')} set aside, which cannot run or ended the workers"
-        yield "warning", f"{told}: see why (loopwright turns), mend it, then enqueue again."
-    told = f"{plural(waiting, 'turn')} {'waits' if waiting == 1 else 'wait'} in the queue"
-    if not late:
-        yield "ok", f"{told}."
-        return
-    late.sort(reverse=True)
-    oldest = ", ".join(
-        f"of {graph} for {format_seconds(seconds)}" for seconds, graph in late[:_NAMED]
-    )
-    more = f", and {plural(len(late) - _NAMED, 'more graph')}" if len(late) > _NAMED else ""
-    yield "warning", f"{told}, the oldest that could run {oldest}{more}: start more workers."
 
 
 _OLDEST_SQLITE: Final = (3, 35, 0)
@@ -156,10 +129,6 @@ def _check_contents(connection: sqlite3.Connection, path: Path) -> Iterator[Find
         yield Finding("warning", "log", text)
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     count = len(connection.execute(THREADS_SQL).fetchall()) if "checkpoints" in tables else 0
-    if "loopwright_turns" in tables:
-        sql = BY_GRAPH.format(now=repr(time.time()))
-        for level, text in _describe_queue(connection.execute(sql)):
-            yield Finding(level, "turns", text)
     unused = int(str(read_pragma("freelist_count"))) * int(str(read_pragma("page_size")))
     spare = f"; {format_size(unused)} of it are unused: loopwright prune gives them back"
     told = spare if unused > _ROOM else ""
@@ -205,6 +174,14 @@ WHERE datname = current_database() AND state LIKE 'idle in transaction%%'
     AND clock_timestamp() - xact_start > make_interval(secs => %s)
 """
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float"
+_BY_GRAPH: Final = """
+SELECT queue_name AS graph, count(*) FILTER (WHERE status = 'todo') AS waiting,
+    count(*) FILTER (WHERE status = 'failed') AS aside,
+    (SELECT extract(epoch FROM clock_timestamp() - min(at))::float FROM procrastinate_events
+        WHERE job_id = min(j.id) FILTER (WHERE status = 'todo' AND scheduled_at IS NULL)) AS seconds
+FROM procrastinate_jobs j
+WHERE task_name LIKE 'loopwright:%%' AND status IN ('todo', 'failed') GROUP BY queue_name
+"""
 _THREADS: Final = f"""
 SELECT count(*) AS saved, coalesce(sum({postgres.BYTES}), 0)::bigint AS bytes,
     count(*) FILTER (WHERE state = 'unfinished') AS unfinished,
@@ -350,10 +327,18 @@ def _check_leases(connection: Any) -> Iterator[Told]:
 
 
 def _check_turns(connection: Any) -> Iterator[Told]:
-    rows = _query(connection, BY_GRAPH.format(now=_NOW))
-    yield from _describe_queue(
-        (row["graph"], row["waiting"], row["aside"], row["seconds"]) for row in rows
-    )
+    if not _query(connection, "SELECT to_regclass('procrastinate_jobs') AS made")[0]["made"]:
+        yield "ok", "There is no queue of turns yet: loopwright doctor --prepare makes one."
+        return
+    rows = _query(connection, _BY_GRAPH)
+    if aside := sum(row["aside"] for row in rows):
+        told = f"{plural(aside, 'turn')} set aside, which cannot run or ended the workers"
+        yield "warning", f"{told}: see why (loopwright turns), mend it, then enqueue again."
+    for row in rows:
+        if (row["seconds"] or 0) > _LATE:
+            since = format_seconds(row["seconds"])
+            yield "warning", f"A turn of {row['graph']} waits for {since}: start more workers."
+    yield "ok", f"{plural(sum(row['waiting'] for row in rows), 'turn')} in the queue."
 
 
 def _check_threads(connection: Any) -> Iterator[Told]:

@@ -101,6 +101,8 @@ class SqlJournal:
         self.durable = durable
         self.hands: WorkerThreads | None = None
         """The threads of its database, where that has some."""
+        self.beside: dict[str, Any] = {}
+        """What others keep in its database, by names of theirs."""
         self._connect = connect
         self._tables: Tables | None = None
         self._complete = self._closed = False

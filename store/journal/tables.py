@@ -1,4 +1,4 @@
-"""What a SQL database has to bring for the journal, and the queue beside it; what SQLite brings."""
+"""What a SQL database has to bring for the journal; what SQLite brings."""
 
 import sqlite3
 import threading
@@ -16,6 +16,13 @@ P = ParamSpec("P")
 
 VERSION: Final = 3
 """Of the tables; those of another version are refused, never taken for empty."""
+
+TOO_LONG: Final = "54000"
+"""The SQLSTATE of what is more than an index takes."""
+SHORTER: Final = (
+    "An id is too long to be saved in PostgreSQL: give threads, turns and what is kept in the store"
+    " ids of 2,000 bytes at most. Nothing was saved under it."
+)
 
 Execute = Callable[[str, Sequence[object]], list[Any]]
 
@@ -67,11 +74,7 @@ class Tables(Protocol):
         made: Everything is there already: whoever may make no tables uses those that are there.
         packs: Whether long texts take less room in it packed; others pack by themselves.
         now: The seconds since 1970 by its clock.
-        free: What holds of the row `turn` whose thread can be run now, as far as rows tell it.
-        died: Chooses the threads of these graphs whose run died in its turn, not those that it
-            let go (a pause, a breakpoint, an error): name, graph, token of the last holder, when
-            they changed; "" where no rows tell that.
-        skips: Has a choice pass over rows that another one is choosing.
+        pool: The connections of a server; None where the database is a file.
     """
 
     name: str
@@ -80,9 +83,7 @@ class Tables(Protocol):
     made: bool
     packs: bool
     now: str
-    free: str
-    died: str
-    skips: str
+    pool: Any
 
     def block(
         self, thread: str | None = None, fence: Fence | None = None
@@ -125,7 +126,7 @@ class SqliteTables:
     made = False
     packs = True
     now = "((julianday('now') - 2440587.5) * 86400.0)"
-    free = died = skips = ""
+    pool = None
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from ..journal.sql import BUSY_SECONDS, SqlJournal, get_cause, retry_while_busy
 from ..locks.thread_locks import build_lock_name
 from ..threads.pruning import Keeps
 from ..threads.thread_list import FoundThread, ThreadQuery
-from ..threads.turns import TurnQueue
+from ..work.turns import find_records
 from .leases import LEASE, Leases, raise_lease_lost
 from .pool import CONNECTIONS, Pool
 from .schema import ENDED, FREE, HELD, UNENDED, check_encoding, prepare
@@ -39,7 +39,7 @@ _ASK: Final = "INSERT INTO checkpoint_writes SELECT * FROM checkpoint_writes WHE
 
 _MADE: Final = (
     "SELECT to_regclass('loopwright_journal') IS NOT NULL AND to_regclass('store') IS NOT NULL"
-    " AND to_regclass('loopwright_turns') IS NOT NULL"
+    " AND to_regclass('loopwright_taken') IS NOT NULL"
     " AND to_regclass('checkpoint_writes') IS NOT NULL AS made"
 )
 _NO_RIGHT: Final = "42501"
@@ -127,7 +127,8 @@ class PostgresDatabase:
             # What makes nothing new wants the right to do so all the same.
             if not tables.made or getattr(error, "sqlstate", None) != _NO_RIGHT:
                 raise
-        TurnQueue(self.journal).open()
+        if (records := find_records(self.journal)) is not None:
+            records.open()
         with self._pool.connection() as connection:
             # Existing tables are not touched by setup; no row is enough to ask for the right to
             # write.

@@ -23,6 +23,7 @@ from ...text.canonical import make_storable
 from ..base.worker_threads import WorkerThreads
 from ..journal.port import Fence
 from ..journal.sql import get_cause
+from ..journal.tables import SHORTER, TOO_LONG
 from ..locks.thread_locks import (
     build_lock_name,
     make_lost_error,
@@ -35,12 +36,6 @@ from .schema import HELD, LOST
 LEASE: Final = 30.0
 """Seconds after which the thread of a holder that does not answer is another's to take."""
 
-_TOO_LONG: Final = "54000"
-"""The SQLSTATE of what is more than an index takes."""
-_SHORTER: Final = (
-    "An id is too long to be saved in PostgreSQL: give threads, turns and what is kept in the store"
-    " ids of 2,000 bytes at most. Nothing was saved under it."
-)
 _SHORTEST: Final = 1.0
 _LONGEST: Final = 3600.0
 _TAKE: Final = "SELECT holder, gone FROM loopwright_lease(%s, %s, %s, %s, %s::int)"
@@ -256,8 +251,8 @@ def raise_lease_lost(errors: tuple[type[Exception], ...]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        if getattr(error, "sqlstate", None) == _TOO_LONG:
-            raise SettingsError(_SHORTER) from error
+        if getattr(error, "sqlstate", None) == TOO_LONG:
+            raise SettingsError(SHORTER) from error
         if getattr(error, "sqlstate", None) != LOST:
             raise
         told: Any = getattr(error, "diag", None)

@@ -42,6 +42,9 @@ _KNOWN: Final = 200
 CUT: Final = ("08", "57", "25P03")
 """How SQLSTATEs begin of a connection that is broken, or that the server has ended."""
 
+_SETTINGS: Final = {"standard_conforming_strings": "on", "DateStyle": "ISO"}
+"""Of a session: so is SQL written here, and times read."""
+
 _PROCESS: Final = "SELECT pg_backend_pid() AS process"
 _GIVES: Final = re.compile(r"^\s*(SELECT|WITH)\b|\bRETURNING\b")
 
@@ -58,6 +61,8 @@ class Pool:
         self.broken: type[Exception] = psycopg.Error
         # What saves waits for nobody else; another connection renews leases.
         saving = connections // 4
+        self.alive = {name: value for name, value in _ALIVE.items() if name not in url}
+        """How each connection is to notice that its server is gone."""
         self.hands, self.saving = WorkerThreads(connections - saving - 1), WorkerThreads(saving)
         self.pool = pools.ConnectionPool(
             url,
@@ -72,7 +77,7 @@ class Pool:
             kwargs={
                 "autocommit": True, "prepare_threshold": None, "client_encoding": "utf8",
                 "row_factory": psycopg.rows.dict_row,
-                **{name: value for name, value in _ALIVE.items() if name not in url},
+                **self.alive,
             },
         )  # fmt: skip
 
@@ -143,14 +148,20 @@ class Pool:
                 return connection
         return self.pool.getconn(timeout)
 
+    def is_direct(self) -> bool:
+        """Whether a connection is a session of the server, with nothing in between."""
+        with self.connection() as connection:
+            return connection.prepare_threshold is not None
+
     def _configure(self, connection: Any) -> None:
         self._used[connection] = time.monotonic()
         process = connection.execute(_PROCESS).fetchone()["process"]
         direct = process == connection.info.backend_pid
         connection.prepare_threshold = _PREPARE_AFTER if direct else None
         connection.prepared_max = _KNOWN
-        if connection.info.parameter_status("standard_conforming_strings") == "off":
-            connection.execute("SET standard_conforming_strings = on")  # so is SQL written here
+        for name, value in _SETTINGS.items():
+            if not (connection.info.parameter_status(name) or value).startswith(value):
+                connection.execute(f"SET {name} = {value}")
 
 
 def _retry_connect(pool: Any) -> None:

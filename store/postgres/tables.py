@@ -18,7 +18,7 @@ from ..journal.sql import BUSY_SECONDS, get_cause
 from ..journal.tables import Execute, NotDone
 from .leases import Leases, raise_lease_lost
 from .pool import Pool, PooledTransaction, execute_statement
-from .schema import BRIEFLY, ENDED, HELD, HOLDS, UNENDED, build_fence_values
+from .schema import BRIEFLY, HOLDS, build_fence_values
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
@@ -41,34 +41,24 @@ class PostgresTables:
     made = False
     packs = False
     now = "extract(epoch FROM clock_timestamp())::float8"
-    free = (
-        " AND NOT EXISTS (SELECT FROM loopwright_threads held WHERE held.name = turn.thread"
-        f" AND (held.{HELD} OR held.state = 'asks' AND turn.state = 'asks'))"
-    )
-    died = (
-        "SELECT name, graph, token, extract(epoch FROM updated)::float8 AS at"
-        " FROM loopwright_threads WHERE graph IN ({graphs})"
-        f" AND {UNENDED} AND {ENDED}"
-    )
-    skips = " FOR UPDATE SKIP LOCKED"
 
     def __init__(
         self, pool: Pool, errors: tuple[type[Exception], ...], name: str, leases: Leases
     ) -> None:
         """Use a pool that gives rows as dicts; whoever opened it closes it."""
-        self.errors, self.name = errors, name
-        self._pool, self._leases = pool, leases
+        self.errors, self.name, self.pool = errors, name, pool
+        self._leases = leases
 
     @contextmanager
     def block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
         """See Tables."""
         with raise_lease_lost(self.errors):
             if thread is None:
-                yield self._pool.fetch_rows
+                yield self.pool.fetch_rows
                 return
             begun: PooledTransaction | None = None
             try:
-                with self._pool.begin_transaction(
+                with self.pool.begin_transaction(
                     self._build_first_statement(thread, fence)
                 ) as begun:
                     yield begun
@@ -82,7 +72,7 @@ class PostgresTables:
         """Whether a transaction counts whose end was not told; one that asked nothing is not it."""
         until = time.monotonic() + BUSY_SECONDS
         while number is not None:
-            (found,) = self._pool.fetch_rows(_STATUS, [number])
+            (found,) = self.pool.fetch_rows(_STATUS, [number])
             if found["status"] != "in progress":
                 return bool(found["status"] == "committed")
             if time.monotonic() > until:

@@ -64,7 +64,7 @@ def paid():
 def worker(url):
     """A worker, which is killed at the end of the block, and what it tells until then."""
     told = []
-    args = ("worker", "--url", url, "--module", "shop:build", "--json")
+    args = ("worker", "--url", url, "--module", "shop:build", "--lease", "2", "--json")
     with Process(server(), args, env={**os.environ}) as process:
         yield process, told
         process.kill()
@@ -72,9 +72,9 @@ def worker(url):
 
 
 @pytest.fixture
-def url(tmp_path):
+def url(postgres_url):
     Path("shop.py").write_text(MODULE)
-    return f"sqlite:///{tmp_path}/threads.db"
+    return postgres_url
 
 
 @pytest.fixture
@@ -83,6 +83,7 @@ def graph(url):
         yield build(durability)
 
 
+@pytest.mark.postgres
 def test_a_signal_rests_what_runs_and_a_kill_loses_nothing(url, graph):
     for name in ("wait", "more", "last"):
         graph.enqueue(THREAD, name, id=name, context={"max_iterations": 9})
@@ -96,7 +97,7 @@ def test_a_signal_rests_what_runs_and_a_kill_loses_nothing(url, graph):
     assert graph.enqueued(THREAD, "wait").state == "begun"
     with worker(url) as (second, then):
         until(lambda: paid() == ["wait", "more"] or second.poll())
-    assert [e["event"] for e in then] == ["started", "taken over", "ended", "taken"]
+    assert [e["event"] for e in then] == ["started", "taken again", "ended", "taken"]
     with worker(url) as (third, _):
         until(lambda: graph.enqueued(THREAD, "more").state == "asks" or third.poll())
         [question] = graph.get_state(THREAD).interrupts
@@ -110,6 +111,7 @@ def test_a_signal_rests_what_runs_and_a_kill_loses_nothing(url, graph):
     assert paid() == ["wait", "more", "last"]
 
 
+@pytest.mark.postgres
 def test_a_thread_of_a_graph_of_ones_own_is_attended_to_from_the_command_line(url, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("asking.py").write_text(ASKING)
@@ -163,16 +165,15 @@ elsewhere = build_react(model="offline", durability=open_durability("sqlite:///o
 """
 
 
+@pytest.mark.postgres
 @pytest.mark.parametrize(("module", "told"), MISTAKES.items())
 def test_a_module_without_a_graph_for_this_worker_is_told_in_a_sentence(
-    module, told, tmp_path, monkeypatch
+    module, told, postgres_url, monkeypatch
 ):
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("mistaken.py").write_text(MISTAKEN)
     Path("unfinished.py").write_text("graph = (")
-    done = CliRunner().invoke(
-        app, ["worker", "--url", f"sqlite:///{tmp_path}/threads.db", "--module", module]
-    )
+    done = CliRunner().invoke(app, ["worker", "--url", postgres_url, "--module", module])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.stderr
     assert f"loopwright: --module {module} " in done.stderr
     assert told in done.stderr
@@ -186,6 +187,7 @@ def test_a_module_without_a_graph_for_this_worker_is_told_in_a_sentence(
         ("agents", "sqlite:///agents for a file"),
         ("postgresql+psycopg://u:geheim@h/d", "give sqlite:///FILE"),
         ("sqlite:///:memory:", "no other process can open it"),
+        ("sqlite:///file.db", "is a file, and has no queue"),
         ("postgres://u:geheim@127.0.0.1:1/d", "refused"),
     ],
 )

@@ -9,11 +9,14 @@ from typer.testing import CliRunner
 from loopwright import ModelCallFailed, ScriptedModel, build_react
 from loopwright.cli.app import app
 from loopwright.run.worker import Worker
-from loopwright.store.threads.turns import TurnQueue
+from loopwright.store.work.delivery import Delivery
+from loopwright.store.work.turns import find_records, open_queue
 from support.patience import PATIENCE
 from support.scripts import thought
 
+LEASE = 30.0
 THREAD = {"configurable": {"thread_id": "t"}}
+OTHER = {"configurable": {"thread_id": "u"}}
 
 GOODS = {"apples", "bread", "cheese"}
 
@@ -26,16 +29,17 @@ class Shop:
     """A graph whose model pays what the user says, with a tool that writes it into a list."""
 
     def __init__(self, durability, policy="allow"):
-        self.paid, self.away = [], 0
+        self.paid, self.away, self.during = [], 0, lambda: None
         self.graph = build_react(
             model=ScriptedModel(self.answer), tools=[self.pay], policy=policy,
             durability=durability, observe="direct",
         )  # fmt: skip
-        self.turns, self.told = TurnQueue(durability.journal), []
+        self.records, self.told = find_records(durability.journal), []
 
     def pay(self, what: str) -> str:
         """Pay for something."""
         self.paid.append(what)
+        self.during()
         return f"paid {what}"
 
     def answer(self, messages, offered):
@@ -50,7 +54,8 @@ class Shop:
 
     def worker(self, **more):
         tell = lambda what, turn, why: self.told.append((what, turn and turn.id, why))  # noqa: E731
-        return Worker({self.graph.name: self.graph}, self.turns, report=tell, **more)
+        delivery = Delivery(open_queue(self.records), [self.graph.name], LEASE)
+        return Worker({self.graph.name: self.graph}, delivery, report=tell, **more)
 
     async def work(self, until, **more):
         """Let a worker work until something holds."""
@@ -66,6 +71,18 @@ class Shop:
     def state(self, name):
         turn = self.graph.enqueued(THREAD, name)
         return turn and turn.state
+
+
+class Booked(Shop):
+    """It writes what it pays into a file, which outlives the process."""
+
+    def __init__(self, durability, book):
+        super().__init__(durability)
+        self.book, self.during = book, self.write_down
+
+    def write_down(self):
+        with self.book.open("a") as book:
+            book.write(f"{self.paid[-1]}\n")
 
 
 def commanded(*args):

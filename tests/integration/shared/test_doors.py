@@ -134,12 +134,12 @@ async def set_context(large, _):
     yield await words_of(graph_of().ainvoke(said(), THREAD, context=context))
 
 
-async def enqueue(large, tmp_path):
+async def take(large, tmp_path):
     with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:
         graph = graph_of(checkpointer=None, durability=durability)
         given = {**said(), "more": large.value}
         yield
-        yield await words_of(graph.aenqueue(THREAD, given))
+        yield await words_of(graph.atake(THREAD, given, id="one"))
 
 
 async def post(routes, path, pieces):
@@ -297,7 +297,7 @@ PROBES = {
     "configurable": configure,
     "context": set_context,
     "tool context": set_context,
-    "queue": enqueue,
+    "queue": take,
     "AG-UI": post_to([ag_ui_route(graph_of())], "/ag-ui"),
     "component": post_to(UI, "/ui/react"),
     "model body": ask_server,

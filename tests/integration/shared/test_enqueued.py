@@ -3,9 +3,10 @@
 import asyncio
 import json
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
-from langchain_core.messages import HumanMessage
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command
@@ -13,28 +14,27 @@ from typer.testing import CliRunner
 
 from loopwright import (
     AnswerRejected,
+    DatabaseError,
     PolicyTable,
     SettingsError,
     ThreadIncompatible,
     build_plan_execute_verify,
-    build_react,
     open_durability,
 )
 from loopwright.cli.app import app
 from loopwright.policy.rules import GovernedTool
-from loopwright.run.queued_input import QueuedInput
 from loopwright.run.stop_and_steer import make_stop
 from loopwright.store.health import inspect_database
-from loopwright.store.threads.turns import TurnQueue
 from support.patience import PATIENCE
-from support.shop import THREAD, Shop, commanded, said
+from support.shop import OTHER, THREAD, Shop, commanded, said
 
+pytestmark = pytest.mark.postgres
 ASKED = {"messages": [{"role": "user", "content": "hello"}]}
 
 
 @pytest.fixture
-def durability(url):
-    with open_durability(url) as opened:
+def durability(postgres_url):
+    with open_durability(postgres_url) as opened:
         yield opened
 
 
@@ -66,14 +66,14 @@ async def test_a_question_holds_the_thread_until_it_is_answered(durability):
         shop.graph.enqueue(THREAD, Command(resume={"0" * 32: {"type": "approve"}}))
     answer = shop.graph.enqueue(THREAD, Command(resume={"type": "approve"}), id="yes")
     again = shop.graph.enqueue(THREAD, Command(resume={"type": "approve"}), id="yes")
-    assert (answer, answer.kind) == (again, "answer")
+    assert (answer.id, answer.kind, again.kind) == (again.id, "answer", "answer")
+    assert len(durability.turns()) == 3
     await shop.work(lambda: shop.state("two") == "asks")
     assert (shop.state("yes"), shop.state("one"), shop.paid) == ("ended", "ended", ["apples"])
     assert shop.graph.enqueued(THREAD, "one").outcome["answer"] == "apples is paid"
     shop.graph.invoke(
         Command(resume={"type": "respond", "message": "paid bread"}), THREAD
     )  # or by who calls the graph
-    shop.turns.postpone(shop.graph.enqueued(THREAD, "two"), 0, asks=True, failed=False)
     await shop.work(lambda: shop.state("two") == "ended")
     assert shop.paid == ["apples"]
 
@@ -92,74 +92,20 @@ async def test_what_fails_is_tried_again_and_what_cannot_run_is_set_aside(durabi
     assert shop.paid == ["apples", "bread"]
     other = {"configurable": {"thread_id": "u"}}
     shop.graph.enqueue(other, "cheese", id="three")
-    (taken,) = shop.turns.take(["react"], 5, 0.0)
     build_plan_execute_verify(model="offline", durability=durability).invoke(ASKED, other)
     await shop.work(lambda: shop.graph.enqueued(other, "three").over)
     aside = shop.graph.enqueued(other, "three")
-    assert (aside.id, aside.state) == (taken.id, "aside")
+    assert aside.state == "aside"
     assert "continue it with the graph that it belongs to" in aside.why
     assert ("set aside", "three", aside.why) in shop.told
     with pytest.raises(ThreadIncompatible):
         shop.graph.enqueue(other, "cheese", id="three")
 
 
-async def test_what_was_cut_off_goes_on_wherever_it_was_cut_off(durability):
-    """A worker that dies leaves the turn begun: with the message in the thread, or not yet."""
-    shop = Shop(durability)
-    turn = shop.graph.enqueue(THREAD, "apples", id="one")
-    shop.graph.enqueue(THREAD, "bread", id="two")
-    (taken,) = shop.turns.take(["react"], 5, 0.0)
-    assert (taken.id, shop.turns.begin(taken).runs) == (turn.id, 1)
-    await shop.work(lambda: shop.state("one") == "ended")
-    ended = shop.graph.enqueued(THREAD, "one")
-    # Its end was not recorded: the thread has it.
-    with shop.turns._open_block() as execute:
-        execute("UPDATE loopwright_turns SET state = 'begun', outcome = NULL, due = 0"
-                " WHERE seq = ?", [ended.number])  # fmt: skip
-    await shop.work(lambda: {shop.state("one"), shop.state("two")} == {"ended"})
-    assert (shop.paid, shop.state("one")) == (["apples", "bread"], "ended")
-
-
-def test_a_turn_whose_worker_dies_before_it_begins_keeps_its_place(durability):
-    shop = Shop(durability)
-    for thread in "abc":
-        shop.graph.enqueue({"configurable": {"thread_id": thread}}, "apples", id="one")
-    (taken,) = shop.turns.take(["react"], 1, 0.0)
-    (again,) = shop.turns.take(["react"], 1, 0.0)
-    assert (again.thread, again.state, again.was_dropped) == (taken.thread, "begun", False)
-    shop.turns.postpone(again, 0.0, asks=False, failed=False)  # its thread was busy
-    found = shop.graph.enqueued({"configurable": {"thread_id": taken.thread}}, "one")
-    assert (found.state, shop.turns.take(["react"], 1, 0.0)[0].thread) == ("waiting", "b")
-
-
-@pytest.mark.parametrize(
-    ("message", "more", "why"),
-    [
-        ("", {}, "or empty"),
-        ({"role": "wizard", "content": "x"}, {}, "wizard"),
-        ({"role": "assistant", "content": "x"}, {}, "none of the user's"),
-        ("x", {"context": {"max_iterations": "many"}}, "context is wrong"),
-        ({"messages": ["x"], "plan": object()}, {}, "must be JSON"),
-        (HumanMessage("x"), {"id": "apples"}, "another turn with the id"),
-    ],
-)
-def test_what_cannot_be_read_is_refused(tmp_path, message, more, why):
-    with open_durability(f"sqlite:///{tmp_path}/threads.db") as durability:
-        shop = Shop(durability)
-        shop.graph.enqueue(THREAD, "apples", id="apples")
-        with pytest.raises(SettingsError, match=why):
-            shop.graph.enqueue(THREAD, message, **more)
-
-
-def test_nothing_waits_where_nothing_outlives_the_process():
-    graph = build_react(model="offline")
-    with pytest.raises(SettingsError, match="durability="):
-        graph.enqueue(THREAD, "x")
-
-
-def test_the_command_enqueues_once_and_refuses_what_no_worker_knows(durability, url):
+def test_the_command_enqueues_once_and_refuses_what_no_worker_knows(durability, postgres_url):
     def command(*args):
-        return CliRunner().invoke(app, ["enqueue", "t", *args, "--db", url, "--json"])
+        given = ["enqueue", "t", *args, "--db", postgres_url, "--json"]
+        return CliRunner().invoke(app, given)
 
     for _ in range(2):
         done = command("apples", "--graph", "react", "--id", "one")
@@ -167,12 +113,11 @@ def test_the_command_enqueues_once_and_refuses_what_no_worker_knows(durability, 
         assert (done.exit_code, json.loads(done.stdout)) == (0, told)
     done = command("apples", "--graph", "reakt")
     assert (done.exit_code, "There is no graph 'reakt'" in done.stdout) == (2, True)
-    assert [one.id for one in TurnQueue(durability.journal).take(["react"], 5, 0.0)] == ["one"]
+    assert [one.id for one in durability.turns()] == ["one"]
     durability.checkpointer.delete_thread("t")
     assert Shop(durability).state("one") is None
 
 
-@pytest.mark.postgres
 async def test_a_worker_takes_what_died_and_leaves_what_was_let_go(postgres_url):
     """A pause and a breakpoint are the program's: it goes on with them when it likes."""
     with open_durability(postgres_url) as durability:
@@ -196,8 +141,7 @@ async def test_a_worker_takes_what_died_and_leaves_what_was_let_go(postgres_url)
         state = await shop.graph.aget_state({"configurable": {"thread_id": "died"}})
         assert (state.next, state.values["outcome"]["status"]) == ((), "complete")
         assert {turn and turn.split()[0] for _, turn, _ in shop.told} == {"resume"}
-        shop.told.clear()
-        shop.turns.adopt(["react"])
+        await shop.work(lambda: True)
         assert durability.turns() == []
         assert len(shop.paid) == 3
         assert {one.thread_id for one in durability.threads("unfinished")} == {
@@ -205,38 +149,33 @@ async def test_a_worker_takes_what_died_and_leaves_what_was_let_go(postgres_url)
         }  # fmt: skip
 
 
-async def test_what_was_given_up_halfway_is_not_gone_on_with(durability):
-    """Else the turn that ends its workers would end those of the next turns, too."""
-    shop = Shop(durability)
-    due = QueuedInput(shop.graph.enqueue(THREAD, "apples", id="apples"), shop.turns)
-    await shop.graph.ainvoke(due, THREAD, interrupt_before=["call_tools"])
-    assert shop.graph.get_state(THREAD).next == ("call_tools",)
-    shop.turns.end(due.turn, "aside", "It ended its worker each time.")
-    shop.graph.enqueue(THREAD, "bread", id="bread")
-    await shop.work(lambda: shop.state("bread") == "ended")
-    assert shop.paid == ["bread"]
-    assert said(shop.graph.get_state(THREAD).values["messages"]) == ["apples", "bread"]
-
-
-async def test_what_waits_and_what_is_set_aside_is_listed(durability, url):
+async def test_what_waits_and_what_is_set_aside_is_listed(durability, postgres_url):
     shop = Shop(durability, policy="ask")
     shop.graph.enqueue(THREAD, "apples", id="one")
     shop.graph.enqueue(THREAD, "bread")
     await shop.work(lambda: shop.state("one") == "asks")
+    shop.graph.enqueue(OTHER, "cheese", id="three")
+    settings = {"max_iterations": "many"}  # as an older version took it
+    with durability.journal.open().block() as execute:
+        execute("UPDATE procrastinate_jobs SET args = jsonb_set(args, '{body}', to_jsonb(replace("
+                "args->>'body', '\"context\": null', ?))) WHERE args->>'turn' = 'three'",
+                [f'"context": {json.dumps(settings)}'])  # fmt: skip
+    await shop.work(lambda: shop.graph.enqueued(OTHER, "three").over)
+    why = shop.graph.enqueued(OTHER, "three").why
+    assert "context is wrong" in why
     shop.graph.enqueue(THREAD, Command(resume={"type": "approve"}), id="yes")
-    aside = shop.graph.enqueue({"configurable": {"thread_id": "u"}}, "cheese", id="three")
-    shop.turns.end(aside, "aside", "it never ran")
-    code, told = commanded("turns", "--db", url)
+    code, told = commanded("turns", "--db", postgres_url)
     shown = [(one["thread"], one["state"], one["message"], one["why"]) for one in told["turns"]]
     assert (code, shown) == (0, [
         ("t", "asks", "apples", ""), ("t", "waiting", "bread", ""),
-        ("t", "waiting", '{"type": "approve"}', ""), ("u", "aside", "cheese", "it never ran"),
+        ("u", "aside", "cheese", why), ("t", "waiting", '{"type": "approve"}', ""),
     ])  # fmt: skip
-    assert ("warning", "turns") in [(one.level, one.check) for one in inspect_database(url)]
+    found = [(one.level, one.check) for one in inspect_database(postgres_url)]
+    assert ("warning", "turns") in found
     assert shop.graph.dequeue({"configurable": {"thread_id": "u"}}, "three").state == "dequeued"
-    _, told = commanded("turns", "t", "--limit", "1", "--db", url)
+    _, told = commanded("turns", "t", "--limit", "1", "--db", postgres_url)
     assert [one["turn"] for one in told["turns"]] == ["one"]
-    listed = CliRunner().invoke(app, ["turns", "--db", url]).stdout.splitlines()
+    listed = CliRunner().invoke(app, ["turns", "--db", postgres_url]).stdout.splitlines()
     assert [line.split("\t")[2] for line in listed] == ["state", "asks", "waiting", "waiting"]
 
 
@@ -252,10 +191,11 @@ async def test_by_the_queue_a_customer_answers_no_question_of_the_operators(dura
         with pytest.raises(AnswerRejected, match="Only the operator answers"):
             shop.graph.enqueue(where, yes, **whose)
     forged = shop.graph.enqueue(THREAD, yes, id="forged")  # as one that was there before this check
-    body = {**forged.body, "config": served}
-    with shop.turns._open_block() as execute:
-        execute("UPDATE loopwright_turns SET body = ? WHERE seq = ?",
-                [json.dumps(body), forged.number])  # fmt: skip
+    kept = {"id": "forged", "thread": "t", "every": ""}
+    body = {**forged.body, **kept, "config": served}
+    with durability.journal.open().block() as execute:
+        execute("UPDATE procrastinate_jobs SET args = args || jsonb_build_object('body', ?::text)"
+                " WHERE args->>'turn' = 'forged'", [json.dumps(body)])  # fmt: skip
     await shop.work(lambda: shop.state("forged") == "aside")
     assert "Only the operator answers" in shop.graph.enqueued(THREAD, "forged").why
     assert (shop.paid, shop.state("one")) == ([], "asks")
@@ -279,7 +219,6 @@ class Hanging(Shop):
         return super().answer(messages, offered)
 
 
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_a_stop_is_heeded_by_whoever_goes_on_after_the_worker_it_was_meant_for(durability):
     shop = Hanging(durability)
     shop.graph.enqueue(THREAD, "apples", id="apples", context={"max_iterations": 9})
@@ -296,3 +235,104 @@ async def test_a_stop_is_heeded_by_whoever_goes_on_after_the_worker_it_was_meant
     await shop.work(lambda: shop.state("apples") == "ended")
     assert shop.graph.enqueued(THREAD, "apples").outcome["status"] == "cancelled"
     assert durability.journal.list_wishes("t") == []
+
+
+SOON = timedelta(seconds=1.5)
+
+
+async def test_a_planned_turn_comes_when_it_is_due_and_holds_up_nothing_before(durability):
+    shop = Shop(durability)
+    planned = shop.graph.enqueue(THREAD, "apples", id="one", at=timedelta(days=3))
+    soon = shop.graph.enqueue(THREAD, "bread", id="two", at=datetime.now(UTC) + SOON)
+    assert (planned.state, soon.state) == ("planned", "planned")
+    shop.graph.enqueue(THREAD, "cheese", id="three")
+    await shop.work(lambda: shop.state("two") == "ended")
+    assert (shop.paid, shop.state("one")) == (["cheese", "bread"], "planned")
+    assert [(one.id, one.state) for one in durability.turns()] == [("one", "planned")]
+    assert shop.graph.dequeue(THREAD, "one").state == "dequeued"
+    assert (durability.turns(), shop.state("one")) == ([], "dequeued")
+    with pytest.raises(SettingsError, match="no time zone"):
+        shop.graph.enqueue(THREAD, "apples", at=datetime(2026, 12, 24))  # noqa: DTZ001
+    with pytest.raises(SettingsError, match="is no cron expression"):
+        shop.graph.enqueue(THREAD, "apples", every="on Mondays")
+    with pytest.raises(SettingsError, match="not by both"):
+        shop.graph.enqueue(THREAD, "apples", every="* * * * *", at=SOON)
+
+
+async def test_a_turn_is_run_again_and_again_each_time_as_one_of_its_own(durability):
+    shop = Shop(durability)
+    series = shop.graph.enqueue(THREAD, "apples", id="daily", every="0 9 * * *")
+    assert (series.at.hour, series.at.minute, series.every) == (9, 0, "0 9 * * *")
+    for n in (1, 2):
+        with durability.journal.open().block() as execute:  # the days go by
+            execute("UPDATE procrastinate_jobs SET scheduled_at = now() - make_interval(days => ?)"
+                    " WHERE lock IS NULL", [n])  # fmt: skip
+        await shop.work(lambda n=n: [what for what, *_ in shop.told].count("ended") == n)
+    assert [one.id for one in durability.turns()] == ["daily"]
+    assert said(shop.graph.get_state(THREAD).values["messages"]) == ["apples", "apples"]
+    assert shop.graph.enqueued(THREAD, "daily").at > datetime.now(UTC)
+    days = [datetime.now(UTC) - timedelta(days=n) for n in (1, 2)]
+    ids = [name for what, name, _ in shop.told if what == "ended"]
+    assert [name[:16] for name in ids] == [f"daily {day:%Y-%m-%d}" for day in days]
+    assert shop.graph.dequeue(THREAD, "daily").state == "dequeued"
+    assert durability.turns() == []
+
+
+async def test_a_turn_is_there_when_the_transaction_counts_that_enqueued_it(
+    durability, postgres_url
+):
+    shop = Shop(durability)
+    with psycopg.connect(postgres_url) as own:
+        own.execute("CREATE TABLE orders (name TEXT)")
+        own.commit()
+        for name, counts in (("apples", False), ("bread", True)):
+            own.execute("INSERT INTO orders VALUES (%s)", [name])
+            for _ in range(2):  # a second time it is the same, and costs the block nothing
+                shop.graph.enqueue(THREAD, name, id=name, connection=own)
+            assert shop.graph.enqueued(THREAD, name) is None
+            own.commit() if counts else own.rollback()
+        assert own.execute("SELECT name FROM orders").fetchall() == [("bread",)]
+    async with await psycopg.AsyncConnection.connect(postgres_url) as own:
+        await shop.graph.aenqueue(THREAD, "cheese", id="cheese", connection=own)
+        assert shop.graph.enqueued(THREAD, "cheese") is None
+    await shop.work(lambda: shop.state("cheese") == "ended")
+    assert (shop.paid, shop.state("apples")) == (["bread", "cheese"], None)
+
+
+async def test_a_worker_that_was_taken_for_dead_goes_on(durability):
+    shop = Shop(durability)
+    worker = shop.worker()
+    working = asyncio.create_task(worker.work())
+    for name in ("apples", "bread"):
+        shop.graph.enqueue(THREAD, name, id=name)
+        assert (await shop.graph.aenqueued(THREAD, name, wait=PATIENCE)).state == "ended"
+        with durability.journal.open().block() as execute:  # as another one does, after a while
+            execute("DELETE FROM procrastinate_workers", [])
+    worker.leave()
+    await working
+    assert shop.paid == ["apples", "bread"]
+    assert [what for what, *_ in shop.told] == ["taken", "ended"] * 2
+
+
+def test_a_user_who_may_make_no_tables_is_told_how_the_queue_comes_into_being(postgres_url):
+    with open_durability(postgres_url) as durability:
+        Shop(durability)
+    with psycopg.connect(postgres_url, autocommit=True) as own:
+        name = f"clerk{own.info.dbname}"
+        own.execute(f"CREATE ROLE {name} LOGIN")
+        own.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}")
+        own.execute(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {name}")
+        try:
+            with open_durability(postgres_url.replace("postgres@", f"{name}@")) as durability:
+                with pytest.raises(DatabaseError, match="loopwright doctor --prepare"):
+                    Shop(durability).graph.enqueue(THREAD, "apples")
+                assert Shop(durability).graph.take(THREAD, "apples", id="one").state == "ended"
+            code, _ = commanded("doctor", "--prepare", "--url", postgres_url)
+            assert code == 0
+            own.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}")
+            own.execute(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {name}")
+            with open_durability(postgres_url.replace("postgres@", f"{name}@")) as durability:
+                assert Shop(durability).graph.enqueue(THREAD, "bread").state == "waiting"
+        finally:
+            own.execute(f"DROP OWNED BY {name}")
+            own.execute(f"DROP ROLE {name}")

@@ -12,7 +12,8 @@ from loopwright import DatabaseError, ScriptedModel, build_react, open_durabilit
 from loopwright.run.worker import Worker
 from loopwright.store.health import inspect_database
 from loopwright.store.postgres import pool as pools
-from loopwright.store.threads.turns import TurnQueue
+from loopwright.store.work.delivery import Delivery
+from loopwright.store.work.turns import find_records, open_queue
 from support import postgres
 from support.patience import PATIENCE
 from support.scripts import call, thought
@@ -56,7 +57,8 @@ def ended(durability, graph, name):
     """Have a worker run what waits for the thread until this turn has ended."""
 
     async def work():
-        worker = Worker({graph.name: graph}, TurnQueue(durability.journal))
+        queue = open_queue(find_records(durability.journal))
+        worker = Worker({graph.name: graph}, Delivery(queue, [graph.name], 30.0))
         working = asyncio.create_task(worker.work())
         while True:
             try:

@@ -1,0 +1,202 @@
+"""`take`: runs a turn once, whatever happened to it before; the door for engines of any kind."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+from langchain_core.messages import AnyMessage, HumanMessage, message_to_dict
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.serde.types import INTERRUPT
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+from langgraph.types import Command, Interrupt
+from langgraph.typing import ContextT, InputT, OutputT, StateT
+
+from ..state.errors import AnswerRejected, LoopwrightError, SettingsError, ThreadBusy
+from ..state.limits import refuse_excess
+from ..state.messages import explain_unreadable, read_messages
+from ..state.questions import By
+from ..store.base.worker_threads import run_in_worker
+from ..store.threads.thread_list import GRAPH_KEY
+from ..store.work.turns import State, TurnRecords, find_records
+from ..text.canonical import hash_of
+from .background import run_blocking
+from .client_access import check_keys
+from .compiled import Compiled
+from .run import Run
+from .turn_input import Given, NothingToRun, TurnInput, awaits_only_desk, check_digest
+
+_BUSY: Final = 1.0
+"""Seconds until a turn is taken again whose thread another run holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What came of taking a turn.
+
+    Attributes:
+        state: `ended`; `asks`: take it again when its thread has been answered; `busy`: take it
+            again after a while.
+        outcome: How it ended, where that is known.
+        questions: What its thread asks.
+        after: Seconds after which to come back.
+        why: It is busy, in words.
+    """
+
+    state: Literal["ended", "asks", "busy"]
+    outcome: Mapping[str, Any] | None = None
+    questions: Sequence[Interrupt] = ()
+    after: float = 0.0
+    why: str = ""
+
+
+class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
+    """A graph whose turns have ids by which they are run once."""
+
+    def take(self, config: RunnableConfig, message: Any, *, id: str, **options: Any) -> Taken:
+        """Run a turn once, whatever happened to it before; see `atake`."""
+        return run_blocking(self.atake(config, message, id=id, **options))
+
+    async def atake(
+        self, config: RunnableConfig, message: Any, *, id: str, context: Any = None,
+        answered_by: By = "operator", control: RunControl | None = None,
+    ) -> Taken:  # fmt: skip
+        """Run a turn once, whatever happened to it before: begun, cut, finished or superseded.
+
+        Deliver it at least once, from any machine: its effects happen once. One turn of a thread
+        runs at a time, in the order in which they are first taken; a turn that was cut off ends
+        before the next one begins. The id is known for as long as the thread is kept.
+
+        Args:
+            config: Names the thread.
+            message: Its words, a message, a whole input with `messages`, or the answer to an open
+                question as `Command(resume=…)`.
+            id: Of the turn: the same id again is the same turn.
+            context: The settings of the run.
+            answered_by: Whose answer it is; see `astream`.
+            control: To have it rest at its next border: it is busy then, with no time to wait.
+
+        Raises:
+            SettingsError: It cannot be read, or another turn has its id.
+            AnswerRejected: No such question is open, or it is not theirs to answer.
+            ThreadError: It can never run: its thread is another graph's, or it ended its process
+                again and again.
+            LoopwrightError: What the run raises; take it again, and it goes on.
+        """
+        options = {"context": context, "control": control, "answered_by": answered_by}
+        return await self.take_given(config, read_given(message, id), options)
+
+    async def take_given(
+        self, config: RunnableConfig, given: Given, options: Mapping[str, Any]
+    ) -> Taken:
+        """As `atake`, once the message was read; options are those of `ainvoke`."""
+        run = self._make_run(None, config, {})
+        records = self._open_records(run)
+        known = await run_in_worker(records, records.read, run.thread, given.id)
+        check_digest(known, given, run.thread)
+        if known is not None and known.state in {"ended", "dequeued"}:
+            return Taken("ended", known.outcome)
+        turn = TurnInput(given, records, known)
+        told = {GRAPH_KEY: self.name, **config.get("metadata", {})}
+        config = RunnableConfig(**{**config, "metadata": told})
+        more = {key: value for key, value in options.items() if value is not None}
+        try:
+            taken = await self._run_until_ours(turn, config, more)
+        except ThreadBusy as error:
+            return Taken("busy", after=_BUSY, why=str(error))
+        except Exception as error:
+            if turn.record is not None:
+                why = str(error) if isinstance(error, LoopwrightError) else repr(error)
+                await run_in_worker(records, records.leave, run.thread, given.id, "begun", why)
+            raise
+        if turn.record is not None:
+            await self._record(turn, run.thread, taken)
+        return taken
+
+    async def _run_until_ours(
+        self, turn: TurnInput, config: RunnableConfig, options: Mapping[str, Any]
+    ) -> Taken:
+        """Run what the thread had to end before, and then the turn."""
+        control = options.get("control")
+        while True:
+            try:
+                values = await self.ainvoke(cast("Any", turn), config, **options)
+            except NothingToRun as over:
+                waits = over.asks and turn.given.kind == "message"
+                return Taken("asks", questions=over.asks) if waits else Taken("ended", over.outcome)
+            except GraphDrained:
+                return Taken("busy", why="paused")
+            if control is not None and control.drain_requested:
+                return Taken("busy", why="paused")
+            told = values if isinstance(values, Mapping) else {}
+            asked = [*told.get(INTERRUPT, ())]
+            if asked and not awaits_only_desk(asked) and turn.given.kind == "message":
+                return Taken("asks", questions=asked)
+            if turn.ours:
+                return Taken("ended", None if asked else told.get("outcome"))
+
+    async def _record(self, turn: TurnInput, thread: str, taken: Taken) -> None:
+        """What came of it, and of the turn whose question it answered."""
+        records, name = turn.records, turn.given.id
+        if taken.state != "ended":
+            state: State = "asks" if taken.state == "asks" else "begun"
+            await run_in_worker(records, records.leave, thread, name, state)
+            return
+        await run_in_worker(records, records.end, thread, name, taken.outcome)
+        answered = turn.given.kind == "answer" and taken.outcome is not None
+        if answered and isinstance(turn.mark, str):
+            await run_in_worker(records, records.end, thread, turn.mark, taken.outcome)
+
+    def _open_records(self, run: Run) -> TurnRecords:
+        """What is known of the turns of its threads; raises SettingsError where nothing is kept."""
+        check_keys(run.configurable, runs=True)
+        inbox = self.own_builder.inbox
+        records = find_records(inbox.journal) if inbox else None
+        if records is None or not run.is_controllable or run.has_checkpoint_id:
+            msg = (
+                "No turn can be taken or enqueued by this config: build the graph with"
+                " durability=open_durability(url), and name the thread_id of a thread, without a"
+                " checkpoint_id."
+            )
+            raise SettingsError(msg)
+        return records
+
+
+def read_given(message: Any, name: str) -> Given:
+    """What a turn is given, as JSON; raises SettingsError, AnswerRejected."""
+    if isinstance(message, Command):
+        if message.resume is None or message.update or message.goto:
+            msg = "A turn answers by Command(resume=…), and nothing beside."
+            raise AnswerRejected(msg)
+        body = {"resume": message.resume}
+        check_json(body)
+        return Given(name, "answer", body, hash_of(body))
+    values = dict(message) if isinstance(message, Mapping) and "messages" in message else {}
+    given = values.pop("messages") if values else message
+    if isinstance(given, str):
+        given = [("user", given)]
+    given = given if isinstance(given, list) else [given]
+    why = explain_unreadable(given)
+    said: Sequence[AnyMessage] = () if why else read_messages(given)
+    if not why and not (said and isinstance(said[-1], HumanMessage) and said[-1].content):
+        why = "the last one is none of the user's, or empty"
+    if why:
+        msg = f"The message of a turn cannot be read: {why.rstrip('.')}. Give its words."
+        raise SettingsError(msg)
+    body = {"messages": [message_to_dict(one) for one in said], "values": values}
+    check_json(body)
+    return Given(name, "message", body, hash_of(body))
+
+
+def check_json(body: Mapping[str, Any]) -> None:
+    """Raise SettingsError where something cannot be kept for another process."""
+    refuse_excess("queue", body)
+    try:
+        json.dumps(body)
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = (
+            "The turn cannot be kept: what another process is to read must be JSON, and"
+            f" {error}. Leave it out of the message, the context and the config."
+        )
+        raise SettingsError(msg) from error

@@ -1,0 +1,335 @@
+"""The queue of turns: jobs of procrastinate in the Postgres database that keeps their threads.
+
+A job holds its thread as its lock, so that one turn of a thread is delivered at a time; answers
+have a higher priority. A turn that is planned for later holds no lock: procrastinate counts any
+job of a lock that waits, whatever its time, so a message would wait for Monday's. When its time
+comes a worker puts it behind those that wait. What a turn comes to is in `TurnRecords`.
+
+The package is an extra, imported when a queue is opened. It gets our pool, and brings its schema.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+from croniter import CroniterError, croniter
+from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
+from procrastinate.jobs import Job
+from procrastinate.manager import JobManager
+from procrastinate.schema import SchemaManager
+from procrastinate.sync_psycopg_connector import SyncPsycopgConnector
+from psycopg.rows import dict_row
+
+from ...state.errors import DatabaseError, SettingsError, ThreadBusy
+from ...text.canonical import hash_of, make_storable
+from ..base.worker_threads import run_in_worker
+from ..journal.sql import get_cause
+from ..journal.tables import SHORTER, TOO_LONG
+from ..locks.thread_locks import LockedBy, lock_thread_blocking
+from .turns import State, Turn, TurnRecords
+
+TURN: Final = "loopwright:turn"
+PLAN: Final = "loopwright:plan"
+"""Names of tasks: a turn for its thread, and one that is due later."""
+
+ANSWER_FIRST: Final = 10
+"""The priority of answers; messages have none."""
+
+_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended('loopwright queue', 0))"
+_MADE: Final = (
+    "SELECT to_regclass('procrastinate_jobs') IS NOT NULL AS jobs,"
+    " to_regproc('procrastinate_fetch_job_v2') IS NOT NULL AS fits,"
+    " to_regclass('loopwright_jobs_of_thread') IS NOT NULL AS ours"
+)
+OURS: Final = (
+    "CREATE INDEX IF NOT EXISTS loopwright_jobs_of_thread ON procrastinate_jobs"
+    f" ((args->>'thread'), (args->>'turn')) WHERE task_name IN ('{TURN}', '{PLAN}')",
+)
+"""What its tables want for us: the jobs of a thread, whatever became of them."""
+
+JOB: Final = f"j.task_name IN ('{TURN}', '{PLAN}')"
+_ROWS: Final = (
+    "SELECT j.id, j.status::text AS job, j.task_name, j.queue_name, j.args, j.scheduled_at,"
+    " r.state, r.why, r.outcome, r.tries, to_timestamp(r.since) AS since,"
+    " (SELECT min(at) FROM procrastinate_events e WHERE e.job_id = j.id) AS enqueued"
+    " FROM procrastinate_jobs j LEFT JOIN loopwright_taken r"
+    f" ON r.thread = j.args->>'thread' AND r.name = j.args->>'turn' WHERE {JOB}"
+)
+_FIND: Final = (
+    f"{_ROWS} AND j.args->>'thread' = ? AND j.args->>'turn' = ? ORDER BY j.id DESC LIMIT 1"
+)
+_OF_THREAD: Final = " AND j.args->>'thread' = ?"
+_WAKE: Final = (
+    f"UPDATE procrastinate_jobs j SET scheduled_at = NULL WHERE {JOB}{_OF_THREAD}"
+    " AND j.status = 'todo' AND j.lock IS NOT NULL AND j.scheduled_at > clock_timestamp()"
+)
+_DROP: Final = f"DELETE FROM procrastinate_jobs j WHERE {JOB}{_OF_THREAD} AND j.status <> 'doing'"
+_BEGIN: Final = "SELECT 1"
+"""Begins the caller's transaction, where that is not done: a block in it is a savepoint then."""
+
+_AWAY: Final = (
+    "Cannot use the queue of turns in {database!r} ({cause}): what was enqueued is kept there, and"
+    " waits until the database can be used again."
+)
+_NO_RIGHT: Final = (
+    "The queue of turns is not made yet in {database!r}, and this user may not make it ({cause}):"
+    " run `loopwright doctor --prepare --url …` as one who may make tables there."
+)
+_FOREIGN: Final = (
+    "The tables of procrastinate in {database!r} are not those of version 3.10: apply its"
+    " migrations (procrastinate schema --migrations-path), then try again."
+)
+
+
+class PooledConnector(SyncPsycopgConnector):
+    """What procrastinate asks is asked through our pool; async in a worker thread."""
+
+    def __init__(self, pool: Any) -> None:
+        """Use an open pool, which whoever opened it closes."""
+        super().__init__()
+        self.open(pool)
+        self.hands = pool.hands
+
+    async def execute_query_async(self, query: Any, **arguments: Any) -> None:
+        """See BaseConnector."""
+        await run_in_worker(self, self.execute_query, query, **arguments)
+
+    async def execute_query_one_async(self, query: Any, **arguments: Any) -> dict[str, Any]:
+        """See BaseConnector."""
+        return await run_in_worker(self, self.execute_query_one, query, **arguments)
+
+    async def execute_query_all_async(self, query: Any, **arguments: Any) -> list[dict[str, Any]]:
+        """See BaseConnector."""
+        return await run_in_worker(self, self.execute_query_all, query, **arguments)
+
+    async def execute_query_all_async_with_connection(
+        self, connection: Any, query: Any, **arguments: Any
+    ) -> list[dict[str, Any]]:
+        """See BaseConnector; in a savepoint, so that a refusal leaves the caller's block whole."""
+        await connection.execute(_BEGIN)
+        async with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(query, self._wrap_json(arguments))
+            found: list[dict[str, Any]] = await cursor.fetchall()
+            return found
+
+
+class TurnQueue:
+    """Turns that wait in a database; it blocks, and is safe to use from any thread."""
+
+    def __init__(self, records: TurnRecords) -> None:
+        """Keep them beside these records; raises DatabaseError where that cannot be."""
+        tables = records.journal.open()
+        self.records, self.hands, self.database = records, records.hands, tables.name
+        self.pool = tables.pool
+        self.jobs = JobManager(PooledConnector(self.pool))
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Make the tables that are missing; raises DatabaseError where this user may not."""
+        self.records.open()
+        with self.explain_errors(_NO_RIGHT), self.pool.connection() as connection:
+            made = connection.execute(_MADE).fetchone()
+            if not (made["jobs"] and made["fits"] and made["ours"]):
+                with connection.transaction():
+                    connection.execute(_ONE_AT_A_TIME)
+                    made = connection.execute(_MADE).fetchone()
+                    if not made["jobs"]:
+                        connection.execute(SchemaManager.get_schema(), prepare=False)
+                    elif not made["fits"]:
+                        raise DatabaseError(_FOREIGN.format(database=self.database))
+                    for statement in OURS:
+                        connection.execute(statement)
+
+    def add(self, turn: Turn, connection: Any = None, *, is_new: bool = False) -> Turn:
+        """Put a turn behind those of its thread, once; one that was set aside is tried again.
+
+        With a `connection` it is there when the transaction of that counts. `is_new`: nobody has
+        used its id.
+
+        Raises SettingsError if another one has its id.
+        """
+        known = None if is_new else self.find(turn.thread, turn.id)
+        if known is not None:
+            return self._add_again(known, turn)
+        with self.explain_errors(), suppress(AlreadyEnqueued):
+            if connection is None:
+                self.jobs.defer_job(_make_job(turn))
+            else:
+                connection.execute(_BEGIN)
+                with connection.transaction():
+                    self.jobs.defer_job(_make_job(turn), connection=connection)
+            return turn
+        return self._add_again(self.find(turn.thread, turn.id), turn)
+
+    async def add_async(self, turn: Turn, connection: Any) -> Turn:
+        """As `add`, by an async connection."""
+        known = await run_in_worker(self, self.find, turn.thread, turn.id)
+        if known is None:
+            with self.explain_errors(), suppress(AlreadyEnqueued):
+                await self.jobs.defer_job_async(_make_job(turn), connection=connection)
+                return turn
+        return await run_in_worker(self, self._add_again, known, turn)
+
+    def _add_again(self, known: Turn | None, turn: Turn) -> Turn:
+        if known is None:  # what enqueued it does not count yet
+            return turn
+        if known.digest != turn.digest:
+            msg = (
+                f"The thread {turn.thread!r} has another turn with the id {turn.id!r}: the same id"
+                " is for the same message, sent again; give a new message another id."
+            )
+            raise SettingsError(msg)
+        if known.state != "aside":
+            return known
+        with self.explain_errors():
+            if known.job is None:
+                self.jobs.defer_job(_make_job(turn))
+            else:
+                self.jobs.retry_job_by_id(known.job, retry_at=datetime.now(UTC))
+        self.records.leave(turn.thread, turn.id)
+        return replace(known, state="waiting", why="", tries=0)
+
+    def add_due(self, turn: Turn) -> None:
+        """Put a turn behind those of its thread that nobody enqueues but a worker, maybe twice."""
+        with self.explain_errors(), suppress(AlreadyEnqueued):
+            self.jobs.defer_job(_make_job(turn))
+
+    def find(self, thread: str, name: str) -> Turn | None:
+        """One turn, where it is known."""
+        key = [make_storable(thread), make_storable(name)]
+        if rows := self._fetch_rows(_FIND, key):
+            return _parse_turn(rows[0])
+        record = self.records.read(thread, name)
+        if record is None:
+            return None
+        return Turn(
+            id=name, thread=thread, graph="", state=record.state, outcome=record.outcome,
+            why=record.why, tries=record.tries, since=record.since, digest=record.digest,
+        )  # fmt: skip
+
+    def list_turns(self, thread: str | None = None, most: int | None = None) -> list[Turn]:
+        """Those that are to run, and those set aside, in the order in which they came."""
+        of, values = ("", []) if thread is None else (_OF_THREAD, [make_storable(thread)])
+        rows = self._fetch_rows(f"{_ROWS}{of} ORDER BY j.id LIMIT ?", [*values, most])
+        return [_parse_turn(row) for row in rows]
+
+    def dequeue(self, thread: str, name: str, locked_by: LockedBy) -> Turn | None:
+        """Take a turn back that nobody is at; as it stands then.
+
+        The thread of one that failed is held meanwhile: whoever has it may be at this turn.
+        """
+        turn = self.find(thread, name)
+        if turn is None or turn.job is None or turn.state in {"ended", "dequeued"}:
+            return turn
+        if turn.why and turn.state != "aside":
+            with suppress(ThreadBusy), lock_thread_blocking(locked_by, thread):
+                return self._take_back(turn)
+            return turn
+        return self._take_back(turn)
+
+    def _take_back(self, turn: Turn) -> Turn:
+        if not self.records.give_up(turn.thread, turn.id, turn.digest, "dequeued"):
+            return turn
+        with self.explain_errors():
+            self.jobs.cancel_job_by_id(turn.job or 0, delete_job=True)
+        self._fetch_rows(f"{_DROP} AND j.id = ?", [make_storable(turn.thread), turn.job])
+        return replace(turn, state="dequeued", why="", at=None)
+
+    def plan(self, at: datetime | timedelta | None, every: str) -> datetime | None:
+        """When a turn is due first; raises SettingsError."""
+        if at is not None and every:
+            msg = "A turn is planned by at= or by every=, not by both."
+            raise SettingsError(msg)
+        if every:
+            return find_next_time(every)
+        due = datetime.now(UTC) + at if isinstance(at, timedelta) else at
+        if due is not None and due.utcoffset() is None:
+            msg = f"at={due} has no time zone: give datetime.now(UTC) + …, or a timedelta."
+            raise SettingsError(msg)
+        return due
+
+    def wake(self, thread: str) -> None:
+        """Have the turns of a thread looked at again that wait for an answer."""
+        self._fetch_rows(_WAKE, [make_storable(thread)])
+
+    def forget(self, thread: str) -> None:
+        """Forget the jobs of a thread that is deleted."""
+        self._fetch_rows(_DROP, [make_storable(thread)])
+
+    def _fetch_rows(self, sql: str, values: Sequence[object]) -> list[Any]:
+        with self.explain_errors():
+            rows: list[Any] = self.pool.fetch_rows(sql, values)
+            return rows
+
+    @contextmanager
+    def explain_errors(self, sentence: str = _AWAY) -> Iterator[None]:
+        """What a driver raises in the block is told by a sentence with `database` and `cause`."""
+        try:
+            yield
+        except (psycopg.Error, ConnectorException) as error:
+            cause = error.__cause__ if isinstance(error, ConnectorException) else error
+            if getattr(cause, "sqlstate", None) == TOO_LONG:
+                raise SettingsError(SHORTER) from error
+            why = get_cause(cause or error)
+            told = _AWAY if isinstance(cause, psycopg.OperationalError) else sentence
+            raise DatabaseError(told.format(database=self.database, cause=why)) from error
+
+
+def find_next_time(every: str) -> datetime:
+    """The next time that a cron expression names, in UTC; raises SettingsError."""
+    try:
+        found: datetime = croniter(every, datetime.now(UTC)).get_next(datetime)
+    except (CroniterError, AttributeError) as error:
+        msg = (
+            f"every={every!r} is no cron expression ({error}): '0 9 * * 1' is Mondays at nine, UTC."
+        )
+        raise SettingsError(msg) from error
+    return found
+
+
+def _make_job(turn: Turn) -> Job:
+    thread, name = make_storable(turn.thread), make_storable(turn.id)
+    body = {"thread": turn.thread, "id": turn.id, "every": turn.every, **turn.body}
+    return Job(
+        queue=turn.graph, task_name=PLAN if turn.at else TURN,
+        priority=ANSWER_FIRST if turn.kind == "answer" else 0,
+        lock=None if turn.at else thread, queueing_lock=hash_of([thread, name]),
+        scheduled_at=turn.at,
+        task_kwargs={
+            "thread": thread, "turn": name, "kind": turn.kind, "digest": turn.digest,
+            "body": json.dumps(body),
+        },
+    )  # fmt: skip
+
+
+def parse_job(job: Job, state: State = "begun") -> Turn:
+    """The turn that a job delivers."""
+    about: Mapping[str, Any] = job.task_kwargs
+    body = json.loads(about["body"])
+    return Turn(
+        id=body.pop("id"), thread=body.pop("thread"), graph=job.queue, state=state,
+        at=job.scheduled_at if job.task_name == PLAN else None, every=body.pop("every"),
+        tries=job.attempts, kind=about["kind"], body=body, digest=about["digest"], job=job.id,
+    )  # fmt: skip
+
+
+def _parse_turn(row: Mapping[str, Any]) -> Turn:
+    job = Job(
+        id=row["id"], queue=row["queue_name"], task_name=row["task_name"], lock=None,
+        queueing_lock=None, task_kwargs=row["args"], scheduled_at=row["scheduled_at"],
+    )  # fmt: skip
+    state: State = row["state"] or ("begun" if row["job"] == "doing" else "waiting")
+    if job.task_name == PLAN:
+        state = "planned"
+    elif row["job"] == "failed":
+        state = "aside"
+    turn = parse_job(job, state)
+    outcome = json.loads(row["outcome"]) if row["outcome"] else None
+    since = row["since"] or row["enqueued"] or turn.since
+    return replace(
+        turn, outcome=outcome, why=row["why"] or "", tries=row["tries"] or 0, since=since
+    )

@@ -1,0 +1,252 @@
+"""What is known of turns by their ids: one row a turn, kept for as long as its thread.
+
+A row says how often a turn was begun, whether it is over, and what came of it. So whoever delivers
+a turn may deliver it again, from any machine. That it is to be run at all is not said here: an
+engine knows that, or the queue beside (`store.work.queue`).
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+
+from ...state.errors import SettingsError
+from ...text.canonical import make_storable
+from ..journal.port import Journal
+from ..journal.sql import SqlJournal, create, explain_errors
+from ..journal.tables import Execute
+
+if TYPE_CHECKING:
+    from .queue import TurnQueue
+
+TURN_KEY: Final = "loopwright_turn"
+"""Under this key checkpoints and messages say which turn they are of."""
+
+State = Literal["planned", "waiting", "begun", "asks", "ended", "aside", "dequeued"]
+Kind = Literal["message", "answer", "resume"]
+
+# `since` by the database's clock, in seconds since 1970.
+_SCHEMA: Final = (
+    """
+CREATE TABLE IF NOT EXISTS loopwright_taken (
+    thread TEXT NOT NULL,
+    name TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    body TEXT NOT NULL DEFAULT '',
+    state TEXT NOT NULL,
+    runs INTEGER NOT NULL DEFAULT 0,
+    tries INTEGER NOT NULL DEFAULT 0,
+    why TEXT NOT NULL DEFAULT '',
+    outcome TEXT,
+    since DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (thread, name)
+)""",
+    "CREATE INDEX IF NOT EXISTS loopwright_taken_asks ON loopwright_taken (thread)"
+    " WHERE state = 'asks'",
+)
+_OVER: Final = "('ended', 'dequeued')"
+_READ: Final = "SELECT * FROM loopwright_taken WHERE thread = ? AND name = ?"
+_BEGIN: Final = (
+    "INSERT INTO loopwright_taken AS old (thread, name, digest, body, state, runs, tries, since)"
+    " VALUES (?, ?, ?, ?, 'begun', 1, 1, {now}) ON CONFLICT (thread, name) DO UPDATE"
+    " SET state = 'begun', runs = old.runs + 1, why = '', since = excluded.since,"
+    " tries = CASE old.state WHEN 'aside' THEN 1 ELSE old.tries + 1 END"
+    f" WHERE old.state NOT IN {_OVER} AND old.digest = excluded.digest RETURNING *"
+)
+_LEAVE: Final = (
+    "UPDATE loopwright_taken SET state = ?, why = ?, tries = CASE WHEN ? = '' THEN 0 ELSE tries END"
+    f" WHERE thread = ? AND name = ? AND state NOT IN {_OVER}"
+)
+_END: Final = (
+    "UPDATE loopwright_taken SET state = 'ended', why = '', outcome = ?, since = {now}"
+    f" WHERE thread = ? AND name = ? AND state NOT IN {_OVER}"
+)
+_GIVE_UP: Final = (
+    "INSERT INTO loopwright_taken AS old (thread, name, digest, state, why, since)"
+    " VALUES (?, ?, ?, ?, ?, {now}) ON CONFLICT (thread, name) DO UPDATE"
+    " SET state = excluded.state, why = excluded.why, tries = 0, since = excluded.since"
+    f" WHERE old.state NOT IN {_OVER} AND (old.state = 'aside' OR old.why <> '')"
+    " RETURNING name"
+)
+_FORGET: Final = "DELETE FROM loopwright_taken WHERE thread = ?"
+_AWAY: Final = (
+    "Cannot read what is known of turns in {database!r} ({cause}): nothing of them is lost; see"
+    " that the database can be used, then try again."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """An enqueued turn, as it stood when it was read.
+
+    Attributes:
+        id: Its own, or the one it was given.
+        thread: For which it waits.
+        graph: The name of the graph that runs it.
+        state: `planned` for a later time, `waiting`, `begun`, `asks` (its thread waits for an
+            answer), `ended`, `dequeued`, or `aside` where it cannot run.
+        outcome: How it ended, where that is known.
+        why: Why it is set aside, or tried again.
+        tries: How often it was begun since it last went well.
+        since: When it was enqueued, begun last, or over.
+        at: Before when it is not run.
+        every: The cron expression by which it is run again and again.
+    """
+
+    id: str
+    thread: str
+    graph: str
+    state: State
+    outcome: dict[str, Any] | None = None
+    why: str = ""
+    tries: int = 0
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
+    at: datetime | None = None
+    every: str = ""
+    kind: Kind = field(default="message", repr=False)
+    body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    digest: str = field(default="", repr=False)
+    job: int | None = field(default=None, repr=False)
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody will run it any more."""
+        return self.state in {"ended", "aside", "dequeued"}
+
+
+class TurnRecord(NamedTuple):
+    """What is known of a turn; `runs`: how often it was begun, `tries`: since it last went well."""
+
+    state: State
+    digest: str
+    body: str
+    runs: int
+    tries: int
+    why: str
+    outcome: dict[str, Any] | None
+    since: datetime
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> Self:
+        """One from its row."""
+        told = {name: row[name] for name in ("state", "digest", "body", "runs", "tries", "why")}
+        outcome = json.loads(row["outcome"]) if row["outcome"] else None
+        return cls(**told, outcome=outcome, since=datetime.fromtimestamp(row["since"], UTC))
+
+
+class TurnRecords:
+    """The rows beside a journal; they block, and are safe to use from any thread."""
+
+    def __init__(self, journal: SqlJournal) -> None:
+        """Keep them in its database; their table comes into being with the first use."""
+        self.journal, self.hands = journal, journal.hands
+        self._complete, self._lock = False, threading.Lock()
+        self.opening = threading.Lock()
+        """Held by who opens the queue beside them."""
+
+    @property
+    def database(self) -> str:
+        """Where they are, as it may be shown."""
+        return self.journal.open().name
+
+    def read(self, thread: str, name: str) -> TurnRecord | None:
+        """What is known of a turn."""
+        return self._fetch_one(_READ, thread, name)
+
+    def begin(self, thread: str, name: str, digest: str, body: str) -> TurnRecord | None:
+        """Record that its thread is held for it.
+
+        None where it is over, or what it is given is not what it was given before.
+        """
+        return self._fetch_one(_BEGIN, thread, name, digest, body)
+
+    def leave(self, thread: str, name: str, state: State = "begun", why: str = "") -> None:
+        """Record that it came to rest, and is to be taken again; `why`: it failed."""
+        self._run(_LEAVE, [state, make_storable(why), why], thread, name)
+
+    def end(self, thread: str, name: str, outcome: Mapping[str, Any] | None) -> None:
+        """Record that it is over."""
+        told = None if outcome is None else json.dumps(outcome, default=str)
+        self._run(_END, [told], thread, name)
+
+    def give_up(self, thread: str, name: str, digest: str, state: State, why: str = "") -> bool:
+        """Record that nobody is to run it, unless it is over, or begun and has not failed."""
+        values = [make_storable(thread), make_storable(name), digest, state, make_storable(why)]
+        with self.open_block() as execute:
+            return bool(execute(_GIVE_UP, values))
+
+    def forget(self, thread: str) -> None:
+        """Forget all turns of a thread."""
+        with self.open_block() as execute:
+            execute(_FORGET, [make_storable(thread)])
+
+    def open(self) -> None:
+        """Make the table, if that is not done."""
+        with self.open_block():
+            pass
+
+    def _fetch_one(self, sql: str, thread: str, name: str, *values: object) -> TurnRecord | None:
+        with self.open_block() as execute:
+            found = execute(sql, [make_storable(thread), make_storable(name), *values])
+        return TurnRecord.parse(found[0]) if found else None
+
+    def _run(self, sql: str, values: Sequence[object], thread: str, name: str) -> None:
+        with self.open_block() as execute:
+            execute(sql, [*values, make_storable(thread), make_storable(name)])
+
+    @contextmanager
+    def open_block(self) -> Iterator[Execute]:
+        """A block whose statements are each a transaction; `{now}` is the database's clock."""
+        tables = self.journal.open()
+        with explain_errors(tables, _AWAY):
+            with self._lock:
+                if not self._complete:
+                    create(tables, _SCHEMA)
+                    self._complete = True
+            with tables.block() as execute:
+                yield lambda sql, values: execute(sql.replace("{now}", tables.now), values)
+
+
+def find_records(journal: Journal | None) -> TurnRecords | None:
+    """The rows beside a journal; None where the journal does not outlive the process."""
+    if not (isinstance(journal, SqlJournal) and journal.durable):
+        return None
+    records: TurnRecords = journal.beside.setdefault("records", TurnRecords(journal))
+    return records
+
+
+def find_queue(journal: Journal | None) -> "TurnQueue | None":
+    """The queue beside a journal; None where it is not in Postgres, or is not installed."""
+    records = find_records(journal)
+    if records is None or records.journal.open().pool is None or find_spec("procrastinate") is None:
+        return None
+    return open_queue(records)
+
+
+def open_queue(records: TurnRecords) -> "TurnQueue":
+    """The queue beside these rows; raises SettingsError where there is none."""
+    if records.journal.open().pool is None:
+        msg = (
+            f"{records.database!r} is a file, and has no queue: run the turn at once by graph.take,"
+            " or keep threads in postgresql://… (docs/engines.md shows both)."
+        )
+        raise SettingsError(msg)
+    with records.opening:
+        if "queue" not in records.journal.beside:
+            try:
+                module = import_module(".queue", __package__)
+            except ImportError as error:
+                msg = (
+                    f"The queue of turns needs the package {error.name!r}, which is not installed:"
+                    " install the extra `workers` (pip install '.[workers]' in the folder of"
+                    " loopwright)."
+                )
+                raise SettingsError(msg) from error
+            records.journal.beside["queue"] = module.TurnQueue(records)
+        queue: TurnQueue = records.journal.beside["queue"]
+        return queue
