@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.typing import ContextT, InputT, OutputT, StateT
@@ -24,6 +24,9 @@ from .run import Run
 from .take import TakingGraph, check_json, read_given
 from .turn_input import address
 
+if TYPE_CHECKING:
+    from ..store.work.queue import TurnQueue
+
 _LOOKS: Final = (0.05, 1.0)
 """Seconds between two looks at a turn that somebody waits for: at first, and at most."""
 
@@ -33,15 +36,9 @@ _OF_CONFIG: Final = ("metadata", "tags", "recursion_limit")
 class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
     """A graph whose turns can wait in the database for a worker."""
 
-    def enqueue(
-        self, config: RunnableConfig, message: Any, *, connection: Any = None, **options: Any
-    ) -> Turn:
-        """Put a turn behind those that wait for the thread; see `aenqueue`.
-
-        A `connection` is one of psycopg, and not async.
-        """
-        turn, queue = run_blocking(self._prepare_turn(config, message, **options))
-        return _count(queue.add(turn, connection, is_new=not options.get("id")))
+    def enqueue(self, config: RunnableConfig, message: Any, **options: Any) -> Turn:
+        """Put a turn behind those that wait for the thread; see `aenqueue`."""
+        return run_blocking(self.aenqueue(config, message, **options))
 
     async def aenqueue(
         self, config: RunnableConfig, message: Any, *, id: str | None = None,
@@ -61,8 +58,8 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
             every: Instead a cron expression, in UTC: each time a turn of its own.
             context: The settings of the run.
             answered_by: Whose answer it is; see `astream`.
-            connection: An `AsyncConnection` of psycopg to the same database: the turn is there
-                when what you do in its transaction counts, and not if that does not.
+            connection: One of psycopg, async or not, to the same database: the turn is there when
+                what you do in its transaction counts, and not if that does not.
 
         Returns:
             The turn; its `id` finds it again.
@@ -72,38 +69,28 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
             AnswerRejected: No such question is open, or it is not theirs to answer.
             ThreadIncompatible: The thread is another graph's.
         """
-        told = {"id": id, "at": at, "every": every, "context": context}
-        turn, queue = await self._prepare_turn(config, message, **told, answered_by=answered_by)
-        if connection is not None:
-            return _count(await queue.add_async(turn, connection))
-        return _count(await run_in_worker(queue, queue.add, turn, is_new=not id))
-
-    async def _prepare_turn(
-        self, config: RunnableConfig, message: Any, *, id: str | None = None,
-        at: datetime | timedelta | None = None, every: str = "", context: Any = None,
-        answered_by: By = "operator",
-    ) -> tuple[Turn, Any]:  # fmt: skip
-        """A turn as it is kept, and where."""
         run = self._make_run(None, config, {ANSWERED_BY: answered_by})
-        given = read_given(message, id or secrets.token_hex(8))
-        queue = await run_in_worker(None, open_queue, self._open_records(run))
+        queue = await self._open_queue(run)
+        given = read_given(message)
         head = await run.read_head()
         if head is not None:
             check_nodes(run, head, self)
-        body = given.body
         known = await run_in_worker(queue, queue.find, run.thread, id) if id else None
-        if given.kind == "answer" and known is None:  # else its question may have been answered
-            body = address(
-                run, body["resume"], [] if head is None else await run.list_questions(head)
-            )
-        kept = {**body, "context": self._dump_settings(context), **_strip_config(config, run)}
-        check_json(kept)
+        if given["kind"] == "answer" and known is None:  # else it may have answered its question
+            pending = [] if head is None else await run.list_questions(head)
+            given["body"] = address(run, given["body"]["resume"], pending)
+        given["body"] |= {"context": self._dump_settings(context), **_strip_config(config, run)}
+        check_json(given["body"])
+        if due := queue.plan(at, every):
+            given["state"] = "planned"
         turn = Turn(
-            id=given.id, thread=run.thread, graph=self.name or "", kind=given.kind, body=kept,
-            digest=given.digest, at=queue.plan(at, every), every=every,
-            state="planned" if at or every else "waiting",
+            id=id or secrets.token_hex(8), thread=run.thread, graph=self.name or "", at=due,
+            every=every, **given,
         )  # fmt: skip
-        return turn, queue
+        added = await queue.add(turn, connection, is_new=known is None)
+        if known is None:
+            measure(ENQUEUED, 1, {AGENT: turn.graph})
+        return added
 
     def enqueued(
         self, config: RunnableConfig, id: str, *, wait: float | None = None
@@ -125,10 +112,10 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
             The turn as it stands; None where the thread has none with this id.
         """
         run = self._make_run(None, config, {})
-        queue = await run_in_worker(None, open_queue, self._open_records(run))
+        queue = await self._open_queue(run)
         until, looks = time.monotonic() + (wait or 0), yield_delays(*_LOOKS)
         while True:
-            turn: Turn | None = await run_in_worker(queue, queue.find, run.thread, id)
+            turn = await run_in_worker(queue, queue.find, run.thread, id)
             left = until - time.monotonic()
             if turn is None or turn.over or turn.state == "asks" or left <= 0:
                 return turn
@@ -153,10 +140,12 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
             has the thread; `stop` ends that. None where the thread has none with this id.
         """
         run = self._make_run(None, config, {})
-        queue = await run_in_worker(None, open_queue, self._open_records(run))
+        queue = await self._open_queue(run)
         locked_by = run.find_locks(self.own_builder.locked_by)
-        turn: Turn | None = await run_in_worker(queue, queue.dequeue, run.thread, id, locked_by)
-        return turn
+        return await run_in_worker(queue, queue.dequeue, run.thread, id, locked_by)
+
+    async def _open_queue(self, run: Run) -> "TurnQueue":
+        return await run_in_worker(None, open_queue, self._open_records(run))
 
     def _dump_settings(self, context: Any) -> Any:
         """The settings of a run, as JSON."""
@@ -167,12 +156,6 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
         except ValidationError as error:
             raise translate_error(error, thread="") or error from error
         return read.model_dump(mode="json", exclude_unset=True)
-
-
-def _count(turn: Turn) -> Turn:
-    if turn.state in {"waiting", "planned"}:
-        measure(ENQUEUED, 1, {AGENT: turn.graph})
-    return turn
 
 
 def _strip_config(config: RunnableConfig, run: Run) -> dict[str, Any]:

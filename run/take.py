@@ -19,13 +19,13 @@ from ..state.messages import explain_unreadable, read_messages
 from ..state.questions import By
 from ..store.base.worker_threads import run_in_worker
 from ..store.threads.thread_list import GRAPH_KEY
-from ..store.work.turns import State, TurnRecords, find_records
+from ..store.work.turns import State, Turn, TurnRecords, check_same, find_records
 from ..text.canonical import hash_of
 from .background import run_blocking
 from .client_access import check_keys
 from .compiled import Compiled
 from .run import Run
-from .turn_input import Given, NothingToRun, TurnInput, awaits_only_desk, check_digest
+from .turn_input import NothingToRun, TurnInput, awaits_only_desk
 
 _BUSY: Final = 1.0
 """Seconds until a turn is taken again whose thread another run holds."""
@@ -84,69 +84,65 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
                 again and again.
             LoopwrightError: What the run raises; take it again, and it goes on.
         """
+        run = self._make_run(None, config, {})
+        self._open_records(run)
+        turn = Turn(id=id, thread=run.thread, graph=self.name or "", **read_given(message))
         options = {"context": context, "control": control, "answered_by": answered_by}
-        return await self.take_given(config, read_given(message, id), options)
+        return await self.take_turn(config, turn, options)
 
-    async def take_given(
-        self, config: RunnableConfig, given: Given, options: Mapping[str, Any]
+    async def take_turn(
+        self, config: RunnableConfig, turn: Turn, options: Mapping[str, Any]
     ) -> Taken:
         """As `atake`, once the message was read; options are those of `ainvoke`."""
-        run = self._make_run(None, config, {})
-        records = self._open_records(run)
-        known = await run_in_worker(records, records.read, run.thread, given.id)
-        check_digest(known, given, run.thread)
-        if known is not None and known.state in {"ended", "dequeued"}:
-            return Taken("ended", known.outcome)
-        turn = TurnInput(given, records, known)
+        records = self._open_records(self._make_run(None, config, {}))
+        before = await run_in_worker(records, records.read, turn.thread, turn.id)
+        check_same(before, turn)
+        if before is not None and before.state in {"ended", "dequeued"}:
+            return Taken("ended", before.outcome)
+        given = TurnInput(turn, records, before)
         told = {GRAPH_KEY: self.name, **config.get("metadata", {})}
         config = RunnableConfig(**{**config, "metadata": told})
         more = {key: value for key, value in options.items() if value is not None}
         try:
-            taken = await self._run_until_ours(turn, config, more)
+            taken = await self._run_until_ours(given, config, more)
         except ThreadBusy as error:
             return Taken("busy", after=_BUSY, why=str(error))
         except Exception as error:
-            if turn.record is not None:
+            if given.begun is not None:
                 why = str(error) if isinstance(error, LoopwrightError) else repr(error)
-                await run_in_worker(records, records.leave, run.thread, given.id, "begun", why)
+                await run_in_worker(records, records.leave, turn, "begun", why)
             raise
-        if turn.record is not None:
-            await self._record(turn, run.thread, taken)
+        if taken.state == "ended":
+            await run_in_worker(records, records.end, turn.thread, turn.id, taken.outcome)
+        elif given.begun is not None:
+            state: State = "asks" if taken.state == "asks" else "begun"
+            await run_in_worker(records, records.leave, turn, state)
         return taken
 
     async def _run_until_ours(
-        self, turn: TurnInput, config: RunnableConfig, options: Mapping[str, Any]
+        self, given: TurnInput, config: RunnableConfig, options: Mapping[str, Any]
     ) -> Taken:
         """Run what the thread had to end before, and then the turn."""
-        control = options.get("control")
+        turn, control = given.turn, options.get("control")
         while True:
             try:
-                values = await self.ainvoke(cast("Any", turn), config, **options)
+                values = await self.ainvoke(cast("Any", given), config, **options)
             except NothingToRun as over:
-                waits = over.asks and turn.given.kind == "message"
+                waits = over.asks and turn.kind == "message"
                 return Taken("asks", questions=over.asks) if waits else Taken("ended", over.outcome)
             except GraphDrained:
                 return Taken("busy", why="paused")
             if control is not None and control.drain_requested:
                 return Taken("busy", why="paused")
             told = values if isinstance(values, Mapping) else {}
-            asked = [*told.get(INTERRUPT, ())]
-            if asked and not awaits_only_desk(asked) and turn.given.kind == "message":
+            asked, outcome = [*told.get(INTERRUPT, ())], told.get("outcome")
+            if asked and not awaits_only_desk(asked) and turn.kind == "message":
                 return Taken("asks", questions=asked)
-            if turn.ours:
-                return Taken("ended", None if asked else told.get("outcome"))
-
-    async def _record(self, turn: TurnInput, thread: str, taken: Taken) -> None:
-        """What came of it, and of the turn whose question it answered."""
-        records, name = turn.records, turn.given.id
-        if taken.state != "ended":
-            state: State = "asks" if taken.state == "asks" else "begun"
-            await run_in_worker(records, records.leave, thread, name, state)
-            return
-        await run_in_worker(records, records.end, thread, name, taken.outcome)
-        answered = turn.given.kind == "answer" and taken.outcome is not None
-        if answered and isinstance(turn.mark, str):
-            await run_in_worker(records, records.end, thread, turn.mark, taken.outcome)
+            if not asked and isinstance(given.mark, str):  # what it answered, or had to end before
+                end = given.records.end
+                await run_in_worker(given.records, end, turn.thread, given.mark, outcome)
+            if given.ours:
+                return Taken("ended", None if asked else outcome)
 
     def _open_records(self, run: Run) -> TurnRecords:
         """What is known of the turns of its threads; raises SettingsError where nothing is kept."""
@@ -163,15 +159,21 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
         return records
 
 
-def read_given(message: Any, name: str) -> Given:
-    """What a turn is given, as JSON; raises SettingsError, AnswerRejected."""
+def read_given(message: Any) -> dict[str, Any]:
+    """What a turn is given, as fields of it; raises SettingsError, AnswerRejected."""
     if isinstance(message, Command):
         if message.resume is None or message.update or message.goto:
             msg = "A turn answers by Command(resume=…), and nothing beside."
             raise AnswerRejected(msg)
-        body = {"resume": message.resume}
-        check_json(body)
-        return Given(name, "answer", body, hash_of(body))
+        body: dict[str, Any] = {"resume": message.resume}
+    else:
+        body = _read_message(message)
+    check_json(body)
+    kind = "answer" if "resume" in body else "message"
+    return {"state": "waiting", "kind": kind, "body": body, "digest": hash_of(body)}
+
+
+def _read_message(message: Any) -> dict[str, Any]:
     values = dict(message) if isinstance(message, Mapping) and "messages" in message else {}
     given = values.pop("messages") if values else message
     if isinstance(given, str):
@@ -184,9 +186,7 @@ def read_given(message: Any, name: str) -> Given:
     if why:
         msg = f"The message of a turn cannot be read: {why.rstrip('.')}. Give its words."
         raise SettingsError(msg)
-    body = {"messages": [message_to_dict(one) for one in said], "values": values}
-    check_json(body)
-    return Given(name, "message", body, hash_of(body))
+    return {"messages": [message_to_dict(one) for one in said], "values": values}
 
 
 def check_json(body: Mapping[str, Any]) -> None:

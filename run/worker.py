@@ -30,7 +30,6 @@ from ..store.work.turns import Turn
 from ..stream.meters import AGENT, TAKEN, measure
 from .graph import LoopGraph
 from .take import Taken
-from .turn_input import Given
 
 log = logging.getLogger(__name__)
 
@@ -138,13 +137,12 @@ class Worker:
         """Take it, and tell the queue what came of it."""
         measure(TAKEN, 1, {AGENT: turn.graph})
         self.report("taken again" if turn.tries else "taken", turn, "")
-        given = Given(turn.id, turn.kind, turn.body, turn.digest)
         options = {"context": turn.body.get("context"), "control": control}
         config = RunnableConfig(
             **{"configurable": {"thread_id": turn.thread}, **turn.body.get("config", {})}  # type: ignore[typeddict-item]
         )
         try:
-            taken = await self.graphs[turn.graph].take_given(config, given, options)
+            taken = await self.graphs[turn.graph].take_turn(config, turn, options)
         except Exception as error:  # noqa: BLE001 - whatever it is, the turn must not be lost
             await self._tell_failure(turn, error)
         else:

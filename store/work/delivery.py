@@ -9,6 +9,7 @@ given out again.
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -97,9 +98,7 @@ class Delivery:
 
     async def set_aside(self, turn: Turn, why: str) -> None:
         """Nobody delivers it until somebody enqueues it again."""
-        await run_in_worker(
-            self.queue, self.queue.records.give_up, turn.thread, turn.id, turn.digest, "aside", why
-        )
+        await run_in_worker(self.queue, self.queue.records.give_up, turn, "aside", why)
         await self._settle(turn, Status.FAILED)
 
     async def _settle(self, turn: Turn, status: Status) -> None:
@@ -126,11 +125,7 @@ class Delivery:
         """Its time has come: put it behind those of its thread, and plan its next time."""
         at = turn.at or datetime.now(UTC)
         name = f"{turn.id} {at:%Y-%m-%dT%H:%MZ}" if turn.every else turn.id
-        due = Turn(
-            id=name, thread=turn.thread, graph=turn.graph, state="waiting", kind=turn.kind,
-            body=turn.body, digest=turn.digest,
-        )  # fmt: skip
-        await run_in_worker(self.queue, self.queue.add_due, due)
+        await self.queue.add_due(replace(turn, id=name, at=None, every=""))
         if turn.every:
             await self._retry(turn, find_next_time(turn.every))
         else:
@@ -163,19 +158,19 @@ class Delivery:
                 if job.id is not None and job.task_name in {TURN, PLAN}:
                     with suppress(ConnectorException):  # another worker was faster
                         await jobs.retry_job_by_id_async(job.id, datetime.now(UTC))
-        await run_in_worker(self.queue, self._adopt)
-
-    def _adopt(self) -> None:
-        """Wake turns whose thread was answered, and go on with runs that nobody enqueued."""
-        with self.queue.explain_errors():
-            self.queue.pool.fetch_rows(_WAKE_ALL, [])
-            died: Sequence[Any] = self.queue.pool.fetch_rows(_DIED, [self.graphs])
-        for row in died:
+        for row in await run_in_worker(self.queue, self._wake_and_find_dead):
             resume = Turn(
                 id=f"resume {row['token']}", thread=row["name"], graph=row["graph"],
                 state="waiting", kind="resume",
             )  # fmt: skip
-            self.queue.add_due(resume)
+            await self.queue.add_due(resume)
+
+    def _wake_and_find_dead(self) -> Sequence[Any]:
+        """Wake turns whose thread was answered; the dead runs that nobody enqueued."""
+        with self.queue.explain_errors():
+            self.queue.pool.fetch_rows(_WAKE_ALL, [])
+            died: Sequence[Any] = self.queue.pool.fetch_rows(_DIED, [self.graphs])
+            return died
 
     async def leave(self) -> None:
         """Say that this worker is no more."""

@@ -30,7 +30,7 @@ from ..base.worker_threads import run_in_worker
 from ..journal.sql import get_cause
 from ..journal.tables import SHORTER, TOO_LONG
 from ..locks.thread_locks import LockedBy, lock_thread_blocking
-from .turns import State, Turn, TurnRecords
+from .turns import State, Turn, TurnRecords, check_same
 
 TURN: Final = "loopwright:turn"
 PLAN: Final = "loopwright:plan"
@@ -109,12 +109,21 @@ class PooledConnector(SyncPsycopgConnector):
     async def execute_query_all_async_with_connection(
         self, connection: Any, query: Any, **arguments: Any
     ) -> list[dict[str, Any]]:
-        """See BaseConnector; in a savepoint, so that a refusal leaves the caller's block whole."""
+        """See BaseConnector; by a connection of either kind.
+
+        In a savepoint, so that a refusal leaves the caller's block whole.
+        """
+        if not isinstance(connection, psycopg.AsyncConnection):
+            return await run_in_worker(self, self._ask_within, connection, query, arguments)
         await connection.execute(_BEGIN)
         async with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
             await cursor.execute(query, self._wrap_json(arguments))
-            found: list[dict[str, Any]] = await cursor.fetchall()
-            return found
+            return await cursor.fetchall()
+
+    def _ask_within(self, connection: Any, query: Any, arguments: Any) -> list[dict[str, Any]]:
+        connection.execute(_BEGIN)
+        with connection.transaction():
+            return self.execute_query_all_with_connection(connection, query, **arguments)
 
 
 class TurnQueue:
@@ -144,7 +153,7 @@ class TurnQueue:
                     for statement in OURS:
                         connection.execute(statement)
 
-    def add(self, turn: Turn, connection: Any = None, *, is_new: bool = False) -> Turn:
+    async def add(self, turn: Turn, connection: Any = None, *, is_new: bool = False) -> Turn:
         """Put a turn behind those of its thread, once; one that was set aside is tried again.
 
         With a `connection` it is there when the transaction of that counts. `is_new`: nobody has
@@ -152,64 +161,34 @@ class TurnQueue:
 
         Raises SettingsError if another one has its id.
         """
-        known = None if is_new else self.find(turn.thread, turn.id)
-        if known is not None:
-            return self._add_again(known, turn)
-        with self.explain_errors(), suppress(AlreadyEnqueued):
-            if connection is None:
-                self.jobs.defer_job(_make_job(turn))
-            else:
-                connection.execute(_BEGIN)
-                with connection.transaction():
-                    self.jobs.defer_job(_make_job(turn), connection=connection)
+        known = None if is_new else await run_in_worker(self, self.find, turn.thread, turn.id)
+        if known is None and await self.add_due(turn, connection):
             return turn
-        return self._add_again(self.find(turn.thread, turn.id), turn)
-
-    async def add_async(self, turn: Turn, connection: Any) -> Turn:
-        """As `add`, by an async connection."""
-        known = await run_in_worker(self, self.find, turn.thread, turn.id)
-        if known is None:
-            with self.explain_errors(), suppress(AlreadyEnqueued):
-                await self.jobs.defer_job_async(_make_job(turn), connection=connection)
-                return turn
-        return await run_in_worker(self, self._add_again, known, turn)
-
-    def _add_again(self, known: Turn | None, turn: Turn) -> Turn:
-        if known is None:  # what enqueued it does not count yet
-            return turn
-        if known.digest != turn.digest:
-            msg = (
-                f"The thread {turn.thread!r} has another turn with the id {turn.id!r}: the same id"
-                " is for the same message, sent again; give a new message another id."
-            )
-            raise SettingsError(msg)
-        if known.state != "aside":
-            return known
-        with self.explain_errors():
-            if known.job is None:
-                self.jobs.defer_job(_make_job(turn))
-            else:
-                self.jobs.retry_job_by_id(known.job, retry_at=datetime.now(UTC))
-        self.records.leave(turn.thread, turn.id)
+        known = known or await run_in_worker(self, self.find, turn.thread, turn.id)
+        check_same(known, turn)
+        if known is None or known.state != "aside":  # None: what enqueued it does not count yet
+            return known or turn
+        if known.job is None:
+            await self.add_due(turn)
+        else:
+            with self.explain_errors():
+                await self.jobs.retry_job_by_id_async(known.job, datetime.now(UTC))
+        await run_in_worker(self, self.records.leave, turn)
         return replace(known, state="waiting", why="", tries=0)
 
-    def add_due(self, turn: Turn) -> None:
-        """Put a turn behind those of its thread that nobody enqueues but a worker, maybe twice."""
+    async def add_due(self, turn: Turn, connection: Any = None) -> bool:
+        """Put a turn behind those of its thread; False if it waits already."""
         with self.explain_errors(), suppress(AlreadyEnqueued):
-            self.jobs.defer_job(_make_job(turn))
+            await self.jobs.defer_job_async(_make_job(turn), connection)
+            return True
+        return False
 
     def find(self, thread: str, name: str) -> Turn | None:
         """One turn, where it is known."""
         key = [make_storable(thread), make_storable(name)]
         if rows := self._fetch_rows(_FIND, key):
             return _parse_turn(rows[0])
-        record = self.records.read(thread, name)
-        if record is None:
-            return None
-        return Turn(
-            id=name, thread=thread, graph="", state=record.state, outcome=record.outcome,
-            why=record.why, tries=record.tries, since=record.since, digest=record.digest,
-        )  # fmt: skip
+        return self.records.read(thread, name)
 
     def list_turns(self, thread: str | None = None, most: int | None = None) -> list[Turn]:
         """Those that are to run, and those set aside, in the order in which they came."""
@@ -232,7 +211,7 @@ class TurnQueue:
         return self._take_back(turn)
 
     def _take_back(self, turn: Turn) -> Turn:
-        if not self.records.give_up(turn.thread, turn.id, turn.digest, "dequeued"):
+        if not self.records.give_up(turn, "dequeued"):
             return turn
         with self.explain_errors():
             self.jobs.cancel_job_by_id(turn.job or 0, delete_job=True)

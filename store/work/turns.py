@@ -7,19 +7,17 @@ engine knows that, or the queue beside (`store.work.queue`).
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...state.errors import SettingsError
 from ...text.canonical import make_storable
 from ..journal.port import Journal
 from ..journal.sql import SqlJournal, create, explain_errors
-from ..journal.tables import Execute
 
 if TYPE_CHECKING:
     from .queue import TurnQueue
@@ -96,6 +94,9 @@ class Turn:
         since: When it was enqueued, begun last, or over.
         at: Before when it is not run.
         every: The cron expression by which it is run again and again.
+        runs: How often it was begun.
+        kind, body: What it is given, and `digest`, which tells that from anything else.
+        job: The number of what delivers it.
     """
 
     id: str
@@ -108,6 +109,7 @@ class Turn:
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     at: datetime | None = None
     every: str = ""
+    runs: int = field(default=0, repr=False)
     kind: Kind = field(default="message", repr=False)
     body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     digest: str = field(default="", repr=False)
@@ -117,26 +119,6 @@ class Turn:
     def over(self) -> bool:
         """Whether nobody will run it any more."""
         return self.state in {"ended", "aside", "dequeued"}
-
-
-class TurnRecord(NamedTuple):
-    """What is known of a turn; `runs`: how often it was begun, `tries`: since it last went well."""
-
-    state: State
-    digest: str
-    body: str
-    runs: int
-    tries: int
-    why: str
-    outcome: dict[str, Any] | None
-    since: datetime
-
-    @classmethod
-    def parse(cls, row: Mapping[str, Any]) -> Self:
-        """One from its row."""
-        told = {name: row[name] for name in ("state", "digest", "body", "runs", "tries", "why")}
-        outcome = json.loads(row["outcome"]) if row["outcome"] else None
-        return cls(**told, outcome=outcome, since=datetime.fromtimestamp(row["since"], UTC))
 
 
 class TurnRecords:
@@ -154,62 +136,70 @@ class TurnRecords:
         """Where they are, as it may be shown."""
         return self.journal.open().name
 
-    def read(self, thread: str, name: str) -> TurnRecord | None:
+    def read(self, thread: str, name: str) -> Turn | None:
         """What is known of a turn."""
-        return self._fetch_one(_READ, thread, name)
+        found = self._run(_READ, thread, name)
+        return _parse_turn(thread, name, found[0]) if found else None
 
-    def begin(self, thread: str, name: str, digest: str, body: str) -> TurnRecord | None:
+    def begin(self, turn: Turn) -> Turn | None:
         """Record that its thread is held for it.
 
         None where it is over, or what it is given is not what it was given before.
         """
-        return self._fetch_one(_BEGIN, thread, name, digest, body)
+        body = json.dumps(turn.body) if turn.kind == "answer" else ""
+        found = self._run(_BEGIN, turn.thread, turn.id, turn.digest, body)
+        return _parse_turn(turn.thread, turn.id, found[0]) if found else None
 
-    def leave(self, thread: str, name: str, state: State = "begun", why: str = "") -> None:
+    def leave(self, turn: Turn, state: State = "begun", why: str = "") -> None:
         """Record that it came to rest, and is to be taken again; `why`: it failed."""
-        self._run(_LEAVE, [state, make_storable(why), why], thread, name)
+        self._run(_LEAVE, state, why, why, turn.thread, turn.id)
 
     def end(self, thread: str, name: str, outcome: Mapping[str, Any] | None) -> None:
         """Record that it is over."""
         told = None if outcome is None else json.dumps(outcome, default=str)
-        self._run(_END, [told], thread, name)
+        self._run(_END, told, thread, name)
 
-    def give_up(self, thread: str, name: str, digest: str, state: State, why: str = "") -> bool:
+    def give_up(self, turn: Turn, state: State, why: str = "") -> bool:
         """Record that nobody is to run it, unless it is over, or begun and has not failed."""
-        values = [make_storable(thread), make_storable(name), digest, state, make_storable(why)]
-        with self.open_block() as execute:
-            return bool(execute(_GIVE_UP, values))
+        return bool(self._run(_GIVE_UP, turn.thread, turn.id, turn.digest, state, why))
 
     def forget(self, thread: str) -> None:
         """Forget all turns of a thread."""
-        with self.open_block() as execute:
-            execute(_FORGET, [make_storable(thread)])
+        self._run(_FORGET, thread)
 
     def open(self) -> None:
         """Make the table, if that is not done."""
-        with self.open_block():
-            pass
+        with self._lock:
+            if not self._complete:
+                create(self.journal.open(), _SCHEMA)
+                self._complete = True
 
-    def _fetch_one(self, sql: str, thread: str, name: str, *values: object) -> TurnRecord | None:
-        with self.open_block() as execute:
-            found = execute(sql, [make_storable(thread), make_storable(name), *values])
-        return TurnRecord.parse(found[0]) if found else None
-
-    def _run(self, sql: str, values: Sequence[object], thread: str, name: str) -> None:
-        with self.open_block() as execute:
-            execute(sql, [*values, make_storable(thread), make_storable(name)])
-
-    @contextmanager
-    def open_block(self) -> Iterator[Execute]:
-        """A block whose statements are each a transaction; `{now}` is the database's clock."""
+    def _run(self, sql: str, *values: str | None) -> list[Any]:
         tables = self.journal.open()
         with explain_errors(tables, _AWAY):
-            with self._lock:
-                if not self._complete:
-                    create(tables, _SCHEMA)
-                    self._complete = True
+            self.open()
             with tables.block() as execute:
-                yield lambda sql, values: execute(sql.replace("{now}", tables.now), values)
+                told = [value and make_storable(value) for value in values]
+                return execute(sql.replace("{now}", tables.now), told)
+
+
+def _parse_turn(thread: str, name: str, row: Mapping[str, Any]) -> Turn:
+    told = {key: row[key] for key in ("state", "digest", "runs", "tries", "why")}
+    return Turn(
+        id=name, thread=thread, graph="", body=json.loads(row["body"] or "{}"), **told,
+        outcome=json.loads(row["outcome"]) if row["outcome"] else None,
+        since=datetime.fromtimestamp(row["since"], UTC),
+    )  # fmt: skip
+
+
+def check_same(known: Turn | None, turn: Turn) -> None:
+    """Raise SettingsError where a turn's id is known for something else."""
+    if known is not None and known.digest != turn.digest:
+        msg = (
+            f"The thread {turn.thread!r} has another turn with the id {turn.id!r}: the same id is"
+            " for the same message, sent again; give a new message another id."
+        )
+        raise SettingsError(msg)
 
 
 def find_records(journal: Journal | None) -> TurnRecords | None:

@@ -21,8 +21,10 @@ from loopwright import (
     open_durability,
 )
 from loopwright.policy.rules import GovernedTool
+from loopwright.run.take import read_given
 from loopwright.run.turn_input import DEADLY
 from loopwright.store.locks.thread_locks import lock_thread_blocking
+from loopwright.store.work.turns import Turn
 from support.forked import Command as Process, server
 from support.patience import PATIENCE
 from support.shop import THREAD, Booked, Shop, said
@@ -107,20 +109,17 @@ def test_an_error_of_the_run_is_raised_and_taking_it_again_goes_on(durability):
 
 
 def test_a_turn_that_ends_its_process_again_and_again_is_not_begun_for_ever(durability):
-    shop, records = Shop(durability), Shop(durability).records
+    shop = Shop(durability)
     shop.graph.take(THREAD, "bread", id="before")
-    given = ("t", "one", _digest("apples"), "")
     for _ in range(DEADLY):
-        records.begin(*given)
+        shop.records.begin(turn_of("one", "apples"))
     with pytest.raises(ThreadError, match="begun 20 times, and ended its process each time"):
         shop.graph.take(THREAD, "apples", id="one")
     assert shop.paid == ["bread"]
 
 
-def _digest(words):
-    from loopwright.run.take import read_given  # noqa: PLC0415
-
-    return read_given(words, "x").digest
+def turn_of(name, words):
+    return Turn(id=name, thread="t", graph="react", **read_given(words))
 
 
 async def test_what_was_given_up_halfway_is_not_gone_on_with(durability):
@@ -129,8 +128,9 @@ async def test_what_was_given_up_halfway_is_not_gone_on_with(durability):
     shop.during = lambda: control.request_drain("now")
     await shop.graph.atake(THREAD, "apples", id="apples", control=control)
     assert shop.graph.get_state(THREAD).next
-    shop.records.leave("t", "apples", why="It ended its worker each time.")
-    assert shop.records.give_up("t", "apples", _digest("apples"), "aside")
+    turn = turn_of("apples", "apples")
+    shop.records.leave(turn, why="It ended its worker each time.")
+    assert shop.records.give_up(turn, "aside")
     await shop.graph.atake(THREAD, "bread", id="bread")
     assert shop.paid == ["apples", "bread"]
     assert said(shop.graph.get_state(THREAD).values["messages"]) == ["apples", "bread"]
