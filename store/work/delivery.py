@@ -43,8 +43,8 @@ _WAKE_ALL: Final = (
 _DIED: Final = (
     "SELECT t.name, t.graph, t.token FROM loopwright_threads t WHERE t.graph = ANY(?)"
     " AND t.state IN ('unfinished', 'asks') AND t.until < clock_timestamp() AND NOT EXISTS"
-    f" (SELECT 1 FROM procrastinate_jobs j WHERE {JOB} AND j.args->>'thread' = t.name"
-    " AND j.status IN ('todo', 'doing') AND j.lock IS NOT NULL)"
+    f" (SELECT 1 FROM procrastinate_jobs j WHERE {JOB} AND j.lock = t.name"
+    " AND j.status IN ('todo', 'doing'))"
     " AND NOT EXISTS (SELECT 1 FROM loopwright_taken r WHERE r.thread = t.name AND"
     " (r.name = 'resume ' || t.token AND r.state IN ('ended', 'aside', 'dequeued')"
     " OR r.state = 'aside' AND r.since >= extract(epoch FROM t.updated)))"
@@ -56,7 +56,7 @@ class Delivery:
 
     def __init__(self, queue: TurnQueue, graphs: Collection[str], lease: float) -> None:
         """What it is given it keeps for `lease` seconds without a sign of life."""
-        self.queue, self.graphs, self.lease = queue, [*graphs], lease
+        self.queue, self.graphs, self.lease = queue, sorted(graphs), lease
         self.held: dict[int, Turn] = {}
         """By its job's number: what it is at."""
         self.arrived = asyncio.Event()
@@ -82,6 +82,7 @@ class Delivery:
         jobs = self.queue.jobs
         for first in (True, False):
             if self._worker is None:
+                await run_in_worker(self.queue, self.queue.speed_up, self.graphs)
                 self._worker = await jobs.register_worker()
             try:
                 return await jobs.fetch_job(self.graphs, self._worker)

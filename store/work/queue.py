@@ -22,6 +22,7 @@ from procrastinate.jobs import Job
 from procrastinate.manager import JobManager
 from procrastinate.schema import SchemaManager
 from procrastinate.sync_psycopg_connector import SyncPsycopgConnector
+from psycopg import sql
 from psycopg.rows import dict_row
 
 from ...state.errors import DatabaseError, SettingsError, ThreadBusy
@@ -43,13 +44,24 @@ _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended('loopwrig
 _MADE: Final = (
     "SELECT to_regclass('procrastinate_jobs') IS NOT NULL AS jobs,"
     " to_regproc('procrastinate_fetch_job_v2') IS NOT NULL AS fits,"
-    " to_regclass('loopwright_jobs_of_thread') IS NOT NULL AS ours"
+    " to_regclass('loopwright_jobs_of_lock') IS NOT NULL AS ours"
 )
 OURS: Final = (
     "CREATE INDEX IF NOT EXISTS loopwright_jobs_of_thread ON procrastinate_jobs"
     f" ((args->>'thread'), (args->>'turn')) WHERE task_name IN ('{TURN}', '{PLAN}')",
+    # Beside a backlog of 200,000 jobs a fetch takes 5 ms without this one, and 80 ms where they
+    # are another graph's; with it, the index of `speed_up`, and a plan that knows which graphs
+    # are meant, 1 ms (PostgreSQL 15).
+    "CREATE INDEX IF NOT EXISTS loopwright_jobs_of_lock ON procrastinate_jobs (lock)"
+    " WHERE status IN ('todo', 'doing')",
+    "ALTER FUNCTION procrastinate_fetch_job_v2 SET plan_cache_mode = force_custom_plan",
 )
-"""What its tables want for us: the jobs of a thread, whatever became of them."""
+"""What its tables want for us: the jobs of a thread, whatever became of them, and of a lock."""
+
+_OF_GRAPHS: Final = (
+    "CREATE INDEX {name} ON procrastinate_jobs (priority DESC, id)"
+    " WHERE status = 'todo' AND queue_name = ANY({graphs}::varchar[])"
+)
 
 JOB: Final = f"j.task_name IN ('{TURN}', '{PLAN}')"
 _ROWS: Final = (
@@ -152,6 +164,17 @@ class TurnQueue:
                         raise DatabaseError(_FOREIGN.format(database=self.database))
                     for statement in OURS:
                         connection.execute(statement)
+
+    def speed_up(self, graphs: Sequence[str]) -> None:
+        """Have what waits for these graphs found beside what waits for others, if we may."""
+        name = f"loopwright_jobs_{hash_of(graphs)[:12]}"
+        with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.DuplicateTable):
+            if not self._fetch_rows("SELECT to_regclass(?) AS made", [name])[0]["made"]:
+                with self.pool.connection() as connection:
+                    statement = sql.SQL(_OF_GRAPHS).format(
+                        name=sql.Identifier(name), graphs=sql.Literal([*graphs])
+                    )
+                    connection.execute(statement)
 
     async def add(self, turn: Turn, connection: Any = None, *, is_new: bool = False) -> Turn:
         """Put a turn behind those of its thread, once; one that was set aside is tried again.
