@@ -21,7 +21,7 @@ from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
 from ..store.durability import DEFAULT_URL
 from ..store.health import inspect_database
-from ..store.work.turns import find_queue
+from ..store.work.turns import find_records, open_queue
 from ..text.canonical import plural
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
@@ -85,7 +85,8 @@ def examine(settings: Settings, output: Output, url: str | None = None) -> int:
 def prepare_database(settings: Settings) -> None:
     """Make what is missing in a database, the queue of turns too; raises DatabaseError."""
     with settings.open() as durability:
-        find_queue(durability.journal)
+        if records := find_records(durability.journal):
+            open_queue(records)
 
 
 def _list_parts(settings: Settings, output: Output) -> list[tuple[str, Iterator[Finding]]]:

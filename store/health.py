@@ -175,12 +175,12 @@ WHERE datname = current_database() AND state LIKE 'idle in transaction%%'
 """
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float"
 _BY_GRAPH: Final = """
-SELECT queue_name AS graph, count(*) FILTER (WHERE status = 'todo') AS waiting,
+SELECT args->>'graph' AS graph, count(*) FILTER (WHERE status = 'todo') AS waiting,
     count(*) FILTER (WHERE status = 'failed') AS aside,
     (SELECT extract(epoch FROM clock_timestamp() - min(at))::float FROM procrastinate_events
         WHERE job_id = min(j.id) FILTER (WHERE status = 'todo' AND scheduled_at IS NULL)) AS seconds
 FROM procrastinate_jobs j
-WHERE task_name LIKE 'loopwright:%%' AND status IN ('todo', 'failed') GROUP BY queue_name
+WHERE task_name LIKE 'loopwright:%%' AND status IN ('todo', 'failed') GROUP BY args->>'graph'
 """
 _THREADS: Final = f"""
 SELECT count(*) AS saved, coalesce(sum({postgres.BYTES}), 0)::bigint AS bytes,

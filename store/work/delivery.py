@@ -20,7 +20,7 @@ from procrastinate.manager import get_channel_for_queues
 
 from ...state.errors import DatabaseError
 from ..base.worker_threads import run_in_worker
-from .queue import JOB, PLAN, TURN, TurnQueue, find_next_time, parse_job
+from .queue import JOB, PLAN, TURN, TurnQueue, find_next_time, name_queue, parse_job
 from .turns import Turn
 
 _PRUNED: Final = 30.0
@@ -56,7 +56,8 @@ class Delivery:
 
     def __init__(self, queue: TurnQueue, graphs: Collection[str], lease: float) -> None:
         """What it is given it keeps for `lease` seconds without a sign of life."""
-        self.queue, self.graphs, self.lease = queue, sorted(graphs), lease
+        self.queue, self.graphs, self.lease = queue, [*graphs], lease
+        self._names = sorted(map(name_queue, graphs))
         self.held: dict[int, Turn] = {}
         """By its job's number: what it is at."""
         self.arrived = asyncio.Event()
@@ -82,10 +83,10 @@ class Delivery:
         jobs = self.queue.jobs
         for first in (True, False):
             if self._worker is None:
-                await run_in_worker(self.queue, self.queue.speed_up, self.graphs)
+                await run_in_worker(self.queue, self.queue.speed_up, self._names)
                 self._worker = await jobs.register_worker()
             try:
-                return await jobs.fetch_job(self.graphs, self._worker)
+                return await jobs.fetch_job(self._names, self._worker)
             except ConnectorException as error:
                 self._lost = True  # it may have been given out, and the answer was cut off
                 if not (first and isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation)):
@@ -188,7 +189,7 @@ class Delivery:
         if not await run_in_worker(self.queue, pool.is_direct):
             report("behind a connection pool nothing tells of new turns: it looks once a second")
             return
-        channels = [f'LISTEN "{one}"' for one in get_channel_for_queues(self.graphs)]
+        channels = [f'LISTEN "{one}"' for one in get_channel_for_queues(self._names)]
         while True:
             with suppress(psycopg.Error):
                 async with await psycopg.AsyncConnection.connect(

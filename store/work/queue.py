@@ -40,11 +40,14 @@ PLAN: Final = "loopwright:plan"
 ANSWER_FIRST: Final = 10
 """The priority of answers; messages have none."""
 
+_LONGEST: Final = 40
+
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended('loopwright queue', 0))"
 _MADE: Final = (
     "SELECT to_regclass('procrastinate_jobs') IS NOT NULL AS jobs,"
     " to_regproc('procrastinate_fetch_job_v2') IS NOT NULL AS fits,"
-    " to_regclass('loopwright_jobs_of_lock') IS NOT NULL AS ours"
+    " to_regclass('loopwright_jobs_of_lock') IS NOT NULL AS ours,"
+    " to_regclass('loopwright_turns') IS NOT NULL AS earlier"
 )
 OURS: Final = (
     "CREATE INDEX IF NOT EXISTS loopwright_jobs_of_thread ON procrastinate_jobs"
@@ -58,9 +61,9 @@ OURS: Final = (
 )
 """What its tables want for us: the jobs of a thread, whatever became of them, and of a lock."""
 
-_OF_GRAPHS: Final = (
+_OF_QUEUES: Final = (
     "CREATE INDEX {name} ON procrastinate_jobs (priority DESC, id)"
-    " WHERE status = 'todo' AND queue_name = ANY({graphs}::varchar[])"
+    " WHERE status = 'todo' AND queue_name = ANY({queues}::varchar[])"
 )
 
 JOB: Final = f"j.task_name IN ('{TURN}', '{PLAN}')"
@@ -90,6 +93,13 @@ _AWAY: Final = (
 _NO_RIGHT: Final = (
     "The queue of turns is not made yet in {database!r}, and this user may not make it ({cause}):"
     " run `loopwright doctor --prepare --url …` as one who may make tables there."
+)
+_EARLIER: Final = (
+    "SELECT count(*) AS n FROM loopwright_turns WHERE state IN ('waiting', 'begun', 'asks')"
+)
+_LEFT: Final = (
+    "{n} turns wait in {database!r} in the queue of an earlier loopwright, and this one does not"
+    " run those: let its workers end them first."
 )
 _FOREIGN: Final = (
     "The tables of procrastinate in {database!r} are not those of version 3.10: apply its"
@@ -154,6 +164,8 @@ class TurnQueue:
         self.records.open()
         with self.explain_errors(_NO_RIGHT), self.pool.connection() as connection:
             made = connection.execute(_MADE).fetchone()
+            if made["earlier"] and (n := connection.execute(_EARLIER).fetchone()["n"]):
+                raise DatabaseError(_LEFT.format(n=n, database=self.database))
             if not (made["jobs"] and made["fits"] and made["ours"]):
                 with connection.transaction():
                     connection.execute(_ONE_AT_A_TIME)
@@ -165,14 +177,14 @@ class TurnQueue:
                     for statement in OURS:
                         connection.execute(statement)
 
-    def speed_up(self, graphs: Sequence[str]) -> None:
-        """Have what waits for these graphs found beside what waits for others, if we may."""
-        name = f"loopwright_jobs_{hash_of(graphs)[:12]}"
+    def speed_up(self, queues: Sequence[str]) -> None:
+        """Have what waits in these found fast beside what waits in others, if we may."""
+        name = f"loopwright_jobs_{hash_of(queues)[:12]}"
         with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.DuplicateTable):
             if not self._fetch_rows("SELECT to_regclass(?) AS made", [name])[0]["made"]:
                 with self.pool.connection() as connection:
-                    statement = sql.SQL(_OF_GRAPHS).format(
-                        name=sql.Identifier(name), graphs=sql.Literal([*graphs])
+                    statement = sql.SQL(_OF_QUEUES).format(
+                        name=sql.Identifier(name), queues=sql.Literal([*queues])
                     )
                     connection.execute(statement)
 
@@ -293,16 +305,23 @@ def find_next_time(every: str) -> datetime:
     return found
 
 
+def name_queue(graph: str) -> str:
+    """Where turns of a graph wait; the channel that tells of them has 63 bytes, 23 of a prefix."""
+    name = f"loopwright:{graph}"
+    return name if len(name.encode()) <= _LONGEST else f"loopwright:{hash_of(graph)[:24]}"
+
+
 def _make_job(turn: Turn) -> Job:
     thread, name = make_storable(turn.thread), make_storable(turn.id)
     body = {"thread": turn.thread, "id": turn.id, "every": turn.every, **turn.body}
     return Job(
-        queue=turn.graph, task_name=PLAN if turn.at else TURN,
+        queue=name_queue(turn.graph), task_name=PLAN if turn.at else TURN,
         priority=ANSWER_FIRST if turn.kind == "answer" else 0,
         lock=None if turn.at else thread, queueing_lock=hash_of([thread, name]),
         scheduled_at=turn.at,
         task_kwargs={
-            "thread": thread, "turn": name, "kind": turn.kind, "digest": turn.digest,
+            "thread": thread, "turn": name, "graph": turn.graph, "kind": turn.kind,
+            "digest": turn.digest,
             "body": json.dumps(body),
         },
     )  # fmt: skip
@@ -313,7 +332,7 @@ def parse_job(job: Job, state: State = "begun") -> Turn:
     about: Mapping[str, Any] = job.task_kwargs
     body = json.loads(about["body"])
     return Turn(
-        id=body.pop("id"), thread=body.pop("thread"), graph=job.queue, state=state,
+        id=body.pop("id"), thread=body.pop("thread"), graph=about["graph"], state=state,
         at=job.scheduled_at if job.task_name == PLAN else None, every=body.pop("every"),
         tries=job.attempts, kind=about["kind"], body=body, digest=about["digest"], job=job.id,
     )  # fmt: skip

@@ -211,11 +211,13 @@ def find_records(journal: Journal | None) -> TurnRecords | None:
 
 
 def find_queue(journal: Journal | None) -> "TurnQueue | None":
-    """The queue beside a journal; None where it is not in Postgres, or is not installed."""
+    """The queue beside a journal; None where nothing was ever enqueued, or can be."""
     records = find_records(journal)
-    if records is None or records.journal.open().pool is None or find_spec("procrastinate") is None:
+    pool = None if records is None else records.journal.open().pool
+    if records is None or pool is None or find_spec("procrastinate") is None:
         return None
-    return open_queue(records)
+    (made,) = pool.fetch_rows("SELECT to_regclass('procrastinate_jobs') IS NOT NULL AS made", [])
+    return open_queue(records) if made["made"] else None
 
 
 def open_queue(records: TurnRecords) -> "TurnQueue":

@@ -19,14 +19,18 @@ from loopwright import (
     SettingsError,
     ThreadIncompatible,
     build_plan_execute_verify,
+    build_react,
     open_durability,
 )
 from loopwright.cli.app import app
 from loopwright.policy.rules import GovernedTool
 from loopwright.run.stop_and_steer import make_stop
+from loopwright.run.worker import Worker
 from loopwright.store.health import inspect_database
+from loopwright.store.work.delivery import Delivery
+from loopwright.store.work.turns import find_records, open_queue
 from support.patience import PATIENCE
-from support.shop import OTHER, THREAD, Shop, commanded, said
+from support.shop import LEASE, OTHER, THREAD, Shop, commanded, said
 
 pytestmark = pytest.mark.postgres
 ASKED = {"messages": [{"role": "user", "content": "hello"}]}
@@ -327,6 +331,8 @@ def test_a_user_who_may_make_no_tables_is_told_how_the_queue_comes_into_being(po
                 with pytest.raises(DatabaseError, match="loopwright doctor --prepare"):
                     Shop(durability).graph.enqueue(THREAD, "apples")
                 assert Shop(durability).graph.take(THREAD, "apples", id="one").state == "ended"
+                assert durability.turns() == []
+                durability.dismiss("t")
             code, _ = commanded("doctor", "--prepare", "--url", postgres_url)
             assert code == 0
             own.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}")
@@ -336,3 +342,27 @@ def test_a_user_who_may_make_no_tables_is_told_how_the_queue_comes_into_being(po
         finally:
             own.execute(f"DROP OWNED BY {name}")
             own.execute(f"DROP ROLE {name}")
+
+
+def test_turns_that_wait_in_an_earlier_queue_are_not_forgotten(durability):
+    with durability.journal.open().block() as execute:
+        execute("CREATE TABLE loopwright_turns (state TEXT)", [])
+        execute("INSERT INTO loopwright_turns VALUES ('waiting'), ('asks'), ('ended')", [])
+    with pytest.raises(DatabaseError, match=r"2 turns wait in .* an earlier loopwright"):
+        Shop(durability).graph.enqueue(THREAD, "apples")
+
+
+async def test_a_graph_with_a_long_name_has_a_queue_too(durability):
+    graph = build_react(
+        model="offline", durability=durability, name=f"a shop with a name of {'many ' * 9}words"
+    )
+    graph.enqueue(THREAD, "What is the time?", id="one")
+    worker = Worker({graph.name: graph}, Delivery(graph_queue(durability), [graph.name], LEASE))
+    working = asyncio.create_task(worker.work())
+    assert (await graph.aenqueued(THREAD, "one", wait=PATIENCE)).state == "ended"
+    worker.leave()
+    await working
+
+
+def graph_queue(durability):
+    return open_queue(find_records(durability.journal))
