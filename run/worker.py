@@ -127,9 +127,11 @@ class Worker:
                 await self.delivery.release(turn)
             else:
                 await self._run(turn, control)
-        except DatabaseError as error:  # nothing can be told: it is given out again by itself
+        except DatabaseError as error:
+            self.delivery.lose(turn)
             self.report("failed", turn, str(error))
         except Exception:
+            self.delivery.lose(turn)
             log.exception("The worker could not end the turn %r of %r", turn.id, turn.thread)
             self.report("failed", turn, "see the log")
 

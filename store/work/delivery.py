@@ -125,6 +125,10 @@ class Delivery:
 
     async def release(self, turn: Turn) -> None:
         """Its time has come: put it behind those of its thread, and plan its next time."""
+        known = await run_in_worker(self.queue, self.queue.records.read, turn.thread, turn.id)
+        if known is not None and known.state == "dequeued":  # while it was given out
+            await self.finish(turn)
+            return
         at = turn.at or datetime.now(UTC)
         name = f"{turn.id} {at:%Y-%m-%dT%H:%MZ}" if turn.every else turn.id
         await self.queue.add_due(replace(turn, id=name, at=None, every=""))
@@ -140,9 +144,13 @@ class Delivery:
             await told
         except ConnectorException as error:
             if not isinstance(error.__cause__, psycopg.errors.RaiseException):
-                self._lost = True
                 with self.queue.explain_errors():
                     raise
+
+    def lose(self, turn: Turn) -> None:
+        """Nobody could be told what became of a turn: it is given out again."""
+        self.held.pop(turn.job or 0, None)
+        self._lost = True
 
     async def mend(self) -> None:
         """Give a sign of life, and give out again what nobody is at."""
@@ -154,10 +162,11 @@ class Delivery:
             stalled = [*await jobs.get_stalled_jobs(seconds_since_heartbeat=self.lease)]
             if self._lost and self._worker is not None:
                 mine = await jobs.list_jobs_async(worker_id=self._worker, status=Status.DOING.value)
-                stalled += [job for job in mine if job.id not in self.held]
+                stalled += mine
                 self._lost = False
             for job in stalled:
-                if job.id is not None and job.task_name in {TURN, PLAN}:
+                ours = job.task_name in {TURN, PLAN} and job.id not in self.held
+                if job.id is not None and ours:
                     with suppress(ConnectorException):  # another worker was faster
                         await jobs.retry_job_by_id_async(job.id, datetime.now(UTC))
         for row in await run_in_worker(self.queue, self._wake_and_find_dead):

@@ -246,8 +246,8 @@ class TurnQueue:
         return self._take_back(turn)
 
     def _take_back(self, turn: Turn) -> Turn:
-        if not self.records.give_up(turn, "dequeued"):
-            return turn
+        if not self.records.give_up(turn, "dequeued"):  # it has begun meanwhile
+            return self.find(turn.thread, turn.id) or turn
         with self.explain_errors():
             self.jobs.cancel_job_by_id(turn.job or 0, delete_job=True)
         self._fetch_rows(f"{_DROP} AND j.id = ?", [make_storable(turn.thread), turn.job])
