@@ -57,7 +57,7 @@ def test_the_doctor_looks_at_a_database_alone(tmp_path):
     assert "This database would work here." in shown.stdout
     assert not (tmp_path / "x.db").exists()
     (tmp_path / "x.db").write_text("no database at all, but long enough to be read as one" * 9)
-    shown = invoked("doctor", "--url", "sqlite:///x.db", "--json")
+    shown = invoked("doctor", "--db", "sqlite:///x.db", "--json")
     assert shown.exit_code == 2
     assert invoked("doctor", "--url", "sqlite:///x.db", "--json").stdout == shown.stdout
     assert "--url" not in invoked("doctor", "--help").stdout
