@@ -128,7 +128,7 @@ class Instance:
             sys.exit(f"Aegra did not start:\n{self.log.read_text(errors='replace')[-4000:]}")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End its processes."""
+        """End its process group: a signal to `aegra serve` alone leaves the server under it."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, how)
         self.process.wait()

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..state.errors import SettingsError, require_nonempty
+from ..state.errors import SettingsError
 from .settings import DEFAULT_GRAPH, Settings, read_plan_input
 from .terminal import Code, Output, run_guarded
 
@@ -33,6 +33,9 @@ class Commands(TyperGroup):
             code = Code.USAGE
         sys.exit(code)
 
+
+_EarlierDb = Annotated[str | None, typer.Option("--url", hidden=True)]
+"""What two commands called --db before."""
 
 app = typer.Typer(
     cls=Commands,
@@ -220,13 +223,14 @@ def turns(
     return show_turns(settings, output, thread, limit)
 
 
-@_command("agent", "mcp", "policy", "instructions", "model", "script", "results", "json")
+_WORKER = ("agent", "mcp", "policy", "instructions", "model", "script", "database", "results")
+
+
+@_command(*_WORKER, "json")
 def worker(
     settings: Settings,
     output: Output,
-    url: Annotated[
-        str | None, typer.Option("--url", "--db", help="Database URL; LOOPWRIGHT_DATABASE_URL.")
-    ] = None,
+    url: _EarlierDb = None,
     graphs: Annotated[
         list[str] | None, typer.Option("--graph", help="Run turns of this one; all without it.")
     ] = None,
@@ -242,7 +246,7 @@ def worker(
     """Run the turns that wait in a database, and those whose run has died, until a signal."""
     from .worker import WorkerOptions, run_worker  # noqa: PLC0415 - see the module
 
-    chosen = replace(settings, database=require_nonempty(url, "--url"))
+    chosen = settings if url is None else replace(settings, database=url)
     return run_worker(
         chosen, output, WorkerOptions(graphs or [], modules or [], concurrency, lease)
     )
@@ -373,16 +377,15 @@ def graph(
 def doctor(
     settings: Settings,
     output: Output,
-    url: Annotated[
-        str | None, typer.Option("--url", help="Look at this database alone, and change nothing.")
-    ] = None,
+    url: _EarlierDb = None,
     prepare: Annotated[
         bool, typer.Option("--prepare", help="First make the tables there that are missing.")
     ] = False,
 ) -> int:
-    """Say whether a run would work here: model, MCP servers, database, langgraph dev."""
+    """Say whether a run would work here, or with --db whether that database alone would."""
     from .show import examine, prepare_database  # noqa: PLC0415 - see the module
 
+    chosen = settings if url is None else replace(settings, database=url)
     if prepare:
-        prepare_database(settings if url is None else replace(settings, database=url))
-    return examine(settings, output, url)
+        prepare_database(chosen)
+    return examine(chosen, output, chosen.database)

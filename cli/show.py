@@ -106,7 +106,7 @@ def _list_parts(settings: Settings, output: Output) -> list[tuple[str, Iterator[
 
 
 def _check_health(url: str) -> Iterator[Finding]:
-    for level, check, text in inspect_database(require_nonempty(url, "--url") or url):
+    for level, check, text in inspect_database(require_nonempty(url, "--db") or url):
         yield _MARKS[level], f"{check}: {text}"
 
 

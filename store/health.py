@@ -21,6 +21,7 @@ from .postgres.schema import (
     FREE,
     HELD,
     STATEMENTS,
+    check_commits,
     explain_other_version,
     find_bad_encoding,
     read_version,
@@ -131,8 +132,7 @@ def _check_contents(connection: sqlite3.Connection, path: Path) -> Iterator[Find
     count = len(connection.execute(THREADS_SQL).fetchall()) if "checkpoints" in tables else 0
     unused = int(str(read_pragma("freelist_count"))) * int(str(read_pragma("page_size")))
     spare = f"; {format_size(unused)} of it are unused: loopwright prune gives them back"
-    told = spare if unused > _ROOM else ""
-    yield Finding("ok", "threads", f"{count} saved, {format_size(size)}{told}.")
+    yield Finding("ok", "threads", f"{count} saved, {format_size(size)}{spare * (unused > _ROOM)}.")
 
 
 _OLDEST_SERVER: Final = 140_000
@@ -356,6 +356,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "rights": _check_rights,
     "connections": _check_connections,
     "clock": _check_clock,
+    "commits": check_commits,
     "schema": _check_schema,
 }
 _OF_TABLES: Final[dict[str, Check]] = {

@@ -18,7 +18,7 @@ from ..threads.thread_list import FoundThread, ThreadQuery
 from ..work.turns import find_records
 from .leases import LEASE, Leases, raise_lease_lost
 from .pool import CONNECTIONS, Pool
-from .schema import ENDED, FREE, HELD, UNENDED, check_encoding, prepare
+from .schema import ENDED, FREE, HELD, NO_RIGHT, UNENDED, check_encoding, prepare
 from .tables import PooledStore, PostgresTables
 
 URL: Final = re.compile(r"postgres(ql)?://")
@@ -42,8 +42,6 @@ _MADE: Final = (
     " AND to_regclass('loopwright_taken') IS NOT NULL"
     " AND to_regclass('checkpoint_writes') IS NOT NULL AS made"
 )
-_NO_RIGHT: Final = "42501"
-"""The SQLSTATE of what a user may not do."""
 
 # A thread of which nothing is saved, and a part of one, have no time of a change.
 _WHERE: Final = {
@@ -125,7 +123,7 @@ class PostgresDatabase:
                 retry_while_busy(made.setup, tables.is_race)
         except self._errors as error:
             # What makes nothing new wants the right to do so all the same.
-            if not tables.made or getattr(error, "sqlstate", None) != _NO_RIGHT:
+            if not tables.made or getattr(error, "sqlstate", None) != NO_RIGHT:
                 raise
         if (records := find_records(self.journal)) is not None:
             records.open()

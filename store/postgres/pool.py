@@ -5,17 +5,20 @@ none of the statements that were prepared in it. It also invents the process id 
 client, which a server does not.
 """
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from ...state.errors import SettingsError
 from ..base.worker_threads import WorkerThreads
-from ..journal.sql import BUSY_SECONDS
+from ..journal.sql import BUSY_SECONDS, get_cause
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -28,12 +31,19 @@ _IDLE_SECONDS: Final = 300.0
 _RESTED: Final = 5.0
 """Seconds after which a connection may have been cut without a word."""
 
+_SILENT: Final = 5.0
+"""Seconds after which a server is noticed that is gone without a word."""
+
+_AGAIN: Final = 0.2
+"""Seconds after which connecting is tried anew; psycopg's pool would pause for ever longer."""
+
+_BRIEFLY: Final = 0.5
+"""Seconds for which a connection is waited for once all have waited their time for the server."""
+
 _ALIVE: Final = {
-    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
-    "tcp_user_timeout": 20_000, "connect_timeout": int(BUSY_SECONDS),
+    "keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 3,
+    "tcp_user_timeout": int(_SILENT * 1000), "connect_timeout": int(BUSY_SECONDS),
 }  # fmt: skip
-"""A server that is gone without a word is noticed before a lease has ended: who waits for its
-answer renews nothing."""
 
 _PREPARE_AFTER: Final = 2
 _KNOWN: Final = 200
@@ -52,12 +62,15 @@ _GIVES: Final = re.compile(r"^\s*(SELECT|WITH)\b|\bRETURNING\b")
 class Pool:
     """Connections in autocommit mode with rows as dicts; what it does not have is psycopg's pool's.
 
-    Where one is found broken the others are checked before they are used.
+    Where one is found cut, those from before are used no more. An outage has one deadline: whoever
+    comes later waits for what is left of it, so that waits in a row take no longer than one.
     """
 
     def __init__(self, psycopg: Any, pools: Any, url: str, connections: int) -> None:
         """Keep so many connections at most; none is open yet."""
         self._used: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+        self._cut, self._told = 0.0, False
+        self._deadline: float | None = None
         self.broken: type[Exception] = psycopg.Error
         # What saves waits for nobody else; another connection renews leases.
         saving = connections // 4
@@ -70,7 +83,7 @@ class Pool:
             min_size=1,
             max_idle=_IDLE_SECONDS,
             timeout=BUSY_SECONDS,
-            reconnect_timeout=BUSY_SECONDS,
+            reconnect_timeout=_AGAIN,
             reconnect_failed=_retry_connect,
             open=False,
             configure=self._configure,
@@ -80,6 +93,8 @@ class Pool:
                 **self.alive,
             },
         )  # fmt: skip
+        _POOLS.add(self)
+        logging.getLogger("psycopg.pool").addFilter(_tell_others)
 
     def __getattr__(self, name: str) -> Any:
         """Whatever psycopg's pool has."""
@@ -92,10 +107,11 @@ class Pool:
         try:
             with connection:
                 yield connection
-        except self.broken:
+        except self.broken as error:
+            if _is_cut(error, connection):
+                self.mark_cut(connection)
             # psycopg takes statements for prepared that the server skipped after an error.
             connection.close()
-            self._used.clear()
             raise
         finally:
             self.pool.putconn(connection)
@@ -120,7 +136,7 @@ class Pool:
             except self.broken as error:
                 if not _is_cut(error, connection):
                     raise
-                self._used.clear()
+                self.mark_cut(connection)
         with self.connection() as connection:
             return work(connection)
 
@@ -128,25 +144,57 @@ class Pool:
         """Those of a statement that may be run twice."""
         return self.run(partial(execute_statement, sql=sql, values=values))
 
-    def recheck_all(self) -> None:
-        """Have all of them checked before they are used."""
-        self._used.clear()
+    def mark_cut(self, connection: Any) -> None:
+        """It was found cut, at the latest now: the server may be away since it was taken."""
+        self._cut = now = time.monotonic()
+        self._deadline = self._find_deadline(max(self._used.get(connection, now), now - _SILENT))
+
+    def hears(self, record: logging.LogRecord) -> bool:
+        """Whether psycopg's pool tells this of ours; of an outage people are told once."""
+        about: list[Any] = [*(record.args or ())]
+        ours = self.pool.name in about
+        if ours and not self._told:
+            self._told = True
+            log.warning(
+                "PostgreSQL does not answer (%s): what needs it waits", get_cause(about[-1])
+            )
+        return ours or any(one in self._used for one in about)
 
     def _get_sound_connection(self, timeout: float | None) -> Any:
         """One that is not broken, as far as can be told; psycopg's pool would rest between two."""
-        for _ in range(self.pool.max_size):
-            connection, now = self.pool.getconn(timeout), time.monotonic()
-            rested = now - self._used.get(connection, -_RESTED) >= _RESTED
-            self._used[connection] = now
+        while True:
+            connection, now = self._wait_for_connection(timeout), time.monotonic()
+            used, self._used[connection] = self._used.get(connection, now), now
             try:
-                if rested:
-                    self.pool.check_connection(connection)
+                if used >= self._cut:
+                    if now - used >= _RESTED:
+                        self.pool.check_connection(connection)
+                    self._note_answer()
+                    return connection
             except self.broken:
-                connection.close()
-                self.pool.putconn(connection)
-            else:
-                return connection
-        return self.pool.getconn(timeout)
+                self.mark_cut(connection)
+            connection.close()
+            self.pool.putconn(connection)
+
+    def _wait_for_connection(self, timeout: float | None) -> Any:
+        now = time.monotonic()
+        deadline = self._find_deadline(now)
+        try:
+            return self.pool.getconn(max(deadline - now, _BRIEFLY) if timeout is None else timeout)
+        except self.broken:
+            self._deadline = deadline
+            raise
+
+    def _find_deadline(self, since: float) -> float:
+        """That of the outage, or one from then on where there is none, or it is long over."""
+        known = self._deadline
+        return since + BUSY_SECONDS if known is None or since > known + BUSY_SECONDS else known
+
+    def _note_answer(self) -> None:
+        self._deadline = None
+        if self._told:
+            self._told = False
+            log.warning("PostgreSQL answers again")
 
     def is_direct(self) -> bool:
         """Whether a connection is a session of the server, with nothing in between."""
@@ -162,6 +210,14 @@ class Pool:
         for name, value in _SETTINGS.items():
             if not (connection.info.parameter_status(name) or value).startswith(value):
                 connection.execute(f"SET {name} = {value}")
+
+
+_POOLS: Final = WeakSet[Pool]()
+
+
+def _tell_others(record: logging.LogRecord) -> bool:
+    """Whether what psycopg's pools tell is to be heard as it is: nothing of ours."""
+    return not any(pool.hears(record) for pool in tuple(_POOLS))
 
 
 def _retry_connect(pool: Any) -> None:
@@ -208,7 +264,7 @@ class PooledTransaction:
                 raise
         with suppress(self._pool.broken):
             self._held.close()
-        self._pool.recheck_all()
+        self._pool.mark_cut(self._connection)
         return self._begin(sql, values)
 
     def is_cut(self, error: Exception) -> bool:

@@ -20,6 +20,7 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
 )
 from langgraph.checkpoint.postgres import PostgresSaver
+from psycopg_pool import PoolTimeout
 
 from ...state.channels import RECORDS
 from ...state.errors import DatabaseError, LoopwrightError
@@ -300,7 +301,7 @@ def _retry_once(work: Callable[[], T]) -> T:
         return work()
     except DatabaseError as error:
         state = getattr(error.__cause__, "sqlstate", None)
-        if state is not None and not state.startswith(CUT):
+        if isinstance(error.__cause__, PoolTimeout) or not (state or "08").startswith(CUT):
             raise
     return work()
 

@@ -5,7 +5,8 @@ locks its row until the end of the transaction, so that nobody takes the thread 
 what is written; no transaction locks two rows in another order than that of their names.
 """
 
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, Literal
 
 from ...state.errors import DatabaseError
 from ...text.canonical import make_storable
@@ -73,7 +74,8 @@ CREATE TABLE IF NOT EXISTS loopwright_waiting (
     f" WHERE {UNENDED} OR status <> 'complete'",
     # Takes a thread, or tells who holds it; whoever locks its row for long has it still, though his
     # lease may have ended. With a `place` the process waits: it has a ticket, which lasts for five
-    # seconds and then for as long as it asks again. Nobody goes before those with a lower one.
+    # seconds, or a lease if that is shorter, from each time it asks. Nobody goes before those with
+    # a lower one, who hold nothing yet.
     f"""
 CREATE OR REPLACE FUNCTION loopwright_lease(
     given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION, place BIGINT,
@@ -81,15 +83,15 @@ CREATE OR REPLACE FUNCTION loopwright_lease(
 ) LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
     found_row loopwright_threads;
-    who_waits TEXT;
+    ends TIMESTAMPTZ := clock_timestamp() + make_interval(secs => least(seconds, 5));
     mine BIGINT;
 BEGIN
     IF place IS NOT NULL THEN
-        UPDATE loopwright_waiting SET until = clock_timestamp() + interval '5 s'
+        UPDATE loopwright_waiting SET until = ends
         WHERE name = given AND owner = who RETURNING ticket INTO mine;
         IF NOT FOUND THEN
             INSERT INTO loopwright_waiting (name, owner, until)
-            VALUES (given, who, clock_timestamp() + interval '5 s') RETURNING ticket INTO mine;
+            VALUES (given, who, ends) RETURNING ticket INTO mine;
         END IF;
     END IF;
     SELECT * INTO found_row FROM loopwright_threads WHERE name = given;
@@ -97,11 +99,9 @@ BEGIN
     IF found_row.until >= clock_timestamp() AND found_row.token <> shown THEN
         RETURN;
     END IF;
-    SELECT owner INTO who_waits FROM loopwright_waiting
-    WHERE name = given AND {HELD} AND ticket < coalesce(mine, ticket + 1)
-    ORDER BY ticket LIMIT 1;
+    PERFORM 1 FROM loopwright_waiting
+    WHERE name = given AND {HELD} AND ticket < coalesce(mine, ticket + 1);
     IF FOUND THEN
-        holder := who_waits;
         RETURN;
     END IF;
     BEGIN
@@ -134,6 +134,19 @@ BEGIN
 END $$""",
 )
 
+_ELSEWHERE: Final = (
+    "SELECT relnamespace::regnamespace::text AS place, current_schema()::text AS here FROM pg_class"
+    " WHERE oid = to_regclass('loopwright_schema')"
+    " AND relnamespace <> to_regnamespace(quote_ident(current_schema()))"
+)
+_SAME: Final = (
+    "SELECT count(*) AS found FROM pg_proc WHERE prosrc = ANY(%s)"
+    " AND pronamespace = to_regnamespace(quote_ident(current_schema()))"
+)
+
+NO_RIGHT: Final = "42501"
+"""The SQLSTATE of what a user may not do."""
+
 # What an earlier version left: tables without a version, or with a lower one.
 _EARLIER: Final = (
     "SELECT to_regclass('loopwright_journal') IS NOT NULL"
@@ -141,10 +154,29 @@ _EARLIER: Final = (
 )
 
 
+_COMMITS: Final = """
+SELECT current_setting('synchronous_commit') AS mode, count(*) AS copies,
+    count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) AS sync
+FROM pg_stat_replication
+"""
+
+
 def find_bad_encoding(connection: Any) -> str:
     """How the database keeps texts, where it does not keep every text there is."""
     told = connection.info.parameter_status("server_encoding") or ""
     return "" if told == "UTF8" else told
+
+
+def check_commits(connection: Any) -> Iterator[tuple[Literal["ok", "warning"], str]]:
+    """Whether a server that fails, or its copy that takes over, may have lost what was saved."""
+    row = connection.execute(_COMMITS).fetchone()
+    mode, lost = row["mode"], "a claim may be lost, and its write made twice"
+    if mode in ("off", "local"):
+        yield "warning", f"synchronous_commit is {mode}: {lost}; set it to on."
+    elif row["copies"] and not row["sync"]:
+        yield "warning", f"No copy is synchronous: if one takes over {lost}; name it to the server."
+    else:
+        yield "ok", "What is saved stays saved when the server fails."
 
 
 def check_encoding(connection: Any) -> None:
@@ -160,9 +192,11 @@ def check_encoding(connection: Any) -> None:
 def prepare(connection: Any) -> None:
     """Make what is missing in one transaction; raises DatabaseError at another version's tables.
 
-    Where nothing is missing, no right to make tables is needed.
+    Where nothing is missing, no right to make tables is needed. Functions that another release of
+    this version has made are replaced by whoever may; old and new ones serve both.
     """
-    if read_version(connection) == VERSION:
+    if read_version(connection) == VERSION and not _explain_other_place(connection):
+        _replace_functions(connection)
         return
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME)
@@ -175,9 +209,34 @@ def prepare(connection: Any) -> None:
         connection.execute("INSERT INTO loopwright_schema (version) VALUES (%s)", [VERSION])
 
 
+def _replace_functions(connection: Any) -> None:
+    functions = [sql for sql in STATEMENTS if "CREATE OR REPLACE" in sql]
+    bodies = [sql.split("$$")[1] for sql in functions]
+    if connection.execute(_SAME, [bodies]).fetchone()["found"] == len(bodies):
+        return
+    try:
+        with connection.transaction():
+            connection.execute(_ONE_AT_A_TIME)
+            for sql in functions:
+                connection.execute(sql)
+    except Exception as error:
+        if getattr(error, "sqlstate", None) != NO_RIGHT:
+            raise
+
+
+def _explain_other_place(connection: Any) -> str | None:
+    """Why tables that are found must be left alone beside which others would be made."""
+    if (found := connection.execute(_ELSEWHERE).fetchone()) is None:
+        return None
+    return (
+        f"The tables of loopwright are in the schema {found['place']}, and new ones would be made"
+        f" in {found['here']}: name {found['place']} first in the search_path, or it alone."
+    )
+
+
 def explain_other_version(connection: Any) -> str | None:
     """Why the tables of another version must be left alone; None where they need not."""
-    return explain_refusal(
+    return _explain_other_place(connection) or explain_refusal(
         read_version(connection), used=connection.execute(_EARLIER).fetchone()["used"]
     )
 

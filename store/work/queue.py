@@ -92,7 +92,7 @@ _AWAY: Final = (
 )
 _NO_RIGHT: Final = (
     "The queue of turns is not made yet in {database!r}, and this user may not make it ({cause}):"
-    " run `loopwright doctor --prepare --url …` as one who may make tables there."
+    " run `loopwright doctor --prepare --db …` as one who may make tables there."
 )
 _EARLIER: Final = (
     "SELECT count(*) AS n FROM loopwright_turns WHERE state IN ('waiting', 'begun', 'asks')"

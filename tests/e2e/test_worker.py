@@ -64,7 +64,7 @@ def paid():
 def worker(url):
     """A worker, which is killed at the end of the block, and what it tells until then."""
     told = []
-    args = ("worker", "--url", url, "--module", "shop:build", "--lease", "2", "--json")
+    args = ("worker", "--db", url, "--module", "shop:build", "--lease", "2", "--json")
     with Process(server(), args, env={**os.environ}) as process:
         yield process, told
         process.kill()
@@ -173,7 +173,7 @@ def test_a_module_without_a_graph_for_this_worker_is_told_in_a_sentence(
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("mistaken.py").write_text(MISTAKEN)
     Path("unfinished.py").write_text("graph = (")
-    done = CliRunner().invoke(app, ["worker", "--url", postgres_url, "--module", module])
+    done = CliRunner().invoke(app, ["worker", "--db", postgres_url, "--module", module])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.stderr
     assert f"loopwright: --module {module} " in done.stderr
     assert told in done.stderr
@@ -183,7 +183,7 @@ def test_a_module_without_a_graph_for_this_worker_is_told_in_a_sentence(
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("", "--url is empty"),
+        ("", "--db is empty"),
         ("agents", "sqlite:///agents for a file"),
         ("postgresql+psycopg://u:geheim@h/d", "give sqlite:///FILE"),
         ("sqlite:///:memory:", "no other process can open it"),
@@ -192,7 +192,7 @@ def test_a_module_without_a_graph_for_this_worker_is_told_in_a_sentence(
     ],
 )
 def test_a_wrong_url_is_told_in_a_sentence(given, told):
-    done = CliRunner().invoke(app, ["worker", "--url", given])
+    done = CliRunner().invoke(app, ["worker", "--db", given])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.stderr
     assert told in done.stderr
     assert "geheim" not in done.stderr

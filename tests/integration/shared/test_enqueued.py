@@ -336,7 +336,7 @@ def test_a_user_who_may_make_no_tables_is_told_how_the_queue_comes_into_being(po
                 assert Shop(durability).graph.take(THREAD, "apples", id="one").state == "ended"
                 assert durability.turns() == []
                 durability.dismiss("t")
-            code, _ = commanded("doctor", "--prepare", "--url", postgres_url)
+            code, _ = commanded("doctor", "--prepare", "--db", postgres_url)
             assert code == 0
             own.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}")
             own.execute(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {name}")

@@ -3,6 +3,8 @@
 import asyncio
 import signal
 import threading
+import time
+from contextlib import ExitStack
 
 import psycopg
 import psycopg_pool
@@ -115,7 +117,8 @@ def test_who_waits_gets_a_connection_soon_after_a_server_was_away_for_long(own, 
     monkeypatch.setattr(pools, "BUSY_SECONDS", 1.0)
     pool = pools.Pool(psycopg, psycopg_pool, server.database(), 2)
     pool.open()
-    pool.run(lambda connection: connection.execute("SELECT 1").fetchall())
+    with pool.connection() as known:
+        known.execute("SELECT 1")
     got = threading.Event()
 
     def waits():
@@ -123,7 +126,7 @@ def test_who_waits_gets_a_connection_soon_after_a_server_was_away_for_long(own, 
             got.set()
 
     with server.away(signal.SIGQUIT):
-        pool.recheck_all()
+        pool.mark_cut(known)
         waiting = threading.Thread(target=waits)
         waiting.start()
         while pool.get_stats().get("connections_errors", 0) < 6:  # it would have given up by now
@@ -131,6 +134,41 @@ def test_who_waits_gets_a_connection_soon_after_a_server_was_away_for_long(own, 
     assert got.wait(PATIENCE)
     waiting.join()
     pool.close()
+
+
+@pytest.mark.req("W-164")
+@pytest.mark.req("W-168")
+def test_the_end_of_a_turn_waits_once_for_a_server_that_is_away(own, monkeypatch, caplog):
+    """What saves, what is saved beside, and what lets go of the thread wait for the same time."""
+    server, _ = own
+    monkeypatch.setattr(pools, "BUSY_SECONDS", patience := 3.0)
+    away = ExitStack()
+
+    def answer(messages, offered):
+        if not gone:
+            away.enter_context(server.away(signal.SIGQUIT))
+        gone.append(time.monotonic())
+        return [] if offered else thought("It is done.", more=False)
+
+    gone = []
+    with open_durability(server.database()) as durability:
+        graph = build_react(
+            model=ScriptedModel(answer), policy="allow", durability=durability,
+            observe="direct",
+        )  # fmt: skip
+        with away:
+            with pytest.raises(DatabaseError, match="then resume the thread"):
+                graph.invoke({"messages": [("user", "a")]}, on("t"))
+            took = time.monotonic() - gone[-1]
+            told = [one for one in caplog.messages if "does not answer" in one]
+        assert took < 3 * patience  # six times it without one deadline
+        assert graph.invoke(None, on("t"), wait=PATIENCE)["outcome"]
+    assert len(told) == 1
+    names = [one.name for one in caplog.records if one.levelname == "WARNING"]
+    assert "psycopg.pool" not in names
+    assert [one for one in caplog.messages if one.startswith("PostgreSQL")] == [
+        *told, "PostgreSQL answers again",
+    ]  # fmt: skip
 
 
 def test_a_database_with_other_settings_serves_as_any_other(postgres_url, bouncer_url):

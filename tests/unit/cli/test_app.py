@@ -4,6 +4,7 @@ import json
 import os
 import signal
 
+import pytest
 from typer.testing import CliRunner
 
 from loopwright.cli import app
@@ -26,35 +27,40 @@ def test_the_doctor_finds_everything(tmp_path):
     assert "A run would work here." in shown.stdout
 
 
-def test_the_doctor_finds_what_is_broken(tmp_path):
+def test_the_doctor_finds_what_is_broken(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_DATABASE_URL", "nonsense")
     (tmp_path / "broken.json").write_text("{")
     shown = invoked(
-        "doctor", "--mcp", "broken.json", "--db", "nonsense", "--model", "nope:model"
+        "doctor", "--mcp", "broken.json", "--model", "nope:model"
     )  # fmt: skip
     assert shown.exit_code == 2
     assert shown.stdout.count("✗") == 3
     assert "A run would not work here." in shown.stdout
 
 
-def test_the_doctor_finds_a_server_that_does_not_start(tmp_path):
+def test_the_doctor_finds_a_server_that_does_not_start(tmp_path, monkeypatch):
     gone = {"mcpServers": {"gone": {"command": "/no/such/binary"}}}
     (tmp_path / "gone.json").write_text(json.dumps(gone))
-    shown = invoked("doctor", "--mcp", "gone.json", "--db", "sqlite:////proc/x.db")
+    monkeypatch.setenv("LOOPWRIGHT_DATABASE_URL", "sqlite:////proc/x.db")
+    shown = invoked("doctor", "--mcp", "gone.json")
     assert shown.exit_code == 2
     assert "'/no/such/binary' was not found" in shown.stdout
     assert "/proc/x.db" in shown.stdout
 
 
+@pytest.mark.req("W-168")
 def test_the_doctor_looks_at_a_database_alone(tmp_path):
-    shown = invoked("doctor", "--url", "sqlite:///x.db")
+    shown = invoked("doctor", "--db", "sqlite:///x.db")
     assert shown.exit_code == 0
     assert shown.stdout.startswith("Database\n  ✓ version: SQLite ")
     assert "! file: " in shown.stdout
     assert "This database would work here." in shown.stdout
     assert not (tmp_path / "x.db").exists()
     (tmp_path / "x.db").write_text("no database at all, but long enough to be read as one" * 9)
-    shown = invoked("doctor", "--url", "sqlite:///x.db", "--json")
+    shown = invoked("doctor", "--db", "sqlite:///x.db", "--json")
     assert shown.exit_code == 2
+    assert invoked("doctor", "--url", "sqlite:///x.db", "--json").stdout == shown.stdout
+    assert "--url" not in invoked("doctor", "--help").stdout
     told = json.loads(shown.stdout)
     assert told["status"] == "broken"
     (one,) = [one for one in told["findings"] if one["level"] == "broken"]

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from loopwright import DatabaseError, open_durability
 from loopwright.store.health import inspect_database
 from loopwright.store.journal.tables import VERSION
+from loopwright.store.postgres.schema import check_commits
 
 
 def found(url: str) -> dict[str, tuple[str, str]]:
@@ -64,6 +66,20 @@ def test_an_empty_database_is_only_looked_at_and_one_that_was_opened_is_well(pos
     assert {level for level, _ in told.values()} == {"ok"}, told
     told = found("postgresql://nobody@127.0.0.1:1/none")
     assert [(check, level) for check, (level, _) in told.items()] == [("reachable", "broken")]
+
+
+@pytest.mark.postgres
+@pytest.mark.req("W-168")
+def test_a_server_that_may_lose_a_claim_is_told_of(database):
+    url, connection = database
+    name = connection.info.dbname
+    connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    level, text = found(url)["commits"]
+    assert level == "warning"
+    assert "synchronous_commit is off: a claim may be lost" in text
+    told = iter([{"mode": "on", "copies": 1, "sync": 0}, {"mode": "on", "copies": 2, "sync": 1}])
+    server = SimpleNamespace(execute=lambda _: SimpleNamespace(fetchone=lambda: next(told)))
+    assert [[level for level, _ in check_commits(server)] for _ in "ab"] == [["warning"], ["ok"]]
 
 
 @pytest.mark.postgres

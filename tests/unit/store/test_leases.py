@@ -14,6 +14,7 @@ from loopwright.state.errors import LeaseLost, ThreadBusy
 from loopwright.store.durability import open_durability
 from loopwright.store.journal.port import Change
 from loopwright.store.locks.thread_locks import _here, build_lock_name, lock_thread_blocking
+from loopwright.store.postgres.schema import STATEMENTS
 from support.patience import PATIENCE
 from support.postgres import CUT
 
@@ -124,6 +125,26 @@ def test_who_has_lost_it_is_told_and_writes_nothing(database, ask):
         with pytest.raises(LeaseLost, match=STOLEN):
             claim(database)
     assert ask("SELECT owner, token FROM loopwright_threads") == [("process 7 on elsewhere", 42)]
+
+
+@pytest.mark.req("W-165")
+@DIRECT
+def test_a_waiter_that_has_died_is_no_holder_and_keeps_its_place_for_a_lease(url, ask):
+    with open_durability(url):
+        (lease,) = [sql for sql in STATEMENTS if "FUNCTION loopwright_lease" in sql]
+        ask(lease.replace("least(seconds, 5)", "60"))  # as an earlier release made it
+    with open_durability(url, lease=1.2) as database:
+        with held(database):
+            for who in ("a", "b"):
+                ((told,),) = ask(f"SELECT holder FROM loopwright_lease('t', '{who}', 1, 1.2, 1)")
+                assert told.startswith(f"process {os.getpid()}")
+        begun = time.monotonic()
+        assert database.locks.take("t") == ""
+        while isinstance(taken := database.locks.take("t"), str):
+            assert taken == ""
+            time.sleep(0.05)
+        assert time.monotonic() - begun < 4
+        taken()
 
 
 @DIRECT

@@ -59,6 +59,20 @@ def test_tables_of_another_version_are_not_taken_for_empty(url, sql, told):
         assert kept.thread_ids() == ["t"], "nothing of it was touched"
 
 
+@pytest.mark.postgres
+@pytest.mark.req("W-161")
+def test_tables_in_another_schema_are_not_mixed_with_new_ones(postgres_url):
+    with open_durability(postgres_url) as kept:
+        greeter().compile(kept.checkpointer).invoke(hello(), on("t"))
+    run(postgres_url, "CREATE SCHEMA postgres")  # the user's own: it comes before `public`
+    told = r"are in the schema public, and new ones would be made in postgres: name public first"
+    with pytest.raises(DatabaseError, match=told):
+        open_durability(postgres_url)
+    assert "schema" in {one.check for one in inspect_database(postgres_url) if one.level != "ok"}
+    with open_durability(f"{postgres_url}?options=-csearch_path%3Dpublic") as kept:
+        assert kept.thread_ids() == ["t"]
+
+
 @pytest.mark.req("W-161")
 def test_threads_of_other_programs_in_the_same_tables_are_left_alone(url):
     """Neither listed, nor pruned, nor deleted; what another program saved is there for it."""
