@@ -145,9 +145,9 @@ def test_the_end_of_a_turn_waits_once_for_a_server_that_is_away(own, monkeypatch
     away = ExitStack()
 
     def answer(messages, offered):
-        if not gone:
-            away.enter_context(server.away(signal.SIGQUIT))
         gone.append(time.monotonic())
+        if len(gone) == 1:
+            away.enter_context(server.away(signal.SIGQUIT))
         return [] if offered else thought("It is done.", more=False)
 
     gone = []
