@@ -53,13 +53,14 @@ async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent
     scope = await agent.scope(state, runtime)
     room = state.room or agent.measure_room(state, scope.context)
     before, shown = estimate_next_window(state), list_request_messages(state)
-    work = _Work(state, shown, find_border(shown, int(room * _KEPT_SHARE)), room)
-    if not work.border:  # the request is bounded when it is made
+    border = find_border(shown, int(room * _KEPT_SHARE))
+    if not border:  # the request is bounded when it is made
         return AgentUpdate(snapshot={**state.snapshot, "above": before + room // 10})
     await scope.fire("PreCompress", trigger="auto")
+    work = _Work(state, shown[:border], room)
     found = await _summarize(scope, work, agent)
     doubted = await scope.journal.list_uncertain(scope.journal_thread, told=True)
-    kept, cut = extend_snapshot(state, work.old, found.facts, room, doubted), str(work.new[0].id)
+    kept, cut = extend_snapshot(state, work.old, found.facts, room, doubted), str(shown[border].id)
     kept["notes"] = await read_notes(scope, agent.parts.toolbox.open_results(scope), state.path)
     kept["failed"], kept["rest"] = found.failed, found.rest
     after = _estimate_next_size(state, before, kept, cut)
@@ -77,20 +78,11 @@ async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent
 
 @dataclass(frozen=True)
 class _Work:
-    """What is to be compressed: the messages of requests, and which of them stays the first."""
+    """What is to be compressed: the `old` messages, which requests hold no more."""
 
     state: AgentState
-    shown: Sequence[AnyMessage]
-    border: int
+    old: Sequence[AnyMessage]
     room: int
-
-    @property
-    def old(self) -> Sequence[AnyMessage]:
-        return self.shown[: self.border]
-
-    @property
-    def new(self) -> Sequence[AnyMessage]:
-        return self.shown[self.border :]
 
 
 @dataclass(frozen=True)
