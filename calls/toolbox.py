@@ -169,13 +169,9 @@ class Toolbox:
         """The call that is the one change of a turn in this process: the first that asked."""
         return _get_latest(self._changes, (thread, turn), lambda: call)
 
-    def get_spare_store(self, thread_id: str) -> InMemoryStore:
-        """Where a run without a store keeps its long results: in memory, for the last threads."""
-        return _get_latest(self._spare, thread_id, InMemoryStore)
-
     def open_results(self, scope: RunScope) -> ResultStore:
-        """The long results of a run's thread."""
-        store = scope.store or self.get_spare_store(scope.thread)
+        """The long results of a run's thread; without a store in memory, for the last threads."""
+        store = scope.store or _get_latest(self._spare, scope.thread, InMemoryStore)
         return ResultStore(store, scope.thread, scope.around.past)
 
     def find_read_cache(self, scope: RunScope) -> ReadCache | None:

@@ -20,7 +20,7 @@ from rich.text import Text
 from ..state.questions import AnswerKind
 from ..text.display import show_json
 from .prompt import read_typed_line
-from .terminal import clean, render_json, shorten_middle
+from .terminal import clean, shorten_middle
 
 _ONLY_SHOWN: Final = frozenset({"finished", "changes", "problems"})
 _ALL: Final[tuple[AnswerKind, ...]] = get_args(AnswerKind)
@@ -90,7 +90,7 @@ class Question:
         value = interrupt.value if isinstance(interrupt.value, dict) else {}
         requests = value.get("action_requests")
         if not isinstance(requests, list) or not requests:
-            return cls(interrupt.id, interrupt.value, render_json(interrupt.value))
+            return cls(interrupt.id, interrupt.value, show_json(interrupt.value))
         request, reviews = requests[0], value.get("review_configs") or [{}]
         name, expires_at = str(request.get("name", "")), value.get("expires_at")
         kind = "call" if "tool_call_id" in request else _NAMES.get(name, "call")
@@ -119,7 +119,7 @@ class Question:
     def editable_arguments(self) -> str:
         """The arguments that can be changed, as JSON."""
         shown = _ONLY_SHOWN if self.kind == "review" else ()
-        return render_json({k: v for k, v in self.args.items() if k not in shown}, indent=2)
+        return show_json({k: v for k, v in self.args.items() if k not in shown}, indent=2)
 
     @property
     def answer_hint(self) -> str:

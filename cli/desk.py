@@ -17,9 +17,10 @@ from ..state.errors import SettingsError, ThreadBusy, ThreadNotFound
 from ..state.messages import calls_in
 from ..store.durability import Durability
 from ..store.threads.thread_list import HandOver, find_hand_over
+from ..text.display import show_json
 from .run import Session, open_session
 from .settings import Settings, check_thread_id, parse_age
-from .terminal import Code, Output, clean, render_json, shorten_line
+from .terminal import Code, Output, clean, shorten_line
 from .threads import format_age, print_table
 
 _GRAPH: Final = "customer_service"
@@ -215,10 +216,10 @@ def _list_packet_parts(packet: Mapping[str, Any], case: HandOver) -> dict[str, l
         "intent": [packet.get("intent", "")],
         "mood": [" → ".join(moods)],
         "known": [f"{name}: {value}" for name, value in known.items() if name != "turn"],
-        "decide": [f"{put['name']} {render_json(put['args'])}", put.get("why", "")] if put else [],
+        "decide": [f"{put['name']} {show_json(put['args'])}", put.get("why", "")] if put else [],
         "tried": [
             shorten_line(
-                f"{t['tool']} {render_json(t['arguments'])}: {t['status']}: {t['result']}", _SHOWN
+                f"{t['tool']} {show_json(t['arguments'])}: {t['status']}: {t['result']}", _SHOWN
             )
             for t in packet.get("tried", [])
         ],

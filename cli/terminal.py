@@ -1,7 +1,6 @@
 """The command and its process: safe output, signals, exit codes, the log."""
 
 import atexit
-import json
 import logging
 import os
 import signal
@@ -158,14 +157,9 @@ def shorten_middle(text: str, limit: int) -> str:
     return f"{text[: limit - tail]} … [{left_out:,} characters left out] … {text[-tail:]}"
 
 
-def render_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON that keeps foreign scripts readable."""
-    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
-
-
 def render_call(tool: object, arguments: object, limit: int = 100) -> str:
     """A tool call as one short line."""
-    shown = render_json(arguments) if arguments else ""
+    shown = show_json(arguments) if arguments else ""
     return shorten_line(f"{tool} {shown}", limit)
 
 

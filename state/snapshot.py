@@ -68,9 +68,8 @@ class KeptSnapshot(TypedDict, total=False):
 
     `facts` by section; `words` of the user and `calls` that were cut, with their messages' ids;
     `shown` is the message of the user whose pictures are still shown; `pinned` what code knows to
-    be open; `notes` of the thread. Tool results before the message `mask` are shown shortened.
-    After a summary of no use none is asked for `rest` times, each time longer (`failed`); below
-    `above` tokens nothing can be won.
+    be open; `notes` of the thread. After a summary of no use none is asked for `rest` times, each
+    time longer (`failed`); below `above` tokens nothing can be won.
     """
 
     facts: dict[str, list[KeptFact]]
@@ -79,7 +78,6 @@ class KeptSnapshot(TypedDict, total=False):
     calls: list[str]
     pinned: list[str]
     notes: str
-    mask: str
     rest: int
     failed: int
     above: int

@@ -27,9 +27,7 @@ from ...text.canonical import canonical, estimate_tokens, shorten_text
 from ...turn.scope import RunScope
 from .shared.agent import Agent
 from .shared.memory import (
-    choose_mask,
     extend_snapshot,
-    mask_older_results,
     prove_facts,
     read_snapshot,
     render_snapshot,
@@ -41,8 +39,6 @@ _KEPT_SHARE: Final = 0.3
 """How much of a request's room the newest messages take that stay as they are."""
 _SMALLER: Final = 0.7
 """A summary must be so much smaller than what it stands for."""
-_ENOUGH: Final = 0.5
-"""Shortened results are enough where the request then has so much of its room at most."""
 _SHOWN_SHARE: Final = 2.0
 """Characters of the old messages that a summary is made from, for each token of the room."""
 _FEWEST: Final = 200
@@ -55,33 +51,23 @@ _LONGEST_REST: Final = 15
 async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent) -> AgentUpdate:
     """Bring the next request well below its room."""
     scope = await agent.scope(state, runtime)
-    await scope.fire("PreCompress", trigger="auto")
     room = state.room or agent.measure_room(state, scope.context)
     before, shown = estimate_next_window(state), list_request_messages(state)
-    work = _Work(state, shown, find_border(shown, int(room * _KEPT_SHARE)), room)
-    found = await _summarize(scope, work, agent) if work.border else _Summary({})
-    how = "summary" if found.facts else "cut"
-    known = read_snapshot(state).get("mask", "")
-    mask = choose_mask(shown, room, known)
-    left = (
-        before
-        - estimate_message_tokens(mask_older_results(shown, known))
-        + estimate_message_tokens(mask_older_results(shown, mask))
-    )
-    if not found.facts and (not work.border or left < _ENOUGH * room):
-        how, kept, cut = "masked", KeptSnapshot(**{**read_snapshot(state), "mask": mask}), state.cut
-    else:
-        doubted = await scope.journal.list_uncertain(scope.journal_thread, told=True)
-        kept = extend_snapshot(state, work.old, found.facts, room, doubted)
-        cut = str(work.new[0].id)
-        kept["mask"] = choose_mask(work.new, room)
-        kept["notes"] = await read_notes(scope, agent.parts.toolbox.open_results(scope), state.path)
+    border = find_border(shown, int(room * _KEPT_SHARE))
+    if not border:  # the request is bounded when it is made
+        return AgentUpdate(snapshot={**state.snapshot, "above": before + room // 10})
+    await scope.fire("PreCompress", trigger="auto")
+    work = _Work(state, shown[:border], room)
+    found = await _summarize(scope, work, agent)
+    doubted = await scope.journal.list_uncertain(scope.journal_thread, told=True)
+    kept, cut = extend_snapshot(state, work.old, found.facts, room, doubted), str(shown[border].id)
+    kept["notes"] = await read_notes(scope, agent.parts.toolbox.open_results(scope), state.path)
     kept["failed"], kept["rest"] = found.failed, found.rest
     after = _estimate_next_size(state, before, kept, cut)
     kept["above"] = after + room // 10
     scope.emit({
-        "type": "compressed", "task": state.path, "how": how, "before": before, "after": after,
-        "messages": len(work.old) if cut != state.cut else 0, "dropped": found.dropped,
+        "type": "compressed", "task": state.path, "how": "summary" if found.facts else "cut",
+        "before": before, "after": after, "messages": len(work.old), "dropped": found.dropped,
         "facts": sum(map(len, found.facts.values())),
     })  # fmt: skip
     return AgentUpdate(
@@ -92,20 +78,11 @@ async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent
 
 @dataclass(frozen=True)
 class _Work:
-    """What is to be compressed: the messages of requests, and which of them stays the first."""
+    """What is to be compressed: the `old` messages, which requests hold no more."""
 
     state: AgentState
-    shown: Sequence[AnyMessage]
-    border: int
+    old: Sequence[AnyMessage]
     room: int
-
-    @property
-    def old(self) -> Sequence[AnyMessage]:
-        return self.shown[: self.border]
-
-    @property
-    def new(self) -> Sequence[AnyMessage]:
-        return self.shown[self.border :]
 
 
 @dataclass(frozen=True)
@@ -199,6 +176,4 @@ def _estimate_next_size(state: AgentState, before: int, kept: KeptSnapshot, cut:
 
 
 def _size(state: AgentState) -> int:
-    shown = list_request_messages(state)
-    mask = read_snapshot(state).get("mask", "")
-    return estimate_message_tokens([*render_snapshot(state), *mask_older_results(shown, mask)])
+    return estimate_message_tokens([*render_snapshot(state), *list_request_messages(state)])

@@ -1,4 +1,4 @@
-"""What an agent sees of a long history: proven facts, shortened results, and the snapshot."""
+"""What an agent sees of a long history: proven facts, and the snapshot."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,6 @@ from ....models.fitting import (
     keep_last_lines,
     keep_newest_words,
     list_calls,
-    mask_message,
     render_fact,
 )
 from ....prompts.prompt import render_section
@@ -103,45 +102,6 @@ def _find_end(text: str, at: int) -> int:
     return border.end() if border else last
 
 
-PROTECTED: Final = 50_000
-"""Tokens of the newest results that stay whole, where there is room; what is worth shortening:"""
-PRUNABLE: Final = 30_000
-_PROTECTED_SHARE: Final = 0.4
-_PRUNABLE_SHARE: Final = 0.2
-
-
-def choose_mask(messages: Sequence[AnyMessage], room: int, known: str = "") -> str:
-    """The id of the message before which results are shortened; `known` if that gains little."""
-    protected = min(PROTECTED, int(room * _PROTECTED_SHARE))
-    place = len(messages)
-    while place:
-        protected -= (
-            estimate_message_tokens([messages[place - 1]])
-            if messages[place - 1].type == "tool"
-            else 0
-        )
-        if protected < 0:
-            break
-        place -= 1
-    place = min(place, len(messages) - 1)  # the newest was never shown
-    if place <= 0:
-        return known
-    old = mask_older_results(messages, known)[:place]
-    won = estimate_message_tokens(old) - estimate_message_tokens(map(mask_message, old))
-    if won < min(PRUNABLE, int(room * _PRUNABLE_SHARE)):
-        return known
-    return str(messages[place].id)
-
-
-def mask_older_results(messages: Sequence[AnyMessage], mask: str) -> list[AnyMessage]:
-    """The messages with the results before a message shortened."""
-    if not mask:
-        return [*messages]
-    places = (place for place, message in enumerate(messages) if message.id == mask)
-    border = next(places, 0)
-    return [*map(mask_message, messages[:border]), *messages[border:]]
-
-
 _A_SOURCE: Final = 5
 """Tokens of a handle."""
 FACTS_SHARE: Final = 0.12
@@ -174,7 +134,6 @@ def extend_snapshot(
         "shown": _find_picture(cut, room) if words else kept.get("shown", ""),
         "calls": keep_last_lines([*kept.get("calls", ()), *list_calls(cut)], room),
         "pinned": list_open_items(state, doubted),
-        "mask": "",
     }
 
 

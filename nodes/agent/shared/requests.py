@@ -24,7 +24,7 @@ from ....turn.end import build_answer_id
 from ....turn.scope import RunScope
 from ...conversation import render_open_resource, system_message, to_model_message
 from .agent import Agent
-from .memory import mask_older_results, render_snapshot
+from .memory import render_snapshot
 
 
 def build_request(
@@ -34,8 +34,8 @@ def build_request(
     system = scope.parts.prompts.get_prompt("agent", **scope.build_contexts())
     system = "\n\n".join(filter(None, [system, agent.definition.prompt.strip()]))
     told = render_open_resource(scope.context.resource_id, scope.context.task_id)
-    messages = mask_older_results(list_request_messages(state), state.snapshot.get("mask", ""))
-    history, nudge = render_history(messages), HumanMessage(say("nothing_called"))
+    history = render_history(list_request_messages(state))
+    nudge = HumanMessage(say("nothing_called"))
     silent = state.nudged and bool(history) and history[-1].text != nudge.text
     head = system_message(scope, system, listed, state.hook_context)
     return [head, *told, *render_snapshot(state), *history, *([nudge] if silent else [])]
