@@ -97,12 +97,15 @@ class TurnInput:
             found = await run_in_worker(self.records, self.records.read, turn.thread, turn.id)
             check_same(found, turn)
             raise NothingToRun(outcome=found.outcome if found else None)
-        if begun.tries > DEADLY and before is not None and not before.why:
+        if turn.kind == "answer":  # as it was addressed when it was first begun
+            self.turn = replace(turn, body=begun.body)
+        if begun.tries > DEADLY:
             msg = (
                 f"The turn {turn.id!r} of the thread {turn.thread!r} was begun {DEADLY} times, and"
                 " ended its process each time: it is not begun again. See what its tools do; then"
                 " give its message another id."
             )
+            await run_in_worker(self.records, self.records.leave, turn, "aside", msg)
             raise ThreadError(msg)
         return begun
 
