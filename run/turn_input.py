@@ -44,7 +44,7 @@ class TurnInput:
         before: What was known of it before the thread was held.
         begun: What is known since.
         ours: The run is this turn; else it ends what the thread had to end before.
-        mark: The turn that the thread was in when it was held.
+        mark: The turn that the thread was in when it was held; then the one that is run.
     """
 
     turn: Turn
@@ -122,6 +122,7 @@ class TurnInput:
         return of is not None and of.state in {"aside", "dequeued"}
 
     def _mark_run(self, run: Run, given: Any, mark: object) -> Run:
+        self.mark = mark
         told = {**run.config.get("metadata", {}), **({TURN_KEY: mark} if mark else {})}
         return replace(run, input=given, config={**run.config, "metadata": told})
 
