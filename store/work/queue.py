@@ -88,7 +88,7 @@ _WAKE: Final = (
     f"UPDATE procrastinate_jobs j SET scheduled_at = NULL WHERE {JOB}{_OF_THREAD}"
     " AND j.status = 'todo' AND j.lock IS NOT NULL AND j.scheduled_at > clock_timestamp()"
 )
-_DROP: Final = f"DELETE FROM procrastinate_jobs j WHERE {JOB}{_OF_THREAD} AND j.status <> 'doing'"
+_DROP: Final = f"DELETE FROM procrastinate_jobs j WHERE {JOB}{_OF_THREAD}"
 _BEGIN: Final = "SELECT 1"
 """Begins the caller's transaction, where that is not done: a block in it is a savepoint then."""
 
@@ -207,10 +207,11 @@ class TurnQueue:
             return turn
         known = known or await run_in_worker(self, self.find, turn.thread, turn.id)
         check_same(known, turn)
-        if known is None or known.state != "aside":  # None: what enqueued it does not count yet
-            return known or turn
+        left = known is not None and known.job is None and not known.over  # by who took it
+        if known is None or not (left or known.state == "aside"):
+            return known or turn  # None: what enqueued it does not count yet
         if known.job is None:
-            await self.add_due(turn)
+            await self.add_due(turn, connection)
         else:
             with self.explain_errors():
                 await self.jobs.retry_job_by_id_async(known.job, datetime.now(UTC))
@@ -254,8 +255,6 @@ class TurnQueue:
     def _take_back(self, turn: Turn) -> Turn:
         if not self.records.give_up(turn, "dequeued"):
             return turn
-        with self.explain_errors():
-            self.jobs.cancel_job_by_id(turn.job or 0, delete_job=True)
         self._fetch_rows(f"{_DROP} AND j.id = ?", [make_storable(turn.thread), turn.job])
         return replace(turn, state="dequeued", why="", at=None)
 
@@ -277,7 +276,7 @@ class TurnQueue:
         self._fetch_rows(_WAKE, [make_storable(thread)])
 
     def forget(self, thread: str) -> None:
-        """Forget the jobs of a thread that is deleted."""
+        """Forget the jobs of a thread that is deleted, also of what runs: it begins no other."""
         self._fetch_rows(_DROP, [make_storable(thread)])
 
     def _fetch_rows(self, sql: str, values: Sequence[object]) -> list[Any]:
@@ -299,10 +298,11 @@ class TurnQueue:
             raise DatabaseError(told.format(database=self.database, cause=why)) from error
 
 
-def find_next_time(every: str) -> datetime:
+def find_next_time(every: str, last: datetime | None = None) -> datetime:
     """The next time that a cron expression names, in UTC; raises SettingsError."""
+    now = datetime.now(UTC)
     try:
-        found: datetime = croniter(every, datetime.now(UTC)).get_next(datetime)
+        found: datetime = croniter(every, max(now, last or now)).get_next(datetime)
     except (CroniterError, AttributeError) as error:
         msg = (
             f"every={every!r} is no cron expression ({error}): '0 9 * * 1' is Mondays at nine, UTC."
@@ -349,10 +349,9 @@ def _parse_turn(row: Mapping[str, Any]) -> Turn:
         id=row["id"], queue=row["queue_name"], task_name=row["task_name"], lock=None,
         queueing_lock=None, task_kwargs=row["args"], scheduled_at=row["scheduled_at"],
     )  # fmt: skip
-    state: State = row["state"] or ("begun" if row["job"] == "doing" else "waiting")
-    if job.task_name == PLAN:
-        state = "planned"
-    elif row["job"] == "failed":
+    rests: State = "planned" if job.task_name == PLAN else "waiting"
+    state: State = row["state"] or ("begun" if row["job"] == "doing" else rests)
+    if row["job"] == "failed":
         state = "aside"
     turn = parse_job(job, state)
     outcome = json.loads(row["outcome"]) if row["outcome"] else None
