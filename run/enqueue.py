@@ -79,10 +79,11 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
         if given["kind"] == "answer" and known is None:  # else it may have answered its question
             pending = [] if head is None else await run.list_questions(head)
             given["body"] = address(run, given["body"]["resume"], pending)
-        given["body"] |= {"context": self._dump_settings(context), **_strip_config(config, run)}
+        told = {"context": self._dump_settings(context), "answered_by": answered_by}
+        given["body"] |= {**told, **_strip_config(config, run)}
         check_json(given["body"])
         if due := queue.plan(at, every):
-            given["state"] = "planned"
+            given |= {"state": "planned", "digest": f"{given['digest']}{every}"}
         turn = Turn(
             id=id or secrets.token_hex(8), thread=run.thread, graph=self.name or "", at=due,
             every=every, **given,

@@ -138,7 +138,8 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
             asked, outcome = [*told.get(INTERRUPT, ())], told.get("outcome")
             if asked and not awaits_only_desk(asked) and turn.kind == "message":
                 return Taken("asks", questions=asked)
-            if not asked and isinstance(given.mark, str):  # what it answered, or had to end before
+            # What it answered, or had to end before.
+            if not asked and isinstance(given.mark, str) and given.mark != turn.id:
                 end = given.records.end
                 await run_in_worker(given.records, end, turn.thread, given.mark, outcome)
             if given.ours:

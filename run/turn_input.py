@@ -44,7 +44,7 @@ class TurnInput:
         before: What was known of it before the thread was held.
         begun: What is known since.
         ours: The run is this turn; else it ends what the thread had to end before.
-        mark: The turn that the thread was in when it was held.
+        mark: The turn that the thread was in when it was held; then the one that is run.
     """
 
     turn: Turn
@@ -97,12 +97,15 @@ class TurnInput:
             found = await run_in_worker(self.records, self.records.read, turn.thread, turn.id)
             check_same(found, turn)
             raise NothingToRun(outcome=found.outcome if found else None)
-        if begun.tries > DEADLY and before is not None and not before.why:
+        if turn.kind == "answer":  # as it was addressed when it was first begun
+            self.turn = replace(turn, body=begun.body)
+        if begun.tries > DEADLY:
             msg = (
                 f"The turn {turn.id!r} of the thread {turn.thread!r} was begun {DEADLY} times, and"
                 " ended its process each time: it is not begun again. See what its tools do; then"
                 " give its message another id."
             )
+            await run_in_worker(self.records, self.records.leave, turn, "aside", msg)
             raise ThreadError(msg)
         return begun
 
@@ -119,6 +122,7 @@ class TurnInput:
         return of is not None and of.state in {"aside", "dequeued"}
 
     def _mark_run(self, run: Run, given: Any, mark: object) -> Run:
+        self.mark = mark
         told = {**run.config.get("metadata", {}), **({TURN_KEY: mark} if mark else {})}
         return replace(run, input=given, config={**run.config, "metadata": told})
 

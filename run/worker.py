@@ -87,7 +87,6 @@ class Worker:
             await self.delivery.leave()
 
     async def _take_turns(self) -> None:
-        away = 0
         while not self._leaving.is_set():
             self.delivery.arrived.clear()
             turn, pause = None, _IDLE
@@ -95,10 +94,8 @@ class Worker:
                 await self._mend_in_time()
                 if len(self._running) < self.concurrency:
                     turn = await self.delivery.fetch()
-                away = 0
             except DatabaseError as error:
-                away += 1
-                pause = _retry_delay(away)
+                pause = self.delivery.mends_every
                 self.report("away", None, str(error))
             if turn is not None:
                 self._start(turn)
@@ -127,19 +124,20 @@ class Worker:
                 await self.delivery.release(turn)
             else:
                 await self._run(turn, control)
-        except DatabaseError as error:
-            self.delivery.lose(turn)
+        except DatabaseError as error:  # nothing can be told: it is given out again by itself
             self.report("failed", turn, str(error))
         except Exception:
-            self.delivery.lose(turn)
             log.exception("The worker could not end the turn %r of %r", turn.id, turn.thread)
             self.report("failed", turn, "see the log")
+        finally:
+            self.delivery.held.pop(turn.job or 0, None)
 
     async def _run(self, turn: Turn, control: RunControl) -> None:
         """Take it, and tell the queue what came of it."""
         measure(TAKEN, 1, {AGENT: turn.graph})
         self.report("taken again" if turn.tries else "taken", turn, "")
-        options = {"context": turn.body.get("context"), "control": control}
+        told = {key: turn.body.get(key) for key in ("context", "answered_by")}
+        options = {**told, "control": control}
         config = RunnableConfig(
             **{"configurable": {"thread_id": turn.thread}, **turn.body.get("config", {})}  # type: ignore[typeddict-item]
         )

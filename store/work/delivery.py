@@ -63,7 +63,6 @@ class Delivery:
         self.arrived = asyncio.Event()
         """Something was enqueued."""
         self._worker: int | None = None
-        self._lost = False
 
     @property
     def mends_every(self) -> float:
@@ -88,7 +87,6 @@ class Delivery:
             try:
                 return await jobs.fetch_job(self._names, self._worker)
             except ConnectorException as error:
-                self._lost = True  # it may have been given out, and the answer was cut off
                 if not (first and isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation)):
                     raise
                 self._worker = None  # it was taken for dead
@@ -105,7 +103,7 @@ class Delivery:
 
     async def _settle(self, turn: Turn, status: Status) -> None:
         told = self.queue.jobs.finish_job_by_id_async
-        await self._tell(turn, told(turn.job or 0, status, delete_job=status is Status.SUCCEEDED))
+        await self._tell(told(turn.job or 0, status, delete_job=status is Status.SUCCEEDED))
 
     async def put_back(self, turn: Turn, seconds: float | None) -> None:
         """Have it delivered again after a while; None: when its thread has been answered."""
@@ -121,54 +119,45 @@ class Delivery:
             self.queue.wake(turn.thread)
 
     async def _retry(self, turn: Turn, at: datetime) -> None:
-        await self._tell(turn, self.queue.jobs.retry_job_by_id_async(turn.job or 0, at))
+        await self._tell(self.queue.jobs.retry_job_by_id_async(turn.job or 0, at))
 
     async def release(self, turn: Turn) -> None:
         """Its time has come: put it behind those of its thread, and plan its next time."""
-        known = await run_in_worker(self.queue, self.queue.records.read, turn.thread, turn.id)
-        if known is not None and known.state == "dequeued":  # while it was given out
-            await self.finish(turn)
-            return
         at = turn.at or datetime.now(UTC)
-        name = f"{turn.id} {at:%Y-%m-%dT%H:%MZ}" if turn.every else turn.id
-        await self.queue.add_due(replace(turn, id=name, at=None, every=""))
-        if turn.every:
-            await self._retry(turn, find_next_time(turn.every))
-        else:
-            await self.finish(turn)
+        records = self.queue.records
+        known = await run_in_worker(records, records.read, turn.thread, turn.id)
+        if known is None or not known.over:  # else it was taken back meanwhile
+            name = f"{turn.id} {at:%Y-%m-%dT%H:%M:%SZ}" if turn.every else turn.id
+            await self.queue.add_due(replace(turn, id=name, at=None, every=""))
+            if turn.every:  # a new job each time: those of an old one's events are kept with it
+                await self.queue.add_due(replace(turn, at=find_next_time(turn.every, at)))
+        await self.finish(turn)
 
-    async def _tell(self, turn: Turn, told: Any) -> None:
+    async def _tell(self, told: Any) -> None:
         """Tell the database what became of a job; another worker may have been given it since."""
-        self.held.pop(turn.job or 0, None)
-        try:
-            await told
-        except ConnectorException as error:
-            if not isinstance(error.__cause__, psycopg.errors.RaiseException):
-                with self.queue.explain_errors():
+        with self.queue.explain_errors():
+            try:
+                await told
+            except ConnectorException as error:
+                if not isinstance(error.__cause__, psycopg.errors.RaiseException):
                     raise
-
-    def lose(self, turn: Turn) -> None:
-        """Nobody could be told what became of a turn: it is given out again."""
-        self.held.pop(turn.job or 0, None)
-        self._lost = True
 
     async def mend(self) -> None:
         """Give a sign of life, and give out again what nobody is at."""
-        jobs = self.queue.jobs
+        jobs, held = self.queue.jobs, {*self.held}  # what ends while it is asked is no more "doing"
         with self.queue.explain_errors():
             if self._worker is not None:
                 await jobs.update_heartbeat(self._worker)
             await jobs.prune_stalled_workers(max(_PRUNED, self.lease))
             stalled = [*await jobs.get_stalled_jobs(seconds_since_heartbeat=self.lease)]
-            if self._lost and self._worker is not None:
+            if self._worker is not None:
                 mine = await jobs.list_jobs_async(worker_id=self._worker, status=Status.DOING.value)
-                stalled += mine
-                self._lost = False
+                stalled += [job for job in mine if job.id not in held]
             for job in stalled:
-                ours = job.task_name in {TURN, PLAN} and job.id not in self.held
-                if job.id is not None and ours:
+                if job.id is not None and job.task_name in {TURN, PLAN}:
+                    at = job.scheduled_at or datetime.now(UTC)  # a plan keeps its time
                     with suppress(ConnectorException):  # another worker was faster
-                        await jobs.retry_job_by_id_async(job.id, datetime.now(UTC))
+                        await jobs.retry_job_by_id_async(job.id, at)
         for row in await run_in_worker(self.queue, self._wake_and_find_dead):
             resume = Turn(
                 id=f"resume {row['token']}", thread=row["name"], graph=row["graph"],
@@ -195,12 +184,14 @@ class Delivery:
         A pool between us and the server passes no notices on: then it says so and ends.
         """
         pool = self.queue.pool
-        if not await run_in_worker(self.queue, pool.is_direct):
-            report("behind a connection pool nothing tells of new turns: it looks once a second")
-            return
         channels = [f'LISTEN "{one}"' for one in get_channel_for_queues(self._names)]
         while True:
             with suppress(psycopg.Error):
+                if not await run_in_worker(self.queue, pool.is_direct):
+                    report(
+                        "behind a connection pool nothing tells of turns: it looks once a second"
+                    )
+                    return
                 async with await psycopg.AsyncConnection.connect(
                     pool.conninfo, autocommit=True, **pool.alive
                 ) as connection:

@@ -53,11 +53,13 @@ _BEGIN: Final = (
     "INSERT INTO loopwright_taken AS old (thread, name, digest, body, state, runs, tries, since)"
     " VALUES (?, ?, ?, ?, 'begun', 1, 1, {now}) ON CONFLICT (thread, name) DO UPDATE"
     " SET state = 'begun', runs = old.runs + 1, why = '', since = excluded.since,"
-    " tries = CASE old.state WHEN 'aside' THEN 1 ELSE old.tries + 1 END"
+    " tries = old.tries + 1,"
+    " body = CASE old.runs WHEN 0 THEN excluded.body ELSE old.body END"
     f" WHERE old.state NOT IN {_OVER} AND old.digest = excluded.digest RETURNING *"
 )
 _LEAVE: Final = (
-    "UPDATE loopwright_taken SET state = ?, why = ?, tries = CASE WHEN ? = '' THEN 0 ELSE tries END"
+    "UPDATE loopwright_taken SET state = ?, why = ?,"
+    " tries = CASE ? WHEN 'aside' THEN tries ELSE 0 END"
     f" WHERE thread = ? AND name = ? AND state NOT IN {_OVER}"
 )
 _END: Final = (
@@ -90,7 +92,7 @@ class Turn:
             answer), `ended`, `dequeued`, or `aside` where it cannot run.
         outcome: How it ended, where that is known.
         why: Why it is set aside, or tried again.
-        tries: How often it was begun since it last went well.
+        tries: How often it was begun since it last came to rest.
         since: When it was enqueued, begun last, or over.
         at: Before when it is not run.
         every: The cron expression by which it is run again and again.
@@ -152,7 +154,7 @@ class TurnRecords:
 
     def leave(self, turn: Turn, state: State = "begun", why: str = "") -> None:
         """Record that it came to rest, and is to be taken again; `why`: it failed."""
-        self._run(_LEAVE, state, why, why, turn.thread, turn.id)
+        self._run(_LEAVE, state, why, state, turn.thread, turn.id)
 
     def end(self, thread: str, name: str, outcome: Mapping[str, Any] | None) -> None:
         """Record that it is over."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 from loopwright import (
     AnswerRejected,
     DatabaseError,
+    ModelCallFailed,
     PolicyTable,
     SettingsError,
     ThreadIncompatible,
@@ -86,7 +88,9 @@ async def test_what_fails_is_tried_again_and_what_cannot_run_is_set_aside(durabi
     monkeypatch.setattr("loopwright.run.worker._PAUSES", (0.01, 0.02))
     shop = Shop(durability)
     shop.away = 40
-    shop.graph.enqueue(THREAD, "apples", id="one")
+    with pytest.raises(ModelCallFailed):
+        await shop.graph.atake(THREAD, "apples", id="one")
+    shop.graph.enqueue(THREAD, "apples", id="one")  # whoever took it leaves it to the workers
     shop.graph.enqueue(THREAD, "bread", id="two")
     await shop.work(lambda: any(what == "failed" for what, *_ in shop.told))
     assert shop.graph.enqueued(THREAD, "one").state == "begun"
@@ -203,6 +207,11 @@ async def test_by_the_queue_a_customer_answers_no_question_of_the_operators(dura
     await shop.work(lambda: shop.state("forged") == "aside")
     assert "Only the operator answers" in shop.graph.enqueued(THREAD, "forged").why
     assert (shop.paid, shop.state("one")) == ([], "asks")
+    with durability.journal.open().block() as execute:  # as procrastinate's own tools do
+        execute("DELETE FROM procrastinate_jobs WHERE args->>'turn' = 'forged'", [])
+    shop.graph.enqueue(THREAD, yes, id="forged", answered_by="customer")
+    await shop.work(lambda: shop.state("forged") == "aside")
+    assert (shop.paid, shop.state("one")) == ([], "asks")
     code, _ = commanded("enqueue", "t", "approve", "--answer", "--db", durability.url)
     assert code == 0
     await shop.work(lambda: shop.state("one") == "ended")
@@ -278,11 +287,96 @@ async def test_a_turn_is_run_again_and_again_each_time_as_one_of_its_own(durabil
     days = [datetime.now(UTC) - timedelta(days=n) for n in (1, 2)]
     ids = [name for what, name, _ in shop.told if what == "ended"]
     assert [name[:16] for name in ids] == [f"daily {day:%Y-%m-%d}" for day in days]
-    assert shop.records.give_up(series, "dequeued")  # just as a worker is given it
+    with pytest.raises(SettingsError, match="another turn with the id 'daily'"):
+        shop.graph.enqueue(THREAD, "apples", id="daily", every="0 10 * * *")
+    assert shop.graph.dequeue(THREAD, "daily").state == "dequeued"
+    assert durability.turns() == []
+
+
+async def test_a_series_is_taken_back_though_somebody_is_at_it_and_comes_once(durability):
+    shop = Shop(durability)
+    queue, names = open_queue(shop.records), [shop.graph.name]
+    shop.graph.enqueue(THREAD, "apples", id="daily", every="0 9 * * *")
+    due = "UPDATE procrastinate_jobs SET scheduled_at = now() - interval '1 day' WHERE lock IS NULL"
+    dead = "UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 hour'"
     with durability.journal.open().block() as execute:
-        execute("UPDATE procrastinate_jobs SET scheduled_at = now() WHERE lock IS NULL", [])
-    await shop.work(lambda: durability.turns() == [])
-    assert [what for what, *_ in shop.told].count("ended") == 2
+        execute(due, [])
+    first = Delivery(queue, names, LEASE)
+    plan = await first.fetch()
+    await queue.add_due(replace(plan, id=f"daily {plan.at:%Y-%m-%dT%H:%M:%SZ}", at=None, every=""))
+    with durability.journal.open().block() as execute:
+        execute(dead, [])  # in the middle of it
+    await shop.work(lambda: (shop.state("daily"), len(jobs_of(durability))) == ("planned", 1))
+    assert [what for what, *_ in shop.told].count("ended") == 1
+    with durability.journal.open().block() as execute:
+        execute(due, [])
+    await first.fetch()
+    assert shop.graph.dequeue(THREAD, "daily").state == "dequeued"
+    with durability.journal.open().block() as execute:
+        execute(dead, [])
+    await shop.work(lambda: jobs_of(durability) == [])
+    assert shop.state("daily") == "dequeued"
+    assert [what for what, *_ in shop.told].count("ended") == 1
+
+
+async def test_a_turn_whose_thread_is_deleted_while_it_runs_is_not_begun_anew(durability):
+    shop = Shop(durability)
+    shop.during = lambda: durability.checkpointer.delete_thread("t")
+    shop.graph.enqueue(THREAD, "apples", id="one")
+    await shop.work(lambda: {"busy", "ended"} & {what for what, *_ in shop.told})
+    assert (jobs_of(durability), shop.paid) == ([], ["apples"])
+
+
+def jobs_of(durability):
+    with durability.journal.open().block() as execute:
+        return execute("SELECT id FROM procrastinate_jobs", [])
+
+
+async def test_a_turn_has_one_job_though_two_enqueue_it_at_once(durability):
+    """Else the second waits for the lock of the first, and keeps that from being put back."""
+    shop = Shop(durability, policy="ask")
+    turn = shop.graph.enqueue(THREAD, "apples", id="one")
+    first = Delivery(open_queue(shop.records), [shop.graph.name], LEASE)
+    given = await first.fetch()
+    assert not await first.queue.add_due(turn), "the other one looked before the first was there"
+    await first.put_back(given, 0)
+    await shop.work(lambda: shop.state("one") == "asks")
+    shop.graph.enqueue(THREAD, Command(resume={"type": "approve"}))
+    await shop.work(lambda: shop.state("one") == "ended")
+    assert shop.paid == ["apples"]
+
+
+async def test_what_could_not_be_told_is_given_out_again_by_a_worker_that_lives(
+    durability, monkeypatch
+):
+    shop, cut = Shop(durability), set()
+    queue = open_queue(shop.records)
+    other = {"configurable": {"thread_id": "u"}}
+    shop.graph.enqueue(THREAD, "apples", id="one", at=timedelta(0))
+    shop.graph.enqueue(other, "cheese", id="two")
+    build_plan_execute_verify(model="offline", durability=durability).invoke(ASKED, other)
+
+    def fail_once(owner, name):
+        works = getattr(owner, name)
+
+        def call(*given):
+            if name in cut:
+                return works(*given)
+            cut.add(name)
+            raise DatabaseError("The connection was cut.")
+
+        monkeypatch.setattr(owner, name, call)
+
+    monkeypatch.setattr(Delivery, "mends_every", 0.1)
+    fail_once(queue, "add_due")  # of the plan
+    fail_once(shop.records, "give_up")  # of what is another graph's
+    await shop.work(lambda: shop.state("one") == "ended" and ("set aside", "two") in told(shop))
+    assert cut == {"add_due", "give_up"}
+    assert shop.paid == ["apples"]
+
+
+def told(shop):
+    return {(what, turn) for what, turn, _ in shop.told}
 
 
 async def test_a_turn_is_there_when_the_transaction_counts_that_enqueued_it(
@@ -300,7 +394,8 @@ async def test_a_turn_is_there_when_the_transaction_counts_that_enqueued_it(
             own.commit() if counts else own.rollback()
         assert own.execute("SELECT name FROM orders").fetchall() == [("bread",)]
     async with await psycopg.AsyncConnection.connect(postgres_url) as own:
-        await shop.graph.aenqueue(THREAD, "cheese", id="cheese", connection=own)
+        for _ in range(2):
+            await shop.graph.aenqueue(THREAD, "cheese", id="cheese", connection=own)
         assert shop.graph.enqueued(THREAD, "cheese") is None
     await shop.work(lambda: shop.state("cheese") == "ended")
     assert (shop.paid, shop.state("apples")) == (["bread", "cheese"], None)

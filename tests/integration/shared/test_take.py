@@ -109,13 +109,62 @@ def test_an_error_of_the_run_is_raised_and_taking_it_again_goes_on(durability):
 
 
 def test_a_turn_that_ends_its_process_again_and_again_is_not_begun_for_ever(durability):
-    shop = Shop(durability)
-    shop.graph.take(THREAD, "bread", id="before")
+    shop, control = Shop(durability), RunControl()
+    turn = turn_of("one", "apples")
+    shop.during = lambda: control.request_drain("now")
+    shop.graph.take(THREAD, "apples", id="one", control=control)
+    for _ in range(DEADLY):  # it failed, which ends no process
+        shop.records.begin(turn)
+        shop.records.leave(turn, why="the model is away")
     for _ in range(DEADLY):
-        shop.records.begin(turn_of("one", "apples"))
-    with pytest.raises(ThreadError, match="begun 20 times, and ended its process each time"):
-        shop.graph.take(THREAD, "apples", id="one")
-    assert shop.paid == ["bread"]
+        shop.records.begin(turn)
+    for _ in range(2):
+        with pytest.raises(ThreadError, match="begun 20 times, and ended its process each time"):
+            shop.graph.take(THREAD, "apples", id="one")
+    assert shop.graph.take(THREAD, "bread", id="two").outcome["answer"] == "bread is paid"
+    assert shop.records.read("t", "one").state == "aside", "nobody goes on with it"
+    assert shop.paid == ["apples", "bread"]
+
+
+def test_failures_are_no_deaths(durability):
+    shop, turn = Shop(durability), turn_of("one", "apples")
+    for _ in range(DEADLY + 1):
+        shop.records.begin(turn)
+        shop.records.leave(turn, why="the model is away")
+    shop.records.begin(turn)  # and dies once
+    assert shop.graph.take(THREAD, "apples", id="one").outcome["status"] == "complete"
+
+
+def test_an_outcome_is_that_of_its_own_turn(durability, monkeypatch):
+    """One may die between the end of a run and the record of it."""
+    shop = Shop(durability)
+    with monkeypatch.context() as dying:
+        dying.setattr(shop.records, "end", dies)
+        with pytest.raises(RuntimeError, match="died"):
+            shop.graph.take(THREAD, "apples", id="one")
+    shop.graph.take(THREAD, "bread", id="two")
+    assert shop.records.read("t", "one").outcome is None
+    assert shop.graph.take(THREAD, "apples", id="one").state == "ended"
+    assert shop.paid == ["apples", "bread"]
+
+
+def dies(*_):
+    raise RuntimeError("died")
+
+
+def test_an_answer_is_for_the_question_that_it_was_first_given_for(durability, monkeypatch):
+    """Of two who take it at once one may look before the other, and hold the thread after it."""
+    shop = Shop(durability, policy="ask")
+    shop.graph.take(THREAD, "apples", id="one")
+    with monkeypatch.context() as dying:
+        dying.setattr(shop.records, "end", dies)
+        with pytest.raises(RuntimeError, match="died"):
+            shop.graph.take(THREAD, APPROVED, id="yes")
+    assert shop.graph.take(THREAD, "bread", id="two").state == "asks"
+    seen = [None, shop.records.read("t", "yes")]
+    monkeypatch.setattr(shop.records, "read", lambda *_: seen.pop(0))
+    assert shop.graph.take(THREAD, APPROVED, id="yes").state == "ended"
+    assert shop.paid == ["apples"]
 
 
 def turn_of(name, words):
