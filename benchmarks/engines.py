@@ -270,7 +270,7 @@ def run_temporal(threads: int, turns: int, draw: random.Random) -> dict[str, Any
             thread = name.partition("/")[0]
             waiting: list[tuple[Any, ...]] = [(thread, name, name)]
             while waiting:
-                state = attempt(fleet, waiting[-1], draw.choice([0.05, 0.2, PATIENCE]))
+                state = attempt(fleet, waiting[-1], draw.choice([0.05, 0.2, 60.0]))
                 if state == "ended":
                     waiting.pop()
                 elif state == "asks":

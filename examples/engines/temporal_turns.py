@@ -4,13 +4,11 @@ from datetime import timedelta
 from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
 
-RETRY = RetryPolicy(
-    non_retryable_error_types=["AnswerRejected", "SettingsError", "ThreadIncompatible"]
-)
+NEVER = ["AnswerRejected", "SettingsError", "ThreadIncompatible"]  # these do not go away
 OPTIONS = {
     "heartbeat_timeout": timedelta(seconds=10),
     "start_to_close_timeout": timedelta(hours=1),
-    "retry_policy": RETRY,
+    "retry_policy": RetryPolicy(non_retryable_error_types=NEVER),
 }
 
 
