@@ -40,12 +40,13 @@ from loopwright import open_durability
 graph = build(open_durability(os.environ["TURNS_URL"], lease={LEASE}))
 """
 _ATTEMPT = """
-import asyncio, json, sys
+import asyncio, json, os, sys
 import my_graph
 from temporal_turns import take
 from temporalio.testing import ActivityEnvironment
 print("ready", flush=True)
 print(asyncio.run(ActivityEnvironment().run(take, *json.loads(sys.argv[1]))), flush=True)
+os._exit(0)
 """
 _WORKERS = 2
 _ENDED = "SELECT name FROM loopwright_taken WHERE state = 'ended'"
@@ -180,9 +181,8 @@ def count(url: str, graph: Any, names: Sequence[str], threads: int) -> dict[str,
     )  # fmt: skip
     for thread in range(threads):
         wanted = [name for name in names if name.startswith(f"t{thread}/")]
-        messages = graph.get_state({"configurable": {"thread_id": f"t{thread}"}}).values.get(
-            "messages", ()
-        )
+        state = graph.get_state({"configurable": {"thread_id": f"t{thread}"}})
+        messages = state.values.get("messages", ())
         said = [m.text for m in messages if m.type == "human" and re.fullmatch(r"t\d+/\d+", m.text)]
         found["missing"] += len({*wanted} - {*said})
         found["twice"] += len(said) - len({*said})
@@ -211,7 +211,8 @@ def run_dbos(threads: int, turns: int, draw: random.Random) -> dict[str, Any]:
         system = server.database()
         file = str(ROOT / "examples" / "engines" / "dbos_turns.py")
         fleet = Fleet(url, folder, [[sys.executable, file]] * _WORKERS, DBOS_URL=system)
-        subprocess.run([str(HOME / "bin" / "dbos"), "migrate", "--sys-db-url", system], check=True,
+        migrate = [str(HOME / "bin" / "dbos"), "migrate", "--sys-db-url", system]
+        subprocess.run(migrate, check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)  # fmt: skip
         from dbos import DBOSClient  # noqa: PLC0415
 
@@ -232,7 +233,6 @@ def run_dbos(threads: int, turns: int, draw: random.Random) -> dict[str, Any]:
         finally:
             fleet.end()
             client.destroy()
-            keep(folder, "dbos")
 
 
 def run_celery(threads: int, turns: int, draw: random.Random) -> dict[str, Any]:
@@ -256,7 +256,6 @@ def run_celery(threads: int, turns: int, draw: random.Random) -> dict[str, Any]:
             )  # fmt: skip
         finally:
             fleet.end()
-            keep(folder, "celery")
 
 
 def run_temporal(threads: int, turns: int, draw: random.Random) -> dict[str, Any]:
@@ -270,6 +269,7 @@ def run_temporal(threads: int, turns: int, draw: random.Random) -> dict[str, Any
             thread = name.partition("/")[0]
             waiting: list[tuple[Any, ...]] = [(thread, name, name)]
             while waiting:
+                time.sleep(0.2)
                 state = attempt(fleet, waiting[-1], draw.choice([0.05, 0.2, 60.0]))
                 if state == "ended":
                     waiting.pop()
@@ -287,12 +287,18 @@ def run_temporal(threads: int, turns: int, draw: random.Random) -> dict[str, Any
 def attempt(fleet: Fleet, turn: Sequence[Any], patience: float) -> str:
     """Run the activity in a process of its own, which is killed after a while; what it gave."""
     code = [sys.executable, "-c", _ATTEMPT, json.dumps(turn)]
-    with subprocess.Popen(code, env=fleet.environment, stdout=subprocess.PIPE, text=True) as one:
+    log = subprocess.DEVNULL  # what is busy is raised; it is run again
+    with subprocess.Popen(
+        code, env=fleet.environment, stdout=subprocess.PIPE, stderr=log, text=True
+    ) as one:
         out = one.stdout
         assert out is not None
         out.readline()
         with suppress(subprocess.TimeoutExpired):
             one.wait(patience)
+        owner = f"process {one.pid} on %"
+        held = "SELECT 1 FROM loopwright_threads WHERE owner LIKE %s AND until > clock_timestamp()"
+        fleet.counts["kills_while_held"] += bool(one.poll() is None and ask(fleet.url, held, owner))
         fleet.counts["kills"] += one.poll() is None
         one.kill()
         return out.readline().strip()
@@ -315,12 +321,6 @@ def redis(folder: Path) -> Iterator[str]:
     finally:
         server.kill()
         server.wait()
-
-
-def keep(folder: Path, name: str) -> None:
-    """Keep the workers' logs, for whoever wants to know."""
-    for log in folder.glob("*.log"):
-        shutil.copy(log, HOME / f"{name}-{log.name}")
 
 
 def main(given: Sequence[str]) -> int:
