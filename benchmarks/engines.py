@@ -212,8 +212,7 @@ def run_dbos(threads: int, turns: int, draw: random.Random) -> dict[str, Any]:
         file = str(ROOT / "examples" / "engines" / "dbos_turns.py")
         fleet = Fleet(url, folder, [[sys.executable, file]] * _WORKERS, DBOS_URL=system)
         migrate = [str(HOME / "bin" / "dbos"), "migrate", "--sys-db-url", system]
-        subprocess.run(migrate, check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)  # fmt: skip
+        subprocess.run(migrate, check=True, capture_output=True, cwd=folder)
         from dbos import DBOSClient  # noqa: PLC0415
 
         client = DBOSClient(system_database_url=system)
@@ -326,6 +325,7 @@ def redis(folder: Path) -> Iterator[str]:
 def main(given: Sequence[str]) -> int:
     """Run, count, print; the exit code."""
     prepare()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
     numbers = {"threads": 100, "turns": 5, "seed": 1}
     numbers |= {key: int(value) for key, _, value in (one.partition("=") for one in given) if value}
     engines = {"dbos": run_dbos, "celery": run_celery, "temporal": run_temporal}
