@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run dev test lint format typecheck coverage check bench docs ui house image build
+.PHONY: help run dev test lint format typecheck coverage check bench engines docs ui house image build
 PYTHON ?= python3
 ROOMS := calls cli flow graphs hooks models nodes policy prompts run servers state store stream text tools turn ui
 BIN := .venv/bin
@@ -62,6 +62,9 @@ docs: .venv/.installed ## Refresh the drawings and the settings table of README 
 
 bench: .venv/.installed ## Measure what the graphs cost, beside others, and write it into docs/costs.md
 	$(BIN)/python benchmarks/costs.py --write
+
+engines: .venv/.installed ## Run turns through DBOS, Celery and Temporal's activities, with kills; ENGINES="dbos threads=20"
+	$(BIN)/python benchmarks/engines.py $(ENGINES)
 
 ui: .venv/.installed ## Build the components anew; needs Node
 	$(BIN)/python -c "from loopwright.ui import props_schema; print(props_schema(), end='')" > ui/props.schema.json
