@@ -306,20 +306,6 @@ async def test_a_turn_is_there_when_the_transaction_counts_that_enqueued_it(
     assert (shop.paid, shop.state("apples")) == (["bread", "cheese"], None)
 
 
-@pytest.mark.req("W-162")
-async def test_an_idle_worker_is_told_of_a_turn_and_does_not_look_for_it(durability, monkeypatch):
-    monkeypatch.setattr("loopwright.run.worker._IDLE", 10 * PATIENCE)
-    shop = Shop(durability)
-    worker = shop.worker()
-    working = asyncio.create_task(worker.work())
-    for name in ("apples", "bread", "cheese"):
-        await asyncio.sleep(0.5)  # it has found nothing
-        shop.graph.enqueue(THREAD, name, id=name)
-        assert (await shop.graph.aenqueued(THREAD, name, wait=PATIENCE)).state == "ended"
-    worker.leave()
-    await working
-
-
 async def test_a_worker_that_was_taken_for_dead_goes_on(durability):
     shop = Shop(durability)
     worker = shop.worker()
