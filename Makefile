@@ -74,7 +74,7 @@ house: .venv/.installed ## Weigh the house beside its budgets: lines, files ente
 	$(BIN)/python benchmarks/house.py
 
 image: ## Renew the versions and hashes of the deployment image; needs uv
-	uv pip compile --quiet pyproject.toml --extra postgres examples/deploy/image.in -c constraints.txt \
+	uv pip compile --quiet pyproject.toml --extra workers examples/deploy/image.in -c constraints.txt \
 		--python-version 3.12 --python-platform linux --generate-hashes --no-annotate --no-emit-index-url \
 		--custom-compile-command "make image" --upgrade -o examples/deploy/constraints.txt
 

@@ -32,20 +32,25 @@ _PAUSE: Final = 1.0
 _SLEEP: Final = timedelta(hours=1)
 """Until a thread is looked at again that asks: an answer wakes it, whoever gave it."""
 
+# These two read no backlog: OFFSET 0 has jobs looked up one by one, whatever the planner expects,
+# and a thread's name, whose collation is "C", finds an index only by that of its column.
 _WAKE_ALL: Final = (
-    "UPDATE procrastinate_jobs j SET scheduled_at = NULL FROM loopwright_taken r"
-    " JOIN loopwright_threads t ON t.name = r.thread WHERE r.state = 'asks' AND t.state <> 'asks'"
-    " AND (t.until IS NULL OR t.until < clock_timestamp())"
-    f" AND {JOB} AND j.args->>'thread' = r.thread AND j.args->>'turn' = r.name"
-    " AND j.status = 'todo' AND j.scheduled_at > clock_timestamp()"
+    "UPDATE procrastinate_jobs SET scheduled_at = NULL WHERE status = 'todo' AND id = ANY(ARRAY("
+    " SELECT job.id FROM loopwright_taken r JOIN loopwright_threads t ON t.name = r.thread"
+    f" CROSS JOIN LATERAL (SELECT j.id FROM procrastinate_jobs j WHERE {JOB}"
+    " AND j.args->>'thread' = r.thread AND j.args->>'turn' = r.name"
+    " AND j.status = 'todo' AND j.scheduled_at > clock_timestamp() OFFSET 0) job"
+    " WHERE r.state = 'asks' AND t.state <> 'asks'"
+    " AND (t.until IS NULL OR t.until < clock_timestamp())))"
 )
 # A thread whose last turn was given up after its run died is left alone.
 _DIED: Final = (
     "SELECT t.name, t.graph, t.token FROM loopwright_threads t WHERE t.graph = ANY(?)"
     " AND t.state IN ('unfinished', 'asks') AND t.until < clock_timestamp() AND NOT EXISTS"
-    f" (SELECT 1 FROM procrastinate_jobs j WHERE {JOB} AND j.lock = t.name"
+    f' (SELECT 1 FROM procrastinate_jobs j WHERE {JOB} AND j.lock = t.name COLLATE "default"'
     " AND j.status IN ('todo', 'doing'))"
-    " AND NOT EXISTS (SELECT 1 FROM loopwright_taken r WHERE r.thread = t.name AND"
+    " AND NOT EXISTS (SELECT 1 FROM loopwright_taken r"
+    ' WHERE r.thread = t.name COLLATE "default" AND'
     " (r.name = 'resume ' || t.token AND r.state IN ('ended', 'aside', 'dequeued')"
     " OR r.state = 'aside' AND r.since >= extract(epoch FROM t.updated)))"
 )

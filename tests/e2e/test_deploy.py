@@ -43,6 +43,19 @@ def test_the_doctor_shown_finds_an_empty_database_and_the_worker_starts_and_leav
     assert COMPOSE["services"]["worker"]["command"] == shown[:2]  # the URL is a variable there
 
 
+def test_the_loop_over_several_databases_looks_at_each(tmp_path):
+    (loop,) = [block for block in blocks("sh", PAGE) if block.startswith("for db in")]
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
+    told = subprocess.run(
+        ["bash", "-c", f'loopwright() {{ echo "$@"; }}\n{loop}'], env={"DATABASES": " ".join(urls)},
+        capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    assert [line.split()[-1] for line in told] == [*urls, *[urls[0]] * 3, *[urls[1]] * 3]
+    for line in told:
+        done = CliRunner().invoke(app, line.split())
+        assert done.exit_code == 0, done.output
+
+
 @pytest.mark.req("W-94")
 def test_the_shim_has_every_graph(monkeypatch):
     settings = json.loads((AEGRA / "aegra.json").read_text())

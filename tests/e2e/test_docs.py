@@ -29,8 +29,9 @@ STANDS_FOR = {"make test": "make test TEST='-n 0 tests/unit/test_public_api.py'"
 NOT_RUN = {
     "make dev",
     "export OPENAI_BASE_URL=http://localhost:11434/v1",
-    "createdb --host=host --username=user agents",  # these by test_deploy.py
-    "python3.12 -m venv build/aegra",
+    "python3.12 -m venv build/aegra",  # these by test_deploy.py
+    "createdb --host=host --username=user agents",
+    'for db in $DATABASES; do loopwright prune --older-than 30d --db "$db"; done',
 }
 # What a command leaves in the user's home: Matplotlib keeps a list of the fonts there is.
 LEAVES = {".venv/bin/python examples/sales/run.py": {".cache", ".config"}}

@@ -110,7 +110,7 @@ def test_the_image_installs_what_has_a_hash_and_runs_without_root():
         assert hashes, name
         assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", each) for each in hashes), name
     pinned = {line[0].split("==")[0] for line in lines}
-    assert PACKAGE | EXTRAS["postgres"] | {"aegra-cli", "setuptools"} <= pinned
+    assert PACKAGE | EXTRAS["workers"] | {"aegra-cli", "setuptools"} <= pinned
     steps = (folder / "Dockerfile").read_text(encoding="utf-8").splitlines()
     assert steps[-1].startswith("USER ")
     assert steps[-1].split()[1] not in ("root", "0")

@@ -481,31 +481,3 @@ async def test_an_idle_worker_is_told_of_a_turn_and_need_not_look(durability, mo
     worker.leave()
     await working
     assert shop.paid == ["apples", "bread"]
-
-
-BACKLOG = """
-INSERT INTO procrastinate_jobs (queue_name, task_name, lock, args)
-SELECT 'loopwright:other', 'loopwright:turn', n::text, '{"thread": "x", "turn": "y"}'
-FROM generate_series(1, %s) n"""
-
-
-@pytest.mark.req("W-163")
-async def test_a_fetch_reads_nothing_of_what_waits_for_other_graphs(durability, postgres_url):
-    shop = Shop(durability)
-    shop.graph.enqueue(THREAD, "apples", id="one")
-    await shop.work(lambda: shop.state("one") == "ended")
-    read = []
-    async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as own:
-        for more in (1_000, 30_000):
-            await own.execute(BACKLOG % more)
-            shop.graph.enqueue(THREAD, "bread", id=f"two {more}")
-            await own.execute("VACUUM ANALYZE procrastinate_jobs")
-            told = await own.execute(
-                "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)"
-                " SELECT * FROM procrastinate_fetch_job_v2('{loopwright:react}', NULL)"
-            )
-            row = await told.fetchone()
-            plan = row[0][0]["Plan"]
-            read.append(sum(plan[f"Shared {how} Blocks"] for how in ("Hit", "Read")))
-            await own.execute("DELETE FROM procrastinate_jobs WHERE args->>'thread' = 't'")
-    assert read[1] < 2 * read[0] + 50, "30,000 jobs are some 600 pages"

@@ -5,11 +5,14 @@ import time
 import psycopg
 import pytest
 
-from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
+from loopwright import ScriptedModel, build_plan_execute_verify, build_react, open_durability
 from loopwright.store.postgres import saving
+from loopwright.store.work.delivery import Delivery
+from loopwright.store.work.turns import find_records, open_queue
 from support.counting import Counting
 from support.looking_up import paying, tools
 from support.scripts import call, passed, plan, report, todo
+from support.shop import LEASE, OTHER, THREAD, Shop
 from support.toy_graphs import on
 
 TURNS = 3
@@ -35,12 +38,12 @@ def planning(durability):
     )
 
 
-def rows(url):
+def rows(url, counted=ROWS):
     """How many were ever written, when all connections but this one have said so."""
     with psycopg.connect(url, autocommit=True) as connection:
         while connection.execute(OTHERS, [connection.info.backend_pid]).fetchone()[0]:
             time.sleep(0.05)
-        return connection.execute(ROWS).fetchone()[0]
+        return connection.execute(counted).fetchone()[0]
 
 
 @pytest.mark.postgres
@@ -62,3 +65,45 @@ def test_a_turn_of_two_calls_writes_so_many_rows_in_so_many_trips(
                 trips[-1] += counting.trips
     assert (rows(postgres_url) - before) / (2 * TURNS) <= most[0]
     assert min(trips[TURNS:]) <= most[1], trips
+
+
+BLOCKS = (
+    "SELECT heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit"
+    " FROM pg_statio_user_tables WHERE relname = 'procrastinate_jobs'"
+)
+BACKLOG = (
+    "INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args)"
+    " SELECT queue_name, task_name, n::text, n::text, args || jsonb_build_object('thread', n::text)"
+    " FROM procrastinate_jobs, generate_series(1, %s) n WHERE lock = 'other'"
+)
+
+
+async def blocks(url, others):
+    """How many a worker reads that takes ten turns, beside so many that wait for another graph."""
+    with open_durability(url) as durability:
+        shop = Shop(durability, policy="ask")
+        build_react(model="offline", durability=durability, name="other").enqueue(on("other"), "a")
+        shop.graph.enqueue(THREAD, "apples", id="one")
+        await shop.work(lambda: shop.state("one") == "asks")
+    with psycopg.connect(url, autocommit=True) as own:
+        own.execute("SET session_replication_role = replica")  # nobody hears of them
+        own.execute(BACKLOG, [others])
+        own.execute("UPDATE loopwright_threads SET owner = 'x', until = now()")
+        own.execute("VACUUM ANALYZE")
+    before = rows(url, BLOCKS)
+    with open_durability(url, connections=1) as durability:
+        shop, queue = Shop(durability), open_queue(find_records(durability.journal))
+        delivery = Delivery(queue, [shop.graph.name], LEASE)
+        for number in range(10):
+            shop.graph.enqueue(OTHER, "bread", id=f"{number}")
+            await delivery.finish(await delivery.fetch())
+            assert await delivery.fetch() is None
+            await delivery.mend()
+    return rows(url, BLOCKS) - before
+
+
+@pytest.mark.postgres
+@pytest.mark.req("W-163")
+async def test_to_take_a_turn_reads_nothing_of_what_waits_for_another_graph(postgres_server):
+    few, many = [await blocks(postgres_server.database(), n) for n in (1_000, 20_000)]
+    assert many <= 1.5 * few, "the indexes are a level deeper"
