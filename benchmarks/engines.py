@@ -8,7 +8,7 @@ ledger, through the same engine.
     make engines ENGINES="[dbos] [celery] [temporal] [threads=100] [turns=5] [seed=1]"
 
 Prints one line of JSON an engine; exit code 1 if a payment was made twice or never, or if a turn
-is missing, twice or out of order in its thread. The engines' packages are in build/engines.
+is missing, twice or out of order in its thread. The engines' packages are in .venv/engines.
 """
 
 import json
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-HOME = ROOT / "build" / "engines"
+HOME = ROOT / ".venv" / "engines"
 PACKAGES = ("dbos>=3.4,<4", "celery[redis]>=5.6,<6", "temporalio>=1.35,<2")
 PATIENCE = 900.0
 LEASE = 3.0

@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_page_shows_the_file_that_runs(file):
     text = file.read_text(encoding="utf-8")
-    assert f"```python\n{text}```" in PAGE
+    assert f"```py\n{text}```" in PAGE
     tree = ast.parse(text)
     lines = {
         line
