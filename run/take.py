@@ -20,7 +20,7 @@ from ..state.questions import By
 from ..store.base.worker_threads import run_in_worker
 from ..store.threads.thread_list import GRAPH_KEY
 from ..store.work.turns import State, Turn, TurnRecords, check_same, find_records
-from ..text.canonical import hash_of
+from ..text.canonical import hash_of, make_storable
 from .background import run_blocking
 from .client_access import check_keys
 from .compiled import Compiled
@@ -86,7 +86,9 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
         """
         run = self._make_run(None, config, {})
         self._open_records(run)
-        turn = Turn(id=id, thread=run.thread, graph=self.name or "", **read_given(message))
+        turn = Turn(
+            id=make_storable(id), thread=run.thread, graph=self.name or "", **read_given(message)
+        )
         options = {"context": context, "control": control, "answered_by": answered_by}
         return await self.take_turn(config, turn, options)
 

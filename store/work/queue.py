@@ -67,6 +67,9 @@ OURS: Final = (
 )
 """What its tables want for us: the jobs of a thread, whatever became of them, and of a lock."""
 
+# Whoever waits to make an index has all others wait that enqueue, for as long as a transaction is
+# open that has enqueued: it is made by the next worker then.
+_NOT_LONG: Final = "SET LOCAL lock_timeout = '1s'"
 _OF_QUEUES: Final = (
     "CREATE INDEX {name} ON procrastinate_jobs (priority DESC, id)"
     " WHERE status = 'todo' AND queue_name = ANY({queues}::varchar[])"
@@ -186,9 +189,11 @@ class TurnQueue:
     def speed_up(self, queues: Sequence[str]) -> None:
         """Have what waits in these found fast beside what waits in others, if we may."""
         name = f"loopwright_jobs_{hash_of(queues)[:12]}"
-        with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.DuplicateTable):
+        errors = psycopg.errors
+        with suppress(errors.InsufficientPrivilege, errors.DuplicateTable, errors.LockNotAvailable):
             if not self._fetch_rows("SELECT to_regclass(?) AS made", [name])[0]["made"]:
-                with self.pool.connection() as connection:
+                with self.pool.connection() as connection, connection.transaction():
+                    connection.execute(_NOT_LONG)
                     statement = sql.SQL(_OF_QUEUES).format(
                         name=sql.Identifier(name), queues=sql.Literal([*queues])
                     )

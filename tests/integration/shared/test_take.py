@@ -167,6 +167,17 @@ def test_an_answer_is_for_the_question_that_it_was_first_given_for(durability, m
     assert shop.paid == ["apples"]
 
 
+def test_an_id_that_no_database_keeps_as_it_is_names_one_turn_all_the_same(durability):
+    shop, control = Shop(durability), RunControl()
+    shop.during = lambda: control.request_drain("now")
+    for name in ("\0 one", "\ud800 two"):
+        control = RunControl()
+        assert shop.graph.take(THREAD, "apples", id=name, control=control).state == "busy"
+        assert shop.graph.take(THREAD, "apples", id=name).state == "ended"
+        assert said(shop.graph.get_state(THREAD).values["messages"]) == ["apples"]
+        durability.checkpointer.delete_thread("t")
+
+
 def turn_of(name, words):
     return Turn(id=name, thread="t", graph="react", **read_given(words))
 
