@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import messages_from_dict
@@ -83,9 +84,11 @@ def enqueue_message(
 
 def parse_due(text: str) -> datetime | timedelta:
     """When a turn is due, as given under `--at`."""
-    with suppress(ValueError):
-        return datetime.fromisoformat(text)
-    return parse_age(text, "--at")
+    for read in (datetime.fromisoformat, partial(parse_age, name="--at")):
+        with suppress(ValueError):
+            return read(text)
+    msg = f"--at {text!r} is no time: give one such as 2026-12-24T18:00Z, or 30m, 12h, 2d from now."
+    raise SettingsError(msg)
 
 
 @contextmanager

@@ -119,9 +119,13 @@ def test_the_command_enqueues_once_and_refuses_what_no_worker_knows(durability, 
         done = command("apples", "--graph", "react", "--id", "one")
         told = {"thread": "t", "turn": "one", "graph": "react", "state": "waiting", "outcome": None}
         assert (done.exit_code, json.loads(done.stdout)) == (0, told)
+    done = command("bread", "--graph", "react", "--at", "2d", "--id", "two")
+    assert json.loads(done.stdout)["state"] == "planned"
+    done = command("bread", "--graph", "react", "--at", "tomorrow")
+    assert (done.exit_code, "'tomorrow' is no time" in done.stdout) == (2, True)
     done = command("apples", "--graph", "reakt")
     assert (done.exit_code, "There is no graph 'reakt'" in done.stdout) == (2, True)
-    assert [one.id for one in durability.turns()] == ["one"]
+    assert [one.id for one in durability.turns()] == ["one", "two"]
     durability.checkpointer.delete_thread("t")
     assert Shop(durability).state("one") is None
 
