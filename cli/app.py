@@ -351,9 +351,9 @@ def prune(
     ] = None,
 ) -> int:
     """Remove older checkpoints of threads that are at rest, also while others run."""
-    from .threads import PruneRequest, prune_threads  # noqa: PLC0415 - see the module
+    from .threads import prune_threads, read_kept  # noqa: PLC0415 - see the module
 
-    return prune_threads(settings, output, thread, PruneRequest(keep, turns, older_than), every)
+    return prune_threads(settings, output, thread, read_kept(keep, turns, older_than), every)
 
 
 @_command()

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -168,36 +168,28 @@ def print_table(output: Output, titles: Sequence[str], rows: Sequence[tuple[str,
     Console(highlight=False).print(shown)
 
 
-class PruneRequest(NamedTuple):
-    """What to keep of a thread, as typed; exactly one is given."""
-
-    keep: str | None
-    turns: int | None
-    older_than: str | None
-
-    def build_arguments(self) -> dict[str, Any]:
-        """The arguments of `Durability.prune`."""
-        age = None if self.older_than is None else parse_age(self.older_than, "--older-than")
-        wanted = {
-            "keep": require_nonempty(self.keep, "--keep"),
-            "turns": self.turns,
-            "older_than": age,
-        }
-        if sum(value is not None for value in wanted.values()) != 1:
-            msg = "Say what is kept by one of --keep latest, --turns N and --older-than 30d."
-            raise SettingsError(msg)
-        return wanted
+def read_kept(keep: str | None, turns: int | None, older_than: str | None) -> dict[str, Any]:
+    """What to keep of a thread, as typed, as arguments of `Durability.prune`; one is given."""
+    age = None if older_than is None else parse_age(older_than, "--older-than")
+    wanted = {"keep": require_nonempty(keep, "--keep"), "turns": turns, "older_than": age}
+    if sum(value is not None for value in wanted.values()) != 1:
+        msg = "Say what is kept by one of --keep latest, --turns N and --older-than 30d."
+        raise SettingsError(msg)
+    return wanted
 
 
 def prune_threads(
-    settings: Settings, output: Output, thread: str | None, request: PruneRequest, every: str | None
+    settings: Settings,
+    output: Output,
+    thread: str | None,
+    wanted: dict[str, Any],
+    every: str | None,
 ) -> int:
     """Prune one thread or all, once or again and again; say what was left, and why.
 
     A database error ends the first round; a later round is tried again.
     """
     name = None if thread is None else check_thread_id(thread)
-    wanted = request.build_arguments()
     pause = None if every is None else parse_age(every, "--every")
     if pause == timedelta():
         msg = f"--every {every!r} leaves no pause: give one such as 30m, 12h or 1d."

@@ -19,7 +19,7 @@ from langgraph.types import Command
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 
 from ..state.calls import NOWHERE
-from ..state.channels import channels_of, pack_fields, schema_of, unpack_fields
+from ..state.channels import channels_of, pack_fields, read_state, schema_of
 from ..state.context import Context, OpenSession
 from ..state.errors import StateKeyError
 from ..state.loop import FOLDED, drop_unchanged
@@ -135,7 +135,7 @@ def _adapt_to_fields(action: Node, state: type) -> Node:
 
     @wraps(action)
     async def run(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        update = await action(state(**unpack_fields(values)), *args, **kwargs)
+        update = await action(read_state(state, values), *args, **kwargs)
         if isinstance(update, Command) and isinstance(update.update, Mapping):
             return replace(update, update=pack_fields(state, update.update))
         return pack_fields(state, update) if isinstance(update, Mapping) else update
@@ -183,7 +183,7 @@ def _make_async_router(path: Any, fields: type | None) -> Any:
         return path
 
     async def route(state: Any) -> Any:
-        return path(state if fields is None else fields(**unpack_fields(state)))
+        return path(state if fields is None else read_state(fields, state))
 
     route.__name__ = path.__name__
     # LangGraph reads from it where the edges lead to; the state's type is not its channels.

@@ -156,9 +156,6 @@ class AgentState(CallState, AgentInput):
     """Tokens of the newest request and its answer; agent_turn writes it, compress estimates."""
     room: int = 0
     """Tokens a request may have before its history is compressed; agent_turn writes it."""
-    squeezed: int = 0
-    """The turn before which the history was compressed because its request was refused as too long;
-    agent_turn writes it."""
     planning: Literal["", "review", "again", "ready"] = ""
     """Whether the list waits for the user's word, or must be written anew, or has it; write_todos
     writes it, and review_plan."""
@@ -208,7 +205,7 @@ class TaskAgentState(AgentState, LoopState):
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
         "report", "nudged", "delegations", "limits", "todos", "planning", "reminded", "watch",
-        "cut_off", "background", "awaited", "squeezed",
+        "cut_off", "background", "awaited",
     }  # fmt: skip
 
 
@@ -226,7 +223,6 @@ class AgentUpdate(LoopUpdate, CallsUpdate, total=False):
     planning: Literal["", "review", "again", "ready"]
     reminded: bool
     room: int
-    squeezed: int
     watch: dict[str, Any]
     delegations: list[Any]
     background: list[Any]

@@ -19,6 +19,7 @@ from langgraph.graph.ui import AnyUIMessage
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -72,13 +73,8 @@ class IndexedList(list[T]):
         made._places, made._known = places, len(made)
         return made
 
-    def put(
-        self,
-        item: T,
-        id_of: Callable[[T], str],
-        join: Callable[[T, T], T] = lambda _, new: new,
-    ) -> None:
-        """Add an item, or join it with the one of the same id; for the maker of this version."""
+    def put(self, item: T, id_of: Callable[[T], str]) -> None:
+        """Add an item, or replace the one of the same id; for the maker of this version."""
         name = id_of(item)
         place = self._places.setdefault(name, len(self))
         if place > len(self) or (place < len(self) and id_of(self[place]) != name):
@@ -88,7 +84,7 @@ class IndexedList(list[T]):
         if place == len(self):
             self.append(item)
         else:
-            self[place] = join(self[place], item)
+            self[place] = item
         self._known = len(self)
 
     def find_place(self, name: str, id_of: Callable[[T], str]) -> int:
@@ -183,6 +179,12 @@ def unpack_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     for record in RECORDS:
         flat |= values.get(record) or {}
     return flat
+
+
+def read_state(state: type[S], values: Mapping[str, Any]) -> S:
+    """A state by what stands in its channels; a field that only an older version has is dropped."""
+    known = channels_of(cast("Any", state))
+    return state(**{name: one for name, one in unpack_fields(values).items() if name in known})
 
 
 Component = dict[str, Any]

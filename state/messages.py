@@ -321,12 +321,14 @@ def make_repairs(
     """
     if not open_calls and _is_whole(messages):
         return []
-    whole = _repair_all(messages, answer, frozenset(open_calls))
-    pairs = zip(messages, whole, strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
-    if same == len(messages) == len(whole):
-        return []
-    return [*(RemoveMessage(id=str(m.id)) for m in messages[same:]), *whole[same:]]
+    return make_rewrite(messages, _repair_all(messages, answer, frozenset(open_calls)))
+
+
+def make_rewrite(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> list[Any]:
+    """The writes that make one conversation of the other; none where they are the same."""
+    pairs = zip(before, after, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], pairs))
+    return [*(RemoveMessage(id=str(m.id)) for m in before[same:]), *after[same:]]
 
 
 def _is_whole(messages: Sequence[AnyMessage]) -> bool:

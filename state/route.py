@@ -1,10 +1,9 @@
 """Which graph takes a request, and what follows one that failed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, get_args
 
-from langchain_core.messages import AnyMessage, RemoveMessage
 from pydantic import BeforeValidator, Field
 
 from .calls import Evidence
@@ -146,13 +145,3 @@ def collect_earlier(way: str, turn: int, values: Mapping[str, Any]) -> list[Evid
         return list(values["earlier"])
     records: list[Evidence] = values.get("evidence") or []
     return make_earlier_records(turn, [r | Evidence(id=f"{way}.{r['id']}") for r in records])
-
-
-def make_rewrite(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> list[Any]:
-    """The writes that make one conversation of the other; none where they are the same."""
-    same = 0
-    for mine, theirs in zip(before, after, strict=False):
-        if mine is not theirs and mine != theirs:
-            break
-        same += 1
-    return [*(RemoveMessage(id=str(m.id)) for m in before[same:]), *after[same:]]

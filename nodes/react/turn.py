@@ -59,7 +59,7 @@ def facts_of(state: ReactState) -> Facts:
         partly=state.task_completed and any("turn" in record for record in state.evidence),
         unmet=[
             *state.unmet,
-            *(undone or map(_explain_vain_call, _find_vain_call(state.evidence))),
+            *(undone or _explain_vain_calls(state.evidence)),
         ],
         answer=answer,
         results=describe_results(state.evidence),
@@ -78,15 +78,11 @@ def _own_answer(state: ReactState) -> str:
     return newest.text if of_this_turn and newest.additional_kwargs.get(ENDS) else ""
 
 
-def _find_vain_call(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
-    """The last call, where calls were made and none gave anything: the answer rests on nothing."""
-    evidence = [record for record in evidence if "turn" not in record]
-    known = any(r["status"] == "success" or r.get("reason") == UNCERTAIN for r in evidence)
-    return [] if known else evidence[-1:]
-
-
-def _explain_vain_call(record: Evidence) -> str:
-    return say("no_call_succeeded", call=format_call(record))
+def _explain_vain_calls(evidence: Sequence[Evidence]) -> list[str]:
+    """Names the last call, where none of those made gave anything: the answer rests on nothing."""
+    made = [record for record in evidence if "turn" not in record]
+    known = any(r["status"] == "success" or r.get("reason") == UNCERTAIN for r in made)
+    return [say("no_call_succeeded", call=format_call(r)) for r in made[-1:] if not known]
 
 
 END: Final = TurnEnd("thought", facts_of, retry, lambda *_: {"phase": "idle"})

@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 from ...run.graph import LoopGraph
 from ...run.run import read_saved_values
 from ...state.context import Context
+from ...state.messages import make_rewrite
 from ...state.outcome import read_spend
 from ...state.route import (
     STRONGER,
@@ -16,7 +17,6 @@ from ...state.route import (
     RouterUpdate,
     collect_earlier,
     make_inner_input,
-    make_rewrite,
     select_kept,
 )
 from ...store.base.langgraph_keys import SAVER

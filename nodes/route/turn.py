@@ -5,7 +5,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 
 from ...hooks.contract import Verdict
-from ...state.messages import ENDS, PACKAGE, make_signature, merge_messages
+from ...state.messages import ENDS, PACKAGE, make_rewrite, make_signature, merge_messages
 from ...state.outcome import Spend, Way
 from ...state.plan import Task
 from ...state.route import (
@@ -13,7 +13,6 @@ from ...state.route import (
     RouterUpdate,
     collect_earlier,
     evidence_of,
-    make_rewrite,
     select_kept,
 )
 from ...store.checkpoints.thread_head import CUT_OFF

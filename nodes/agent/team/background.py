@@ -26,7 +26,7 @@ from ....turn.schedule import collect_questions, raise_first
 from ....turn.scope import RunScope, share_scope
 from ..shared.agent import Agent
 from ..shared.requests import append_to_newest
-from .sub_agents import AgentEnd, RunAgent, SubAgents, is_within
+from .sub_agents import AgentEnd, RunAgent, SubAgents, list_rows
 
 RUNNING: Final = "running"
 """What the call of one is answered as its status."""
@@ -84,12 +84,11 @@ def get_background() -> SideWork:
 
 async def recover_background(scope: RunScope, state: TaskAgentState) -> tuple[str, list[Evidence]]:
     """Of a turn that ends before its time: what is told of those in the background, and proven."""
-    rows = await scope.journal.rows(scope.journal_thread) if state.background and scope.turn else []
     told: list[str] = []
     evidence: list[Evidence] = []
     for call in state.background:
         path = make_agent_path(state.path, call)
-        made = [row for row in rows if row.turn == scope.turn and is_within(row.task, path)]
+        made = await list_rows(scope, path)
         result = describe_rows(made) if made else explain_cut(state)
         told.append(say("background_ended", handle=path, result=result))
         evidence += [make_evidence(row) for row in made]

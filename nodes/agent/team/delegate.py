@@ -19,7 +19,7 @@ from ....turn.scope import RunScope
 from ...approve import approve
 from ..shared.agent import Agent
 from .background import RUNNING, keep_background_running
-from .sub_agents import RunAgent, SubAgents, is_within, read_call_status
+from .sub_agents import RunAgent, SubAgents, list_rows, read_call_status
 
 
 async def approve_delegation(
@@ -78,10 +78,7 @@ async def recover_delegations(scope: RunScope, state: TaskAgentState) -> dict[st
         end["call"]: (end["text"], {"status": read_call_status(end["told"])})
         for end in state.cut_off
     }
-    left = [call for call in state.delegations if call["id"] not in known]
-    rows = await scope.journal.rows(scope.journal_thread) if left and scope.turn else []
-    for call in left:
-        path = make_agent_path(state.path, call)
-        if made := [row for row in rows if row.turn == scope.turn and is_within(row.task, path)]:
+    for call in (call for call in state.delegations if call["id"] not in known):
+        if made := await list_rows(scope, make_agent_path(state.path, call)):
             known[call["id"]] = describe_rows(made), {"status": "cancelled", "reason": "superseded"}
     return known

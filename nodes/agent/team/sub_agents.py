@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
@@ -21,10 +21,12 @@ from ....calls.results import SHOWN, ToolResult
 from ....run.side_work import SideWork, make_side_config
 from ....state.agent import DELEGATE, AgentState, AgentUpdate, make_agent_path, merge_limits
 from ....state.calls import Evidence, merge_records
+from ....state.channels import read_state
 from ....state.context import Context
 from ....state.errors import DatabaseError, ThreadError
 from ....state.loop import LoopState
 from ....state.outcome import Spend
+from ....store.journal.port import Row
 from ....stream.components import Handoff, text_of
 from ....stream.events import make_call_events, make_component_events
 from ....stream.turn_messages import make_answers, select_new_messages
@@ -133,7 +135,8 @@ class SubAgents:
         late = asyncio.timeout(self._compute_deadline(limits))
         try:
             async with late:
-                return _read_state(await self.runs[definition.name](given, config, **options)), ""
+                final = await self.runs[definition.name](given, config, **options)
+                return read_state(AgentState, final), ""
         except (GraphBubbleUp, DatabaseError, ThreadError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a sub-agent raises is data
@@ -192,10 +195,9 @@ class SubAgents:
         """Writes that only the journal knows of, of one that did not come to its own end."""
         if state.report or state.halt:
             return []
-        rows = await self.scope.journal.rows(self.scope.journal_thread)
         known = {record["id"] for record in state.evidence}
-        mine = [row for row in rows if row.turn == self.scope.turn and is_within(row.task, path)]
-        return [make_evidence(row) for row in mine if row.call not in known]
+        rows = await list_rows(self.scope, path)
+        return [make_evidence(row) for row in rows if row.call not in known]
 
     def note_end(self, end: AgentEnd) -> None:
         """Count and tell how one ended, in this process or before a crash."""
@@ -290,15 +292,15 @@ def _summarize_state(state: AgentState) -> dict[str, Any]:
     return {**told, **left, "output": report.get("output")}
 
 
-def _read_state(final: object) -> AgentState:
-    known = AgentState.__dataclass_fields__
-    given = cast("Mapping[str, Any]", final)
-    return AgentState(**{key: value for key, value in given.items() if key in known})
+async def list_rows(scope: RunScope, path: str) -> list[Row]:
+    """What the journal knows of a sub-agent in this turn, and of those below it."""
+    rows = await scope.journal.rows(scope.journal_thread) if scope.turn else []
+    return [row for row in rows if row.turn == scope.turn and is_within(row.task, path)]
 
 
 def is_within(task: str, path: str) -> bool:
     """Whether a task is a sub-agent, or one below it."""
-    return task == path or task.startswith(f"{path}/")
+    return f"{task}/".startswith(f"{path}/")
 
 
 def _shorten_evidence(record: Evidence) -> Evidence:
