@@ -51,14 +51,12 @@ def is_granted(grant: Mapping[str, Any], tool: CatalogTool, args: Mapping[str, A
     """
     if grant.get("server") != tool.server or grant.get("tool") not in (tool.name, tool.original):
         return False
-    patterns = grant.get("arguments")
     if grant.get("definition") != tool.definition:
         return False
-    if not isinstance(patterns, Mapping):
-        return False
     try:
-        return all(matches_pattern(pattern, args, path) for path, pattern in patterns.items())
-    except (PatternError, TimeoutError, TypeError, AttributeError):
+        patterns = grant["arguments"].items()
+        return all(matches_pattern(pattern, args, path) for path, pattern in patterns)
+    except (PatternError, TimeoutError, TypeError, AttributeError, KeyError):
         return False
 
 

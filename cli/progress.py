@@ -242,12 +242,9 @@ class Board:
 
     def _on_plan(self, event: Event) -> None:
         self.tasks = {}
-        self._on_tasks(event)
+        self._update_todos(event.get("todos") or ())
 
     _on_todos = _on_plan
-
-    def _on_tasks(self, event: Event) -> None:
-        self._update_todos(event.get("todos") or ())
 
     def _on_prompt_flow_step_start(self, _: Event) -> None:
         self.phase = "working"

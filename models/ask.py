@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from ..state.contracts import Contract
-from ..state.messages import FINAL, REASONING, calls_in
+from ..state.messages import FINAL, calls_in
 from ..state.outcome import Spend
 from ..text.sentences import say
 from ..turn import spans
@@ -140,7 +140,9 @@ async def ask(
             answer = _refuse_answer(answer, refusal)
             break
         reading = _read(reply, read, check, contract)
-        answer = Answer(**vars(reading), reasoning=_read_reasoning(scope, reply.message))
+        # Hooks that judge its words have not seen its thoughts.
+        judged = "AfterModel" in scope.hooks.events
+        answer = Answer(**vars(reading), reasoning="" if judged else reasoning_of(reply.message))
         if FINAL in reply.message.additional_kwargs:
             answer = Answer(AIMessage(""), problems=[reply.message.text], refused="model")
         if answer.refused or not answer.problems:
@@ -177,16 +179,6 @@ def _read(
     if request.restricted or request.must_call:
         reading = enforce_tool_rules(reading, request)
     return reading
-
-
-def _read_reasoning(scope: RunScope, message: AIMessage) -> str:
-    """What the model thought; hooks that judge its words have not seen it."""
-    text, extra = message.text, message.additional_kwargs
-    in_words = "<think" in text or "</think" in text
-    apart = isinstance(message.content, list) or REASONING in extra or "reasoning" in extra
-    if "AfterModel" in scope.hooks.events or not (in_words or apart):
-        return ""
-    return reasoning_of(message)
 
 
 def _refuse_answer(answer: Answer[C], refusal: NotAsked | RequestTooLong) -> Answer[C]:

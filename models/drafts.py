@@ -79,7 +79,8 @@ class Draft:
     def _text_of(self, chunk: AIMessageChunk) -> str:
         """The text of a piece; of an answer by a call also its arguments, or those alone."""
         if not self._call:
-            return _read_text(chunk, with_calls=bool(self._field))
+            args = [part["args"] or "" for part in chunk.tool_call_chunks] if self._field else []
+            return "".join([str(chunk.text), *args])
         for part in chunk.tool_call_chunks:
             if part["name"]:
                 self._calls[part["index"]] = part["name"]
@@ -169,12 +170,6 @@ def _iter_reasoning(message: AIMessage) -> Iterator[tuple[str, str]]:
         for place, block in enumerate(message.content_blocks):
             if block["type"] == "reasoning" and (text := block.get("reasoning")):
                 yield str(block.get("index", place)), text
-
-
-def _read_text(chunk: AIMessageChunk, *, with_calls: bool) -> str:
-    """The text of a piece; of an answer by a call also its arguments."""
-    args = [part["args"] or "" for part in chunk.tool_call_chunks] if with_calls else []
-    return "".join([str(chunk.text), *args])
 
 
 class _Field:

@@ -42,9 +42,8 @@ def drawn(board, rows=1_000, height=30):
 
 @pytest.mark.req("S3-13")
 def test_tasks_have_an_icon_each_a_percentage_and_the_reason_of_a_failure():
-    failed = {"id": "2", "status": "failed", "feedback": "disk full"}
     board = board_after(PLAN, {"type": "task", "id": "3", "status": "in_progress"})
-    board.apply({"type": "tasks", "todos": [failed]})
+    board.apply({"type": "task", "id": "2", "status": "failed", "result": "disk full"})
     shown = drawn(board)
     assert " 33 %  1 of 3 tasks done" in shown
     assert "✓ 1  read" in shown
