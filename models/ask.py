@@ -140,9 +140,7 @@ async def ask(
             answer = _refuse_answer(answer, refusal)
             break
         reading = _read(reply, read, check, contract)
-        # Hooks that judge its words have not seen its thoughts.
-        judged = "AfterModel" in scope.hooks.events
-        answer = Answer(**vars(reading), reasoning="" if judged else reasoning_of(reply.message))
+        answer = Answer(**vars(reading), reasoning=_read_reasoning(scope, reply.message))
         if FINAL in reply.message.additional_kwargs:
             answer = Answer(AIMessage(""), problems=[reply.message.text], refused="model")
         if answer.refused or not answer.problems:
@@ -179,6 +177,11 @@ def _read(
     if request.restricted or request.must_call:
         reading = enforce_tool_rules(reading, request)
     return reading
+
+
+def _read_reasoning(scope: RunScope, message: AIMessage) -> str:
+    """What the model thought; hooks that judge its words have not seen it."""
+    return "" if "AfterModel" in scope.hooks.events else reasoning_of(message)
 
 
 def _refuse_answer(answer: Answer[C], refusal: NotAsked | RequestTooLong) -> Answer[C]:
