@@ -17,12 +17,11 @@ from ..store.base.worker_threads import run_in_worker
 from ..store.locks.thread_locks import yield_delays
 from ..store.work.turns import Turn, open_queue
 from ..stream.meters import AGENT, ENQUEUED, measure
-from ..text.canonical import make_storable
 from .background import run_blocking
 from .checks import translate_error
 from .entry import check_nodes
 from .run import Run
-from .take import TakingGraph, check_json, read_given
+from .take import TakingGraph, check_json, read_given, read_id
 from .turn_input import address
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
         if due := queue.plan(at, every):
             given |= {"state": "planned", "digest": f"{given['digest']}{every}"}
         turn = Turn(
-            id=make_storable(id or secrets.token_hex(8)), thread=run.thread,
+            id=secrets.token_hex(8) if id is None else read_id(id), thread=run.thread,
             graph=self.name or "", at=due, every=every, **given,
         )  # fmt: skip
         added = await queue.add(turn, connection, is_new=known is None)

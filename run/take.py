@@ -86,9 +86,7 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
         """
         run = self._make_run(None, config, {})
         self._open_records(run)
-        turn = Turn(
-            id=make_storable(id), thread=run.thread, graph=self.name or "", **read_given(message)
-        )
+        turn = Turn(id=read_id(id), thread=run.thread, graph=self.name or "", **read_given(message))
         options = {"context": context, "control": control, "answered_by": answered_by}
         return await self.take_turn(config, turn, options)
 
@@ -160,6 +158,16 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
             )
             raise SettingsError(msg)
         return records
+
+
+def read_id(name: object) -> str:
+    """A turn's id as databases keep it; raises SettingsError."""
+    if not isinstance(name, str) or not name:
+        msg = (
+            f"id={name!r} names no turn: give a text that is this turn's alone, such as str(uuid)."
+        )
+        raise SettingsError(msg)
+    return make_storable(name)
 
 
 def read_given(message: Any) -> dict[str, Any]:

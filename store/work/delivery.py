@@ -18,7 +18,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import get_channel_for_queues
 
-from ...state.errors import DatabaseError
+from ...state.errors import DatabaseError, SettingsError
 from ..base.worker_threads import run_in_worker
 from .queue import JOB, PLAN, TURN, TurnQueue, find_next_time, name_queue, parse_job
 from .turns import Turn
@@ -135,7 +135,8 @@ class Delivery:
             name = f"{turn.id} {at:%Y-%m-%dT%H:%M:%SZ}" if turn.every else turn.id
             await self.queue.add_due(replace(turn, id=name, at=None, every=""))
             if turn.every:  # a new job each time: those of an old one's events are kept with it
-                await self.queue.add_due(replace(turn, at=find_next_time(turn.every, at)))
+                with suppress(SettingsError):  # it names no other time
+                    await self.queue.add_due(replace(turn, at=find_next_time(turn.every, at)))
         await self.finish(turn)
 
     async def _tell(self, told: Any) -> None:

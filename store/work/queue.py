@@ -356,7 +356,7 @@ def _parse_turn(row: Mapping[str, Any]) -> Turn:
     )  # fmt: skip
     rests: State = "planned" if job.task_name == PLAN else "waiting"
     state: State = row["state"] or ("begun" if row["job"] == "doing" else rests)
-    if row["job"] == "failed":
+    if row["job"] not in {"todo", "doing"}:  # failed, or cancelled by procrastinate's own tools
         state = "aside"
     turn = parse_job(job, state)
     outcome = json.loads(row["outcome"]) if row["outcome"] else None

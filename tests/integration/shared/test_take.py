@@ -205,6 +205,7 @@ async def test_what_was_given_up_halfway_is_not_gone_on_with(durability):
         ("x", {"context": {"max_iterations": "many"}}, "context is wrong"),
         ({"messages": ["x"], "plan": object()}, {}, "must be JSON"),
         (HumanMessage("x"), {"id": "apples"}, "another turn with the id"),
+        ("x", {"id": None}, "id=None names no turn"),
     ],
 )
 def test_what_cannot_be_read_is_refused(tmp_path, message, more, why):
