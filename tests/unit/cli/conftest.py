@@ -11,6 +11,7 @@ def logging_as_before():
     root = logging.getLogger()
     for handler in [h for h in root.handlers if isinstance(h, logging.FileHandler)]:
         root.removeHandler(handler)  # of a command that another test ran, in another folder
+        handler.close()
     before = root.handlers[:]
     yield
     for handler in [h for h in root.handlers if h not in before]:
