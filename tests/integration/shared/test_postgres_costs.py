@@ -87,6 +87,7 @@ async def blocks(url, others):
         await shop.work(lambda: shop.state("one") == "asks")
     with psycopg.connect(url, autocommit=True) as own:
         own.execute("SET session_replication_role = replica")  # nobody hears of them
+        own.execute("ALTER TABLE procrastinate_jobs SET (autovacuum_enabled = off)")  # it reads
         own.execute(BACKLOG, [others])
         own.execute("UPDATE loopwright_threads SET owner = 'x', until = now()")
         own.execute("VACUUM ANALYZE")
@@ -106,4 +107,4 @@ async def blocks(url, others):
 @pytest.mark.req("W-163")
 async def test_to_take_a_turn_reads_nothing_of_what_waits_for_another_graph(postgres_server):
     few, many = [await blocks(postgres_server.database(), n) for n in (1_000, 20_000)]
-    assert many <= 1.5 * few, "the indexes are a level deeper"
+    assert many <= 2 * few, "the indexes are a level deeper; a scan would be ten times as much"
