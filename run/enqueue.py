@@ -88,7 +88,7 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
             id=secrets.token_hex(8) if id is None else read_id(id), thread=run.thread,
             graph=self.name or "", at=due, every=every, **given,
         )  # fmt: skip
-        added = await queue.add(turn, connection, is_new=known is None)
+        added = await queue.add(turn, known, connection)
         if known is None:
             measure(ENQUEUED, 1, {AGENT: turn.graph})
         return added

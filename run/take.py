@@ -84,9 +84,8 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
                 again and again.
             LoopwrightError: What the run raises; take it again, and it goes on.
         """
-        run = self._make_run(None, config, {})
-        self._open_records(run)
-        turn = Turn(id=read_id(id), thread=run.thread, graph=self.name or "", **read_given(message))
+        thread = self._make_run(None, config, {}).thread
+        turn = Turn(id=read_id(id), thread=thread, graph=self.name or "", **read_given(message))
         options = {"context": context, "control": control, "answered_by": answered_by}
         return await self.take_turn(config, turn, options)
 

@@ -130,7 +130,7 @@ class Worker:
             log.exception("The worker could not end the turn %r of %r", turn.id, turn.thread)
             self.report("failed", turn, "see the log")
         finally:
-            self.delivery.held.pop(turn.job or 0, None)
+            self.delivery.held.discard(turn.job or 0)
 
     async def _run(self, turn: Turn, control: RunControl) -> None:
         """Take it, and tell the queue what came of it."""

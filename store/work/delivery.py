@@ -63,8 +63,8 @@ class Delivery:
         """What it is given it keeps for `lease` seconds without a sign of life."""
         self.queue, self.graphs, self.lease = queue, [*graphs], lease
         self._names = sorted(map(name_queue, graphs))
-        self.held: dict[int, Turn] = {}
-        """By its job's number: what it is at."""
+        self.held = set[int]()
+        """The numbers of the jobs that it is at."""
         self.arrived = asyncio.Event()
         """Something was enqueued."""
         self._worker: int | None = None
@@ -80,8 +80,8 @@ class Delivery:
             job = await self._fetch_job()
         if job is None or job.id is None:
             return None
-        turn = self.held[job.id] = parse_job(job)
-        return turn
+        self.held.add(job.id)
+        return parse_job(job)
 
     async def _fetch_job(self) -> Job | None:
         jobs = self.queue.jobs

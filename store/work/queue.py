@@ -199,15 +199,14 @@ class TurnQueue:
                     )
                     connection.execute(statement)
 
-    async def add(self, turn: Turn, connection: Any = None, *, is_new: bool = False) -> Turn:
+    async def add(self, turn: Turn, known: Turn | None, connection: Any = None) -> Turn:
         """Put a turn behind those of its thread, once; one that was set aside is tried again.
 
-        With a `connection` it is there when the transaction of that counts. `is_new`: nobody has
-        used its id.
+        `known` is what `find` gives for its id. With a `connection` it is there when the
+        transaction of that counts.
 
         Raises SettingsError if another one has its id.
         """
-        known = None if is_new else await run_in_worker(self, self.find, turn.thread, turn.id)
         if known is None and await self.add_due(turn, connection):
             return turn
         known = known or await run_in_worker(self, self.find, turn.thread, turn.id)

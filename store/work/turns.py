@@ -218,8 +218,11 @@ def find_queue(journal: Journal | None) -> "TurnQueue | None":
     pool = None if records is None else records.journal.open().pool
     if records is None or pool is None or find_spec("procrastinate") is None:
         return None
-    (made,) = pool.fetch_rows("SELECT to_regclass('procrastinate_jobs') IS NOT NULL AS made", [])
-    return open_queue(records) if made["made"] else None
+    if "queue" not in records.journal.beside:
+        (row,) = pool.fetch_rows("SELECT to_regclass('procrastinate_jobs') IS NOT NULL AS made", [])
+        if not row["made"]:
+            return None
+    return open_queue(records)
 
 
 def open_queue(records: TurnRecords) -> "TurnQueue":
