@@ -131,7 +131,13 @@ def helps(messages: list[Any], _: list[str]) -> Any:
 def desk() -> ScriptedModel:
     """A question is understood, and answered."""
     heard = {"intent": "question", "mood": "calm", "score": 0}
-    return ScriptedModel({"listener": lambda _messages, _offered: heard, "support": helps})
+    return ScriptedModel(
+        {
+            "proofreader": lambda *_: {"unsupported": []},
+            "listener": lambda _messages, _offered: heard,
+            "support": helps,
+        }
+    )
 
 
 ARTICLES = [StructuredTool.from_function(search_knowledge_base, metadata={"readOnlyHint": True})]

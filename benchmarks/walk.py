@@ -120,7 +120,11 @@ GOALS = (
     Goal("task_agent", {"agent": [[CALL], [{"name": "complete_task", "args": SAID, "id": "c"}]]}),
     Goal(
         "customer_service",
-        {"listener": [HEARD], "support": [[SEARCH], "You can return it within 14 days [kb-1]."]},
+        {
+            "proofreader": lambda *_: {"unsupported": []},
+            "listener": [HEARD],
+            "support": [[SEARCH], "You can return it within 14 days [kb-1]."],
+        },
     ),
     Goal("router", {**REACT, "dispatcher": [STEP], "thought": [END]}),
 )

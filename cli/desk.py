@@ -216,7 +216,7 @@ def _list_packet_parts(packet: Mapping[str, Any], case: HandOver) -> dict[str, l
         "intent": [packet.get("intent", "")],
         "mood": [" → ".join(moods)],
         "known": [f"{name}: {value}" for name, value in known.items() if name != "turn"],
-        "decide": [f"{put['name']} {show_json(put['args'])}", put.get("why", "")] if put else [],
+        "decide": [*(one["line"] for one in put["calls"]), put.get("why", "")] if put else [],
         "tried": [
             shorten_line(
                 f"{t['tool']} {show_json(t['arguments'])}: {t['status']}: {t['result']}", _SHOWN

@@ -18,12 +18,13 @@ from ..nodes.desk.check import check, confirm
 from ..nodes.desk.consult import consult
 from ..nodes.desk.desk import Desk
 from ..nodes.desk.hand_off import hand_off
+from ..nodes.desk.receipt import finish_turn
 from ..nodes.desk.strategy import close, strategy
-from ..nodes.desk.turn import END, adopt_state
+from ..nodes.desk.turn import adopt_state
 from ..nodes.desk.understand import understand
 from ..nodes.desk.with_human import with_human
 from ..nodes.parts import Parts
-from ..nodes.turns import finish, intake
+from ..nodes.turns import intake
 from ..policy.desk.company import Company
 from ..policy.table import PolicyTable
 from ..prompts.agents import load_agent
@@ -177,7 +178,7 @@ def customer_service_builder(
         confirm=(partial(confirm, desk=desk), "finish"),
         close=(partial(close, desk=desk), "finish"),
         hand_off=(partial(hand_off, desk=desk), route_after_hand_off),
-        finish=(partial(finish, parts=desk.parts, end=END), route_after_finish),
+        finish=(partial(finish_turn, desk=desk), route_after_finish),
         delegate=(partial(consult, runs=runs, desk=desk), route_after_delegate),
         with_human=(with_human, route_after_human),
         approve=(partial(approve, parts=desk.parts), route_after_approve),

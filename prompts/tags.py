@@ -17,10 +17,10 @@ from typing import Final
 from ..text.words import fold_case
 
 NAMES: Final = (
-    "additional_context", "answers", "conversation", "earlier_evidence", "evidence",
+    "additional_context", "answers", "articles", "conversation", "earlier_evidence", "evidence",
     "failures", "improvements", "limits", "messages", "more_tools", "notes", "previous_plan",
-    "request", "results_so_far", "situation", "snapshot", "steps", "strategies", "task", "tasks",
-    "tools",
+    "reply", "request", "results_so_far", "situation", "snapshot", "steps", "strategies", "task",
+    "tasks", "tools",
 )  # fmt: skip
 """The sections there are."""
 

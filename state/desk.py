@@ -1,7 +1,4 @@
-"""State of customer_service, and which sentences claim something, in English or Chinese.
-
-The patterns list ways to begin, they are no grammar: a sentence not known to be talk is a claim.
-"""
+"""State of customer_service, and what its models must answer."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -43,7 +40,7 @@ Intent = Literal[
 ]  # fmt: skip
 Strategy = Literal["", "answer", "clarify", "say", "carry_out", "close", "hand_off"]
 """`say` are words by code, which need no model."""
-Consent = Literal["", "yes", "no", "changed"]
+Consent = Literal["", "yes", "no", "changed", "unclear"]
 Asked = Literal["", "detail", "solved", "else", "satisfied"]
 """What the customer was asked last, beside the yes to a proposal."""
 
@@ -66,20 +63,40 @@ class Source(TypedDict):
     text: NotRequired[str]
 
 
-class Proposal(TypedDict):
-    """A change that waits for the customer's yes to exactly this.
+class ProposedCall(TypedDict):
+    """One change of a proposal; `line` is what people read of it, `digest` what a yes is given to.
 
-    With `why` the policy wants a colleague to decide, who sets `approved`.
+    One that is `quoted` may rest on a quoted yes of the customer's words, as the policy says.
     """
 
     name: str
     server: str | None
     args: dict[str, Any]
     digest: str
+    line: str
+    quoted: bool
+
+
+class Proposal(TypedDict):
+    """Changes that wait for the customer's one yes to exactly these; `id` names the question.
+
+    With `why` the policy wants a colleague to decide, who sets `approved`. `at` is when it was put,
+    ISO 8601; `asks` counts how often.
+    """
+
+    id: str
+    calls: list[ProposedCall]
     words: str
     turn: int
+    at: str
+    asks: int
     why: NotRequired[str]
     approved: NotRequired[bool]
+
+
+def names_change(proposal: Proposal | None, digest: str) -> bool:
+    """Whether a change is one of those that were put."""
+    return proposal is not None and any(call["digest"] == digest for call in proposal["calls"])
 
 
 @dataclass(kw_only=True)
@@ -119,7 +136,15 @@ class DeskState(CallState, LoopState):
     consent: Consent = ""
     """The customer's word on the open proposal, or on what was asked; understand writes it."""
     proposal: Proposal | None = None
-    """The change that waits for a yes; act writes it, and takes it back."""
+    """The changes that wait for a yes; act writes them, and takes them back."""
+    put: list[str] = field(default_factory=list)
+    """Digests of changes that were put and got no plain answer; act adds, strategy takes away."""
+    declined: list[str] = field(default_factory=list)
+    """What was put and is not done, in words for people; strategy writes it."""
+    asks_change: bool = False
+    """The customer wants something to be done; understand writes it."""
+    asks_else: bool = False
+    """What they write beside an open question is about another matter; understand writes it."""
     sources: dict[str, Source] = field(default_factory=dict)
     """What searches gave, by id; act writes it."""
     answer: str = ""
@@ -145,7 +170,8 @@ class DeskState(CallState, LoopState):
 
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
-        "delegations", "strategy", "why", "consent", "answer",
+        "delegations", "strategy", "why", "consent", "answer", "declined", "asks_change",
+        "asks_else",
     }  # fmt: skip
 
     by_tools = frozenset({"messages", "improvements", "task_completed", "should_continue"})
@@ -160,12 +186,12 @@ class DeskState(CallState, LoopState):
 
     @property
     def new_proposal(self) -> Proposal | None:
-        """The change that this turn puts to the customer, or to a colleague."""
+        """What this turn puts to the customer, or to a colleague."""
         return self.proposal if self.proposal and self.proposal["turn"] == self.turn else None
 
     @property
     def open_proposal(self) -> Proposal | None:
-        """The change of the turn before, which the customer's message may answer."""
+        """What the turn before has put, which the customer's message may answer."""
         return self.proposal if self.proposal and self.proposal["turn"] == self.turn - 1 else None
 
     @property
@@ -182,7 +208,12 @@ class DeskState(CallState, LoopState):
         """Whether the answer settles an issue of which that was not asked yet."""
         if not self.task_completed or self.new_proposal is not None or self.issue in self.confirmed:
             return False
-        return bool(self.written_ids or find_cited_ids(self.answer, self.sources))
+        return bool(self.written_ids or cites_any(self.answer, self.sources))
+
+
+def cites_any(text: str, sources: Collection[str]) -> bool:
+    """Whether a text cites one of the sources."""
+    return any(f"[{name}]" in text or f"{name}]" in text for name in sources)
 
 
 AROUND: Final = (".handed_off", ".returned")
@@ -224,6 +255,10 @@ class DeskUpdate(LoopUpdate, CallsUpdate, total=False):
     why: str
     consent: Consent
     proposal: Proposal | None
+    put: list[str]
+    declined: list[str]
+    asks_change: bool
+    asks_else: bool
     sources: dict[str, Source]
     answer: str
     answered: dict[str, str]
@@ -260,104 +295,28 @@ class Understanding(Contract):
     question: Text = Field(
         default="", description="One question back that asks for it; '' if nothing is missing."
     )
+    language: Text = Field(default="", description="Of the message, as en, de or zh.")
+    asks_change: Flag = Field(default=False, description="They want something done or changed.")
+    consent: Annotated[
+        Consent, BeforeValidator(lambda value: read_word(value, get_args(Consent)))
+    ] = Field(default="", description="Their answer to the open question; '' of another matter.")
+    consent_quote: Text = Field(
+        default="", description="The words it rests on, as they wrote them."
+    )
 
 
-CITATION: Final = re.compile(r"[\[【]([^\[\]【】]{1,200})[\]】](?!\()")
-_ID: Final = re.compile(r"[A-Za-z][\w.:-]*\d[\w-]*|\d+|[A-Za-z]\w*(?:-\w+)+")
-_BARE_ID: Final = re.compile(r"(?<![\w/-])kb-[\w.-]*\w", re.IGNORECASE)
-_CLAUSE: Final = re.compile(r"(?<!\d),\s+|[，、；]|(?<!\s)\s+(?:but|and|while|whereas)\s+|而|但是?")  # noqa: RUF001
-_QUESTION: Final = re.compile(r"[?？]\s*$")  # noqa: RUF001 - full-width
-_POLITE: Final = re.compile(
-    r"(?:(?:(?:and|but|so|then|of course|certainly|sure|yes|no|well|if you (?:like|want))[, ]+)*"
-    r"(?:i can(?:not)?|i could(?: not)?|i will|i'll|i would|i'd|i do(?: not|n't)"
-    r"|i did(?: not|n't)|i am|i'm|i have|i've|i understand"
-    r"|i see|shall i|would you|could you"
-    r"|can you|may i|let me|tell me|just|feel free|happy to|glad to|thanks?|thank you"
-    r"|apologies|my apologies"
-    r"|hello|hi|hey|dear|welcome|good (?:morning|afternoon|evening|day)|you(?: a|')re welcome"
-    r"|have a|kind regards|best|unfortunately|here (?:is|are)|you (?:said|wrote|mentioned|asked)"
-    r"|please (?:tell|send me|give me|let|share|confirm|check the details|wait|answer|reply))\b"
-    r"|(?:好的|当然|您好|你好|谢谢|感谢|抱歉|对不起|很抱歉|非常抱歉|不好意思|我(?!们)|请问|请告诉|请提供|麻烦"
-    r"|如果您?(?:愿意|需要)|需要我|要我|很高兴|祝您?|亲爱|您(?:说|提到|问)|以下))"
-)
-_REGRET: Final = re.compile(
-    r"(?:(?:and |but |oh )?(?:i am|i'm|we are|we're)? ?(?:so |very |really )?sorry\b|i understand\b"
-    r"|i see\b|that(?: is|'s| must be| sounds)(?: (?:not|so|very|really|a))*"
-    r" (?:annoying|frustrating|pity|bad|good|great|disappointing|fine|right|understandable|news))"
-)
-_ASSERTS: Final = re.compile(
-    r"\bthat\b|\bbecause\b|\bsince\b|\byou (?:can|may|must|have|get|are|need|will)\b|:\s*\S"
-    r"|\bwe (?:offer|ship|deliver|accept|refund|pay|take|give|sell|have|do|also|will)\b"
-    r"|[您你](?:可以|必须|需要|能|有权|会|将)|我们(?:提供|支持|接受|可以|会|将|有|不)|确认[^，。]{4,}"  # noqa: RUF001
-)
-_HEAD: Final = re.compile(r"[:：]\s*$")  # noqa: RUF001 - full-width
-_UNKNOWN: Final = re.compile(
-    r"\b(?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|did not|didn['’]t|unable to|not"  # noqa: RUF001
-    r" able to|no)\b.{0,24}\b(?:know|find|found|say|tell|answer|information|articles?|anything"
-    r"|confirm|see|have (?:an|that|this)|sure)\b|\bnot sure\b|\bno (?:language )?model\b"
-    r"|不知道|不清楚|不确定|没有?(?:能)?(?:找到|查到)|未(?:能)?(?:找到|查到)|[查找]不到|没有相关"
-    r"|无法(?:确认|回答|告诉|确定)"
-)
-_HELP: Final = re.compile(
-    r"(?:(?:a|my|our|one of (?:my|our)|another) )(?:human )?(?:colleagues?|team)\b"
-    r".{0,30}\b(?:will|can|looks?|takes?|answers?|gets?)\b"
-    r"|.{0,4}(?:同事|人工|真人).{0,6}(?:会|将|来|可以)|.{0,6}帮[您你]"
-)
-_RULE: Final = re.compile(
-    r"\byou (?:can|may|must|have to|need to|are (?:entitled|allowed)|get|will (?:get|receive))\b"
-    r"|\bwe (?:offer|ship|deliver|accept|refund|pay|take|replace|charge|cover|allow)\b"
-    r"|\b(?:is|are|be) (?:free|covered|refund|return|exchange|allowed|accepted|included|possible)"
-    r"|\bcosts?\b|\bsources?:|\baccording to\b"
-    r"|[您你](?:可以|必须|需要|能|有权|可)|我们(?:提供|支持|接受|可以|会|不)|免费|不支持|支持|根据|来源"
-)
+class Proofreading(Contract):
+    """What in a reply nothing carries."""
 
-_REQUEST: Final = re.compile(
-    r"(?:(?:please|kindly|could you|can you|would you|may i ask you to)[, ]+)+(?:please )?"
-    r"(?:tell|send|give|provide|confirm|share)(?: with)?(?: me| us)? (?:your|the|which|what)\b"
-    r"(?!.*(?:\d|\b(?:is|are|was|were|has|have|will|can|may|takes?|lasts|comes?|costs?|gets?)\b))"
-    r"|(?:请|麻烦您?|能否)(?:您)?(?:再)?(?:告诉|提供|发|确认)(?:一下)?(?:我们?)?[您你](?!.*(?:\d|[是会将可能有]))"
-)
+    unsupported: Texts = Field(
+        default_factory=list, description="Each span of the reply, word for word."
+    )
 
 
-def split_clauses(text: str) -> list[str]:
-    """The parts of a sentence."""
-    return [part.strip() for part in _CLAUSE.split(text) if part and part.strip()]
+_LANGUAGE: Final = re.compile("[a-z]{2,3}")
 
 
-def is_question(text: str) -> bool:
-    """Whether it is a question."""
-    return bool(_QUESTION.search(text))
-
-
-def is_request(text: str) -> bool:
-    """Whether it only asks for details, such as the last four digits of a number."""
-    return bool(_REQUEST.match(text.casefold())) and not states_rule(text)
-
-
-def states_rule(text: str) -> bool:
-    """Whether it says what may be done, what is free, what the company does."""
-    return bool(_RULE.search(text.casefold()))
-
-
-def is_polite(text: str) -> bool:
-    """Whether each part of a sentence greets, regrets, offers, or says that it does not know."""
-    return bool(_HEAD.search(text)) or all(map(_is_talk, split_clauses(text.casefold())))
-
-
-def _is_talk(clause: str) -> bool:
-    if _UNKNOWN.search(clause) or (_REGRET.match(clause) and not _RULE.search(clause)):
-        return True
-    if _ASSERTS.search(clause):
-        return False
-    return bool(_POLITE.match(clause) or _HELP.match(clause) or not clause.strip(" .!。！"))  # noqa: RUF001
-
-
-def find_cited_ids(text: str, known: Collection[str] = ()) -> list[str]:
-    """The ids that a text cites, in order; also such as nobody has found."""
-    found: list[str] = []
-    for group in CITATION.findall(text):
-        ids = [part for part in re.split(r"[\s,;，、；]+", group) if part]  # noqa: RUF001 - full-width
-        if all(part in known or _ID.fullmatch(part) for part in ids):
-            found += ids
-    bare = [one for one in _BARE_ID.findall(text) if one not in found]
-    return list(dict.fromkeys([*found, *bare]))
+def read_language(text: str, before: str) -> str:
+    """A language as its code, `de` of `de-AT`; `before` where it is none."""
+    main = re.split("[-_]", text.strip().lower())[0]
+    return main if _LANGUAGE.fullmatch(main) else before

@@ -57,6 +57,7 @@ ROLES: Final[Mapping[str, Role]] = {
         Role("summariser", _AGENT, "balanced", "summing up", "Snapshot", like="agent"),
         Role("listener", _DESK, "fast", "listening", "Understanding"),
         Role("support", _DESK, "balanced", "working"),
+        Role("proofreader", _DESK, "fast", "checking the reply", "Proofreading"),
         Role("dispatcher", _ROUTER, "fast", "choosing a graph", "RouteChoice"),
         Role("responder", _ROUTER, "balanced", "answering"),
         Role("reviewer", "", "powerful", "reviewing"),

@@ -139,6 +139,30 @@ class Approval(Props):
     answered: Literal["", "approve", "edit", "reject", "respond", "expired", "superseded"] = ""
 
 
+class Proposal(Props):
+    """Changes that the customer is asked a yes for; `answered` is "" while that is open.
+
+    A button answers with a message of theirs: `1` for yes or `2` for no, a space and the `id`.
+    """
+
+    id: str
+    lines: list[str] = Field(default_factory=list)
+    answered: Literal["", "yes", "no", "other"] = ""
+
+
+class ReceiptLine(Props):
+    """What became of one change that was asked for; `text` is in the customer's language."""
+
+    kind: Literal["done", "proposed", "refused", "failed", "uncertain", "colleague", "nothing"]
+    text: str
+
+
+class Receipt(Props):
+    """What was done in a turn, and what was not."""
+
+    lines: list[ReceiptLine] = Field(default_factory=list)
+
+
 class ResourceInfo(Props):
     """One thing outside: a file, an order, a page."""
 
@@ -186,6 +210,8 @@ COMPONENTS: Final[Mapping[str, type[Props]]] = {
     "flow-graph": FlowGraph,
     "tool-call": ToolCall,
     "approval": Approval,
+    "proposal": Proposal,
+    "receipt": Receipt,
     "resource-list": ResourceList,
     "resource-info": ResourceInfo,
     "task-info": TaskInfo,

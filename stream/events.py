@@ -60,6 +60,8 @@ EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "strategy": ("strategy",),
     "check": ("check",),
     "hand_off": ("hand_off",),
+    "proposal": ("proposal", "id"),
+    "receipt": ("receipt", "message_id"),
     "route": ("route",),
     "question": ("question",),
     "task": ("task", "id"),

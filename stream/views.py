@@ -8,6 +8,7 @@ from ..state.calls import SERVER_ASKS, UNCERTAIN
 from ..state.channels import Component
 from ..state.plan import count_progress
 from .components import (
+    COMPONENTS,
     Action,
     Approval,
     Judged,
@@ -20,6 +21,7 @@ from .events import Event
 
 Folded = Mapping[str, Event]
 """By subject: the newest event of the turn."""
+_View = Callable[[Folded, Event], Iterator[Component]]
 
 _PLANNERS: Final = frozenset({"planner", "flow_planner"})
 _CALL: Final = ToolCall(id="", tool="").model_dump(mode="json")
@@ -226,6 +228,17 @@ def _view_question(_: Folded, event: Event) -> Iterator[Component]:
     yield make_component("approval", under, question, under=under, seq=seq)
 
 
+def _view_props(name: str) -> _View:
+    """The view of an event whose fields are a component's props."""
+
+    def view(_: Folded, event: Event) -> Iterator[Component]:
+        under, seq = event["message_id"], event["seq"]
+        props = COMPONENTS[name].model_validate(event)
+        yield make_component(name, f"{under}.{event.get('id', '')}", props, under=under, seq=seq)
+
+    return view
+
+
 def _view_summary(folded: Folded, event: Event) -> Iterator[Component]:
     plan = folded.get("plan") or folded.get("todos")
     done, total = count_progress(_view_parts(folded, plan) if plan else [])
@@ -284,7 +297,6 @@ def _read_texts(given: object) -> list[str]:
     return [str(item) for item in given] if isinstance(given, list) else []
 
 
-_View = Callable[[Folded, Event], Iterator[Component]]
 _VIEWS: Final[Mapping[str, tuple[_View, ...]]] = {
     "draft": (_view_draft,),
     "plan": (_view_plan,),
@@ -296,6 +308,8 @@ _VIEWS: Final[Mapping[str, tuple[_View, ...]]] = {
     "tool_call": (_view_call,),
     "component": (_view_tool_component,),
     "question": (_view_question,),
+    "proposal": (_view_props("proposal"),),
+    "receipt": (_view_props("receipt"),),
     "verdict": (_view_verdict,),
     "outcome": (_view_summary,),
 }

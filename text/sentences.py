@@ -22,7 +22,9 @@ FILE: Final = "sentences.md"
 SYNONYMS: Final = "synonyms.md"
 EMPTY_PHRASES: Final = "empty_phrases.md"
 OFFLINE: Final = "offline_words.md"
-FILES: Final = frozenset({FILE, SYNONYMS, EMPTY_PHRASES, OFFLINE})
+CUSTOMER: Final = "customer.md"
+CUSTOMER_WORDS: Final = "customer_words.md"
+FILES: Final = frozenset({FILE, SYNONYMS, EMPTY_PHRASES, OFFLINE, CUSTOMER, CUSTOMER_WORDS})
 """What stands in the folder of a language beside its templates."""
 LANGUAGE: Final[ContextVar[str]] = ContextVar("loopwright_language", default=ENGLISH)
 
@@ -32,6 +34,7 @@ _SYNONYM: Final = re.compile(r"^- ([^:\n]+): (.+)$", re.MULTILINE)
 _PHRASE: Final = re.compile(r"^- (.+)$", re.MULTILINE)
 _GROUP: Final = re.compile(r"([\[(])([^\])]*)[\])]|([^\[(]+)")
 _SENTENCE_ENDS: Final = re.compile(r"[.!?,;:…\n。！？，、；：]+")  # noqa: RUF001 - full-width on purpose
+_STOPS: Final = re.compile(r"[,\u3001\u060c]|(?<![.\u3002])[.\u3002]\s*$|!+\s*$")
 _LONGEST_EMPTY: Final = 400
 _NOTHING: Final = "Say nothing"
 _ASIDE: Final = "Only beside such phrases"
@@ -50,6 +53,10 @@ def slots_in(text: str) -> list[str]:
 
 SENTENCES: Final[dict[str, Mapping[str, str]]] = {}
 """Language to name to sentence."""
+_FOR_CUSTOMERS: Final[dict[str, Mapping[str, str]]] = {}
+"""The same of sentences that customers read; more languages have these."""
+_WHOLE: Final[dict[str, dict[str, str]]] = {}
+"""Language to whole message of a customer, squeezed by `_squeeze`, to what it says."""
 _SYNONYMS: Final[defaultdict[str, dict[str, str]]] = defaultdict(dict)
 """Set to synonym to the word it stands for."""
 _EMPTY: Final[dict[str, dict[str, re.Pattern[str]]]] = {}
@@ -65,6 +72,11 @@ def learn_language(language: str, folder: Traversable | Path) -> None:
 
     if (sentences := read(FILE)) is not None:
         SENTENCES[language] = sentences
+    if (sentences := read(CUSTOMER)) is not None:
+        _FOR_CUSTOMERS[language] = sentences
+    for kind, lines in (read(CUSTOMER_WORDS) or {}).items():
+        whole = {_squeeze(phrase): kind for phrase in _PHRASE.findall(lines)}
+        _WHOLE[language] = whole | _WHOLE.get(language, {})
     if (phrases := read(EMPTY_PHRASES)) is not None:
         _EMPTY[language] = {heading: _compile_phrases(text) for heading, text in phrases.items()}
     for name, lines in (read(SYNONYMS) or {}).items():
@@ -94,6 +106,12 @@ def _squash(text: str) -> str:
     return "".join(sign for sign in fold_case(text) if unicodedata.category(sign)[0] in "LMN")
 
 
+def _squeeze(text: str) -> str:
+    """A message without case, with one space between words, without commas and its last stop."""
+    plain = fold_case(text.replace("\u2019", "'"))
+    return " ".join(_STOPS.sub(" ", plain).split())
+
+
 _CORE: Final = files(str(__package__).rpartition(".")[0]).joinpath("prompts", "core")
 
 
@@ -117,8 +135,26 @@ def say(name: str, /, **slots: object) -> str:
 
 def say_to(language: str, name: str, /, **slots: object) -> str:
     """The same in another language, such as that of a customer."""
-    text = SENTENCES.get(language, {}).get(name) or SENTENCES[ENGLISH][name]
+    known = (
+        kind.get(one, {}).get(name)
+        for one in (language, ENGLISH)
+        for kind in (_FOR_CUSTOMERS, SENTENCES)
+    )
+    text = next(filter(None, known))
     return _SLOT.sub(lambda slot: str(slots[slot[1]]), text)
+
+
+def classify_message(text: str, language: str) -> tuple[str, str]:
+    """What a customer's whole message says, and in which language; ("", "") for anything else.
+
+    `yes`, `no`, `thanks`, `hello` or `human`: nothing but one of the few phrases of a language's
+    file counts, first of theirs. A sign, a quote or a word beside it needs a reader.
+    """
+    squeezed = _squeeze(text)
+    for one in dict.fromkeys([language, ENGLISH, *_WHOLE]):
+        if said := _WHOLE.get(one, {}).get(squeezed):
+            return said, one
+    return "", ""
 
 
 def synonyms_of(name: str) -> Mapping[str, str]:

@@ -24,10 +24,10 @@ from ...turn.budget import get_limit_reason
 from ...turn.end import build_answer_id
 from ...turn.scope import RunScope, make_scope
 from ..conversation import sign_message, system_message
-from .call_results import read_call_results
+from .call_results import name_records, read_call_results
 from .consult import select_tools
 from .desk import Desk, intercept_hand_over, mark_colleagues
-from .proposals import build_agreed_call, hold_for_consent
+from .proposals import build_agreed_calls, hold_for_consent
 
 Phase = Callable[..., Awaitable[DeskUpdate]]
 
@@ -53,7 +53,7 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
     if state.strategy == "carry_out" and state.proposal is not None:
         update = DeskUpdate(proposal=None, strategy="answer", round=round_)
         return update | await _plan_calls(
-            scope, state, desk, build_agreed_call(state.proposal), round_
+            scope, state, desk, build_agreed_calls(state.proposal), round_
         )
     news = read_call_results(state, desk.company)
     if round_ > scope.context.max_turns:
@@ -92,13 +92,13 @@ async def _plan_calls(
     if stopped := find_stop_in_calls(calls):
         return DeskUpdate(halt="DENIED", unmet=[stopped])
     calls, handed = intercept_hand_over(calls, desk.company)
-    calls, proposed = hold_for_consent(state, calls)
+    calls, proposed = hold_for_consent(state, calls, desk)
     given = [call for call in calls if call["name"] == DELEGATE and call["action"] == "allow"]
     own = [call for call in calls if call not in given]
     update = DeskUpdate(
         calls=own, delegations=given, messages=[_sign_message(state, message, calls)]
     )
-    return update | handed | (DeskUpdate(proposal=proposed) if proposed else {})
+    return update | proposed | handed
 
 
 def _sign_message(state: DeskState, message: AIMessage, calls: list[PendingCall]) -> AIMessage:
@@ -129,6 +129,7 @@ def choose_guidance(state: DeskState) -> str:
         "desk_guide_upset": upset,
         "desk_guide_again": state.again > 0,
         "desk_guide_changed": state.consent == "changed",
+        "desk_guide_unclear": state.consent == "unclear",
         "desk_guide_ticket": state.issue in state.tickets,
     }
     ticket = state.tickets.get(state.issue, "")
@@ -143,6 +144,7 @@ def _build_request(scope: RunScope, state: DeskState, listed: str) -> list[BaseM
         "intent": state.intent,
         "guidance": choose_guidance(state),
         "mood": state.mood[-1]["mood"] if state.mood else "calm",
+        "language": state.language,
         "known": state.slots,
         "identity": state.identity,
         "articles": {one: source["title"] for one, source in state.sources.items()},
@@ -151,4 +153,4 @@ def _build_request(scope: RunScope, state: DeskState, listed: str) -> list[BaseM
     if state.owner == "returning":
         situation["handed_back"] = say("desk_handed_back")
     shown = HumanMessage(render_section("situation", situation))
-    return [system, *mark_colleagues(state.messages), shown]
+    return [system, *name_records(mark_colleagues(state.messages)), shown]

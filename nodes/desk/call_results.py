@@ -1,14 +1,14 @@
 """What results tell the desk: the articles that were found, and who the customer is."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AnyMessage, ToolMessage
 
+from ...policy.desk.checks import read_data
 from ...policy.desk.company import Company
-from ...policy.desk.grounding import Grounds
-from ...policy.desk.mandates import KNOWLEDGE, list_search_tools, read_data
+from ...policy.desk.reply import Grounds
 from ...state.agent import DELEGATE
 from ...state.desk import DeskState, DeskUpdate, Source
 from ...state.messages import slice_since
@@ -84,26 +84,58 @@ def text_of(article: Mapping[str, Any]) -> str:
     return next((str(article[key]) for key in _TEXTS if article.get(key)), "")
 
 
+def name_records(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The messages as a model is told them: each record of a tool under the name it is cited by."""
+    named = {message.id: name for name, message in _iter_records(messages)}
+    return [
+        m.model_copy(update={"content": f"{named[m.id]} = {m.text}"}) if m.id in named else m
+        for m in messages
+    ]
+
+
+def _iter_records(messages: Iterable[AnyMessage]) -> Iterator[tuple[str, ToolMessage]]:
+    """The results that are data and no articles, as `r1`, `r2` … in the order of the thread."""
+    number = 0
+    for message in messages:
+        if not isinstance(message, ToolMessage) or message.status != "success":
+            continue
+        data = read_data(message)
+        if message.name == DELEGATE or not isinstance(data, dict | list) or _is_search(data):
+            continue
+        number += 1
+        yield f"r{number}", message
+
+
+def _is_search(data: Any) -> bool:
+    return (isinstance(data, Mapping) and "articles" in data) or any(_iter_articles(data))
+
+
 def collect_grounds(state: DeskState, sources: Mapping[str, Source], company: Company) -> Grounds:
-    """What an answer may stand on: articles that fit, and what other tools and people told."""
+    """What a reply may stand on: articles that fit, records, and what people told."""
     found = {
-        name: f"{source['title']}\n{text}" if (text := source.get("text", "")) else ""
+        name: f"{source['title']}\n{source.get('text', '')}"
         for name, source in sources.items()
         if source["score"] >= company.enough
     }
-    searches = list_search_tools(state.messages)
-    facts = [
+    records = dict(_iter_records(state.messages))
+    kept = {message.id for message in records.values()}
+    told = [
         message.text
         for message in state.messages
-        if (message.type == "tool" and message.name not in {*searches, DELEGATE})
-        or find_speaker(message) == "colleague"
+        if find_speaker(message) == "colleague" or _is_text_result(message, kept)
     ]
     said = [message.text for message in state.messages if message.type == "human"]
     return Grounds(
-        articles=found, facts="\n".join([*facts, company.render_profile()]),
-        said="\n".join(said), links={source["url"] for source in sources.values()},
-        language=state.language, asked=state.intent in KNOWLEDGE,
+        articles=found, records={name: read_data(message) for name, message in records.items()},
+        told="\n".join([*told, company.render_profile()]), said="\n".join(said),
+        links=frozenset(source["url"] for source in sources.values()), language=state.language,
     )  # fmt: skip
+
+
+def _is_text_result(message: AnyMessage, records: Collection[str | None]) -> bool:
+    if not isinstance(message, ToolMessage) or message.name == DELEGATE or message.id in records:
+        return False
+    return not _is_search(read_data(message))
 
 
 def _iter_articles(data: Any) -> Iterator[Mapping[str, Any]]:

@@ -1,48 +1,64 @@
-"""check: an answer holds, or is written again, or is replaced; confirm asks if it settled it."""
+"""check: a reply holds, or is written again, or is replaced; confirm asks if it settled it."""
 
 from langgraph.runtime import Runtime
 
-from ...policy.desk.mandates import find_problems, is_unsourced
-from ...policy.desk.phrases import is_alike
+from ...policy.desk.checks import find_problems
+from ...policy.desk.reply import Reply, settle_reply
 from ...state.context import Context
 from ...state.desk import MOST_CLARIFICATIONS, DeskState, DeskUpdate, compute_patience
+from ...state.outcome import Spend
 from ...text.sentences import say, say_to
-from ...turn.scope import make_scope
+from ...turn.scope import RunScope, make_scope
 from .call_results import collect_grounds, read_call_results
 from .desk import Desk
+from .proofread import proofread
+from .proposals import emit_proposal, put_again
 
 
 async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
-    """Judge the answer by code; the second time it fails it is not given."""
+    """Have code and the proofreader judge the reply; the second time it fails it is not given."""
     scope = await make_scope(state, runtime, desk.parts)
     news = read_call_results(state, desk.company)
     if put := state.new_proposal:
         if why := put.get("why"):
             return news | DeskUpdate(strategy="hand_off", why=why)
+        emit_proposal(scope, state, put)
         return news | DeskUpdate(answer=put["words"], task_completed=True)
-    sources = news.get("sources", state.sources)
-    prompt = scope.parts.prompts.get_prompt("support")
-    grounds = collect_grounds(state, sources, desk.company)
-    wrong = find_problems(state, grounds, prompt)
-    if desk.parts.toolbox.secrets.mask_text(state.answer) != state.answer:
-        wrong.append(say("desk_secret"))
+    grounds = collect_grounds(state, news.get("sources", state.sources), desk.company)
+    reply = settle_reply(state.answer, grounds)
+    wrong, spend = _find_problems(scope, state, desk, reply), Spend()
+    if not wrong:
+        wrong, spend = await proofread(scope, state, desk, reply, grounds)
+    news |= DeskUpdate(spend=scope.add_seconds(spend))
     scope.emit({"type": "check", "problems": wrong})
     if not wrong:
-        return news | _accept_answer(state, state.answer)
-    found = grounds.articles
+        return news | _accept_reply(scope, state, reply.text)
     unknown = say_to(state.language, "desk_unknown")
-    again = is_alike(unknown, state.answered.get(state.issue, ""))
-    nothing = not found and bool(state.evidence)
-    if is_unsourced(state, found) and (state.improvements or nothing) and not again:
-        return news | _accept_answer(state, unknown)
+    nothing = bool(state.evidence) and not (grounds.articles or grounds.records)
+    if (state.improvements or nothing) and state.answered.get(state.issue) != unknown:
+        return news | _accept_reply(scope, state, unknown)
     if state.improvements or compute_patience(state) < MOST_CLARIFICATIONS:
         return news | DeskUpdate(strategy="hand_off", why="; ".join(wrong), improvements=[])
     return news | DeskUpdate(improvements=wrong, answer="")
 
 
-def _accept_answer(state: DeskState, answer: str) -> DeskUpdate:
-    answered = {**state.answered, state.issue: answer}
-    return DeskUpdate(answered=answered, answer=answer, task_completed=True, improvements=[])
+def _find_problems(scope: RunScope, state: DeskState, desk: Desk, reply: Reply) -> list[str]:
+    """What code finds; that a figure of an article is not quoted is said once."""
+    wrong = find_problems(state, reply, scope.parts.prompts.get_prompt("support"))
+    hides = desk.parts.toolbox.secrets.mask_text(reply.text) != reply.text
+    unquoted = [] if state.improvements else reply.unquoted
+    return [*wrong, *unquoted, *([say("desk_secret")] if hides else [])]
+
+
+def _accept_reply(scope: RunScope, state: DeskState, text: str) -> DeskUpdate:
+    """The reply; a question that got no plain answer stands behind it once more."""
+    answered = {**state.answered, state.issue: text}
+    update = DeskUpdate(answered=answered, answer=text, task_completed=True, improvements=[])
+    if state.proposal is None:
+        return update
+    again = put_again(state, state.proposal)
+    emit_proposal(scope, state, again)
+    return update | DeskUpdate(answer=f"{text}\n\n{again['words']}", proposal=again)
 
 
 async def confirm(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:  # noqa: ARG001 - as nodes are called

@@ -15,8 +15,8 @@ from langgraph.runtime import Runtime
 
 from ...calls.approval import decision_key
 from ...calls.gate import open_calls, set_call_ids
+from ...policy.desk.checks import read_data
 from ...policy.desk.company import Company, find_next_opening, is_open
-from ...policy.desk.mandates import read_data
 from ...state.context import Context
 from ...state.desk import AWAY, DeskState, DeskUpdate
 from ...state.messages import PACKAGE, calls_in, make_signature
@@ -27,6 +27,7 @@ from ...text.display import show_json, show_value
 from ...text.sentences import say, say_to
 from ...turn.scope import RunScope, make_scope
 from .desk import HAND_OVER, Desk, find_speaker
+from .receipt import emit_receipt
 
 
 @dataclass(frozen=True)
@@ -119,13 +120,13 @@ def suggest_next_step(state: DeskState, tried: list[dict[str, Any]]) -> str:
     """What the human had best do first, by rule."""
     put = state.proposal
     if put is not None and put.get("why"):
-        return say("desk_next_decide", call=render_call(put["name"], put["args"]))
+        return say("desk_next_decide", call="; ".join(one["line"] for one in put["calls"]))
     if state.intent == "sensitive":
         return say("desk_next_sensitive")
     if tried and tried[-1]["status"] == "error":
         return say("desk_next_failed", call=render_call(tried[-1]["tool"], tried[-1]["arguments"]))
     if put is not None:
-        return say("desk_next_unanswered", call=render_call(put["name"], put["args"]))
+        return say("desk_next_unanswered", call="; ".join(one["line"] for one in put["calls"]))
     if state.intent in _ACCOUNTS and not state.identity:
         return say("desk_next_verify")
     angry = bool(state.mood) and state.mood[-1]["mood"] in ("angry", "upset")
@@ -167,7 +168,7 @@ async def hand_off(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -
         state = replace(state, packet=update["packet"])
     if update.get("calls"):
         return update
-    told = _tell_customer(state, desk)
+    told = _tell_customer(scope, state, desk)
     told["messages"] = [*update.get("messages", []), *told.get("messages", [])]
     return update | told
 
@@ -224,7 +225,7 @@ def _issue(state: DeskState) -> str:
     return state.issue or _UNNAMED
 
 
-def _tell_customer(state: DeskState, desk: Desk) -> DeskUpdate:
+def _tell_customer(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     """What came of it, to the customer and in the state: a human has the thread, or a ticket."""
     packet, hours = state.packet, state.packet["hours"]
     result, tickets = _read_result(state), state.tickets
@@ -242,10 +243,10 @@ def _tell_customer(state: DeskState, desk: Desk) -> DeskUpdate:
         )  # fmt: skip
     upset = bool(state.mood) and state.mood[-1]["mood"] in ("angry", "upset")
     which = "desk_handed_off_sorry" if upset else "desk_handed_off"
-    words = AIMessage(
-        say_to(language, which if packet["staffed"] else "desk_colleague_later", hours=hours),
-        id=f"{state.turn_id}.handed_off", additional_kwargs=make_signature(PACKAGE),
-    )  # fmt: skip
+    name = f"{state.turn_id}.handed_off"
+    told = say_to(language, which if packet["staffed"] else "desk_colleague_later", hours=hours)
+    text = "\n\n".join(filter(None, [told, emit_receipt(scope, state, desk, name)]))
+    words = AIMessage(text, id=name, additional_kwargs=make_signature(PACKAGE))
     promises = list(dict.fromkeys([*state.promises, say("desk_colleague_promised")]))
     packet = {**packet, "promises": promises, "tickets": tickets, "handed_over": result}
     return DeskUpdate(

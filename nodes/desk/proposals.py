@@ -1,41 +1,58 @@
 """Changes need a yes: they are put to the customer in full, and made as they were agreed to."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from langchain_core.messages import AIMessage
 
 from ...calls.call_records import PendingCall, update_call
 from ...calls.guard import build_agreement
-from ...state.desk import DeskState, Proposal
+from ...state.desk import DeskState, DeskUpdate, Proposal, ProposedCall, names_change
 from ...state.questions import By
 from ...text.canonical import hash_of
-from ...text.display import show_value
 from ...text.sentences import say, say_to
+from ...turn.end import build_answer_id
+from ...turn.scope import RunScope
+from .desk import Desk
+from .receipt import describe_change
 
 
 def hold_for_consent(
-    state: DeskState, calls: Sequence[PendingCall]
-) -> tuple[list[PendingCall], Proposal | None]:
-    """The calls, of which changes without consent are answered, not run; and the new proposal.
+    state: DeskState, calls: Sequence[PendingCall], desk: Desk
+) -> tuple[list[PendingCall], DeskUpdate]:
+    """The calls, of which changes without consent are answered, not run; and what is put.
 
-    A change runs if exactly it was agreed to, or if the policy's table needs no yes. What the table
-    leaves to a colleague is proposed to them.
+    A change runs if exactly it was agreed to, or if the policy's table needs no yes. All that need
+    the customer's are one proposal; what the table leaves to a colleague is put to them, alone. A
+    change that was put before and got no plain answer goes to a human.
     """
-    proposed: Proposal | None = None
+    needs = [None if _find_consent(state, c) else _find_approver(c) for c in calls]
+    whose: By | None = next((by for by in ("customer", "operator") if by in needs), None)
+    wanted = [call for call, by in zip(calls, needs, strict=True) if by and by == whose]
+    once = {digest_of(call): call for call in reversed(wanted)}
+    chosen = [*reversed(once.values())][: 1 if whose == "operator" else None]
+    again = whose == "customer" and any(digest_of(call) in state.put for call in chosen)
     held: list[PendingCall] = []
-    for call in calls:
-        needs = _find_approver(call)
-        if needs is None:
-            held.append(call)
-        elif by := _find_consent(state, call, needs):
-            held.append(_release_call(call, by))
-        elif proposed is None:
-            proposed = _build_proposal(state, call, needs)
-            name = "desk_needs_yes" if needs == "customer" else "desk_needs_colleague"
-            held.append(update_call(call, action="error", reason=say(name)))
+    for call, by in zip(calls, needs, strict=True):
+        if by is None:
+            agreed = _find_consent(state, call)
+            held.append(_release_call(call, agreed) if agreed else call)
         else:
-            held.append(update_call(call, action="error", reason=say("desk_one_change")))
-    return held, proposed
+            held.append(update_call(call, action="error", reason=_explain(call, chosen, by, again)))
+    if again:
+        return held, DeskUpdate(strategy="hand_off", why=say("desk_no_clear_yes"))
+    if not chosen or whose is None:
+        return held, DeskUpdate()
+    put = list(dict.fromkeys([*state.put, *map(digest_of, chosen)]))
+    return held, DeskUpdate(proposal=_build_proposal(state, chosen, whose, desk), put=put)
+
+
+def _explain(call: PendingCall, chosen: Sequence[PendingCall], by: By, again: bool) -> str:
+    if call not in chosen:
+        return say("desk_one_change")
+    if again:
+        return say("desk_put_twice")
+    return say("desk_needs_yes" if by == "customer" else "desk_needs_colleague")
 
 
 def _find_approver(call: PendingCall) -> By | None:
@@ -50,10 +67,11 @@ def _find_approver(call: PendingCall) -> By | None:
     return "customer" if ruling["consent"] else None
 
 
-def _find_consent(state: DeskState, call: PendingCall, needs: By) -> By | None:
+def _find_consent(state: DeskState, call: PendingCall) -> By | None:
     """Who has said yes to exactly this call, if their yes is enough."""
+    needs = _find_approver(call)
     put = state.proposal
-    if put is None or put["digest"] != digest_of(call):
+    if needs is None or put is None or not names_change(put, digest_of(call)):
         return None
     if put.get("approved"):
         return "operator"
@@ -71,19 +89,55 @@ def digest_of(call: PendingCall) -> str:
     return hash_of([call["name"], call["server"], call["args"]])
 
 
-def _build_proposal(state: DeskState, call: PendingCall, needs: By) -> Proposal:
-    details = "\n".join(f"- {name}: {show_value(value)}" for name, value in call["args"].items())
-    words = say_to(state.language, "desk_proposal", what=call["name"], details=details)
-    proposal = Proposal(
-        name=call["name"], server=call["server"], args=call["args"], digest=digest_of(call),
-        words=words, turn=state.turn,
-    )  # fmt: skip
+def _build_proposal(
+    state: DeskState, calls: Sequence[PendingCall], needs: By, desk: Desk
+) -> Proposal:
+    table = desk.parts.toolbox.policy.table
+    proposed = [
+        ProposedCall(
+            name=call["name"], server=call["server"], args=call["args"], digest=digest_of(call),
+            line=describe_change(table, call, state.language),
+            quoted=bool((call.get("ruling") or {}).get("quoted")),
+        )
+        for call in calls
+    ]  # fmt: skip
+    name = f"q{hash_of([state.turn_id, [one['digest'] for one in proposed]])[:6]}"
+    details = "\n".join(f"- {one['line']}" for one in proposed)
+    words = say_to(state.language, "desk_proposal", details=details, id=name)
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    proposal = Proposal(id=name, calls=proposed, words=words, turn=state.turn, at=at, asks=1)
     if needs == "operator":
-        proposal["why"] = str((call.get("ruling") or {}).get("words", ""))
+        proposal["why"] = str((calls[0].get("ruling") or {}).get("words", ""))
     return proposal
 
 
-def build_agreed_call(proposal: Proposal) -> AIMessage:
-    """The call that was agreed to, as a message; no model writes it anew."""
-    call = {"name": proposal["name"], "args": proposal["args"], "id": "", "type": "tool_call"}
-    return AIMessage("", tool_calls=[call])
+def has_expired(proposal: Proposal, desk: Desk, now: datetime) -> bool:
+    """Whether the question has stood too long to be answered."""
+    return now - datetime.fromisoformat(proposal["at"]) > timedelta(
+        minutes=desk.company.proposal_minutes
+    )
+
+
+def put_again(state: DeskState, proposal: Proposal) -> Proposal:
+    """The same question, once more, in this turn."""
+    return {**proposal, "turn": state.turn, "asks": proposal["asks"] + 1}
+
+
+def build_agreed_calls(proposal: Proposal) -> AIMessage:
+    """The calls that were agreed to, as a message; no model writes them anew."""
+    calls = [
+        {"name": one["name"], "args": one["args"], "id": "", "type": "tool_call"}
+        for one in proposal["calls"]
+    ]
+    return AIMessage("", tool_calls=calls)
+
+
+def emit_proposal(
+    scope: RunScope, state: DeskState, proposal: Proposal, answered: str = ""
+) -> None:
+    """Show the question with its buttons; under the same id once more when it is answered."""
+    scope.emit({
+        "type": "proposal", "id": proposal["id"], "answered": answered,
+        "lines": [call["line"] for call in proposal["calls"]],
+        "message_id": build_answer_id(state),
+    })  # fmt: skip

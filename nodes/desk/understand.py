@@ -1,84 +1,128 @@
-"""understand: what the customer wants, how they feel, what they have told; by rules, or a model."""
+"""understand: what the customer wants, how they feel, what they have told; by rules, or a model.
+
+Only whole messages are read by rules: an answer to the question that was put, a figure, and the few
+phrases of a language's file. Whatever says more is for the listener, whose quotes code checks.
+"""
 
 import hashlib
+import re
+import unicodedata
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Final
 
 from langgraph.runtime import Runtime
 
 from ...models.ask import ask
-from ...policy.desk.phrases import (
-    detect_language,
-    is_call_for_human,
-    is_closing,
-    is_greeting,
-    make_own_words_test,
-    names_one_of,
-    read_consent,
-    read_rating,
-    read_settlement,
-)
 from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate, Feeling, Understanding
+from ...state.desk import (
+    Consent,
+    DeskState,
+    DeskUpdate,
+    Feeling,
+    Proposal,
+    Understanding,
+    read_language,
+)
 from ...state.messages import ROLE, find_request
 from ...text.canonical import canonical
+from ...text.sentences import ENGLISH, classify_message
+from ...text.words import fold_case
 from ...turn.scope import RunScope, make_scope
 from .desk import Desk
+from .proposals import emit_proposal, has_expired
 
 _NO_ISSUE: Final = frozenset({"chat", "off_topic", "closing", "human"})
+_CHOICE: Final = re.compile(r"\s*([12])(?:\s+#?(q[0-9a-f]{6}))?\s*")
+_MARK: Final = re.compile(r"\s*([1-5])(?:\s*/\s*5)?[.!\u3002]?\s*")
 
 
 async def understand(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
-    """Note what the last message says; where words alone tell it, no model is asked."""
+    """Note what the last message says; where it is a plain answer, no model is asked."""
     scope = await make_scope(state, runtime, desk.parts)
     scope.emit({"type": "phase", "role": "listener", "action": "listening", "round": 0})
-    before = state.language or desk.company.languages[0]
-    update = DeskUpdate(language=detect_language(state.request, before), closed=False)
+    put = state.open_proposal
+    update = DeskUpdate(closed=False, language=state.language or desk.company.languages[0])
+    if put is not None and has_expired(put, desk, datetime.now(UTC)):
+        put = None
     if state.closed or not state.opened:
         update["opened"] = state.turn
-    if (said := classify_by_words(state, desk)) is not None:
-        return update | said
-    return update | await _classify_by_model(scope, state, desk, update.get("opened", state.opened))
+    if (said := classify_by_words(state, desk, put)) is None:
+        opened = update.get("opened", state.opened)
+        said = await _classify_by_model(scope, state, desk, opened, put)
+    if put is not None:
+        answered = {"yes": "yes", "no": "no", "unclear": ""}.get(said.get("consent", ""), "other")
+        emit_proposal(scope, state, put, answered)
+    return update | said
 
 
-def classify_by_words(state: DeskState, desk: Desk) -> DeskUpdate | None:
-    """What plain words say; None where they do not tell."""
-    text = _join_new_messages(state)
-    if names_one_of(text, desk.company.sensitive):
+def classify_by_words(state: DeskState, desk: Desk, put: Proposal | None) -> DeskUpdate | None:
+    """What a whole message says; None where it says more than code may read."""
+    texts = _list_new_messages(state)
+    language = state.language or desk.company.languages[0]
+    if desk.company.names_sensitive("\n".join(texts)):
         return DeskUpdate(intent="sensitive")
-    if is_call_for_human(text):
-        return DeskUpdate(intent="human")
+    heard = {classify_message(text, language) for text in texts}
+    said, spoken = heard.pop() if len(heard) == 1 else ("", "")
+    text = texts[0] if len(texts) == 1 else ""
+    update = DeskUpdate(language=spoken or language)
+    if said == "human":
+        return update | DeskUpdate(intent="human")
     if state.attachments:
         return None
     about = "question" if state.intent in _NO_ISSUE | {"sensitive"} else state.intent
-    if state.open_proposal and (word := read_consent(text)):
-        return DeskUpdate(intent=about, consent=word)
-    if state.asked == "satisfied" and (mark := read_rating(text)):
+    if put is not None:
+        word = read_consent(text, said if spoken in (language, ENGLISH) else "", put["id"])
+        return DeskUpdate(intent=about, consent=word) if word else None
+    if state.asked == "satisfied" and (mark := read_mark(text)):
         return DeskUpdate(intent="closing", satisfaction=mark)
-    if is_closing(text):
-        return DeskUpdate(intent="closing")
-    if state.asked in ("solved", "else") and (word := read_settlement(text)):
-        unsettled = state.asked == "solved" and word == "no"
+    if said == "thanks":
+        return update | DeskUpdate(intent="closing")
+    if state.asked in ("solved", "else") and said in ("yes", "no"):
+        word, unsettled = _as_consent(said), state.asked == "solved" and said == "no"
         return DeskUpdate(intent=about, consent=word, again=state.again + unsettled)
     began = any(ROLE in message.additional_kwargs for message in state.messages)
-    return DeskUpdate(intent="chat") if is_greeting(text) and not began else None
+    return update | DeskUpdate(intent="chat") if said == "hello" and not began else None
 
 
-def _join_new_messages(state: DeskState) -> str:
+def read_consent(text: str, said: str, name: str) -> Consent:
+    """The answer to the question of this name: `1`, `2`, with its name or without, or a word."""
+    digits = "".join(str(unicodedata.digit(c)) if c.isdecimal() else c for c in text)
+    if choice := _CHOICE.fullmatch(digits):
+        return "" if choice[2] not in (None, name) else "yes" if choice[1] == "1" else "no"
+    return _as_consent(said)
+
+
+def _as_consent(said: str) -> Consent:
+    return "yes" if said == "yes" else "no" if said == "no" else ""
+
+
+def read_mark(text: str) -> int | None:
+    """How satisfied the customer is, where they say nothing but a figure from 1 to 5, or stars."""
+    digits = "".join(str(unicodedata.digit(c)) if c.isdecimal() else c for c in text)
+    if found := _MARK.fullmatch(digits):
+        return int(found[1])
+    stars = re.fullmatch("(?:[\u2b50\u2605]\\s*){1,5}", text.strip())
+    return len(re.findall("[\u2b50\u2605]", text)) if stars else None
+
+
+def _list_new_messages(state: DeskState) -> list[str]:
     """What the customer wrote since they were answered: a yes after other words is no yes."""
     if state.owner == "returning":
-        return state.request
+        return [state.request]
     before = state.messages[: find_request(state.messages, state.request_message)]
     more = [*takewhile(lambda message: message.type == "human", reversed(before))][::-1]
     without_words = "?"
-    return "\n".join([*(m.text.strip() or without_words for m in more), state.request])
+    return [*(m.text.strip() or without_words for m in more), state.request]
 
 
 async def _classify_by_model(
-    scope: RunScope, state: DeskState, desk: Desk, opened: int
+    scope: RunScope, state: DeskState, desk: Desk, opened: int, put: Proposal | None
 ) -> DeskUpdate:
     situation = {"known": state.slots, "last_intent": state.intent}
+    if put is not None:
+        situation["open_question"] = put["words"]
     known = {
         "request": state.request, "conversation": state.conversation, "situation": situation,
     }  # fmt: skip
@@ -92,20 +136,38 @@ async def _classify_by_model(
     missing = [name for name in told.missing if not _is_known(name, {**state.slots, **slots})]
     return update | DeskUpdate(
         intent=told.intent, slots={**state.slots, **slots}, issue=issue,
+        language=read_language(told.language, state.language or desk.company.languages[0]),
         mood=[*state.mood, Feeling(turn=state.turn, mood=told.mood, score=told.score)],
-        consent="changed" if state.open_proposal else "",
+        consent=_check_consent(state, told, put) if put else "",
+        asks_else=put is not None and not told.consent,
+        asks_change=told.asks_change or told.intent == "refund",
         clarifications=state.clarifications if old else 0,
         again=state.again + (same and issue in state.answered) if old else 0,
         answer=told.question if missing else "",
     )  # fmt: skip
 
 
+def _check_consent(state: DeskState, told: Understanding, put: Proposal) -> Consent:
+    """What the listener makes of an answer; a yes lets through only what the company allows so."""
+    if told.consent == "changed":
+        return "changed"
+    quoted = _squeeze(told.consent_quote) in _squeeze(state.request) and told.consent_quote.strip()
+    if told.consent == "no" and quoted:
+        return "no"
+    may_rest_on_quote = all(call["quoted"] for call in put["calls"])
+    return "yes" if told.consent == "yes" and quoted and may_rest_on_quote else "unclear"
+
+
 def _check_slots(state: DeskState, told: Understanding) -> dict[str, str]:
-    """What the customer has said now: what they never wrote is made up."""
-    is_own = make_own_words_test(
-        message.text for message in state.messages if message.type == "human"
-    )
-    return {slot.name: slot.value for slot in told.slots if is_own(slot.value)}
+    """What the customer has said now, as they wrote it: what they never wrote is made up."""
+    said = _squeeze(" ".join(message.text for message in state.messages if message.type == "human"))
+    squeezed = ((slot, _squeeze(slot.value)) for slot in told.slots)
+    return {slot.name: slot.value for slot, value in squeezed if value and value in said}
+
+
+def _squeeze(text: str) -> str:
+    """The letters and digits of a text alone."""
+    return re.sub(r"[\W_]+", "", fold_case(text))
 
 
 def _is_known(name: str, slots: Mapping[str, str]) -> bool:

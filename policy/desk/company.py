@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
+from ...text.words import fold_case
+
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOURS: Final = re.compile(r"(\w{3})(?:-(\w{3}))? (\d\d:\d\d)-(\d\d:\d\d)")
 
@@ -55,6 +57,11 @@ def _parse_hours(hours: str) -> tuple[range, time, time]:
     return days, time.fromisoformat(opens), time.fromisoformat(closes)
 
 
+def _compile_phrase(phrase: str) -> re.Pattern[str]:
+    words = r"\s+".join(map(re.escape, phrase.split()))
+    return re.compile(rf"(?<![a-z0-9]){words}(?![a-z0-9])")
+
+
 COMPANY_FILE: Final = "company.yaml"
 
 _Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=2)]
@@ -85,6 +92,8 @@ class Company(BaseModel):
         timezone: Of these hours.
         follow_up_hours: When a customer hears of a ticket, where no hours say it.
         folder: Where it was read from.
+        proofread: A model judges each reply before the customer gets it.
+        proposal_minutes: How long a question for a yes may be answered.
         policy: Its policy's file, where the folder has one: it holds unless another is given.
     """
 
@@ -107,6 +116,8 @@ class Company(BaseModel):
     hours: tuple[str, ...] = ()
     timezone: str = "UTC"
     follow_up_hours: int = Field(default=24, ge=1, le=720)
+    proofread: bool = True
+    proposal_minutes: int = Field(default=30, ge=1, le=10_080)
     folder: str = ""
     policy: str = ""
 
@@ -131,6 +142,11 @@ class Company(BaseModel):
         """What models are told of it, in its own words."""
         said = (text.strip() for text in (self.name, self.about, self.tone))
         return "\n\n".join(filter(None, said))
+
+    def names_sensitive(self, text: str) -> bool:
+        """Whether one of its sensitive phrases stands in the text, as whole words."""
+        low = fold_case(text)
+        return any(_compile_phrase(one.casefold()).search(low) for one in self.sensitive)
 
     def find_words(self, which: Literal["greeting", "goodbye"], language: str) -> str:
         """What it says in a language, else in its own; nothing where it says nothing."""

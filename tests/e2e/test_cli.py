@@ -187,7 +187,11 @@ def test_a_plan_waits_for_its_review_and_runs_once_it_is_approved(notes):
 def of_desk(*support):
     """The options of a desk whose model takes these turns; without a model it does nothing."""
     understood = {"intent": "order", "mood": "calm", "score": 0}
-    Path("script.json").write_text(json.dumps({"listener": [understood], "support": support}))
+    Path("script.json").write_text(
+        json.dumps(
+            {"proofreader": [{"unsupported": []}] * 3, "listener": [understood], "support": support}
+        )
+    )
     return ("--script", "script.json")
 
 

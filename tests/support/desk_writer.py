@@ -4,13 +4,14 @@ import re
 from typing import Any
 
 from loopwright import ScriptedModel
+from support.scripts import PROOFREAD
 
 _GOAL = re.compile(r'Write "(?P<content>[^"]+)" to (?P<path>\S+)')
 
 
 def desk_writer() -> ScriptedModel:
     """It asks for the write that the newest message names, then tells what came of it."""
-    return ScriptedModel({"listener": _understand, "support": _write})
+    return ScriptedModel({**PROOFREAD, "listener": _understand, "support": _write})
 
 
 def _understand(*_: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from langgraph.types import Command
 from loopwright import PolicyTable, ScriptedModel, build_customer_service, build_react
 from loopwright.state.channels import unpack_fields
 from support.mcp_servers import mobile, stdio
-from support.scripts import call, thought
+from support.scripts import PROOFREAD, call, thought
 
 POLICY = Path(__file__).parents[1] / "fixtures" / "mobile.yaml"
 PIN = "4711"
@@ -202,7 +202,7 @@ class Attack:
 
         intents = ("refund", "question", "order", "complaint", "chat")
         return {
-            "listener": lambda *_: {
+            **PROOFREAD, "listener": lambda *_: {
                 "intent": self.forger.random.choice(intents), "mood": "calm", "score": 0,
             },
             "support": support,
@@ -235,8 +235,9 @@ class Attack:
         proposal = values.get("proposal")
         if proposal:
             shown = [m.text for m in values["messages"] if m.type == "ai"][-1]
-            if all(str(value) in shown for value in proposal["args"].values()):
-                self._agree(proposal["args"])
+            for args in (one["args"] for one in proposal["calls"]):
+                if all(str(value) in shown for value in args.values()):
+                    self._agree(args)
 
     def _agree(self, args):
         self.agreed.add((args.get("line_id"), args.get("cents")))
@@ -248,7 +249,7 @@ class Attack:
         if asked["action_requests"][0]["name"] == "take_over":
             kind = rng.choice(["approve", "reject", "respond: hm"])
             if kind == "approve" and args.get("proposal"):
-                self._agree(args["proposal"]["args"])
+                self._agree(args["proposal"]["calls"][0]["args"])
             return kind
         kind = rng.choice(["approve", "approve", "approve", "reject", "edit", "respond"])
         if rng.random() < 0.2:  # the world goes on while somebody thinks

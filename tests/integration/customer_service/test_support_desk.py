@@ -91,7 +91,7 @@ def test_a_hand_over_puts_the_case_into_the_queue_or_makes_a_ticket_unasked(tmp_
         assert "customer> I want a human" in row["summary"]
         kept.store.put(*AWAY, {"until": None})
         other = {"configurable": {"thread_id": "u"}}
-        told = graph.invoke(said("我要人工客服"), other)
+        told = graph.invoke(said("我要人工"), other)
         (ticket,) = shop.rows("SELECT * FROM tickets")
         assert (ticket["thread"], "T-1" in told["messages"][-1].text) == ("u", True)
         assert graph.invoke(said("人工客服！"), other)["outcome"]["status"] == "complete"

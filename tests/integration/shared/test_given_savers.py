@@ -28,7 +28,7 @@ from support.flows import flow, step
 from support.forked import Command as Process, server
 from support.patience import PATIENCE
 from support.places import reach
-from support.scripts import call, passed, plan, report, thought, todo
+from support.scripts import PROOFREAD, call, passed, plan, report, thought, todo
 from support.toy_graphs import on
 
 SAID = {"messages": [("user", "Pay Ada.")]}
@@ -85,7 +85,7 @@ def paying(saver, paid, graph="react", *, dies=False, names=("Ada",), **more):
         "verifier": [passed("Ada was paid.", t1=["1.1.0"])],
         "flow_planner": [flow(*steps)] * 2,
         "answerer": ["Ada was paid [s]."],
-        "listener": lambda *_: {"intent": "order", "mood": "calm", "score": 0},
+        **PROOFREAD, "listener": lambda *_: {"intent": "order", "mood": "calm", "score": 0},
         "support": lambda messages, _: (
             "Ada was paid." if any(one.type == "tool" for one in messages) else once
         ),

@@ -21,7 +21,7 @@ from loopwright.tools.arguments import check_arguments
 from loopwright.tools.schemas import sanitize
 from support.flows import flow, step
 from support.reacting import THREAD, said
-from support.scripts import call, passed, plan, report, thought, todo
+from support.scripts import PROOFREAD, call, passed, plan, report, thought, todo
 
 BUILDS = [
     build_plan_execute_verify,
@@ -50,6 +50,7 @@ def graph_of(build, text=""):
         "flow_planner": [flow(step("a", "look", arguments={"name": text}))],
         "answerer": [f"Ada does [a]. {text}"] * 2,
         "agent": [[call("look", name=text)], [call("complete_task", summary=f"Ada. {text}")]],
+        **PROOFREAD,
         "listener": [{"intent": "question", "mood": "calm", "score": 0}],
         "support": [[call("look", name="x")], *[f"Ada owns it [kb-1]. {text}"] * 3],
         "responder": [f"Ada does. {text}"],

@@ -14,7 +14,7 @@ from loopwright.tools.arguments import check_arguments, find_unsafe_part
 from support.flows import citing, decide, declared, flow, step
 from support.public_tools import many
 from support.reacting import DONE, LOOK, said
-from support.scripts import call, failed, plan, report, todo
+from support.scripts import PROOFREAD, call, failed, plan, report, todo
 
 
 def look(what: str) -> str:
@@ -51,6 +51,7 @@ def scripts(first: Any) -> dict[str, Any]:
         "planner": lambda *_: plan(todo("1", "Do it")),
         "executor": lambda *_: next(turns, report("Done.")),
         "verifier": lambda *_: failed("do it", t1=False),
+        **PROOFREAD,
         "listener": lambda *_: {"intent": "question", "mood": "calm", "score": 0},
         "support": lambda *_: next(turns, "It is so."),
         "dispatcher": lambda *_: {"graph": "react", "why": "small"},

@@ -15,7 +15,7 @@ from loopwright.run.compiled import GROUPS, READ_BY
 from loopwright.state.roles import TIERS, roles_of
 from loopwright.state.route import WAYS
 from support.flows import flow, step
-from support.scripts import call, failed, passed, plan, report, thought, todo
+from support.scripts import PROOFREAD, call, failed, passed, plan, report, thought, todo
 
 READ: set[str] = set()
 THREAD: Any = {"configurable": {"thread_id": "t"}}
@@ -62,8 +62,8 @@ HEARD = {"intent": "chat", "mood": "calm", "score": 0}
 # What a script lacks, the model without a key says: it is looked for in the settings.
 SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "customer_service": [
-        {"listener": [Hiccup(), HEARD], "support": [PUTS, "It is put."]},
-        {"listener": [HEARD] * 2, "support": [DELEGATED, "Good day.", LOOKS, "And to you."]},
+        {**PROOFREAD, "listener": [Hiccup(), HEARD], "support": [PUTS, "It is put."]},
+        {**PROOFREAD, "listener": [HEARD] * 2, "support": [DELEGATED, "Good day.", LOOKS, "So long."]},
     ],
     "plan_execute_verify": [
         {"planner": [Hiccup(), TASK], "executor": [LOOKS, LOOKS, PUTS, MORE, report("It is 1.")]},

@@ -37,7 +37,7 @@ from support.flows import (
 from support.front_ends import chat_ui_draws, chat_ui_drops, chat_ui_sends, chat_ui_shows
 from support.office import Office, done, give
 from support.routed import models, payer, planned
-from support.scripts import call, passed, plan, report, thought, todo
+from support.scripts import PROOFREAD, call, passed, plan, report, thought, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 
@@ -435,6 +435,7 @@ def service_desk(_):
 
     asks = call("delegate_to_agent", "d", agent_name="refund_expert", objective="Look into it")
     model = {
+        **PROOFREAD,
         "listener": [{"intent": "refund", "mood": "calm", "score": 0}] * 3,
         "support": [[asks], [call("save", text="5 euro")], "It is saved."],
         "agent": [[call("search_knowledge_base", query="refund")], done("None.")],
