@@ -22,8 +22,8 @@ _OF_FILES: Final = (
     "name", "timezone", "unlisted", "identity", "facts", "dimensions", "tools", "policies",
 )  # fmt: skip
 _OF_TOOLS: Final = (
-    "policy", "then", "reads", "identity", "consent", "customer", "customer if given", "about",
-    "arguments", "article",
+    "policy", "then", "reads", "identity", "consent", "customer", "customer if given", "subject",
+    "about", "arguments", "article",
 )  # fmt: skip
 _ALWAYS: Final = {
     "days since": "at least 0 and at most 36500",
@@ -58,6 +58,7 @@ class _Reader:
         self.facts: dict[str, Fact] = {}
         self.dimensions: dict[str, tuple[Dimension, Source]] = {}
         self.sections: dict[str, Section] = {}
+        self.subjects: dict[str, Place] = {}
 
     def read_all(self) -> dict[str, Any]:
         file = self.file
@@ -215,7 +216,8 @@ class _Reader:
         return numbers, whole
 
     def _read_section(self, name: str, part: Part) -> Section:
-        part.read_mapping(("title", "rows"))
+        part.read_mapping(("title", "subject", "rows"))
+        self.subjects[name] = self._read_subject(part.get_part("subject"))
         said = part.get_part("rows").said
         if not isinstance(said, list) or not said:
             part.get_part("rows").raise_error(
@@ -275,17 +277,32 @@ class _Reader:
         optional = part.get_part("customer if given").read_text("")
         customer = part.get_part("customer").read_text("") or optional
         facts = self._read_facts(part, section)
-        arguments = self._read_arguments(part, facts, section, customer, reads=reads)
         owned = any(self.facts[fact].owner for fact in facts)
         decides = section is not None or verdict != "forbidden"
+        identity = part.get_part("identity").read_boolean(
+            default=bool(owned or (customer and not optional) or (decides and not reads))
+        )
+        subject = self._read_subject(part.get_part("subject")) or self.subjects.get(section or "")
+        subject = subject or ((CUSTOMER,) if identity and not reads else ())
+        if subject == (CUSTOMER,) and not identity:
+            part.get_part("subject").raise_error("it needs no verified customer: keep one of both")
+        used = {customer, *subject[1:]} - {""}
         return GovernedTool(
             name=name, section=section, verdict=verdict, reads=reads, customer=customer,
-            optional=bool(optional), identity=part.get_part("identity").read_boolean(
-                default=bool(owned or (customer and not optional) or (decides and not reads))
-            ),
+            optional=bool(optional), identity=identity, subject=subject, facts=facts,
             consent=part.get_part("consent").read_boolean(default=not reads),
-            facts=facts, arguments=arguments, article=part.get_part("article").read_languages(),
+            arguments=self._read_arguments(part, facts, section, used, reads=reads),
+            article=part.get_part("article").read_languages(),
         )  # fmt: skip
+
+    def _read_subject(self, part: Part) -> Place:
+        """Known before any fact is read: facts are read once nobody else changes it."""
+        if part.said is None:
+            return ()
+        path = self._read_place(part, part.read_text())
+        if path[0] not in _ROOTS or len(path) > len((CALL, "argument")):
+            part.raise_error(f"write an argument such as {CALL}.order_id, or {CUSTOMER}")
+        return path
 
     def _read_facts(self, part: Part, section: str | None) -> tuple[str, ...]:
         """The facts that a call of the tool needs, in the order in which they can be read."""
@@ -302,17 +319,16 @@ class _Reader:
         return tuple(name for name in self.facts if name in needed)
 
     def _read_arguments(
-        self, part: Part, facts: Sequence[str], section: str | None, customer: str, *, reads: bool
+        self, part: Part, facts: Sequence[str], section: str | None, used: set[str], *, reads: bool
     ) -> frozenset[str] | None:
         """What a call may be given. What decides must be among it, and a change names all."""
         told = part.get_part("arguments")
-        used = {customer} if customer else set()
         paths = [path for fact in facts for path in self.facts[fact].ask.values()]
         if section is not None:
             for dimension in self.sections[section].dimensions:
                 source = self.dimensions[dimension.name][1]
                 paths += [path for _, path in (*source.terms, *source.against)]
-        used |= {path[1] for path in paths if path[0] == CALL}
+        used = used | {path[1] for path in paths if path[0] == CALL}
         if told.said is None:
             return None if reads else frozenset(used)
         given = frozenset(told.read_texts())

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from ..text.sentences import ENGLISH, LANGUAGE
 from .conditions import Condition, Dimension, Piece, Value, join_pieces
+from .facts import Path
 
 Verdict = Literal["allowed", "asks", "forbidden"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("allowed", "asks", "forbidden")
@@ -134,6 +135,8 @@ class GovernedTool:
         consent: An allowed call is put to the customer first, with its exact details.
         customer: The argument that must be the verified customer; "" where there is none. One that
             is `optional` may be left out, or empty.
+        subject: What its changes are about, one of which is ruled and made at a time, everywhere:
+            the path of an argument, or the customer; () where it is nothing.
         facts: Every fact that must be read, those that others are asked with first.
         arguments: What a call may be given; None: anything, of a tool that reads.
     """
@@ -146,6 +149,7 @@ class GovernedTool:
     consent: bool = True
     customer: str = ""
     optional: bool = False
+    subject: Path = ()
     facts: tuple[str, ...] = ()
     arguments: frozenset[str] | None = None
     article: Texts = field(default_factory=dict)

@@ -100,7 +100,14 @@ class PolicyTable:
         needed = tool.customer and not (tool.optional and told in (None, ""))
         if needed and not is_same_id(told, known.customer):
             return _forbid("policy_not_own", what=tool.customer)
+        if tool.subject and self.find_subject(tool, known) is None:
+            return _rule_unread("subject", UnreadFact("policy_missing"))
         return None
+
+    def find_subject(self, tool: GovernedTool, known: KnownFacts) -> str | int | None:
+        """What the call is about, of which one change at a time is ruled and made; else None."""
+        found = known.get_path(tool.subject) if tool.subject else None
+        return found if is_same_id(found, found) else None
 
     def rule(self, tool: GovernedTool, known: KnownFacts, now: datetime) -> Ruling:
         """What it says of a call, once the facts are read; what is not readable allows nothing."""

@@ -198,6 +198,21 @@ def test_sums_are_those_of_the_decimal_numbers_that_were_meant():
     assert refund(table, order, amount=0.21).row == "more"
 
 
+def test_what_a_change_is_about_is_the_customer_or_what_the_file_says():
+    plain = table_of(FILE)
+    named = table_of(replaced("  refunds:\n", "  refunds:\n    subject: call.order\n"))
+    own = table_of(replaced("{policy: refunds}", "{policy: refunds, subject: call.place}"))
+    for table, subject in ((plain, "C-1"), (named, "A-1"), (own, "B-1")):
+        known = KnownFacts(call={"order": "A-1", "place": "B-1"}, customer="C-1")
+        assert table.find_subject(table.tools["refund"], known) == subject
+    # A change of which nobody can say what it is about stands beside no other.
+    assert refund(named, ORDER).verdict == "allowed"
+    odd = KnownFacts(call={"order": ["A-1"]}, customer="C-1", facts={"order": ORDER})
+    assert "subject cannot be read" in named.rule(named.tools["refund"], odd, NOW).words
+    with pytest.raises(SettingsError, match=r"an argument such as call\.order_id"):
+        table_of(replaced("{policy: refunds}", "{policy: refunds, subject: order.id}"))
+
+
 def test_hours_go_on_across_days_and_zones():
     text = FILE.replace("gift: no, days: at most 14", "gift: no, hours: at most 48").replace(
         "gift: no, days: [above 14, not yet]", "gift: no, hours: above 48"
