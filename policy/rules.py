@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from ..text.sentences import ENGLISH, LANGUAGE
 from .conditions import Condition, Dimension, Piece, Value, join_pieces
-from .facts import Path
+from .paths import Path
 
 Verdict = Literal["allowed", "asks", "forbidden"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("allowed", "asks", "forbidden")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ..text.sentences import ENGLISH, LANGUAGE, match_language, say
 from .conditions import Condition, Dimension, Interval, Value
-from .facts import Fact, KnownFacts, Source, UnreadFact, is_same_id
+from .facts import Fact, Source
+from .paths import KnownFacts, UnreadFact, is_same_id
 from .rules import GovernedTool, Identity, Row, Ruling, Section, Texts, Verdict, select_language
 
 
@@ -117,8 +118,7 @@ class PolicyTable:
             fact = known.facts.get(name, UnreadFact("policy_not_read"))
             if isinstance(fact, UnreadFact):
                 return _rule_unread(name, fact)
-            owner = self.facts[name].owner
-            if owner and not is_same_id(fact.get(owner), known.customer):
+            if not self.facts[name].is_owned(fact, known.customer):
                 return _forbid("policy_not_own", what=name)
         if tool.section is None:
             return _make_ruling(tool, tool.verdict, "", tool.article)

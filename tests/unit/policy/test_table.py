@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 from loopwright import PolicyTable, SettingsError
 from loopwright.policy import rules as policy_rules
 from loopwright.policy.conditions import Interval, read_interval
-from loopwright.policy.facts import KnownFacts, UnreadFact
 from loopwright.policy.file import parse_rules
+from loopwright.policy.paths import KnownFacts, UnreadFact
 from support.docs_text import blocks
 
 ROOT = Path(__file__).parents[3]
@@ -274,6 +274,129 @@ def test_a_table_too_large_to_prove_says_so(monkeypatch):
     monkeypatch.setattr(policy_rules, "_MOST_STEPS", 2)
     with pytest.raises(SettingsError, match="too many cells to be proven"):
         table_of(FILE)
+
+
+LISTS = """
+identity: {tool: verify, confirmed: ok, customer: id}
+facts:
+  order: {tool: get_order, ask: {order: call.order}, owner: buyer}
+  things: {tool: list_things, ask: {ids: each(call.ids)}, same: {id: ids}, owner: buyer}
+dimensions:
+  sound: {is: each(things.whole), values: [yes, no], if empty: nothing}
+  fragile: {is: any(things.kinds=glass), values: [yes, no]}
+  each kind: {is: each(things.kinds=wood), values: [yes, no]}
+  some: {is: any(order.flags), values: [yes, no], if empty: none}
+  price: {is: sum(things.price) + 2 * count(things.kinds=glass), number: at least 0 and at most 999}
+  many: {is: count(call.ids), whole number: at least 0 and at most 9}
+  paid: {compare: sum(things.price) - call.fee, with: sum(order.payments.amount)}
+  first: {match: call.card, with: order.payments.0.card}
+  own: {match: call.card, with: any(order.payments.card)}
+  among: {match: each(call.ids), with: any(order.ids)}
+  pairs: {match: each(call.ids), with: each(order.ids)}
+  alone: {match: each(order.payments.card), with: call.card}
+tools:
+  TOOLS
+policies:
+"""
+LISTS = LISTS.replace("  TOOLS\n", "".join(
+    f"  t{i}: {{policy: p{i}, arguments: [order, ids, card, fee]}}\n" for i in range(12)
+)) + "".join(
+    f"  p{i}: {{rows: [{{id: r{i}, when: {{{name}: {values}}}, then: allowed, article: a}}]}}\n"
+    for i, (name, values) in enumerate((
+        ("sound", "[yes, no, nothing]"), ("fragile", "[yes, no]"), ("each kind", "[yes, no]"),
+        ("some", "[yes, no, none]"), ("price", "at least 0"), ("many", "at least 0"),
+        ("paid", "[below, equal, above]"), *((one, "[equal, other]") for one in (
+            "first", "own", "among", "pairs", "alone")),
+    ))
+)  # fmt: skip
+CARDS = [{"card": "visa", "amount": 30}, {"card": "gift", "amount": 0.5}]
+THINGS = [
+    {"id": "a", "buyer": "C-1", "whole": True, "price": 10.25, "kinds": ["wood", "glass"]},
+    {"id": "b", "buyer": "C-1", "whole": False, "price": 20, "kinds": ["wood"]},
+]
+
+
+@pytest.mark.parametrize(("name", "change", "value"), [
+    ("sound", {}, "no"), ("sound", {"whole": True}, "yes"), ("sound", {"things": []}, "nothing"),
+    ("sound", {"whole": "yes"}, None), ("sound", {"whole": None}, None),
+    ("fragile", {}, "yes"), ("fragile", {"kinds": []}, "yes"), ("fragile", {"kinds": [7]}, None),
+    ("fragile", {"things": []}, "no"), ("fragile", {"things": {"kinds": "glass"}}, None),
+    ("each kind", {}, "no"), ("each kind", {"things": []}, None),
+    ("each kind", {"things": THINGS[1:]}, "yes"),
+    ("some", {"flags": []}, "none"), ("some", {"flags": None}, "none"), ("some", {}, None),
+    ("some", {"flags": [None]}, None), ("some", {"flags": [False, True]}, "yes"),
+    ("price", {}, "32.25"), ("price", {"things": []}, "0"), ("price", {"price": "20"}, None),
+    ("price", {"price": -1}, None), ("price", {"price": float("nan")}, None),
+    ("price", {"price": 1000}, None),
+    ("many", {}, "2"), ("many", {"ids": []}, "0"), ("many", {"ids": "ab"}, None),
+    ("many", {"ids": {"a": 1}}, None), ("many", {"ids": ["a"] * 10}, None),
+    ("paid", {"fee": 0}, "below"), ("paid", {"fee": -1}, None), ("paid", {"fee": 0.25}, "below"),
+    ("paid", {"fee": 0, "price": 20.25}, "equal"),
+    ("first", {"card": "visa"}, "equal"), ("first", {"card": "gift"}, "other"),
+    ("first", {"card": "Visa"}, "other"), ("first", {"card": 7}, None),
+    ("first", {"card": "visa", "payments": []}, None), ("first", {"card": ""}, None),
+    ("own", {"card": "gift"}, "equal"), ("own", {"card": "cash"}, "other"),
+    ("own", {"card": "cash", "payments": []}, "other"), ("own", {"card": ["gift"]}, None),
+    ("among", {"owned": ["b", "c", "a"]}, "equal"), ("among", {"owned": ["a"]}, "other"),
+    ("among", {"owned": ["a", "b"], "ids": ["a", "a"]}, "other"),
+    ("among", {"owned": ["a", "b"], "ids": []}, None), ("among", {"owned": [1, 2]}, None),
+    ("among", {"owned": ["a", None]}, None),
+    ("pairs", {"owned": ["a", "b"]}, "equal"), ("pairs", {"owned": ["b", "a"]}, "other"),
+    ("pairs", {"owned": ["a", "b", "b"]}, "other"), ("pairs", {"owned": []}, None),
+    ("alone", {"card": "visa"}, "other"),
+    ("alone", {"card": "visa", "payments": CARDS[:1] * 2}, "equal"),
+])  # fmt: skip
+def test_what_stands_in_lists_is_read_whole_or_allows_nothing(name, change, value):
+    table = table_of(LISTS)
+    dimension, source = table.dimensions[name]
+    last = {key: change[key] for key in ("whole", "price", "kinds") if key in change}
+    things = change.get("things", [THINGS[0], {**THINGS[1], **last}])
+    order = {"buyer": "C-1", "payments": change.get("payments", CARDS), "ids": change.get("owned")}
+    order |= {"flags": change["flags"]} if "flags" in change else {}
+    call = {
+        "ids": ["a", "b"],
+        **{key: change[key] for key in ("ids", "card", "fee") if key in change},
+    }
+    known = KnownFacts(call=call, customer="C-1", facts={"order": order, "things": things})
+    found = source.read_value(known, NOW, dimension)
+    told = None if isinstance(found, UnreadFact) else str(found)
+    assert told == value, found
+
+
+def test_an_answer_about_a_list_repeats_it_one_for_one_and_is_all_the_customers():
+    fact = table_of(LISTS).facts["things"]
+    known = KnownFacts(call={"ids": ["a", "b"]}, customer="C-1")
+    asked = fact.build_question(known)
+    assert asked == {"ids": ["a", "b"]}
+    assert fact.check_answer(asked, THINGS) == THINGS
+    assert fact.is_owned(THINGS, "C-1")
+    for odd in ("a", [], ["a", ""], ["a", 1], [["a"]], None, {"a": "b"}):
+        unasked = fact.build_question(KnownFacts(call={"ids": odd}))
+        assert isinstance(unasked, UnreadFact), odd
+    for answer in (THINGS[:1], THINGS[::-1], [*THINGS, *THINGS], [], ["a", "b"], {"id": "a"}):
+        assert isinstance(fact.check_answer(asked, answer), UnreadFact), answer
+    assert not fact.is_owned([THINGS[0], {**THINGS[1], "buyer": "C-2"}], "C-1")
+    assert not fact.is_owned([{**THINGS[0], "buyer": ["C-1"]}], "C-1")
+
+
+@pytest.mark.parametrize(("old", "new", "told"), [
+    (", same: {id: ids}", "", "say which field of the answer repeats the list 'ids'"),
+    ("is: each(things.whole)", "is: sum(things.whole)", "sum(…) says nothing here"),
+    ("is: each(things.whole), values: [yes, no]", "is: any(things.kind), values: [a, b]",
+     "any(…) says nothing here"),
+    ("sum(things.price) +", "each(things.price) +", "each(…) says nothing here"),
+    ("sum(things.price) +", "sum(things.price=1) +", "'=1' says nothing here"),
+    ("sum(things.price) +", "sum(things.price +", "write a path, or each, any, count or sum"),
+    ("match: call.card, with: any", "match: 2 * call.card, with: any", "only numbers"),
+    ("match: each(order.payments.card), with: call.card",
+     "match: any(order.payments.card), with: each(call.ids)", "turn them round"),
+    ("count(call.ids)", "count(cal.ids)", "'cal.ids' leads nowhere"),
+])  # fmt: skip
+def test_what_a_list_cannot_be_asked_is_told_with_its_place(old, new, told):
+    assert old in LISTS
+    with pytest.raises(SettingsError) as error:
+        table_of(LISTS.replace(old, new, 1))
+    assert told in str(error.value)
 
 
 DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
