@@ -21,7 +21,7 @@ from .conditions import (
 from .facts import Fact, Kind, Source
 from .parts import Part, parse_part
 from .paths import CALL, CUSTOMER, How, Path as Place, Term, parse_terms
-from .rules import VERDICTS, GovernedTool, Identity, Row, Section, Verdict
+from .rules import VERDICTS, Figure, GovernedTool, Identity, Label, Row, Section, Verdict
 
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
@@ -33,7 +33,7 @@ _OF_FILES: Final = (
 )  # fmt: skip
 _OF_TOOLS: Final = (
     "policy", "then", "reads", "identity", "consent", "customer", "customer if given", "subject",
-    "about", "arguments", "article",
+    "about", "arguments", "label", "article",
 )  # fmt: skip
 _FIXED: Final = {"compare": COMPARED, "match": MATCHED}
 _NUMBERS: Final[tuple[How, ...]] = ("one", "count", "sum")
@@ -326,6 +326,7 @@ class _Reader:
             consent=part.get_part("consent").read_boolean(default=not reads),
             arguments=self._read_arguments(part, facts, section, used, reads=reads),
             article=part.get_part("article").read_languages(),
+            label=part.get_part("label").read_languages(), labels=_read_labels(part),
         )  # fmt: skip
 
     def _read_subject(self, part: Part) -> Place:
@@ -366,7 +367,25 @@ class _Reader:
         used = used | {term.path[1] for term in terms if term.path[0] == CALL}
         if told.said is None:
             return None if reads else frozenset(used)
-        given = frozenset(told.read_texts())
+        given = frozenset(told.said if isinstance(told.said, Mapping) else told.read_texts())
         if missing := sorted(used - given):
             told.raise_error(f"{missing[0]!r} decides, but is not among the arguments: add it")
         return given
+
+
+def _read_labels(tool: Part) -> dict[str, Label]:
+    """What people call the arguments, where they are more than a list of names."""
+    arguments, labels = tool.get_part("arguments"), {}
+    for name, part in arguments.read_parts() if isinstance(arguments.said, Mapping) else ():
+        part.read_mapping(("label", "money", "date"))
+        unit = part.get_part("money").read_text("")
+        root, dot, other = unit.partition(".")
+        if dot and (root != CALL or other not in arguments.said):
+            part.get_part("money").raise_error("write a currency such as EUR, or call.currency")
+        dated = part.get_part("date").read_boolean(default=False)
+        if unit and dated:
+            part.raise_error("it is either money or a date: keep one")
+        figure: Figure = "money" if unit else "date" if dated else "text"
+        label = part.get_part("label").read_languages()
+        labels[name] = Label(label=label, figure=figure, unit=unit)
+    return labels

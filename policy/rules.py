@@ -16,6 +16,7 @@ _SHOWN_PROBLEMS: Final = 5
 
 Texts = Mapping[str, str]
 """Language to text."""
+Figure = Literal["text", "money", "date"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +124,21 @@ class Identity:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Label:
+    """What people call an argument, and what kind of figure it is.
+
+    Attributes:
+        label: By language; none where the figure says enough.
+        figure: How its value is written.
+        unit: The currency of money, or `call.` and the argument that names it.
+    """
+
+    label: Texts = field(default_factory=dict)
+    figure: Figure = "text"
+    unit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GovernedTool:
     """What a table says of one tool.
 
@@ -139,6 +155,8 @@ class GovernedTool:
             the path of an argument, or the customer; () where it is nothing.
         facts: Every fact that must be read, those that others are asked with first.
         arguments: What a call may be given; None: anything, of a tool that reads.
+        label: What people call it, by language.
+        labels: What people call its arguments, in the order in which they are told.
     """
 
     name: str
@@ -152,6 +170,8 @@ class GovernedTool:
     subject: Path = ()
     facts: tuple[str, ...] = ()
     arguments: frozenset[str] | None = None
+    label: Texts = field(default_factory=dict)
+    labels: Mapping[str, Label] = field(default_factory=dict)
     article: Texts = field(default_factory=dict)
 
     @property

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ..text.sentences import ENGLISH, LANGUAGE, match_language, say
 from .conditions import Condition, Dimension, Interval, Value
 from .facts import Fact, Source
+from .labels import Render, describe_call, render_plainly
 from .paths import KnownFacts, UnreadFact, is_same_id
 from .rules import GovernedTool, Identity, Row, Ruling, Section, Texts, Verdict, select_language
 
@@ -66,7 +68,7 @@ class PolicyTable:
             return rows + [
                 {
                     "id": tool.name.replace("/", "-"),
-                    "title": tool.name.replace("_", " "),
+                    "title": select_language(tool.label) or tool.name.replace("_", " "),
                     "text": select_language(tool.article),
                     "language": LANGUAGE.get(),
                 }
@@ -84,6 +86,25 @@ class PolicyTable:
     def find_governed(self, original: str, server: str | None) -> GovernedTool | None:
         """What it says of a tool, by the name its server knows it by."""
         return self.tools.get(f"{server}/{original}") or self.tools.get(original)
+
+    def describe_call(
+        self,
+        name: str,
+        server: str | None,
+        args: Mapping[str, Any],
+        language: str = "",
+        render: Render = render_plainly,
+    ) -> str:
+        """A call on one line, as people read it: `Refund · order A-1042 · 449.00 EUR`.
+
+        Args:
+            name: The tool, as its server calls it.
+            server: Its server; None: it is a Python tool.
+            args: The call's arguments.
+            language: The listener's; by default the run's.
+            render: Writes an amount of money, a date or a text in that language.
+        """
+        return describe_call(self.find_governed(name, server), name, args, language, render)
 
     def is_verifier(self, original: str, server: str | None) -> bool:
         """Whether the tool is the one that verifies customers."""

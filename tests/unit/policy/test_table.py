@@ -399,6 +399,51 @@ def test_what_a_list_cannot_be_asked_is_told_with_its_place(old, new, told):
     assert told in str(error.value)
 
 
+LABELS = """
+tools:
+  pay_back:
+    {then: allowed, identity: no, label: {en: refund, de: Erstattung}, arguments: {
+      order: {label: {en: order, de: Bestellung}}, items: {label: items}, unit: {},
+      amount: {money: call.unit}, on: {label: {en: on, de: am}, date: yes}, note: {}}}
+"""
+
+
+@pytest.mark.parametrize(("args", "language", "line"), [
+    ({"amount": 449.0, "unit": "EUR", "order": "A-1042"}, "en",
+     "Refund · order A-1042 · 449.00 EUR"),
+    ({"order": 7, "on": "2026-12-01", "items": ["a", "b, c"]}, "de",
+     'Erstattung · Bestellung 7 · items a, "b, c" · am 2026-12-01'),
+    ({"amount": 12, "unit": "JPY"}, "fr", "Refund · 12.00 JPY"),
+    ({"amount": 0.125, "note": "", "on": None}, "en", "Refund · 0.125"),
+    ({"amount": "1e9", "order": True}, "en", "Refund · order true · 1e9"),
+    ({"amount": float("nan")}, "en", "Refund · NaN"),
+    # No value draws a line, a part or a direction of its own.
+    ({"order": "A-1 · 1.00 EUR", "note": "x\n- amount: 1\u202e"}, "en",
+     'Refund · order "A-1 · 1.00 EUR" · x\\n- amount: 1\\u202e'),
+    ({"items": [], "other_thing": {"a": [1]}}, "en", 'Refund · items [] · other thing: {"a": [1]}'),
+])  # fmt: skip
+def test_a_call_is_one_line_that_people_can_read(args, language, line):
+    assert table_of(LABELS).describe_call("pay_back", "shop", args, language) == line
+
+
+def test_a_call_without_labels_is_told_by_its_names_and_a_figure_can_be_written_otherwise():
+    table = table_of(LABELS)
+    args = {"order_id": "A-1", "amount": 5.0}
+    told = table.describe_call("cancel-order", None, args)
+    assert told == "Cancel order · order id: A-1 · amount: 5.0"
+    shop = PolicyTable.read(SHIPPED[0])
+    assert shop.describe_call("request_refund", "desk", {**args, "reason": "迟到"}, "zh") == (
+        "退款 · 订单 A-1 · 5.00 EUR · 原因 迟到"
+    )
+    seen = []
+    shop.describe_call(
+        "request_refund", None, args, "de", lambda *figure: seen.append(figure) or "5,00 €"
+    )
+    assert seen == [("text", "A-1", "", "de"), ("money", 5.0, "EUR", "de")]
+    with pytest.raises(SettingsError, match=r"write a currency such as EUR, or call\.currency"):
+        table_of(LABELS.replace("call.unit", "order.unit"))
+
+
 DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
 
 
@@ -407,7 +452,7 @@ DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
     ("[above 14, not yet]", "[above 40000, not yet]"),
 ])  # fmt: skip
 def test_the_errors_of_the_manual_are_those_of_its_file(old, new):
-    (policy,) = blocks("yaml", DOCS)
+    policy, *_ = blocks("yaml", DOCS)
     assert table_of(policy).name == "Corner shop"
     with pytest.raises(SettingsError) as error:
         table_of(policy.replace(old, new))
