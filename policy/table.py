@@ -1,6 +1,6 @@
 """A company's policy as tables: what it allows, asks about or forbids; read, ruled by, and told."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ class PolicyTable:
         tools: What is said of each tool.
         sections: The tables.
         reads: Tools that the file does not name, and that declare to change nothing, may run.
+        clock: Tells the time of each ruling, with its zone, where it is not that of the machine.
     """
 
     name: str = ""
@@ -38,10 +39,17 @@ class PolicyTable:
     tools: Mapping[str, GovernedTool] = field(default_factory=dict)
     sections: Mapping[str, Section] = field(default_factory=dict)
     reads: bool = True
+    clock: Callable[[], datetime] | None = None
 
     @classmethod
-    def read(cls, path: str | Path) -> "PolicyTable":
+    def read(
+        cls, path: str | Path, *, clock: Callable[[], datetime] | None = None
+    ) -> "PolicyTable":
         """Read a policy from its YAML file, and prove it.
+
+        Args:
+            path: Of the file.
+            clock: Tells the time of each ruling, with its zone; None: the machine's.
 
         Raises:
             SettingsError: The file cannot be read, says something wrong, or a cell of a table has
@@ -49,7 +57,7 @@ class PolicyTable:
         """
         from .file import read_rules  # noqa: PLC0415 - YAML is for those who have such files
 
-        return cls(**read_rules(Path(path)))
+        return cls(**read_rules(Path(path)), clock=clock)
 
     def articles(self, language: str = ENGLISH) -> list[dict[str, str]]:
         """The policy for a knowledge base, made of the rows that decide: id, title, text, language.
@@ -149,15 +157,24 @@ class PolicyTable:
         self, tool: GovernedTool, section: Section, known: KnownFacts, now: datetime
     ) -> Ruling:
         values: dict[str, Value] = {}
-        for dimension in section.dimensions:
-            value = self.dimensions[dimension.name][1].read_value(known, now, dimension)
+        for name, value in self.read_values(section, known, now).items():
             if isinstance(value, UnreadFact):
-                return _rule_unread(dimension.name, value)
-            values[dimension.name] = value
+                return _rule_unread(name, value)
+            values[name] = value
         row = section.find_row(values)
         if row is None:  # loading has proven that there is one
             return _rule_unread(section.name, UnreadFact("policy_no_row"))
         return _make_ruling(tool, row.verdict, row.id, row.article)
+
+    def read_values(
+        self, section: Section, known: KnownFacts, now: datetime
+    ) -> dict[str, Value | UnreadFact]:
+        """What decides, by the name of its dimension, or why it cannot be read."""
+        moment = self.clock() if self.clock else now
+        return {
+            one.name: self.dimensions[one.name][1].read_value(known, moment, one)
+            for one in section.dimensions
+        }
 
 
 def _make_ruling(tool: GovernedTool, verdict: Verdict, row: str, article: Texts) -> Ruling:

@@ -198,6 +198,14 @@ def test_sums_are_those_of_the_decimal_numbers_that_were_meant():
     assert refund(table, order, amount=0.21).row == "more"
 
 
+def test_a_table_with_a_clock_of_its_own_is_asked_at_that_time(tmp_path):
+    (tmp_path / "policy.yaml").write_text(FILE, encoding="utf-8")
+    moments = [NOW, NOW + timedelta(days=5)]
+    table = PolicyTable.read(tmp_path / "policy.yaml", clock=lambda: moments.pop(0))
+    long_after = NOW + timedelta(days=300)
+    assert [refund(table, ORDER, now=long_after).row for _ in range(2)] == ["fresh", "old"]
+
+
 def test_what_a_change_is_about_is_the_customer_or_what_the_file_says():
     plain = table_of(FILE)
     named = table_of(replaced("  refunds:\n", "  refunds:\n    subject: call.order\n"))
