@@ -324,7 +324,7 @@ class _Reader:
             name=name, section=section, verdict=verdict, reads=reads, customer=customer,
             optional=bool(optional), identity=identity, subject=subject, facts=facts,
             consent=part.get_part("consent").read_boolean(default=not reads),
-            arguments=self._read_arguments(part, facts, section, used, reads=reads),
+            arguments=self._read_arguments(part, facts, section, used, named=decides and not reads),
             article=part.get_part("article").read_languages(),
             label=part.get_part("label").read_languages(), labels=_read_labels(part),
         )  # fmt: skip
@@ -355,7 +355,7 @@ class _Reader:
         return tuple(name for name in self.facts if name in needed)
 
     def _read_arguments(
-        self, part: Part, facts: Sequence[str], section: str | None, used: set[str], *, reads: bool
+        self, part: Part, facts: Sequence[str], section: str | None, used: set[str], *, named: bool
     ) -> frozenset[str] | None:
         """What a call may be given. What decides must be among it, and a change names all."""
         told = part.get_part("arguments")
@@ -366,7 +366,7 @@ class _Reader:
                 terms += [*source.terms, *source.against]
         used = used | {term.path[1] for term in terms if term.path[0] == CALL}
         if told.said is None:
-            return None if reads else frozenset(used)
+            return frozenset(used) if named else None
         given = frozenset(told.said if isinstance(told.said, Mapping) else told.read_texts())
         if missing := sorted(used - given):
             told.raise_error(f"{missing[0]!r} decides, but is not among the arguments: add it")

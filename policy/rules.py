@@ -154,7 +154,7 @@ class GovernedTool:
         subject: What its changes are about, one of which is ruled and made at a time, everywhere:
             the path of an argument, or the customer; () where it is nothing.
         facts: Every fact that must be read, those that others are asked with first.
-        arguments: What a call may be given; None: anything, of a tool that reads.
+        arguments: What a call may be given; None: anything, where nothing is changed.
         label: What people call it, by language.
         labels: What people call its arguments, in the order in which they are told.
     """
