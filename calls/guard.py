@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ..policy.facts import Fact, KnownFacts, UnreadFact, is_same_id
+from ..policy.facts import Fact
+from ..policy.paths import Answer, KnownFacts, UnreadFact, is_same_id
 from ..policy.rules import GovernedTool, Ruling
 from ..policy.table import PolicyTable
 from ..state.questions import By
@@ -159,7 +160,7 @@ class Guard:
 
     async def _fetch_fact(
         self, fact: Fact, known: KnownFacts, call: PendingCall
-    ) -> Mapping[str, Any] | UnreadFact:
+    ) -> Answer | UnreadFact:
         """A fact as its tool tells it now."""
         asked = fact.build_question(known)
         if isinstance(asked, UnreadFact):

@@ -334,6 +334,26 @@ def dismiss(
     return dismiss_threads(settings, output, threads)
 
 
+_policy = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True)
+app.add_typer(_policy, name="policy", help="Look at a policy's tables.")
+
+
+@_command("json", within=_policy)
+def check(
+    settings: Settings,  # noqa: ARG001 - every command is given them
+    output: Output,
+    file: Annotated[str, typer.Argument(help="The policy's YAML file.")],
+    on: Annotated[
+        str | None,
+        typer.Option(help="File with a call a line, as JSON: say what would be decided, and why."),
+    ] = None,
+) -> int:
+    """Prove a policy's tables, and try them on calls that nobody makes."""
+    from .policy_check import check_policy  # noqa: PLC0415 - see the module
+
+    return check_policy(output, file, on)
+
+
 @_command("database", "results", "json")
 def prune(
     settings: Settings,

@@ -19,6 +19,8 @@ Value = str | Decimal
 YES_NO: Final = ("yes", "no")
 COMPARED: Final = ("below", "equal", "above")
 """What one number can be to another."""
+MATCHED: Final = ("equal", "other")
+"""What one id can be to another."""
 
 _BOUND: Final = re.compile(r"(\D*?)\s*(-?\d+(?:\.\d+)?)")
 _WORDS: Final = ("at least", "at most", "above", "below", "exactly")

@@ -3,6 +3,7 @@
 What is missing, of another type, no number or out of all measure is `Unread`, and allows nothing.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -10,52 +11,24 @@ from decimal import Decimal
 from typing import Any, Final, Literal
 
 from .conditions import YES_NO, Dimension, Value
-
-CALL: Final = "call"
-"""Begins the path of an argument of the call that is judged."""
-CUSTOMER: Final = "customer"
-"""Stands for the verified customer."""
+from .paths import (
+    CALL,
+    CUSTOMER,
+    MISSING,
+    Answer,
+    KnownFacts,
+    Term,
+    UnreadFact,
+    gather_values,
+    is_same_id,
+    open_lists,
+    render_value,
+)
 
 _HUGE: Final = Decimal(10) ** 15
 _HOUR: Final = timedelta(hours=1) // timedelta(microseconds=1)
-_MISSING: Final = object()
 
-Path = tuple[str, ...]
-Kind = Literal["value", "days", "hours", "compared"]
-
-
-@dataclass(frozen=True)
-class UnreadFact:
-    """Something that could not be read: the name of the sentence that says why, and its slots."""
-
-    why: str
-    slots: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class KnownFacts:
-    """What is known of a call: its arguments, the verified customer, and the facts read for it."""
-
-    call: Mapping[str, Any]
-    customer: str | int | None = None
-    facts: Mapping[str, Mapping[str, Any] | UnreadFact] = field(default_factory=dict)
-
-    def get_path(self, path: Path) -> Any:
-        """What stands at a path; `_MISSING` where nothing does, `Unread` where it is not known."""
-        root, *rest = path
-        if root == CUSTOMER and not rest:
-            return _MISSING if self.customer is None else self.customer
-        value: Any = self.call if root == CALL else self.facts.get(root, _MISSING)
-        for part in rest:
-            if isinstance(value, UnreadFact):
-                return value
-            value = value.get(part, _MISSING) if isinstance(value, Mapping) else _MISSING
-        return value
-
-
-def is_same_id(left: object, right: object) -> bool:
-    """Whether two ids are the same: texts or whole numbers, of one type, and not empty."""
-    return type(left) is type(right) and type(left) in (str, int) and left == right and left != ""
+Kind = Literal["value", "days", "hours", "compared", "matched"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,42 +38,56 @@ class Fact:
     Attributes:
         name: As paths begin with it.
         tool: The reading tool.
-        ask: Its argument to the path of the value that it is given.
+        ask: Its argument to the place of the id that it is given, or of `each` id of a list.
         owner: The field of the answer that must be the verified customer; "" where it is nobody's.
         same: Field of the answer to the argument that it must repeat, so that the answer is about
-            what was asked. A field with the name of an argument must repeat it in any case.
+            what was asked; a list one for one. A field with the name of an argument must repeat it
+            in any case.
     """
 
     name: str
     tool: str
-    ask: Mapping[str, Path]
+    ask: Mapping[str, Term]
     owner: str = ""
     same: Mapping[str, str] = field(default_factory=dict)
 
     def build_question(self, known: KnownFacts) -> dict[str, Any] | UnreadFact:
         """The arguments of the reading tool, of what is known."""
         asked: dict[str, Any] = {}
-        for argument, path in self.ask.items():
-            value = known.get_path(path)
-            if not is_same_id(value, value):  # an id, nothing else
-                return UnreadFact("policy_no_id", {"what": ".".join(path)})
-            asked[argument] = value
+        for argument, term in self.ask.items():
+            found = known.list_ids(term)
+            if isinstance(found, UnreadFact):
+                return found
+            asked[argument] = found[0] if term.how == "one" else found
         return asked
 
-    def check_answer(
-        self, asked: Mapping[str, Any], data: object
-    ) -> Mapping[str, Any] | UnreadFact:
+    def check_answer(self, asked: Mapping[str, Any], data: object) -> Answer | UnreadFact:
         """What the tool gave, if it is about what was asked."""
-        if not isinstance(data, Mapping):
+        objects = all(isinstance(one, Mapping) for one in open_lists([data]))
+        if not isinstance(data, Mapping | list) or not objects:
             return UnreadFact("policy_no_object", {"tool": self.tool})
-        repeated = {argument: argument for argument in asked if argument in data}
-        for told, argument in (repeated | {**self.same}).items():
-            if not is_same_id(data.get(told), asked[argument]):
+        repeated = {
+            name: name
+            for name in asked
+            if any(one is not MISSING for one in gather_values(data, [name]))
+        }
+        for place, argument in (repeated | {**self.same}).items():
+            told, wanted = gather_values(data, place.split(".")), asked[argument]
+            if isinstance(wanted, list):
+                told = open_lists(told)
+            else:
+                wanted = [wanted] * len(told)
+            if len(told) != len(wanted) or not all(map(is_same_id, told, wanted)):
                 return UnreadFact(
                     "policy_other_answer",
-                    {"tool": self.tool, "told": _render_value(data.get(told))},
+                    {"tool": self.tool, "told": ", ".join(map(render_value, told[:3]))},
                 )
         return data
+
+    def is_owned(self, answer: Answer, customer: str | int | None) -> bool:
+        """Whether all that was told is the customer's own."""
+        found = gather_values(answer, self.owner.split("."))
+        return not self.owner or (bool(found) and all(is_same_id(one, customer) for one in found))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,46 +95,48 @@ class Source:
     """Where the value of a dimension is taken from.
 
     Attributes:
-        kind: The value itself, days or hours since a point in time, or how two numbers compare.
-        terms: Paths with their signs, added up; of what is no number one path alone.
-        against: What `compared` numbers are compared with.
+        kind: The value itself, days or hours since a point in time, how two numbers compare, or
+            whether ids match.
+        terms: Places, added up; of what is no number one alone.
+        against: What numbers are compared, or ids are matched with.
         zone: Where days begin.
     """
 
     kind: Kind = "value"
-    terms: tuple[tuple[int, Path], ...]
-    against: tuple[tuple[int, Path], ...] = ()
+    terms: tuple[Term, ...]
+    against: tuple[Term, ...] = ()
     zone: tzinfo = UTC
 
     @property
     def roots(self) -> list[str]:
         """The facts that it needs."""
-        paths = [path for _, path in (*self.terms, *self.against)]
-        return [path[0] for path in paths if path[0] not in (CALL, CUSTOMER)]
+        roots = [term.path[0] for term in (*self.terms, *self.against)]
+        return [root for root in roots if root not in (CALL, CUSTOMER)]
 
     def read_value(
         self, known: KnownFacts, now: datetime, dimension: Dimension
     ) -> Value | UnreadFact:
         """The value that decides, or why it cannot be read."""
-        if dimension.empty and len(self.terms) == 1 and known.get_path(self.terms[0][1]) is None:
+        if dimension.empty and len(self.terms) == 1 and known.is_empty(self.terms[0]):
             return dimension.empty
         found = self._look_up_value(known, now, dimension)
         if isinstance(found, UnreadFact) or dimension.covers(found):
             return found
-        return UnreadFact("policy_out_of_range", {"value": _render_value(found)})
+        return UnreadFact("policy_out_of_range", {"value": render_value(found)})
 
     def _look_up_value(
         self, known: KnownFacts, now: datetime, dimension: Dimension
     ) -> Value | UnreadFact:
+        first = self.terms[0]
         if self.kind == "compared":
             return self._compare_values(known)
+        if self.kind == "matched":
+            return _match_ids(first, self.against[0], known)
         if dimension.numbers is None:
-            return _read_word(known.get_path(self.terms[0][1]), dimension)
+            return _read_word(first, known, dimension)
         if self.kind == "value":
             return _add_terms(self.terms, known, counted=len(self.terms) > 1)
-        return _measure_since(
-            known.get_path(self.terms[0][1]), now, self.zone, days=self.kind == "days"
-        )
+        return _measure_since(known.get_path(first.path), now, self.zone, days=self.kind == "days")
 
     def _compare_values(self, known: KnownFacts) -> Value | UnreadFact:
         left = _add_terms(self.terms, known, counted=True)
@@ -159,28 +148,66 @@ class Source:
         return "equal" if left == right else "below" if left < right else "above"
 
 
-def _read_word(value: object, dimension: Dimension) -> Value | UnreadFact:
-    if isinstance(value, UnreadFact):
-        return value
-    if dimension.values == YES_NO:
+def _match_ids(left: Term, right: Term, known: KnownFacts) -> Value | UnreadFact:
+    """Whether two ids are the same, or those of a list: in pairs, or each of them among others.
+
+    Of `each` among `any` every one needs another one of its own, so none can be named twice.
+    """
+    ours, theirs = known.list_ids(left), known.list_ids(right)
+    if isinstance(ours, UnreadFact):
+        return ours
+    if isinstance(theirs, UnreadFact):
+        return theirs
+    if ours and theirs and type(ours[0]) is not type(theirs[0]):  # they may well mean the same
+        return UnreadFact("policy_no_word", {"value": render_value(theirs[0])})
+    if left.how == right.how == "each":
+        same = ours == theirs
+    elif left.how == "each" and right.how == "any":
+        same = not Counter(ours) - Counter(theirs)
+    elif "any" in (left.how, right.how):
+        same = not {*ours}.isdisjoint(theirs)
+    else:
+        same = len({*ours, *theirs}) == 1
+    return "equal" if same else "other"
+
+
+def _read_word(term: Term, known: KnownFacts, dimension: Dimension) -> Value | UnreadFact:
+    if term.how == "one":
+        value = known.get_path(term.path)
+        if isinstance(value, UnreadFact):
+            return value
+        if dimension.values != YES_NO:
+            return value if isinstance(value, str) else _make_unread(value, "policy_no_word")
+        told: Any = [value]
+    else:
+        told = known.list_values(term)
+        if isinstance(told, UnreadFact):
+            return told
+    truths = [value == term.word for value in told] if term.word else told
+    for value in truths:
         if not isinstance(value, bool):
             return _make_unread(value, "policy_no_boolean")
-        return "yes" if value else "no"
-    return value if isinstance(value, str) else _make_unread(value, "policy_no_word")
+    return "yes" if (any(truths) if term.how == "any" else all(truths)) else "no"
 
 
 def _add_terms(
-    terms: tuple[tuple[int, Path], ...], known: KnownFacts, *, counted: bool
+    terms: tuple[Term, ...], known: KnownFacts, *, counted: bool
 ) -> Decimal | UnreadFact:
     """The numbers of the terms added up; where something is `counted` none may be below 0."""
     total = Decimal(0)
-    for sign, path in terms:
-        number = _read_number(known.get_path(path))
-        if isinstance(number, UnreadFact):
-            return number
-        if number < 0 and counted:  # it would make the others look smaller
-            return UnreadFact("policy_out_of_range", {"value": _render_value(known.get_path(path))})
-        total += sign * number
+    for term in terms:
+        found = [known.get_path(term.path)] if term.how == "one" else known.list_values(term)
+        if isinstance(found, UnreadFact):
+            return found
+        if term.how == "count":
+            found = [sum(not term.word or value == term.word for value in found)]
+        for value in found:
+            number = _read_number(value)
+            if isinstance(number, UnreadFact):
+                return number
+            if number < 0 and (counted or term.how == "sum"):  # it would make others look smaller
+                return UnreadFact("policy_out_of_range", {"value": render_value(value)})
+            total += term.factor * number
     return total
 
 
@@ -191,10 +218,10 @@ def _read_number(value: object) -> Decimal | UnreadFact:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _make_unread(value, "policy_no_number")
     if isinstance(value, int) and abs(value) > _HUGE:
-        return UnreadFact("policy_no_number", {"value": _render_value(value)})
+        return UnreadFact("policy_no_number", {"value": render_value(value)})
     number = Decimal(repr(value))  # 0.1 is meant, not its nearest binary fraction
     if not number.is_finite() or abs(number) > _HUGE:
-        return UnreadFact("policy_no_number", {"value": _render_value(value)})
+        return UnreadFact("policy_no_number", {"value": render_value(value)})
     return number
 
 
@@ -211,7 +238,7 @@ def _measure_since(
         moment = datetime.fromisoformat(value) if then is None else None
         if moment is not None:
             if moment.tzinfo is None:  # nobody knows where it is meant
-                return UnreadFact("policy_no_zone", {"value": _render_value(value)})
+                return UnreadFact("policy_no_zone", {"value": render_value(value)})
             then = moment.astimezone(zone).date()
     except (ValueError, OverflowError):
         return _make_unread(value, "policy_no_time")
@@ -223,13 +250,6 @@ def _measure_since(
 
 
 def _make_unread(value: object, why: str) -> UnreadFact:
-    if value is _MISSING or value is None:
+    if value is MISSING or value is None:
         return UnreadFact("policy_missing")
-    return UnreadFact(why, {"value": _render_value(value)})
-
-
-def _render_value(value: object) -> str:
-    try:
-        return repr(value)[:60]
-    except ValueError:  # Python refuses to write out an integer of thousands of digits
-        return "…"
+    return UnreadFact(why, {"value": render_value(value)})

@@ -9,22 +9,35 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ..state.errors import SettingsError
 from ..state.limits import read_file
-from .conditions import COMPARED, ConditionError, Dimension, Interval, read_interval
-from .facts import CALL, CUSTOMER, Fact, Kind, Path as Place, Source
+from .conditions import (
+    COMPARED,
+    MATCHED,
+    YES_NO,
+    ConditionError,
+    Dimension,
+    Interval,
+    read_interval,
+)
+from .facts import Fact, Kind, Source
 from .parts import Part, parse_part
-from .rules import VERDICTS, GovernedTool, Identity, Row, Section, Verdict
+from .paths import CALL, CUSTOMER, How, Path as Place, Term, parse_terms
+from .rules import VERDICTS, Figure, GovernedTool, Identity, Label, Row, Section, Verdict
 
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
-    "is": "value", "compare": "compared", "days since": "days", "hours since": "hours",
+    "is": "value", "compare": "compared", "match": "matched",
+    "days since": "days", "hours since": "hours",
 }  # fmt: skip
 _OF_FILES: Final = (
     "name", "timezone", "unlisted", "identity", "facts", "dimensions", "tools", "policies",
 )  # fmt: skip
 _OF_TOOLS: Final = (
-    "policy", "then", "reads", "identity", "consent", "customer", "customer if given", "about",
-    "arguments", "article",
+    "policy", "then", "reads", "identity", "consent", "customer", "customer if given", "subject",
+    "about", "arguments", "label", "article",
 )  # fmt: skip
+_FIXED: Final = {"compare": COMPARED, "match": MATCHED}
+_NUMBERS: Final[tuple[How, ...]] = ("one", "count", "sum")
+_TRUTHS: Final[tuple[How, ...]] = ("one", "each", "any")
 _ALWAYS: Final = {
     "days since": "at least 0 and at most 36500",
     "hours since": "at least 0 and at most 876000",
@@ -58,6 +71,7 @@ class _Reader:
         self.facts: dict[str, Fact] = {}
         self.dimensions: dict[str, tuple[Dimension, Source]] = {}
         self.sections: dict[str, Section] = {}
+        self.subjects: dict[str, Place] = {}
 
     def read_all(self) -> dict[str, Any]:
         file = self.file
@@ -121,13 +135,15 @@ class _Reader:
         part.read_mapping(("tool", "ask", "owner", "same"))
         if name in _ROOTS:
             part.raise_error(f"{name!r} has a meaning of its own: give the fact another name")
-        ask = {
-            key: self._read_place(said, said.read_text())
-            for key, said in part.get_part("ask").read_parts()
-        }
+        asked = part.get_part("ask").read_parts()
+        ask = {key: self._read_terms(said, ("one", "each"))[0] for key, said in asked}
         repeated = {
             key: said.read_choice([*ask]) for key, said in part.get_part("same").read_parts()
         }
+        if lists := [key for key in ask if ask[key].how == "each" and key not in repeated.values()]:
+            part.get_part("same").raise_error(
+                f"say which field of the answer repeats the list {lists[0]!r}, one for one"
+            )
         return Fact(
             name=name,
             tool=part.get_part("tool").read_text(),
@@ -136,26 +152,34 @@ class _Reader:
             same=repeated,
         )
 
-    def _read_place(self, part: Part, text: str) -> Place:
-        """A path such as `order.status`, `call.amount`, or `customer`."""
-        path = tuple(text.split("."))
+    def _check_place(self, part: Part, path: Place) -> None:
+        """A path is such as `order.status`, `call.amount`, or `customer`."""
         root_alone = (path[0] == CUSTOMER) == (len(path) == 1)
         if not all(path) or path[0] not in _ROOTS | self.facts.keys() or not root_alone:
             known = ", ".join(f"{fact}.…" for fact in (CALL, *self.facts))
-            part.raise_error(f"{text!r} leads nowhere: begin with {known}, or write {CUSTOMER}")
-        return path
+            part.raise_error(
+                f"{'.'.join(path)!r} leads nowhere: begin with {known}, or write {CUSTOMER}"
+            )
 
-    def _read_terms(self, part: Part) -> tuple[tuple[int, Place], ...]:
-        """Paths that are added up: `order.total - order.refunded`."""
-        words = part.read_text().split()
-        signs = {"+": 1, "-": -1}
-        if len(words) % 2 == 0 or any(sign not in signs for sign in words[1::2]):
-            part.raise_error("write a path, or several with + or - and spaces between them")
-        given = [1, *(signs[sign] for sign in words[1::2])]
-        return tuple(
-            (sign, self._read_place(part, path))
-            for sign, path in zip(given, words[::2], strict=True)
-        )
+    def _read_terms(
+        self, part: Part, hows: Sequence[How], *, words: bool = False
+    ) -> tuple[Term, ...]:
+        """What is read: `order.status`, or `order.total - 2 * sum(order.items.price)`."""
+        terms = parse_terms(part.read_text())
+        if not terms:
+            part.raise_error(
+                "write a path, or each, any, count or sum of one, such as sum(order.items.price);"
+                " or several with + or - and spaces between them"
+            )
+        for term in terms:
+            self._check_place(part, term.path)
+            if term.how not in hows:
+                part.raise_error(f"{term.how}(…) says nothing here")
+            if term.word and (term.how == "sum" or not words):
+                part.raise_error(f"'={term.word}' says nothing here")
+        if hows != _NUMBERS and (len(terms) > 1 or terms[0].factor != 1):
+            part.raise_error("only numbers can be added up")
+        return tuple(terms)
 
     def _read_dimension(self, name: str, part: Part, zone: tzinfo) -> tuple[Dimension, Source]:
         part.read_mapping(
@@ -166,14 +190,10 @@ class _Reader:
             part.raise_error(f"say where it is read by one of: {', '.join(_SOURCES)}")
         (key,) = sources
         numbers, whole = self._read_numbers(part, key)
-        terms = self._read_terms(part.get_part(key))
-        if len(terms) > 1 and not (key == "compare" or (key == "is" and numbers)):
-            part.get_part(key).raise_error("only numbers can be added up")
-        against = self._read_terms(part.get_part("with")) if key == "compare" else ()
-        source = Source(kind=_SOURCES[key], terms=terms, against=against, zone=zone)
-        values: tuple[str, ...] = COMPARED if key == "compare" else ()
+        values = tuple(_FIXED.get(key, ()))
         if key == "is" and numbers is None:
             values = tuple(part.get_part("values").read_texts())
+        source = self._read_source(part, key, zone, values, counts=numbers is not None)
         empty = part.get_part("if empty").read_text("")
         words = [*values, *([empty] if empty else [])]
         if len(set(words)) < len(words):
@@ -188,18 +208,32 @@ class _Reader:
             label=part.get_part("label").read_languages(), told=told,
         ), source  # fmt: skip
 
+    def _read_source(
+        self, part: Part, key: str, zone: tzinfo, values: Sequence[str], *, counts: bool
+    ) -> Source:
+        hows: tuple[How, ...] = ("one",)
+        if key == "compare" or (key == "is" and counts):
+            hows = _NUMBERS
+        elif key == "match" or tuple(values) == YES_NO:
+            hows = _TRUTHS
+        terms = self._read_terms(part.get_part(key), hows, words=key != "match")
+        against = self._read_terms(part.get_part("with"), hows) if key in _FIXED else ()
+        if key == "match" and (terms[0].how, against[0].how) == ("any", "each"):
+            part.raise_error("any(…) with each(…) says nothing: turn them round")
+        return Source(kind=_SOURCES[key], terms=terms, against=against, zone=zone)
+
     def _read_numbers(self, part: Part, source: str) -> tuple[Interval | None, bool]:
         """The numbers that it can be, and whether whole ones are meant."""
         given = [key for key in ("number", "whole number") if part.get_part(key).said is not None]
-        if source in ("is", "compare") and not given:
+        if source in ("is", *_FIXED) and not given:
             return None, False
         if (
-            source == "compare"
+            source in _FIXED
             or len(given) > 1
             or (given and part.get_part("values").said is not None)
         ):
             part.raise_error(
-                "say either values, number or whole number, and none of them with compare"
+                "say either values, number or whole number, and none of them with compare or match"
             )
         whole = source == "days since" or given == ["whole number"]
         place = part.get_part(given[0]) if given else part
@@ -215,7 +249,8 @@ class _Reader:
         return numbers, whole
 
     def _read_section(self, name: str, part: Part) -> Section:
-        part.read_mapping(("title", "rows"))
+        part.read_mapping(("title", "subject", "rows"))
+        self.subjects[name] = self._read_subject(part.get_part("subject"))
         said = part.get_part("rows").said
         if not isinstance(said, list) or not said:
             part.get_part("rows").raise_error(
@@ -275,17 +310,34 @@ class _Reader:
         optional = part.get_part("customer if given").read_text("")
         customer = part.get_part("customer").read_text("") or optional
         facts = self._read_facts(part, section)
-        arguments = self._read_arguments(part, facts, section, customer, reads=reads)
         owned = any(self.facts[fact].owner for fact in facts)
         decides = section is not None or verdict != "forbidden"
+        identity = part.get_part("identity").read_boolean(
+            default=bool(owned or (customer and not optional) or (decides and not reads))
+        )
+        subject = self._read_subject(part.get_part("subject")) or self.subjects.get(section or "")
+        subject = subject or ((CUSTOMER,) if identity and not reads else ())
+        if subject == (CUSTOMER,) and not identity:
+            part.get_part("subject").raise_error("it needs no verified customer: keep one of both")
+        used = {customer, *subject[1:]} - {""}
         return GovernedTool(
             name=name, section=section, verdict=verdict, reads=reads, customer=customer,
-            optional=bool(optional), identity=part.get_part("identity").read_boolean(
-                default=bool(owned or (customer and not optional) or (decides and not reads))
-            ),
+            optional=bool(optional), identity=identity, subject=subject, facts=facts,
             consent=part.get_part("consent").read_boolean(default=not reads),
-            facts=facts, arguments=arguments, article=part.get_part("article").read_languages(),
+            arguments=self._read_arguments(part, facts, section, used, named=decides and not reads),
+            article=part.get_part("article").read_languages(),
+            label=part.get_part("label").read_languages(), labels=_read_labels(part),
         )  # fmt: skip
+
+    def _read_subject(self, part: Part) -> Place:
+        """Known before any fact is read: facts are read once nobody else changes it."""
+        if part.said is None:
+            return ()
+        path = tuple(part.read_text().split("."))
+        self._check_place(part, path)
+        if path[0] not in _ROOTS or len(path) > len((CALL, "argument")):
+            part.raise_error(f"write an argument such as {CALL}.order_id, or {CUSTOMER}")
+        return path
 
     def _read_facts(self, part: Part, section: str | None) -> tuple[str, ...]:
         """The facts that a call of the tool needs, in the order in which they can be read."""
@@ -298,24 +350,42 @@ class _Reader:
                 needed.update(self.dimensions[dimension.name][1].roots)
         for name in reversed([*self.facts]):  # one asks only with those before it
             if name in needed:
-                needed.update(p[0] for p in self.facts[name].ask.values() if p[0] in self.facts)
+                asked = {term.path[0] for term in self.facts[name].ask.values()}
+                needed |= asked & self.facts.keys()
         return tuple(name for name in self.facts if name in needed)
 
     def _read_arguments(
-        self, part: Part, facts: Sequence[str], section: str | None, customer: str, *, reads: bool
+        self, part: Part, facts: Sequence[str], section: str | None, used: set[str], *, named: bool
     ) -> frozenset[str] | None:
         """What a call may be given. What decides must be among it, and a change names all."""
         told = part.get_part("arguments")
-        used = {customer} if customer else set()
-        paths = [path for fact in facts for path in self.facts[fact].ask.values()]
+        terms = [term for fact in facts for term in self.facts[fact].ask.values()]
         if section is not None:
             for dimension in self.sections[section].dimensions:
                 source = self.dimensions[dimension.name][1]
-                paths += [path for _, path in (*source.terms, *source.against)]
-        used |= {path[1] for path in paths if path[0] == CALL}
+                terms += [*source.terms, *source.against]
+        used = used | {term.path[1] for term in terms if term.path[0] == CALL}
         if told.said is None:
-            return None if reads else frozenset(used)
-        given = frozenset(told.read_texts())
+            return frozenset(used) if named else None
+        given = frozenset(told.said if isinstance(told.said, Mapping) else told.read_texts())
         if missing := sorted(used - given):
             told.raise_error(f"{missing[0]!r} decides, but is not among the arguments: add it")
         return given
+
+
+def _read_labels(tool: Part) -> dict[str, Label]:
+    """What people call the arguments, where they are more than a list of names."""
+    arguments, labels = tool.get_part("arguments"), {}
+    for name, part in arguments.read_parts() if isinstance(arguments.said, Mapping) else ():
+        part.read_mapping(("label", "money", "date"))
+        unit = part.get_part("money").read_text("")
+        root, dot, other = unit.partition(".")
+        if dot and (root != CALL or other not in arguments.said):
+            part.get_part("money").raise_error("write a currency such as EUR, or call.currency")
+        dated = part.get_part("date").read_boolean(default=False)
+        if unit and dated:
+            part.raise_error("it is either money or a date: keep one")
+        figure: Figure = "money" if unit else "date" if dated else "text"
+        label = part.get_part("label").read_languages()
+        labels[name] = Label(label=label, figure=figure, unit=unit)
+    return labels

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from ..text.sentences import ENGLISH, LANGUAGE
 from .conditions import Condition, Dimension, Piece, Value, join_pieces
+from .paths import Path
 
 Verdict = Literal["allowed", "asks", "forbidden"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("allowed", "asks", "forbidden")
@@ -15,6 +16,7 @@ _SHOWN_PROBLEMS: Final = 5
 
 Texts = Mapping[str, str]
 """Language to text."""
+Figure = Literal["text", "money", "date"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,21 @@ class Identity:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Label:
+    """What people call an argument, and what kind of figure it is.
+
+    Attributes:
+        label: By language; none where the figure says enough.
+        figure: How its value is written.
+        unit: The currency of money, or `call.` and the argument that names it.
+    """
+
+    label: Texts = field(default_factory=dict)
+    figure: Figure = "text"
+    unit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GovernedTool:
     """What a table says of one tool.
 
@@ -134,8 +151,12 @@ class GovernedTool:
         consent: An allowed call is put to the customer first, with its exact details.
         customer: The argument that must be the verified customer; "" where there is none. One that
             is `optional` may be left out, or empty.
+        subject: What its changes are about, one of which is ruled and made at a time, everywhere:
+            the path of an argument, or the customer; () where it is nothing.
         facts: Every fact that must be read, those that others are asked with first.
-        arguments: What a call may be given; None: anything, of a tool that reads.
+        arguments: What a call may be given; None: anything, where nothing is changed.
+        label: What people call it, by language.
+        labels: What people call its arguments, in the order in which they are told.
     """
 
     name: str
@@ -146,8 +167,11 @@ class GovernedTool:
     consent: bool = True
     customer: str = ""
     optional: bool = False
+    subject: Path = ()
     facts: tuple[str, ...] = ()
     arguments: frozenset[str] | None = None
+    label: Texts = field(default_factory=dict)
+    labels: Mapping[str, Label] = field(default_factory=dict)
     article: Texts = field(default_factory=dict)
 
     @property

@@ -1,13 +1,16 @@
 """A company's policy as tables: what it allows, asks about or forbids; read, ruled by, and told."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ..text.sentences import ENGLISH, LANGUAGE, match_language, say
 from .conditions import Condition, Dimension, Interval, Value
-from .facts import Fact, KnownFacts, Source, UnreadFact, is_same_id
+from .facts import Fact, Source
+from .labels import Render, describe_call, render_plainly
+from .paths import KnownFacts, UnreadFact, is_same_id
 from .rules import GovernedTool, Identity, Row, Ruling, Section, Texts, Verdict, select_language
 
 
@@ -26,6 +29,7 @@ class PolicyTable:
         tools: What is said of each tool.
         sections: The tables.
         reads: Tools that the file does not name, and that declare to change nothing, may run.
+        clock: Tells the time of each ruling, with its zone, where it is not that of the machine.
     """
 
     name: str = ""
@@ -35,10 +39,17 @@ class PolicyTable:
     tools: Mapping[str, GovernedTool] = field(default_factory=dict)
     sections: Mapping[str, Section] = field(default_factory=dict)
     reads: bool = True
+    clock: Callable[[], datetime] | None = None
 
     @classmethod
-    def read(cls, path: str | Path) -> "PolicyTable":
+    def read(
+        cls, path: str | Path, *, clock: Callable[[], datetime] | None = None
+    ) -> "PolicyTable":
         """Read a policy from its YAML file, and prove it.
+
+        Args:
+            path: Of the file.
+            clock: Tells the time of each ruling, with its zone; None: the machine's.
 
         Raises:
             SettingsError: The file cannot be read, says something wrong, or a cell of a table has
@@ -46,7 +57,7 @@ class PolicyTable:
         """
         from .file import read_rules  # noqa: PLC0415 - YAML is for those who have such files
 
-        return cls(**read_rules(Path(path)))
+        return cls(**read_rules(Path(path)), clock=clock)
 
     def articles(self, language: str = ENGLISH) -> list[dict[str, str]]:
         """The policy for a knowledge base, made of the rows that decide: id, title, text, language.
@@ -65,7 +76,7 @@ class PolicyTable:
             return rows + [
                 {
                     "id": tool.name.replace("/", "-"),
-                    "title": tool.name.replace("_", " "),
+                    "title": select_language(tool.label) or tool.name.replace("_", " "),
                     "text": select_language(tool.article),
                     "language": LANGUAGE.get(),
                 }
@@ -84,6 +95,25 @@ class PolicyTable:
         """What it says of a tool, by the name its server knows it by."""
         return self.tools.get(f"{server}/{original}") or self.tools.get(original)
 
+    def describe_call(
+        self,
+        name: str,
+        server: str | None,
+        args: Mapping[str, Any],
+        language: str = "",
+        render: Render = render_plainly,
+    ) -> str:
+        """A call on one line, as people read it: `Refund · order A-1042 · 449.00 EUR`.
+
+        Args:
+            name: The tool, as its server calls it.
+            server: Its server; None: it is a Python tool.
+            args: The call's arguments.
+            language: The listener's; by default the run's.
+            render: Writes an amount of money, a date or a text in that language.
+        """
+        return describe_call(self.find_governed(name, server), name, args, language, render)
+
     def is_verifier(self, original: str, server: str | None) -> bool:
         """Whether the tool is the one that verifies customers."""
         known = self.identity.tool if self.identity else ""
@@ -100,7 +130,14 @@ class PolicyTable:
         needed = tool.customer and not (tool.optional and told in (None, ""))
         if needed and not is_same_id(told, known.customer):
             return _forbid("policy_not_own", what=tool.customer)
+        if tool.subject and self.find_subject(tool, known) is None:
+            return _rule_unread("subject", UnreadFact("policy_missing"))
         return None
+
+    def find_subject(self, tool: GovernedTool, known: KnownFacts) -> str | int | None:
+        """What the call is about, of which one change at a time is ruled and made; else None."""
+        found = known.get_path(tool.subject) if tool.subject else None
+        return found if is_same_id(found, found) else None
 
     def rule(self, tool: GovernedTool, known: KnownFacts, now: datetime) -> Ruling:
         """What it says of a call, once the facts are read; what is not readable allows nothing."""
@@ -110,8 +147,7 @@ class PolicyTable:
             fact = known.facts.get(name, UnreadFact("policy_not_read"))
             if isinstance(fact, UnreadFact):
                 return _rule_unread(name, fact)
-            owner = self.facts[name].owner
-            if owner and not is_same_id(fact.get(owner), known.customer):
+            if not self.facts[name].is_owned(fact, known.customer):
                 return _forbid("policy_not_own", what=name)
         if tool.section is None:
             return _make_ruling(tool, tool.verdict, "", tool.article)
@@ -121,15 +157,24 @@ class PolicyTable:
         self, tool: GovernedTool, section: Section, known: KnownFacts, now: datetime
     ) -> Ruling:
         values: dict[str, Value] = {}
-        for dimension in section.dimensions:
-            value = self.dimensions[dimension.name][1].read_value(known, now, dimension)
+        for name, value in self.read_values(section, known, now).items():
             if isinstance(value, UnreadFact):
-                return _rule_unread(dimension.name, value)
-            values[dimension.name] = value
+                return _rule_unread(name, value)
+            values[name] = value
         row = section.find_row(values)
         if row is None:  # loading has proven that there is one
             return _rule_unread(section.name, UnreadFact("policy_no_row"))
         return _make_ruling(tool, row.verdict, row.id, row.article)
+
+    def read_values(
+        self, section: Section, known: KnownFacts, now: datetime
+    ) -> dict[str, Value | UnreadFact]:
+        """What decides, by the name of its dimension, or why it cannot be read."""
+        moment = self.clock() if self.clock else now
+        return {
+            one.name: self.dimensions[one.name][1].read_value(known, moment, one)
+            for one in section.dimensions
+        }
 
 
 def _make_ruling(tool: GovernedTool, verdict: Verdict, row: str, article: Texts) -> Ruling:

@@ -156,7 +156,7 @@ INTERPRETER = sys.executable
 def beside_mcp_json(tmp_path, forked_servers):
     """A folder with the example's mcp.json, where `python` is one that runs the server of it."""
     shutil.copy(ROOT / "examples" / "mcp.json", tmp_path)
-    (policy,) = blocks("yaml", PAGES["docs/policies.md"])
+    policy, *_ = blocks("yaml", PAGES["docs/policies.md"])
     (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 from loopwright import PolicyTable, SettingsError
 from loopwright.policy import rules as policy_rules
 from loopwright.policy.conditions import Interval, read_interval
-from loopwright.policy.facts import KnownFacts, UnreadFact
 from loopwright.policy.file import parse_rules
+from loopwright.policy.paths import KnownFacts, UnreadFact
 from support.docs_text import blocks
 
 ROOT = Path(__file__).parents[3]
@@ -198,6 +198,29 @@ def test_sums_are_those_of_the_decimal_numbers_that_were_meant():
     assert refund(table, order, amount=0.21).row == "more"
 
 
+def test_a_table_with_a_clock_of_its_own_is_asked_at_that_time(tmp_path):
+    (tmp_path / "policy.yaml").write_text(FILE, encoding="utf-8")
+    moments = [NOW, NOW + timedelta(days=5)]
+    table = PolicyTable.read(tmp_path / "policy.yaml", clock=lambda: moments.pop(0))
+    long_after = NOW + timedelta(days=300)
+    assert [refund(table, ORDER, now=long_after).row for _ in range(2)] == ["fresh", "old"]
+
+
+def test_what_a_change_is_about_is_the_customer_or_what_the_file_says():
+    plain = table_of(FILE)
+    named = table_of(replaced("  refunds:\n", "  refunds:\n    subject: call.order\n"))
+    own = table_of(replaced("{policy: refunds}", "{policy: refunds, subject: call.place}"))
+    for table, subject in ((plain, "C-1"), (named, "A-1"), (own, "B-1")):
+        known = KnownFacts(call={"order": "A-1", "place": "B-1"}, customer="C-1")
+        assert table.find_subject(table.tools["refund"], known) == subject
+    # A change of which nobody can say what it is about stands beside no other.
+    assert refund(named, ORDER).verdict == "allowed"
+    odd = KnownFacts(call={"order": ["A-1"]}, customer="C-1", facts={"order": ORDER})
+    assert "subject cannot be read" in named.rule(named.tools["refund"], odd, NOW).words
+    with pytest.raises(SettingsError, match=r"an argument such as call\.order_id"):
+        table_of(replaced("{policy: refunds}", "{policy: refunds, subject: order.id}"))
+
+
 def test_hours_go_on_across_days_and_zones():
     text = FILE.replace("gift: no, days: at most 14", "gift: no, hours: at most 48").replace(
         "gift: no, days: [above 14, not yet]", "gift: no, hours: above 48"
@@ -261,6 +284,174 @@ def test_a_table_too_large_to_prove_says_so(monkeypatch):
         table_of(FILE)
 
 
+LISTS = """
+identity: {tool: verify, confirmed: ok, customer: id}
+facts:
+  order: {tool: get_order, ask: {order: call.order}, owner: buyer}
+  things: {tool: list_things, ask: {ids: each(call.ids)}, same: {id: ids}, owner: buyer}
+dimensions:
+  sound: {is: each(things.whole), values: [yes, no], if empty: nothing}
+  fragile: {is: any(things.kinds=glass), values: [yes, no]}
+  each kind: {is: each(things.kinds=wood), values: [yes, no]}
+  some: {is: any(order.flags), values: [yes, no], if empty: none}
+  price: {is: sum(things.price) + 2 * count(things.kinds=glass), number: at least 0 and at most 999}
+  many: {is: count(call.ids), whole number: at least 0 and at most 9}
+  paid: {compare: sum(things.price) - call.fee, with: sum(order.payments.amount)}
+  first: {match: call.card, with: order.payments.0.card}
+  own: {match: call.card, with: any(order.payments.card)}
+  among: {match: each(call.ids), with: any(order.ids)}
+  pairs: {match: each(call.ids), with: each(order.ids)}
+  alone: {match: each(order.payments.card), with: call.card}
+tools:
+  TOOLS
+policies:
+"""
+LISTS = LISTS.replace("  TOOLS\n", "".join(
+    f"  t{i}: {{policy: p{i}, arguments: [order, ids, card, fee]}}\n" for i in range(12)
+)) + "".join(
+    f"  p{i}: {{rows: [{{id: r{i}, when: {{{name}: {values}}}, then: allowed, article: a}}]}}\n"
+    for i, (name, values) in enumerate((
+        ("sound", "[yes, no, nothing]"), ("fragile", "[yes, no]"), ("each kind", "[yes, no]"),
+        ("some", "[yes, no, none]"), ("price", "at least 0"), ("many", "at least 0"),
+        ("paid", "[below, equal, above]"), *((one, "[equal, other]") for one in (
+            "first", "own", "among", "pairs", "alone")),
+    ))
+)  # fmt: skip
+CARDS = [{"card": "visa", "amount": 30}, {"card": "gift", "amount": 0.5}]
+THINGS = [
+    {"id": "a", "buyer": "C-1", "whole": True, "price": 10.25, "kinds": ["wood", "glass"]},
+    {"id": "b", "buyer": "C-1", "whole": False, "price": 20, "kinds": ["wood"]},
+]
+
+
+@pytest.mark.parametrize(("name", "change", "value"), [
+    ("sound", {}, "no"), ("sound", {"whole": True}, "yes"), ("sound", {"things": []}, "nothing"),
+    ("sound", {"whole": "yes"}, None), ("sound", {"whole": None}, None),
+    ("fragile", {}, "yes"), ("fragile", {"kinds": []}, "yes"), ("fragile", {"kinds": [7]}, None),
+    ("fragile", {"things": []}, "no"), ("fragile", {"things": {"kinds": "glass"}}, None),
+    ("each kind", {}, "no"), ("each kind", {"things": []}, None),
+    ("each kind", {"things": THINGS[1:]}, "yes"),
+    ("some", {"flags": []}, "none"), ("some", {"flags": None}, "none"), ("some", {}, None),
+    ("some", {"flags": [None]}, None), ("some", {"flags": [False, True]}, "yes"),
+    ("price", {}, "32.25"), ("price", {"things": []}, "0"), ("price", {"price": "20"}, None),
+    ("price", {"price": -1}, None), ("price", {"price": float("nan")}, None),
+    ("price", {"price": 1000}, None),
+    ("many", {}, "2"), ("many", {"ids": []}, "0"), ("many", {"ids": "ab"}, None),
+    ("many", {"ids": {"a": 1}}, None), ("many", {"ids": ["a"] * 10}, None),
+    ("paid", {"fee": 0}, "below"), ("paid", {"fee": -1}, None), ("paid", {"fee": 0.25}, "below"),
+    ("paid", {"fee": 0, "price": 20.25}, "equal"),
+    ("first", {"card": "visa"}, "equal"), ("first", {"card": "gift"}, "other"),
+    ("first", {"card": "Visa"}, "other"), ("first", {"card": 7}, None),
+    ("first", {"card": "visa", "payments": []}, None), ("first", {"card": ""}, None),
+    ("own", {"card": "gift"}, "equal"), ("own", {"card": "cash"}, "other"),
+    ("own", {"card": "cash", "payments": []}, "other"), ("own", {"card": ["gift"]}, None),
+    ("among", {"owned": ["b", "c", "a"]}, "equal"), ("among", {"owned": ["a"]}, "other"),
+    ("among", {"owned": ["a", "b"], "ids": ["a", "a"]}, "other"),
+    ("among", {"owned": ["a", "b"], "ids": []}, None), ("among", {"owned": [1, 2]}, None),
+    ("among", {"owned": ["a", None]}, None),
+    ("pairs", {"owned": ["a", "b"]}, "equal"), ("pairs", {"owned": ["b", "a"]}, "other"),
+    ("pairs", {"owned": ["a", "b", "b"]}, "other"), ("pairs", {"owned": []}, None),
+    ("alone", {"card": "visa"}, "other"),
+    ("alone", {"card": "visa", "payments": CARDS[:1] * 2}, "equal"),
+])  # fmt: skip
+def test_what_stands_in_lists_is_read_whole_or_allows_nothing(name, change, value):
+    table = table_of(LISTS)
+    dimension, source = table.dimensions[name]
+    last = {key: change[key] for key in ("whole", "price", "kinds") if key in change}
+    things = change.get("things", [THINGS[0], {**THINGS[1], **last}])
+    order = {"buyer": "C-1", "payments": change.get("payments", CARDS), "ids": change.get("owned")}
+    order |= {"flags": change["flags"]} if "flags" in change else {}
+    call = {
+        "ids": ["a", "b"],
+        **{key: change[key] for key in ("ids", "card", "fee") if key in change},
+    }
+    known = KnownFacts(call=call, customer="C-1", facts={"order": order, "things": things})
+    found = source.read_value(known, NOW, dimension)
+    told = None if isinstance(found, UnreadFact) else str(found)
+    assert told == value, found
+
+
+def test_an_answer_about_a_list_repeats_it_one_for_one_and_is_all_the_customers():
+    fact = table_of(LISTS).facts["things"]
+    known = KnownFacts(call={"ids": ["a", "b"]}, customer="C-1")
+    asked = fact.build_question(known)
+    assert asked == {"ids": ["a", "b"]}
+    assert fact.check_answer(asked, THINGS) == THINGS
+    assert fact.is_owned(THINGS, "C-1")
+    for odd in ("a", [], ["a", ""], ["a", 1], [["a"]], None, {"a": "b"}):
+        unasked = fact.build_question(KnownFacts(call={"ids": odd}))
+        assert isinstance(unasked, UnreadFact), odd
+    for answer in (THINGS[:1], THINGS[::-1], [*THINGS, *THINGS], [], ["a", "b"], {"id": "a"}):
+        assert isinstance(fact.check_answer(asked, answer), UnreadFact), answer
+    assert not fact.is_owned([THINGS[0], {**THINGS[1], "buyer": "C-2"}], "C-1")
+    assert not fact.is_owned([{**THINGS[0], "buyer": ["C-1"]}], "C-1")
+
+
+@pytest.mark.parametrize(("old", "new", "told"), [
+    (", same: {id: ids}", "", "say which field of the answer repeats the list 'ids'"),
+    ("is: each(things.whole)", "is: sum(things.whole)", "sum(…) says nothing here"),
+    ("is: each(things.whole), values: [yes, no]", "is: any(things.kind), values: [a, b]",
+     "any(…) says nothing here"),
+    ("sum(things.price) +", "each(things.price) +", "each(…) says nothing here"),
+    ("sum(things.price) +", "sum(things.price=1) +", "'=1' says nothing here"),
+    ("sum(things.price) +", "sum(things.price +", "write a path, or each, any, count or sum"),
+    ("match: call.card, with: any", "match: 2 * call.card, with: any", "only numbers"),
+    ("match: each(order.payments.card), with: call.card",
+     "match: any(order.payments.card), with: each(call.ids)", "turn them round"),
+    ("count(call.ids)", "count(cal.ids)", "'cal.ids' leads nowhere"),
+])  # fmt: skip
+def test_what_a_list_cannot_be_asked_is_told_with_its_place(old, new, told):
+    assert old in LISTS
+    with pytest.raises(SettingsError) as error:
+        table_of(LISTS.replace(old, new, 1))
+    assert told in str(error.value)
+
+
+LABELS = """
+tools:
+  pay_back:
+    {then: allowed, identity: no, label: {en: refund, de: Erstattung}, arguments: {
+      order: {label: {en: order, de: Bestellung}}, items: {label: items}, unit: {},
+      amount: {money: call.unit}, on: {label: {en: on, de: am}, date: yes}, note: {}}}
+"""
+
+
+@pytest.mark.parametrize(("args", "language", "line"), [
+    ({"amount": 449.0, "unit": "EUR", "order": "A-1042"}, "en",
+     "Refund · order A-1042 · 449.00 EUR"),
+    ({"order": 7, "on": "2026-12-01", "items": ["a", "b, c"]}, "de",
+     'Erstattung · Bestellung 7 · items a, "b, c" · am 2026-12-01'),
+    ({"amount": 12, "unit": "JPY"}, "fr", "Refund · 12.00 JPY"),
+    ({"amount": 0.125, "note": "", "on": None}, "en", "Refund · 0.125"),
+    ({"amount": "1e9", "order": True}, "en", "Refund · order true · 1e9"),
+    ({"amount": float("nan")}, "en", "Refund · NaN"),
+    # No value draws a line, a part or a direction of its own.
+    ({"order": "A-1 · 1.00 EUR", "note": "x\n- amount: 1\u202e"}, "en",
+     'Refund · order "A-1 · 1.00 EUR" · x\\n- amount: 1\\u202e'),
+    ({"items": [], "other_thing": {"a": [1]}}, "en", 'Refund · items [] · other thing: {"a": [1]}'),
+])  # fmt: skip
+def test_a_call_is_one_line_that_people_can_read(args, language, line):
+    assert table_of(LABELS).describe_call("pay_back", "shop", args, language) == line
+
+
+def test_a_call_without_labels_is_told_by_its_names_and_a_figure_can_be_written_otherwise():
+    table = table_of(LABELS)
+    args = {"order_id": "A-1", "amount": 5.0}
+    told = table.describe_call("cancel-order", None, args)
+    assert told == "Cancel order · order id: A-1 · amount: 5.0"
+    shop = PolicyTable.read(SHIPPED[0])
+    assert shop.describe_call("request_refund", "desk", {**args, "reason": "迟到"}, "zh") == (
+        "退款 · 订单 A-1 · 5.00 EUR · 原因 迟到"
+    )
+    seen = []
+    shop.describe_call(
+        "request_refund", None, args, "de", lambda *figure: seen.append(figure) or "5,00 €"
+    )
+    assert seen == [("text", "A-1", "", "de"), ("money", 5.0, "EUR", "de")]
+    with pytest.raises(SettingsError, match=r"write a currency such as EUR, or call\.currency"):
+        table_of(LABELS.replace("call.unit", "order.unit"))
+
+
 DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
 
 
@@ -269,7 +460,7 @@ DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
     ("[above 14, not yet]", "[above 40000, not yet]"),
 ])  # fmt: skip
 def test_the_errors_of_the_manual_are_those_of_its_file(old, new):
-    (policy,) = blocks("yaml", DOCS)
+    policy, *_ = blocks("yaml", DOCS)
     assert table_of(policy).name == "Corner shop"
     with pytest.raises(SettingsError) as error:
         table_of(policy.replace(old, new))
