@@ -1,6 +1,7 @@
 """What there is to look at: a graph's drawing, what a run may cost, and what would work here."""
 
 import asyncio
+import contextlib
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,10 +198,13 @@ def _choose_mcp(settings: Settings) -> Any:
     return settings.mcp or default_mcp(settings.environ)
 
 
-def _load_catalog(settings: Settings, else_: str = "") -> tuple[Catalog, Policy]:
-    """The tools of the servers, which are started for that, and the policy."""
-    policy = settings.policy or default_policy(settings.environ) or else_ or None
-    toolbox = Toolbox(mcp=_choose_mcp(settings), policy=policy)
+def _load_catalog(settings: Settings) -> tuple[Catalog, Policy]:
+    """The tools of the servers, which are started for that, and the policy: a company's own too."""
+    folder = default_company(settings.environ)
+    policy = settings.policy or default_policy(settings.environ)
+    with contextlib.suppress(SettingsError):  # the company's own part tells it
+        policy = policy or (read_company(folder).policy if folder else "")
+    toolbox = Toolbox(mcp=_choose_mcp(settings), policy=policy or None)
     try:
         return run_blocking(toolbox.catalog()), toolbox.policy
     finally:
@@ -225,12 +229,14 @@ def _check_agent(settings: Settings, named: str) -> Iterator[Finding]:
 def _check_company(settings: Settings) -> Iterator[Finding]:
     """The company of customer_service, its policy, and the tools that are missing."""
     whose = read_company(default_company(settings.environ) or "")
-    catalog, policy = _load_catalog(settings, whose.policy)
+    catalog, policy = _load_catalog(settings)
     rules = "its policy.yaml" if policy.table is not None else "the policy of all graphs"
     yield _WORKS, f"{whose.name}, of {whose.folder}; what may be done says {rules}"
-    for name in (whose.verified_by, whose.tickets_by, whose.handed_over_by):
+    # Who verifies says a table, whose missing tools stand among the warnings of the servers.
+    keys = ["tickets_by", "handed_over_by", *([] if policy.table else ["verified_by"])]
+    for key, name in ((key, getattr(whose, key)) for key in keys):
         if not any(tool.name == name for tool in catalog.tools.values()):
-            yield _WARNING, f"No server here has {name}, which the desk needs."
+            yield _WARNING, f"No server here has {name}: {key} names yours, or do without."
 
 
 def describe_policy(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from ..policy.desk.articles import ArticleFields
 from ..policy.desk.company import COMPANY_FILE, Company
 from ..state.errors import SettingsError
 from ..state.limits import read_file
@@ -34,6 +35,8 @@ def read_company(folder: str | Path) -> Company:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "it"
+        if first["type"] == "extra_forbidden":
+            first["msg"] = f"there is no such key, but {', '.join(ArticleFields.model_fields)}"
         raise _make_error(file, f"{where}: {first['msg']}.") from error
 
 

@@ -59,7 +59,7 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
     if round_ > scope.context.max_turns:
         return news | DeskUpdate(halt="MAX_TURNS", unmet=[say("rounds_used_up")])
     catalog = await desk.parts.toolbox.catalog(scope.user)
-    request = _build_request(scope, state, catalog.deferred_tools.render_listing())
+    request = _build_request(scope, state, desk, catalog.deferred_tools.render_listing())
     tools = select_tools(catalog.specs(state.found), state, news.get("sources", state.sources))
     answer: Answer[Any] = await ask(
         scope, desk.parts.models, "support", request, tools=tools, spare_tools=catalog.spare_specs,
@@ -136,7 +136,7 @@ def choose_guidance(state: DeskState) -> str:
     return " ".join(say(name, ticket=ticket) for name, holds in told.items() if holds)
 
 
-def _build_request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage]:
+def _build_request(scope: RunScope, state: DeskState, desk: Desk, listed: str) -> list[BaseMessage]:
     """The conversation, and behind it what is known by now: so requests begin like the last."""
     prompt = scope.parts.prompts.get_prompt("support", **scope.build_contexts())
     system = system_message(scope, prompt, listed, state.hook_context)
@@ -153,4 +153,4 @@ def _build_request(scope: RunScope, state: DeskState, listed: str) -> list[BaseM
     if state.owner == "returning":
         situation["handed_back"] = say("desk_handed_back")
     shown = HumanMessage(render_section("situation", situation))
-    return [system, *name_records(mark_colleagues(state.messages)), shown]
+    return [system, *name_records(mark_colleagues(state.messages), desk.company), shown]

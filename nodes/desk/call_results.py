@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
+from ...policy.desk.articles import Article, ArticleFields
 from ...policy.desk.checks import read_data
 from ...policy.desk.company import Company
 from ...policy.desk.reply import Grounds
@@ -17,7 +18,6 @@ from .desk import find_speaker
 
 SURE: Final = 0.5
 """The least confidence of a sub-agent whose findings count."""
-_TEXTS: Final = ("excerpt", "text", "content", "snippet", "answer")
 
 
 def read_call_results(state: DeskState, company: Company) -> DeskUpdate:
@@ -30,16 +30,17 @@ def read_call_results(state: DeskState, company: Company) -> DeskUpdate:
             continue
         data = read_data(message)
         own = message.name != DELEGATE
-        found = _iter_articles(data) if own else _iter_sub_agent_articles(state, data)
-        sources |= {str(article["id"]): _build_source(article, state.turn) for article in found}
+        known = company.articles
+        found = known.find_articles(data) if own else _iter_sub_agent_articles(state, data, known)
+        sources |= {article.id: _build_source(article, state.turn) for article in found}
         if not isinstance(data, Mapping):
             continue
         if message.name == company.verified_by:
             verified = data.get(company.verified_if) is True
             who = {"customer_id": data.get(company.verified_as), "turn": state.turn}
             update["identity"] = who if verified else {}
-        if message.name == company.tickets_by and data.get("ticket_id"):
-            tickets[state.issue] = str(data["ticket_id"])
+        if message.name == company.tickets_by and data.get(company.ticket_as):
+            tickets[state.issue] = str(data[company.ticket_as])
     if tickets != state.tickets:
         update["tickets"] = tickets
     if sources != state.sources:
@@ -47,14 +48,15 @@ def read_call_results(state: DeskState, company: Company) -> DeskUpdate:
     return update
 
 
-def _build_source(article: Mapping[str, Any], turn: int) -> Source:
+def _build_source(article: Article, turn: int) -> Source:
     return Source(
-        title=str(article["title"]), url=str(article.get("url", "")),
-        score=float(article.get("score", 0)), turn=turn, text=text_of(article),
-    )  # fmt: skip
+        title=article.title, url=article.url, score=article.score, turn=turn, text=article.text
+    )
 
 
-def _iter_sub_agent_articles(state: DeskState, data: Any) -> Iterator[Mapping[str, Any]]:
+def _iter_sub_agent_articles(
+    state: DeskState, data: Any, known: ArticleFields
+) -> Iterator[Article]:
     """What the searches of a sub-agent gave, whatever it says of them; nothing if it is unsure."""
     output = data.get("output") if isinstance(data, Mapping) else None
     sure = output.get("confidence", 0) if isinstance(output, Mapping) else 0
@@ -63,10 +65,10 @@ def _iter_sub_agent_articles(state: DeskState, data: Any) -> Iterator[Mapping[st
     for record in state.evidence:
         inside = is_within(record["task"], str(data["path"]))
         if inside and record["tool"] and record["status"] == "success":
-            yield from _parse_articles(record["result"])
+            yield from _parse_articles(record["result"], known)
 
 
-def _parse_articles(text: str) -> Iterator[Mapping[str, Any]]:
+def _parse_articles(text: str, known: ArticleFields) -> Iterator[Article]:
     """The articles in a result as text, which may be cut off."""
     read, place = json.JSONDecoder(), 0
     while (place := text.find("{", place)) >= 0:
@@ -75,39 +77,34 @@ def _parse_articles(text: str) -> Iterator[Mapping[str, Any]]:
         except (ValueError, RecursionError):
             place += 1
             continue
-        yield from _iter_articles([found])
-        yield from _iter_articles(found)
+        yield from known.find_articles([found])
+        yield from known.find_articles(found)
 
 
-def text_of(article: Mapping[str, Any]) -> str:
-    """What an article says, as far as a search tells it."""
-    return next((str(article[key]) for key in _TEXTS if article.get(key)), "")
-
-
-def name_records(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def name_records(messages: Sequence[AnyMessage], company: Company) -> list[AnyMessage]:
     """The messages as a model is told them: each record of a tool under the name it is cited by."""
-    named = {message.id: name for name, message in _iter_records(messages)}
+    named = {message.id: name for name, message in _iter_records(messages, company)}
     return [
         m.model_copy(update={"content": f"{named[m.id]} = {m.text}"}) if m.id in named else m
         for m in messages
     ]
 
 
-def _iter_records(messages: Iterable[AnyMessage]) -> Iterator[tuple[str, ToolMessage]]:
+def _iter_records(
+    messages: Iterable[AnyMessage], company: Company
+) -> Iterator[tuple[str, ToolMessage]]:
     """The results that are data and no articles, as `r1`, `r2` … in the order of the thread."""
     number = 0
     for message in messages:
         if not isinstance(message, ToolMessage) or message.status != "success":
             continue
         data = read_data(message)
-        if message.name == DELEGATE or not isinstance(data, dict | list) or _is_search(data):
+        if message.name == DELEGATE or not isinstance(data, dict | list):
+            continue
+        if company.articles.is_search(data):
             continue
         number += 1
         yield f"r{number}", message
-
-
-def _is_search(data: Any) -> bool:
-    return (isinstance(data, Mapping) and "articles" in data) or any(_iter_articles(data))
 
 
 def collect_grounds(state: DeskState, sources: Mapping[str, Source], company: Company) -> Grounds:
@@ -117,12 +114,12 @@ def collect_grounds(state: DeskState, sources: Mapping[str, Source], company: Co
         for name, source in sources.items()
         if source["score"] >= company.enough
     }
-    records = dict(_iter_records(state.messages))
+    records = dict(_iter_records(state.messages, company))
     kept = {message.id for message in records.values()}
     told = [
         message.text
         for message in state.messages
-        if find_speaker(message) == "colleague" or _is_text_result(message, kept)
+        if find_speaker(message) == "colleague" or _is_text_result(message, kept, company)
     ]
     said = [message.text for message in state.messages if message.type == "human"]
     return Grounds(
@@ -132,22 +129,7 @@ def collect_grounds(state: DeskState, sources: Mapping[str, Source], company: Co
     )  # fmt: skip
 
 
-def _is_text_result(message: AnyMessage, records: Collection[str | None]) -> bool:
+def _is_text_result(message: AnyMessage, records: Collection[str | None], company: Company) -> bool:
     if not isinstance(message, ToolMessage) or message.name == DELEGATE or message.id in records:
         return False
-    return not _is_search(read_data(message))
-
-
-def _iter_articles(data: Any) -> Iterator[Mapping[str, Any]]:
-    """The articles in a result: objects with an id and a title, in a list at any place."""
-    if isinstance(data, Mapping):
-        for value in data.values():
-            yield from _iter_articles(value)
-    elif isinstance(data, list):
-        yield from filter(_is_article, data)
-
-
-def _is_article(one: Any) -> bool:
-    if not (isinstance(one, Mapping) and {"id", "title"} <= one.keys()):
-        return False
-    return bool({"url", "score", *_TEXTS} & one.keys())
+    return not company.articles.is_search(read_data(message))

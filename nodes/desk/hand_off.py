@@ -229,7 +229,7 @@ def _tell_customer(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     """What came of it, to the customer and in the state: a human has the thread, or a ticket."""
     packet, hours = state.packet, state.packet["hours"]
     result, tickets = _read_result(state), state.tickets
-    if ticket := str(result.get("ticket_id", "")):
+    if ticket := str(result.get(desk.company.ticket_as, "")):
         tickets = {**tickets, _issue(state): ticket}
     ticket = tickets.get(_issue(state), "")
     language = state.language or desk.company.languages[0]

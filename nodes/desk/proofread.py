@@ -49,7 +49,7 @@ async def proofread(
 def is_quote(reply: Reply, grounds: Grounds) -> bool:
     """Whether each line of a reply stands in an article that it cites, as it is there."""
     sources = [" ".join(grounds.articles.get(one, "").split()) for one in reply.cited]
-    lines = [remove_citations(line) for line in reply.text.splitlines()]
+    lines = [remove_citations(line, grounds.articles) for line in reply.text.splitlines()]
     return bool(sources) and all(
         any(line in source for source in sources) for line in lines if line
     )

@@ -5,11 +5,15 @@ No model writes it, and no words of a model can make it another one. It stands l
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final, Literal
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
+from ...policy.desk.references import Value, is_currency, render_value
+from ...policy.labels import describe_call, render_plainly
+from ...policy.rules import Figure
 from ...policy.table import PolicyTable
 from ...state.calls import UNCERTAIN, Evidence
 from ...state.context import Context
@@ -33,10 +37,20 @@ _LONGEST: Final = 120
 
 
 def describe_change(table: PolicyTable | None, call: Mapping[str, Any], language: str) -> str:
-    """A change in one line for people: `Request refund · order id A-1042 · amount 149.0`."""
-    values = [f"{name.replace('_', ' ')} {show_value(v)}" for name, v in call["args"].items()]
-    title = call["name"].replace("_", " ").strip().capitalize()
-    return " · ".join([title, *(shorten_text(one, _LONGEST) for one in values)])
+    """A change in one line for people: `Refund · order A-1042 · €149.00`."""
+    name = str(call["name"])
+    governed = table.find_governed(name, call.get("server")) if table else None
+    return describe_call(governed, name, call["args"], language, _render_figure)
+
+
+def _render_figure(figure: Figure, value: Any, unit: str, language: str) -> str:
+    """A value as people of a language write it."""
+    if isinstance(value, str) and figure == "date":
+        return render_value(Value(value), language)
+    number = not isinstance(value, bool) and isinstance(value, int | float)
+    if number and figure == "money" and is_currency(unit):
+        return render_value(Value(Decimal(repr(value)), unit), language)
+    return shorten_text(render_plainly(figure, value, unit, language), _LONGEST)
 
 
 def list_lines(state: DeskState, desk: Desk) -> list[ReceiptLine]:

@@ -38,7 +38,7 @@ def add_answer(state: DeskState, _: Facts, update: dict[str, Any]) -> dict[str, 
 
 
 def _build_answer(state: DeskState) -> AIMessage:
-    cited = [one for one in find_cited_ids(state.answer) if one in state.sources]
+    cited = [one for one in find_cited_ids(state.answer, state.sources) if one in state.sources]
     shown = [{"id": one, **{k: state.sources[one][k] for k in ("title", "url")}} for one in cited]
     about = {**make_signature("support"), ENDS: True, **({SOURCES: shown} if shown else {})}
     return AIMessage(state.answer, id=build_answer_id(state), additional_kwargs=about)

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from ...text.words import fold_case
+from .articles import ArticleFields
 
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOURS: Final = re.compile(r"(\w{3})(?:-(\w{3}))? (\d\d:\d\d)-(\d\d:\d\d)")
@@ -83,10 +84,12 @@ class Company(BaseModel):
         goodbye: The last words to a customer, by language.
         bases: Knowledge bases that are searched; all where none is named.
         enough: The least score of an article that may carry an answer.
+        articles: What results of searches call the parts of an article.
         verified_by: The tool that verifies who a customer is.
         verified_if: The field of its answer that is true then.
         verified_as: The field that says who it is. A policy's table says all three itself.
         tickets_by: The tool that makes a ticket.
+        ticket_as: The field of its answer that is the ticket's number.
         handed_over_by: The tool that puts a case into the queue of the humans.
         hours: When a human is at the desk, such as `mon-fri 09:00-17:30`; always without any.
         timezone: Of these hours.
@@ -108,10 +111,12 @@ class Company(BaseModel):
     goodbye: Mapping[_Language, _Name] = Field(default_factory=dict)
     bases: tuple[_Name, ...] = ()
     enough: float = Field(default=0.0, ge=0)
+    articles: ArticleFields = Field(default_factory=ArticleFields)
     verified_by: _Name = "verify_identity"
     verified_if: _Name = "verified"
     verified_as: _Name = "customer_id"
     tickets_by: _Name = "create_ticket"
+    ticket_as: _Name = "ticket_id"
     handed_over_by: _Name = "transfer_to_human"
     hours: tuple[str, ...] = ()
     timezone: str = "UTC"

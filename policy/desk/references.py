@@ -36,6 +36,11 @@ class Value:
     currency: str = ""
 
 
+def is_currency(text: object) -> bool:
+    """Whether it is spelled as a currency, such as EUR."""
+    return bool(_CURRENCY.fullmatch(str(text)))
+
+
 def read_reference(text: str, records: Records) -> Value:
     """The value of the text between the braces.
 
@@ -56,7 +61,7 @@ def read_reference(text: str, records: Records) -> Value:
     if not found:
         raise ReferenceProblem(text)
     currency = str(_look_up(rest, records)) if rest else ""
-    if rest and not _CURRENCY.fullmatch(currency):
+    if rest and not is_currency(currency):
         raise ReferenceProblem(text)
     numbers = [(-1 if sign == "-" else 1, _read_number(value)) for sign, value in found]
     return Value(sum((sign * number for sign, number in numbers), Decimal(0)), currency)

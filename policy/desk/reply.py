@@ -5,7 +5,7 @@ proofreader. Pure.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -14,9 +14,7 @@ from ...text.sentences import say, say_to
 from .figures import Figure, Source, end_of_unit, find_figures, find_links, is_quoted, quote_around
 from .references import REFERENCE, ReferenceProblem, read_reference, render_value
 
-_CITATION: Final = re.compile(
-    r"[\[\u3010]([!-Z^-~]+(?:[\s,;\uff0c\uff1b]+[!-Z^-~]+)*)[\]\u3011](?!\()"
-)
+_CITATION: Final = re.compile(r"[\[\u3010]([^\[\]\u3010\u3011\n]{1,200})[\]\u3011](?!\()")
 _LIST_MARKER: Final = re.compile(r"^([ \t]*)\d{1,2}[.)\u3001\uff0e][ \t]+", re.MULTILINE)
 _DRAWN: Final = "\ue000"
 """Stands for a list marker until everything is checked."""
@@ -71,20 +69,35 @@ class Reply:
     cited: list[str]
 
 
-def find_cited_ids(text: str) -> list[str]:
-    """What stands in brackets as ids do, in order: one word, or several with commas."""
-    groups = (re.split(r"[\s,;\uff0c\uff1b]+", group) for group in _CITATION.findall(text))
-    return list(dict.fromkeys(one for group in groups for one in group))
+def find_cited_ids(text: str, known: Collection[str] = ()) -> list[str]:
+    """What stands in brackets as ids do, in order: known ones, or one word between commas."""
+    groups = map(_split_ids, _CITATION.findall(text))
+    return list(dict.fromkeys(one for group in groups if _are_ids(group, known) for one in group))
 
 
-def remove_citations(text: str) -> str:
+def _split_ids(group: str) -> list[str]:
+    return [one for one in re.split(r"\s*[,;\uff0c\u3001\uff1b]\s*", group.strip()) if one]
+
+
+def _are_ids(group: list[str], known: Collection[str]) -> bool:
+    return all(one in known or (one.isascii() and " " not in one) for one in group)
+
+
+def remove_citations(text: str, known: Collection[str]) -> str:
     """A line without citations and white space around it."""
-    return " ".join(_CITATION.sub(" ", text).split())
+    return " ".join(_blank_citations(text, known).split())
+
+
+def _blank_citations(text: str, known: Collection[str]) -> str:
+    """The text with spaces where it cites."""
+    return _CITATION.sub(
+        lambda one: " " * len(one[0]) if _are_ids(_split_ids(one[1]), known) else one[0], text
+    )
 
 
 def settle_reply(answer: str, grounds: Grounds) -> Reply:
     """Render the references of a reply, and say what in it no source carries."""
-    cited = find_cited_ids(answer)
+    cited = find_cited_ids(answer, grounds.articles)
     problems = [say("desk_unknown_source", id=one) for one in cited if one not in grounds.articles]
     marked = _LIST_MARKER.sub(rf"\1{_DRAWN} ", answer)
     shown: list[str] = []
@@ -128,7 +141,7 @@ class _Check:
 
     def settle_literal(self, text: str) -> str:
         """The text, in which a figure that only the customer said is marked as theirs."""
-        plain = _CITATION.sub(lambda one: " " * len(one[0]), text)
+        plain = _blank_citations(text, self.grounds.articles)
         for link in find_links(plain):
             if not self._carries_link(link.text):
                 self.problems.append(say("desk_unknown_link", link=link.text))

@@ -107,7 +107,9 @@ def shows(shown, promised):
     return re.match(pattern, "\n".join(shown), re.DOTALL)
 
 
-CONSOLE = [block.removeprefix("$ ").split("\n", 1) for block in blocks("console")]
+WALK = "docs/own-company.md"
+REST = "\n".join(text for page, text in PAGES.items() if page != WALK)
+CONSOLE = [block.removeprefix("$ ").split("\n", 1) for block in blocks("console", REST)]
 
 
 @pytest.mark.req("S0-161")
@@ -129,7 +131,7 @@ def test_a_command_shows_what_the_manual_shows(command, output, checkout, tmp_pa
 
 def test_only_commands_that_need_the_world_are_left_out():
     assert len(CONSOLE) == 5
-    assert {block.splitlines()[0] for block in blocks("sh")} == NOT_RUN
+    assert {block.splitlines()[0] for block in blocks("sh", REST)} == NOT_RUN
 
 
 @pytest.mark.req("S2-30")
@@ -145,10 +147,57 @@ def test_the_goal_of_the_quick_start_shows_a_repair_as_the_manual_says(tmp_path)
     assert "· 5 tool calls ·" in said, "the files are listed once, the read that fails is repeated"
 
 
+# ---- a company of one's own
+
+FILE = re.compile(r"^\*\*`([\w./-]+)`\*\*\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def walk(tmp_path, monkeypatch, forked_servers):
+    """From an empty folder: a command of the page as its reader types it; what it shows."""
+    (folder := tmp_path / "empty").mkdir()
+    monkeypatch.chdir(folder)
+    environ = environment(tmp_path / "home") | {"PATH": os.environ["PATH"]}
+
+    def types(command, lines):
+        first, *args = shlex.split(command)
+        if first == "export":
+            environ.update(word.split("=", 1) for word in args)
+            return ""
+        script = Path(args.pop(0)).resolve() if first == "python" else None
+        typed = "".join(f"{line}\n" for line in lines)
+        with Command(server(), args, env=environ, stdin=typed, script=script) as process:
+            code, (told, wrong) = process.wait(PATIENCE), process.said()
+        assert code in ((0, 5) if "chat" in args else (0,)), (command, told, wrong)
+        return told
+
+    return types
+
+
+def test_a_company_of_ones_own_works_as_its_page_says(walk):
+    """Each file and command of the page, in its order, and nothing else."""
+    page = PAGES[WALK]
+    parts = re.split(r"(?=^\*\*`)|(?=^```console\n)", page, flags=re.MULTILINE)[1:]
+    assert len(parts) * 2 == len(re.findall("^```", page, re.MULTILINE)), "no other block"
+    for part in parts:
+        if made := FILE.match(part):
+            Path(made[1]).parent.mkdir(parents=True, exist_ok=True)
+            Path(made[1]).write_text(made[2], encoding="utf-8")
+            continue
+        (block,) = blocks("console", part)
+        for step in block.removeprefix("$ ").split("\n$ "):
+            command, _, promised = step.partition("\n")
+            typed = re.findall(r"^> (.*)$", promised, re.MULTILINE) if " chat " in command else []
+            shown = walk(command, typed)
+            assert shows(plain(shown), plain(promised)), (command, shown)
+    orders = json.loads(Path("orders.json").read_text(encoding="utf-8"))["orders"]
+    assert [one["status"] for one in orders.values()] == ["cancelled", "cancelled"]
+
+
 # ---- programs
 
 
-PYTHON = blocks("python")
+PYTHON = blocks("python", REST)
 INTERPRETER = sys.executable
 
 

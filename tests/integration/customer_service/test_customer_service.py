@@ -84,7 +84,7 @@ def test_a_whole_conversation_from_greeting_to_good_bye(talk):
     assert refunds == []
     assert say("Yes!") == (
         "Your refund R-1 is on its way.\n\nDoes that settle it for you?\n\n"
-        "Done: Request refund · order id A-1 · amount 5.0 (R-1)"
+        "Done: Request refund · order id: A-1 · amount: 5.0 (R-1)"
     )
     assert refunds == [("A-1", 5.0)]
     assert "1 (not at all) to 5" in say("that's all, thanks")
@@ -250,6 +250,6 @@ def test_a_yes_of_the_customer_is_none_of_who_set_the_policy(tmp_path, policy):
         outcome = say("5 EUR back for A-1, please")["outcome"]
         assert (outcome["reason"], outcome["answer"]) == (
             "NOT_INTERACTIVE",
-            "I cannot do this.\n\nNot done: Request refund · order id A-1 · amount 5",
+            "I cannot do this.\n\nNot done: Request refund · order id: A-1 · amount: 5",
         )
     assert len(refunds) == 1

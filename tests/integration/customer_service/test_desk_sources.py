@@ -5,6 +5,9 @@ from langchain_core.tools import tool
 
 from loopwright import build_customer_service, desk_agents, open_durability
 from loopwright.state.channels import unpack_fields
+from loopwright.state.desk import AWAY
+from support.forked import server
+from support.mcp_servers import wiki
 from support.reacting import said
 from support.scripts import call
 from support.shops import LUMEN, knowledge, make_shop
@@ -159,3 +162,46 @@ def test_what_an_unsure_or_lying_sub_agent_says_is_no_source(desk):
         )
         result = asks(graph, "My desk wobbles, is that covered?", f"t{place}")
         assert not any(lie in message.text for message in result["messages"])
+
+
+WIKI = """name: Wiki
+tickets_by: open_case
+ticket_as: case
+articles: {list: hits, id: doc_id, title: headline, text: body, url: link, score: rank}
+enough: 0.5
+"""
+
+
+def test_a_knowledge_base_with_names_of_its_own_is_cited_as_ours_is(tmp_path):
+    (tmp_path / "company.yaml").write_text(WIKI)
+    right = "You may return your order within 14 days [wiki/returns.md]."
+    model = StrictModel(
+        {
+            "listener": [understood()],
+            "support": [
+                [call("find_pages", words="return an order")],
+                "Refunds take 40 days [A-7].",  # it has the shape of a page, but is not among them
+                right,
+            ],
+        }
+    )
+    mcp = {"wiki": {"command": server().python, "args": [wiki.__file__]}}
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_customer_service(
+            model=model, mcp=mcp, durability=kept, policy="allow", company=tmp_path
+        )
+        told = asks(graph, "Can I return my order?")["messages"]
+        assert not any("40 days" in message.text for message in told if message.type == "ai")
+        assert told[-1].text.startswith(right)
+        (source,) = told[-1].additional_kwargs["sources"]
+        named = {"id": wiki.PAGE["doc_id"], "title": "Returns", "url": wiki.PAGE["link"]}
+        assert source == named
+        thread = {"configurable": {"thread_id": "t"}}
+        known = unpack_fields(graph.get_state(thread).values)
+        assert [*known["sources"]] == ["wiki/returns.md"], "plain values are no articles"
+        # Its tickets have a number of their own name, too.
+        kept.store.put(*AWAY, {"until": None})
+        told = asks(graph, "I want a human")["messages"]
+        assert "815" in told[-1].text
+        known = unpack_fields(graph.get_state(thread).values)
+        assert [*known["tickets"].values()] == ["815"]

@@ -175,7 +175,7 @@ def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path
             model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept
         )
         put = asked(graph.invoke(said("Refund A-2"), THREAD))["action_request"]["args"]
-        assert put["next_step"].startswith("Decide on Request refund · order id A-2")
+        assert put["next_step"].startswith("Decide on Refund · order A-2 · ")
         graph.invoke(said("yes"), THREAD)  # the customer's word is not the colleague's
         assert shop.refunds == []
         done = graph.invoke(Command(resume=word), THREAD)

@@ -63,7 +63,7 @@ HEARD = {"intent": "chat", "mood": "calm", "score": 0}
 SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "customer_service": [
         {**PROOFREAD, "listener": [Hiccup(), HEARD], "support": [PUTS, "It is put."]},
-        {**PROOFREAD, "listener": [HEARD] * 2, "support": [DELEGATED, "Good day.", LOOKS, "So long."]},
+        {**PROOFREAD, "listener": [HEARD] * 2, "support": [DELEGATED, "Hi.", LOOKS, "Bye."]},
     ],
     "plan_execute_verify": [
         {"planner": [Hiccup(), TASK], "executor": [LOOKS, LOOKS, PUTS, MORE, report("It is 1.")]},

@@ -61,7 +61,9 @@ def test_a_company_is_shown_with_what_its_desk_lacks(lines, monkeypatch):
     code, told = lines()
     assert code == Code.COMPLETE
     assert f"  ✓ Lumen, of {shop}; what may be done says its policy.yaml" in told
-    assert "  ! No server here has verify_identity, which the desk needs." in told
+    [lost] = [line for line in told if "but the policy names it" in line]
+    assert "There is no tool verify_identity, " in lost
+    assert "  ! No server here has create_ticket: tickets_by names yours, or do without." in told
     [asked] = [line for line in lines(policy="ask")[1] if "✓ Lumen" in line]
     assert asked.endswith("the policy of all graphs")
     monkeypatch.setenv("LOOPWRIGHT_COMPANY", "nowhere")

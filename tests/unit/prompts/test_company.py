@@ -43,6 +43,8 @@ WRONG = {
     "name: A\nlanguages: [English]": "languages.0:",
     "name: A\nenough: much": "enough: Input should be a valid number",
     "name: A\nenough: -1": "enough:",
+    "name: A\narticles: {headline: title}": "articles.headline: there is no such key, but list, id",
+    "name: A\narticles: {id: 5}": "articles.id: Input should be a valid string",
     "name: A\ngreeting: Hello": "greeting: Input should be a valid dictionary",
     "name: 5": "name: Input should be a valid string",
     "name: A\nverified_by: ''": "verified_by:",
