@@ -15,14 +15,17 @@ from ..policy.paths import Answer, KnownFacts, UnreadFact, is_same_id
 from ..policy.rules import GovernedTool, Ruling
 from ..policy.table import PolicyTable
 from ..state.questions import By
+from ..store.journal.port import Verdict
 from ..text.canonical import hash_of
 from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .call_records import Call, PendingCall, update_call
+from .journal import find_doubt
 from .policy import NOT_INTERACTIVE
 from .results import ToolResult, parse_json
 from .sending import run_once, send_to_tool
+from .subjects import hold_subject
 from .toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -125,6 +128,15 @@ class Guard:
             return say("policy_one_change")
         return ""
 
+    async def find_subject(self, call: Call) -> list[Any] | None:
+        """What a change is about; None where nothing else has to wait for it."""
+        governed = self.find_governed(call.known_tool)
+        if governed is None or governed.reads:
+            return None
+        known = KnownFacts(call=call.args, customer=await self._find_customer())
+        about = self.table.find_subject(governed, known)
+        return None if about is None else [self.table.name, about]
+
     async def record_identity(
         self, call: PendingCall, tool: CatalogTool, result: ToolResult
     ) -> None:
@@ -149,8 +161,7 @@ class Guard:
     async def _judge_call(
         self, governed: GovernedTool, call: PendingCall, args: Mapping[str, Any]
     ) -> Ruling:
-        verified = [row[VERIFIED] for row in await self._load_rows() if VERIFIED in row]
-        known = KnownFacts(call=args, customer=verified[-1] if verified else None)
+        known = KnownFacts(call=args, customer=await self._find_customer())
         if (forbidden := self.table.find_early_ban(governed, known)) is not None:
             return forbidden
         for name in governed.facts:
@@ -182,6 +193,11 @@ class Guard:
             return UnreadFact("policy_tool_failed", {"tool": tool.name})
         return fact.check_answer(asked, _extract_data(made.result))
 
+    async def _find_customer(self) -> str | int | None:
+        """Who the customer is; None while nobody is verified."""
+        verified = [row[VERIFIED] for row in await self._load_rows() if VERIFIED in row]
+        return verified[-1] if verified else None
+
     async def _load_rows(self) -> list[dict[str, Any]]:
         return await self.scope.journal.grants(self.scope.journal_thread)
 
@@ -209,20 +225,39 @@ class Guard:
 
 
 async def guard_by_tables(work: "PassScope", call: Call, then: "Then") -> None:
-    """Make a call, unless the policy's tables refuse it by the facts as they are now."""
-    if await passes_tables(work, call):
-        await then(call)
+    """Make a call, unless the policy's tables refuse it by the facts as they are now.
 
-
-async def passes_tables(work: "PassScope", call: Call) -> bool:
-    """Whether a call may run; one that may not is answered, or in doubt after a crash."""
+    What is about one subject is ruled and made one after the other, in whatever thread and process.
+    """
     guard, tool = work.gate.guard, call.known_tool
-    why = await guard.find_refusal(call.pending, tool, call.args) if guard and not tool.own else ""
-    if not why:
-        return True
-    if tool.read_only or not await work.book.answer_blocked(call, why):
+    if guard is None or tool.own:
+        return await then(call)
+    if (about := await guard.find_subject(call)) is None:
+        return await _make_ruled_call(work, guard, call, then)
+    async with hold_subject(work.scope, about, waits=not call.pending.get("tail_of")) as subject:
+        if subject is None:
+            return await _refuse_call(work, call, say("policy_busy"))
+        unsettled = await subject.find_unsettled(work, call)
+        if unsettled is not None and unsettled.spare:
+            call.doubt = find_doubt(Verdict("other", unsettled))
+            return None
+        if unsettled is not None:
+            return await _refuse_call(work, call, say("policy_unsettled"))
+        call.subject = subject
+        await _make_ruled_call(work, guard, call, then)
+        return await subject.forget(call)
+
+
+async def _make_ruled_call(work: "PassScope", guard: Guard, call: Call, then: "Then") -> None:
+    """Make a call that may run by the facts as they are now."""
+    why = await guard.find_refusal(call.pending, call.known_tool, call.args)
+    await (_refuse_call(work, call, why) if why else then(call))
+
+
+async def _refuse_call(work: "PassScope", call: Call, why: str) -> None:
+    """Answer a call that may not run, or ask about it where a crash came after it was begun."""
+    if call.known_tool.read_only or not await work.book.answer_blocked(call, why):
         call.deny(why)
-    return False
 
 
 async def note_verification(work: "PassScope", call: Call, then: "Then") -> None:
