@@ -143,7 +143,7 @@ class Doubt:
     @property
     def reason(self) -> str:
         """Why the call is asked about."""
-        whose = "another call of its tool" if self.other else "it"
+        whose = "another call" if self.other else "it"
         return f"{whose} may have run already"
 
     def arguments(self, planned: dict[str, Any]) -> dict[str, Any]:

@@ -169,7 +169,9 @@ class Recorder:
 
         def work(rows: Sequence[Row]) -> tuple[None, Change]:
             kept = [] if row is None else [row]
-            return None, Change(kept, [one.name for one in rows if row is None or one.name != row.name])
+            return None, Change(
+                kept, [one.name for one in rows if row is None or one.name != row.name]
+            )
 
         await self._run_shielded(lambda journal: journal.transact(name, work, fence=fence))
 

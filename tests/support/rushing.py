@@ -7,8 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from langgraph.types import Command
+
 from loopwright import PolicyTable, ScriptedModel, build_react, open_durability
-from support.guarded import ADA, POLICY, refund
+from support.guarded import ADA, POLICY, THREAD, Shop, reacting, refund
 from support.handing import said
 from support.killed import die
 from support.scripts import thought
@@ -17,6 +19,8 @@ UNASKED = POLICY.read_text(encoding="utf-8").replace(
     "request_refund: {policy: refunds,", "request_refund: {policy: refunds, consent: no,"
 )
 """The policy of `guarded`, with refunds that nobody has to agree to."""
+LEASE = 2.0
+"""Seconds until what a killed process held in Postgres is free."""
 
 
 def unasked(folder: str | Path, text: str = UNASKED) -> PolicyTable:
@@ -64,5 +68,12 @@ def _ask(graph: Any, folder: Path, name: str, number: int) -> None:
     (folder / f"{thread}.told").write_text(told[-1], encoding="utf-8")
 
 
-def dies_refunding(url: str, folder: str, mcp: Any) -> None:
-    """Killed while its refund is on its way."""
+def dies_refunding(url: str, folder: str, where: str) -> None:
+    """Killed in a refund of 50 EUR, once the money is back, or while the facts are read for it."""
+    shop = Shop(folder, die=where == "request_refund")
+    with open_durability(url, lease=LEASE) as kept:
+        graph = reacting(shop, kept, [ADA], [refund()])
+        graph.invoke(said("Refund A-1"), THREAD)
+        if where == "get_order":
+            shop.sql = lambda *_: die()
+        graph.invoke(Command(resume="approve"), THREAD)

@@ -1,6 +1,6 @@
 """The shop of `guarded` behind MCP: it pays back whatever is asked for, as slowly as real ones."""
 
-import sys
+import argparse
 import time
 from typing import Any
 
@@ -27,4 +27,8 @@ def build(folder: str, port: int) -> FastMCP[Any]:
 
 
 if __name__ == "__main__":
-    build(sys.argv[1], int(sys.argv[2])).run("streamable-http")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--folder")
+    chosen = parser.parse_args()
+    build(chosen.folder, chosen.port).run("streamable-http")
