@@ -7,14 +7,14 @@ knows whether the change was made, nobody knows what the facts leave out, and no
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..state.calls import UNCERTAIN
 from ..state.errors import ThreadBusy
-from ..store.journal.port import Fence, Row
+from ..store.journal.port import Change, Fence, Row
 from ..store.locks.thread_locks import build_lock_name, lock_thread
 from ..text.canonical import hash_of
 from ..text.sentences import say
@@ -66,19 +66,26 @@ class Subject:
 
     async def note(self, call: Call) -> None:
         """Note that a call is about to be sent; raises ThreadBusy where others hold the subject."""
-        thread = self.scope.journal_thread
-        row = Row(
-            name=thread, place="", turn=self.scope.turn, task="", call=call.id, tool="",
-            server=None, arguments={}, content="", key=call.key,
-        )  # fmt: skip
         self.noted = True
-        await self.scope.journal.set_only_row(self.name, row, self.fence)
+        row = Row(
+            name=self.scope.journal_thread, place="", turn=self.scope.turn, task="", call=call.id,
+            tool="", server=None, arguments={}, content="", key=call.key,
+        )  # fmt: skip
+        await self._keep_only(row)
 
     async def forget(self, call: Call) -> None:
-        """Forget the note of a call whose end is known; nobody who holds the subject now needs it."""
+        """Forget the note of a call whose end is known; who holds the subject now needs it not."""
         if self.noted and call.result is not None and call.reason != UNCERTAIN:
             with suppress(ThreadBusy):
-                await self.scope.journal.set_only_row(self.name, None, self.fence)
+                await self._keep_only()
+
+    async def _keep_only(self, *notes: Row) -> None:
+        names = {note.name for note in notes}
+
+        def work(rows: Sequence[Row]) -> tuple[None, Change]:
+            return None, Change(notes, [row.name for row in rows if row.name not in names])
+
+        await self.scope.journal.change_rows(self.name, work, self.fence)
 
 
 @asynccontextmanager

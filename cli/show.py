@@ -228,7 +228,7 @@ def _check_company(settings: Settings) -> Iterator[Finding]:
     catalog, policy = _load_catalog(settings, whose.policy)
     rules = "its policy.yaml" if policy.table is not None else "the policy of all graphs"
     yield _WORKS, f"{whose.name}, of {whose.folder}; what may be done says {rules}"
-    for name in (whose.verified_by, whose.tickets_by, whose.handed_over_by):
+    for name in (*whose.verified_by.split(), whose.tickets_by, whose.handed_over_by):
         if not any(tool.name == name for tool in catalog.tools.values()):
             yield _WARNING, f"No server here has {name}, which the desk needs."
 

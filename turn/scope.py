@@ -82,7 +82,7 @@ class RunFacts:
     """It is saved somewhere that outlives the process."""
     elsewhere: bool = False
     """What the node is about to do may have been begun by a process whose journal is not here."""
-    locked_by: LockedBy = partial(get_saver_locks, None)
+    locked_by: LockedBy = lambda: get_saver_locks(None)
     """Gives what keeps others out, of its thread and of what it changes."""
     session: Session = field(default_factory=Session)
     """What hooks brought at the start of this run."""

@@ -164,16 +164,14 @@ class Recorder:
 
         return await self._run_shielded(lambda journal: journal.transact(thread, work, fence=fence))
 
-    async def set_only_row(self, name: str, row: Row | None, fence: Fence | None) -> None:
-        """Have this row, or none, and no other under a name that is no thread's."""
-
-        def work(rows: Sequence[Row]) -> tuple[None, Change]:
-            kept = [] if row is None else [row]
-            return None, Change(
-                kept, [one.name for one in rows if row is None or one.name != row.name]
-            )
-
-        await self._run_shielded(lambda journal: journal.transact(name, work, fence=fence))
+    async def change_rows(
+        self,
+        name: str,
+        work: Callable[[Sequence[Row]], tuple[T, Change]],
+        fence: Fence | None = None,
+    ) -> T:
+        """Change what is kept under a name that is no thread's; see `Journal.transact`."""
+        return await self._run_shielded(lambda journal: journal.transact(name, work, fence=fence))
 
     async def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
         """The open rows of a thread, oldest first; with names those that `begin` would look at."""

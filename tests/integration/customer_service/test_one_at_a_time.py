@@ -1,4 +1,4 @@
-"""What a policy sums up is ruled and changed by one call at a time, in whatever thread and process."""
+"""What a policy sums up is ruled and changed by one call at a time, in any thread and process."""
 
 import pytest
 from langgraph.types import Command
