@@ -10,7 +10,6 @@ from ..text.sentences import say
 from .approval import settle_tail
 from .call_records import Call, PendingCall, build_hook_fields, tell_end, update_call
 from .commands import drop_messages, merge_updates
-from .guard import passes_tables
 from .results import ToolResult, make_failure
 
 if TYPE_CHECKING:
@@ -65,12 +64,12 @@ async def _run_tail(
     )  # fmt: skip
     call = Call.from_pending(pending, work.scope.emit, tool, "scheduled")
     await settle_tail(work.gate, call)
-    if call.result is not None or not await passes_tables(work, call):
-        why = call.doubt.why if call.doubt else call.outcome.text
-        return make_failure(say("tail_refused", tool=name, why=why))
-    if work.memory is not None and not call.known_tool.read_only:
-        work.memory.invalidate_server(call.known_tool.server)
-    await work.run_along(work, call)
+    if may_run := call.result is None:
+        if work.memory is not None and not call.known_tool.read_only:
+            work.memory.invalidate_server(call.known_tool.server)
+        await work.run_along(work, call)
+    if not may_run or call.reason == "denied":
+        return make_failure(say("tail_refused", tool=name, why=call.outcome.text))
     if call.doubt is not None:
         return make_failure(say("tail_in_doubt", tool=name, why=call.doubt.why))
     tell_end(call)

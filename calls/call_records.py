@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NotRequired, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, cast
 
 from langchain_core.messages import ToolMessage
 from typing_extensions import TypedDict
@@ -25,6 +25,9 @@ from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .policy import NOT_INTERACTIVE
 from .results import SHOWN, ToolResult
+
+if TYPE_CHECKING:
+    from .subjects import Subject
 
 Action = Literal["allow", "ask", "deny", "error"]
 """What happens to a call; policy decides between the first three."""
@@ -140,7 +143,7 @@ class Doubt:
     @property
     def reason(self) -> str:
         """Why the call is asked about."""
-        whose = "another call of its tool" if self.other else "it"
+        whose = "another call" if self.other else "it"
         return f"{whose} may have run already"
 
     def arguments(self, planned: dict[str, Any]) -> dict[str, Any]:
@@ -173,6 +176,7 @@ class Call:
         reused_from: Evidence id of the call whose result this is.
         same_as: Evidence id of the call that this one repeats, by the loop guard.
         doubt: Why it may have run already; then a human decides, and `result` is None.
+        subject: What it changes, and no other call meanwhile.
     """
 
     pending: PendingCall
@@ -195,6 +199,7 @@ class Call:
     reused_from: str = ""
     same_as: str = ""
     doubt: Doubt | None = None
+    subject: "Subject | None" = None
     was_asked: bool = False
     """A human was asked about it."""
     shown_args: dict[str, Any] = field(default_factory=dict)

@@ -7,7 +7,6 @@ runs. Who was verified, and that a turn has made its change, is kept with the th
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ..policy.facts import Fact
@@ -15,23 +14,34 @@ from ..policy.paths import Answer, KnownFacts, UnreadFact, is_same_id
 from ..policy.rules import GovernedTool, Ruling
 from ..policy.table import PolicyTable
 from ..state.questions import By
+from ..store.journal.port import Verdict
 from ..text.canonical import hash_of
 from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .call_records import Call, PendingCall, update_call
+from .identity import (
+    VERIFIED,
+    build_verification,
+    count_try,
+    find_customer,
+    find_verification,
+    give_back_try,
+    list_counters,
+)
+from .journal import find_doubt
 from .policy import NOT_INTERACTIVE
 from .results import ToolResult, parse_json
 from .sending import run_once, send_to_tool
+from .subjects import hold_subject
 from .toolbox import Toolbox
 
 if TYPE_CHECKING:
     from .path import PassScope, Then
 
-VERIFIED: Final = "verified"
 CHANGED: Final = "changed"
-"""Keys of what is kept with the thread: who was verified (None: nobody), and in which turn a change
-was begun. What such a row has no `tool` for allows no call."""
+"""Key of what is kept with the thread: in which turn a change was begun. A row without a `tool`
+allows no call."""
 
 _DEADLINE: Final = 30.0
 """Seconds a fact may take."""
@@ -108,8 +118,6 @@ class Guard:
         self, call: PendingCall, tool: CatalogTool, args: Mapping[str, Any]
     ) -> str:
         """Why a call that is about to run may not, by the facts as they are now; "" if it may."""
-        if await self._has_too_many_tries(tool):
-            return say("policy_tries", tool=tool.name)
         governed = self.find_governed(tool)
         if governed is None:
             return ""
@@ -125,16 +133,24 @@ class Guard:
             return say("policy_one_change")
         return ""
 
-    async def record_identity(
-        self, call: PendingCall, tool: CatalogTool, result: ToolResult
-    ) -> None:
-        """Note who is verified, if that is the tool that verifies: its newest answer counts."""
-        identity = self.table.identity
-        if identity is None:
+    async def find_subject(self, call: Call) -> list[Any] | None:
+        """What a change is about; None where nothing else has to wait for it."""
+        governed = self.find_governed(call.known_tool)
+        if governed is None or governed.reads:
+            return None
+        customer = await self._find_customer(call.pending, call.args)
+        known = KnownFacts(call=call.args, customer=customer)
+        about = self.table.find_subject(governed, known)
+        return None if about is None else [self.table.name, about]
+
+    async def record_identity(self, call: Call, result: ToolResult) -> None:
+        """Note who is verified, if the tool is one that verifies: the newest answer counts."""
+        tool, identity = call.known_tool, self.table.identity
+        if identity is None or not self.table.is_verifier(tool.original, tool.server):
             return
         catalog = await self.toolbox.catalog(self.scope.user)
-        named = _find_by_name(identity.tool, [*catalog.tools.values()])
-        if named is None or (named.original, named.server) != (tool.original, tool.server):
+        named = [_find_by_name(name, [*catalog.tools.values()]) for name in identity.tools]
+        if (tool.original, tool.server) not in [(t.original, t.server) for t in named if t]:
             return
         data = _extract_data(result)
         who = _get_path(data, identity.customer)
@@ -143,20 +159,22 @@ class Guard:
             and _get_path(data, identity.confirmed) is True
             and is_same_id(who, who)
         )
-        row = {VERIFIED: who if verified else None, "by": call.get("intent") or uuid.uuid4().hex}
+        if verified:
+            counters = list_counters(self.scope, identity, call.args)
+            await give_back_try(self.scope, counters, self._name_try(call))
+        row = build_verification(self.scope, who if verified else None, self.table.tell_time())
         await self.scope.journal.grant(self.scope.journal_thread, row)
 
     async def _judge_call(
         self, governed: GovernedTool, call: PendingCall, args: Mapping[str, Any]
     ) -> Ruling:
-        verified = [row[VERIFIED] for row in await self._load_rows() if VERIFIED in row]
-        known = KnownFacts(call=args, customer=verified[-1] if verified else None)
+        known = KnownFacts(call=args, customer=await self._find_customer(call, args))
         if (forbidden := self.table.find_early_ban(governed, known)) is not None:
             return forbidden
         for name in governed.facts:
             fact = await self._fetch_fact(self.table.facts[name], known, call)
             known = replace(known, facts={**known.facts, name: fact})
-        return self.table.rule(governed, known, datetime.now(UTC))
+        return self.table.rule(governed, known, self.table.tell_time())
 
     async def _fetch_fact(
         self, fact: Fact, known: KnownFacts, call: PendingCall
@@ -182,15 +200,33 @@ class Guard:
             return UnreadFact("policy_tool_failed", {"tool": tool.name})
         return fact.check_answer(asked, _extract_data(made.result))
 
+    async def _find_customer(self, call: PendingCall, args: Mapping[str, Any]) -> str | int | None:
+        """Who the customer is; None while nobody is verified for the user, or no longer.
+
+        A colleague approves what was asked for when the customer was verified, however late.
+        """
+        rows, identity = await self._load_rows(), self.table.identity
+        if find_approver(update_call(call, args=dict(args))) == "operator":
+            return (find_verification(rows) or {}).get(VERIFIED)
+        if identity is None:
+            return None
+        return find_customer(rows, self.scope, identity, self.table.tell_time())
+
     async def _load_rows(self) -> list[dict[str, Any]]:
         return await self.scope.journal.grants(self.scope.journal_thread)
 
-    async def _has_too_many_tries(self, tool: CatalogTool) -> bool:
-        identity = self.table.identity
+    async def count_try(self, call: Call) -> bool:
+        """Count a call that may verify somebody, before it is made; False where it may not be."""
+        tool, identity = call.known_tool, self.table.identity
         if identity is None or not self.table.is_verifier(tool.original, tool.server):
-            return False
-        failed = [row for row in await self._load_rows() if row.get(VERIFIED, "") is None]
-        return len(failed) >= identity.tries
+            return True
+        counters, moment = list_counters(self.scope, identity, call.args), self.table.tell_time()
+        return await count_try(self.scope, counters, self._name_try(call), identity.tries, moment)
+
+    def _name_try(self, call: Call) -> str:
+        """The name of a try: of the same call again after a crash it is the same."""
+        intent = call.pending.get("intent") or f"{self.scope.turn} {call.id}"
+        return f"{self.scope.journal_thread} {intent}"
 
     async def _find_turn_change(self) -> str:
         """The call by which the turn began to change something; "" where none did."""
@@ -209,28 +245,51 @@ class Guard:
 
 
 async def guard_by_tables(work: "PassScope", call: Call, then: "Then") -> None:
-    """Make a call, unless the policy's tables refuse it by the facts as they are now."""
-    if await passes_tables(work, call):
-        await then(call)
+    """Make a call, unless the policy's tables refuse it by the facts as they are now.
 
-
-async def passes_tables(work: "PassScope", call: Call) -> bool:
-    """Whether a call may run; one that may not is answered, or in doubt after a crash."""
+    What is about one subject is ruled and made one after the other, in whatever thread and process.
+    """
     guard, tool = work.gate.guard, call.known_tool
-    why = await guard.find_refusal(call.pending, tool, call.args) if guard and not tool.own else ""
-    if not why:
-        return True
-    if tool.read_only or not await work.book.answer_blocked(call, why):
+    if guard is None or tool.own:
+        return await then(call)
+    if (about := await guard.find_subject(call)) is None:
+        return await _make_ruled_call(work, guard, call, then)
+    async with hold_subject(work.scope, about, waits=not call.pending.get("tail_of")) as subject:
+        if subject is None:
+            return await _refuse_call(work, call, say("policy_busy"))
+        unsettled = await subject.find_unsettled(work, call)
+        if unsettled is not None and unsettled.spare:
+            call.doubt = find_doubt(Verdict("other", unsettled))
+            return None
+        if unsettled is not None:
+            return await _refuse_call(work, call, say("policy_unsettled"))
+        call.subject = subject
+        await _make_ruled_call(work, guard, call, then)
+        return await subject.forget(call)
+
+
+async def _make_ruled_call(work: "PassScope", guard: Guard, call: Call, then: "Then") -> None:
+    """Make a call that may run by the facts as they are now."""
+    why = await guard.find_refusal(call.pending, call.known_tool, call.args)
+    await (_refuse_call(work, call, why) if why else then(call))
+
+
+async def _refuse_call(work: "PassScope", call: Call, why: str) -> None:
+    """Answer a call that may not run, or ask about it where a crash came after it was begun."""
+    if call.known_tool.read_only or not await work.book.answer_blocked(call, why):
         call.deny(why)
-    return False
 
 
 async def note_verification(work: "PassScope", call: Call, then: "Then") -> None:
     """Make a call and note who the customer is, if it says so; what a hook withholds does not."""
+    guard = work.gate.guard
+    if guard is not None and not await guard.count_try(call):
+        return call.deny(say("policy_tries", tool=call.known_tool.name))
     await then(call)
-    if work.gate.guard and call.returned is not None:
+    if guard is not None and call.returned is not None:
         heard = call.outcome if call.outcome.is_error else call.returned
-        await work.gate.guard.record_identity(call.pending, call.known_tool, heard)
+        await guard.record_identity(call, heard)
+    return None
 
 
 def _find_by_name(name: str, tools: Sequence[CatalogTool]) -> CatalogTool | None:

@@ -36,6 +36,7 @@ from .limits import count_unmade, guard_against_loops, pay_for_call
 from .result_store import ResultStore, cap_size
 from .reuse import ReadCache, reuse_result
 from .sending import answer_by_handler, mark_executing, send_call, trace_call
+from .subjects import note_change
 from .toolbox import Toolbox
 
 T = TypeVar("T")
@@ -88,12 +89,13 @@ def list_wrappers(work: PassScope, call: Call) -> list[Wrapper]:
     of_hook = bool(pending.get("tail_of"))  # the call before it has passed the outer ones
     may_repeat = tool.polls or any(pending.get(key) for key in ("doubt", "form"))
     chosen = {
-        guard_by_tables: has_tables and not of_hook,
+        guard_by_tables: has_tables,
         guard_against_loops: work.history and not (may_repeat or of_hook),
         answer_by_handler: tool.own,
         reuse_result: work.memory is not None and not of_hook,
         pay_for_call: True,
         journal_write: not tool.read_only,
+        note_change: has_tables,
         mark_executing: True,
         cap_size: True,
         note_verification: has_tables,

@@ -150,7 +150,7 @@ def _add_verification(company: Company, table: PolicyTable | None) -> Company:
     if table is None or table.identity is None:
         return company
     known = table.identity
-    by = {"verified_by": known.tool.rpartition("/")[2]}
+    by = {"verified_by": " ".join(name.rpartition("/")[2] for name in known.tools)}
     return company.model_copy(
         update=by | {"verified_if": known.confirmed, "verified_as": known.customer}
     )

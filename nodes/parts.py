@@ -10,7 +10,6 @@ from ..calls.toolbox import Toolbox
 from ..models.ask_value import ResultSchema, add_typed_result
 from ..models.choice import Models
 from ..state.loop import LoopState
-from ..store.locks.thread_locks import LockedBy
 from ..turn.begin import MissingTools, note_request
 from ..turn.end import Typed
 from ..turn.scope import GraphParts, RunScope
@@ -24,8 +23,6 @@ class Parts(GraphParts):
     toolbox: Toolbox = field(default_factory=Toolbox)
     result: ResultSchema | None = None
     """What the result of a turn must be, beside its answer in words; None where nobody asks."""
-    locked_by: LockedBy | None = None
-    """Gives what locks the threads; None where that is for the graph's saver to say."""
 
     async def find_missing(self, user_id: str | None = None) -> MissingTools:
         """What is to be said of tools and instructions before a turn begins."""

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from datetime import UTC, tzinfo
+from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Final, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -23,6 +23,7 @@ from .parts import Part, parse_part
 from .paths import CALL, CUSTOMER, How, Path as Place, Term, parse_terms
 from .rules import VERDICTS, Figure, GovernedTool, Identity, Label, Row, Section, Verdict
 
+_MOST: Final = 1_000_000
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
     "is": "value", "compare": "compared", "match": "matched",
@@ -120,15 +121,20 @@ class _Reader:
     def _read_identity(self, part: Part) -> Identity | None:
         if part.said is None:
             return None
-        part.read_mapping(("tool", "confirmed", "customer", "tries"))
-        tries = part.get_part("tries").read_text("5")
-        if not (tries.isdecimal() and int(tries)):
-            part.get_part("tries").raise_error("here stands a whole number from 1 on")
+        part.read_mapping(("tool", "confirmed", "customer", "tries", "subject", "minutes"))
+        numbers = {"tries": "5", "minutes": "30"}
+        for name, usual in numbers.items():
+            numbers[name] = part.get_part(name).read_text(usual)
+            if not (numbers[name].isdecimal() and 0 < int(numbers[name]) <= _MOST):
+                part.get_part(name).raise_error(f"here stands a whole number from 1 to {_MOST}")
+        subject = part.get_part("subject")
         return Identity(
-            tool=part.get_part("tool").read_text(),
+            tools=tuple(part.get_part("tool").read_texts()),
             confirmed=part.get_part("confirmed").read_text(),
             customer=part.get_part("customer").read_text(),
-            tries=int(tries),
+            tries=int(numbers["tries"]),
+            subject=() if subject.said is None else tuple(subject.read_texts()),
+            lasts=timedelta(minutes=int(numbers["minutes"])),
         )
 
     def _read_fact(self, name: str, part: Part) -> Fact:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final, Literal
 
 from ..text.sentences import ENGLISH, LANGUAGE
@@ -115,12 +116,23 @@ def _describe_cell(cell: Mapping[str, Piece]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """How a customer is verified: a tool whose answer says that it is so, and who it is."""
+    """How a customer is verified: a tool whose answer says that it is so, and who it is.
 
-    tool: str
+    Attributes:
+        tools: Any of them verifies.
+        confirmed: The field of an answer that must be true.
+        customer: The field that says who it is.
+        tries: How often it may fail within a day, for one whom it would verify and in one thread.
+        subject: The arguments that say who would be verified; (): any of them.
+        lasts: For how long an answer counts.
+    """
+
+    tools: tuple[str, ...]
     confirmed: str
     customer: str
     tries: int
+    subject: tuple[str, ...] = ()
+    lasts: timedelta = timedelta(minutes=30)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ class PolicyTable:
     @property
     def tool_names(self) -> list[str]:
         """Every tool that it needs, or decides about."""
-        verifies = [self.identity.tool] if self.identity else []
+        verifies = self.identity.tools if self.identity else ()
         return [*dict.fromkeys([*verifies, *(f.tool for f in self.facts.values()), *self.tools])]
 
     def find_governed(self, original: str, server: str | None) -> GovernedTool | None:
@@ -115,9 +115,9 @@ class PolicyTable:
         return describe_call(self.find_governed(name, server), name, args, language, render)
 
     def is_verifier(self, original: str, server: str | None) -> bool:
-        """Whether the tool is the one that verifies customers."""
-        known = self.identity.tool if self.identity else ""
-        return known in (original, f"{server}/{original}")
+        """Whether the tool is one that verifies customers."""
+        known = self.identity.tools if self.identity else ()
+        return original in known or f"{server}/{original}" in known
 
     def find_early_ban(self, tool: GovernedTool, known: KnownFacts) -> Ruling | None:
         """What forbids a call before any fact is read; None where nothing does."""
@@ -125,7 +125,8 @@ class PolicyTable:
         if tool.arguments is not None and (strange := sorted(given - tool.arguments)):
             return _forbid("policy_argument", argument=strange[0], tool=tool.name)
         if tool.identity and known.customer is None:
-            return _forbid("policy_identity", tool=self.identity.tool if self.identity else "")
+            named = self.identity.tools if self.identity else ()
+            return _forbid("policy_identity", tool=f" {say('policy_or')} ".join(named))
         told = known.call.get(tool.customer)
         needed = tool.customer and not (tool.optional and told in (None, ""))
         if needed and not is_same_id(told, known.customer):
@@ -133,6 +134,10 @@ class PolicyTable:
         if tool.subject and self.find_subject(tool, known) is None:
             return _rule_unread("subject", UnreadFact("policy_missing"))
         return None
+
+    def tell_time(self) -> datetime:
+        """The time of now, with its zone."""
+        return self.clock() if self.clock else datetime.now(UTC)
 
     def find_subject(self, tool: GovernedTool, known: KnownFacts) -> str | int | None:
         """What the call is about, of which one change at a time is ruled and made; else None."""

@@ -275,8 +275,8 @@ class _ProcessLocks:
         """Nobody of another process waits."""
 
 
-def get_saver_locks(saver: Saver) -> Locks:
-    """What locks the threads of a saver, also of one that was not opened here.
+def get_saver_locks(saver: Saver | None) -> Locks:
+    """What locks the threads of a saver, also of one that was not opened here, or of none.
 
     Savers are copied (LangGraph does, with strict deserialization); what they share is not.
     """

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
@@ -29,9 +30,11 @@ from ..state.messages import EVIDENCE
 from ..state.outcome import Spend, add_spend
 from ..store.base.langgraph_keys import SAVER, mute_values_stream
 from ..store.checkpoints.async_adapters import ThreadedSaver
+from ..store.durability import get_saver_locks
 from ..store.journal.port import FENCE_KEY, Fence, Row
 from ..store.journal.recorder import KNOWN_IN, Recorder
 from ..store.locks.control import get_wish, poll_wish
+from ..store.locks.thread_locks import LockedBy
 from ..text.sentences import LANGUAGE, SENTENCES, match_language
 from .budget import Budget, make_share
 from .event_emitter import find_emit
@@ -51,6 +54,8 @@ class GraphParts:
     """A server loads the graph, so each caller is a client."""
     inside: bool = False
     """The graph works for the turn of one around it, which begins and ends that turn."""
+    locked_by: LockedBy | None = None
+    """Gives what locks the threads; None where that is for the graph's saver to say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +82,8 @@ class RunFacts:
     """It is saved somewhere that outlives the process."""
     elsewhere: bool = False
     """What the node is about to do may have been begun by a process whose journal is not here."""
+    locked_by: LockedBy = lambda: get_saver_locks(None)
+    """Gives what keeps others out, of its thread and of what it changes."""
     session: Session = field(default_factory=Session)
     """What hooks brought at the start of this run."""
     began: float = field(default_factory=time.monotonic)
@@ -325,6 +332,7 @@ def _find_run_facts(
         saved=bool(saver),
         durable=_is_durable(saver),
         elsewhere=state.known_in not in ("", parts.journal.identity),
+        locked_by=parts.locked_by or partial(get_saver_locks, saver or None),
         session=session if isinstance(session, Session) else Session(),
     )
 

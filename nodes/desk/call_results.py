@@ -35,7 +35,7 @@ def read_call_results(state: DeskState, company: Company) -> DeskUpdate:
         sources |= {article.id: _build_source(article, state.turn) for article in found}
         if not isinstance(data, Mapping):
             continue
-        if message.name == company.verified_by:
+        if message.name in company.verified_by.split():
             verified = data.get(company.verified_if) is True
             who = {"customer_id": data.get(company.verified_as), "turn": state.turn}
             update["identity"] = who if verified else {}

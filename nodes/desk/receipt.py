@@ -69,7 +69,7 @@ def list_lines(state: DeskState, desk: Desk) -> list[ReceiptLine]:
 def _read_record(state: DeskState, desk: Desk, record: Evidence) -> ReceiptLine | None:
     """What the record of a call says; None of one that changes nothing, or that was put."""
     whose = desk.company
-    tool, hidden = record["tool"], (whose.verified_by, whose.handed_over_by)
+    tool, hidden = record["tool"], (*whose.verified_by.split(), whose.handed_over_by)
     if tool is None or record.get("read_only") or record.get("unknown") or record.get("own"):
         return None
     if tool in hidden or record["result"] in map(say, _HELD):

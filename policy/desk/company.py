@@ -85,7 +85,7 @@ class Company(BaseModel):
         bases: Knowledge bases that are searched; all where none is named.
         enough: The least score of an article that may carry an answer.
         articles: What results of searches call the parts of an article.
-        verified_by: The tool that verifies who a customer is.
+        verified_by: The tool that verifies who a customer is; several with spaces between them.
         verified_if: The field of its answer that is true then.
         verified_as: The field that says who it is. A policy's table says all three itself.
         tickets_by: The tool that makes a ticket.

@@ -164,6 +164,15 @@ class Recorder:
 
         return await self._run_shielded(lambda journal: journal.transact(thread, work, fence=fence))
 
+    async def change_rows(
+        self,
+        name: str,
+        work: Callable[[Sequence[Row]], tuple[T, Change]],
+        fence: Fence | None = None,
+    ) -> T:
+        """Change what is kept under a name that is no thread's; see `Journal.transact`."""
+        return await self._run_shielded(lambda journal: journal.transact(name, work, fence=fence))
+
     async def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
         """The open rows of a thread, oldest first; with names those that `begin` would look at."""
         if not names:

@@ -48,6 +48,8 @@ _HOLDER: Final = f"SELECT owner FROM loopwright_threads WHERE name = %s AND {HEL
 _FREE_ONE: Final = (
     "UPDATE loopwright_threads SET owner = NULL, until = NULL WHERE name = %s AND token = %s"
 )
+_FORGET_ONE: Final = "DELETE FROM loopwright_threads WHERE name = %s AND token = %s"
+"""Of what is no thread, of which there are too many to be kept."""
 _LEAVE: Final = "DELETE FROM loopwright_waiting WHERE name = %s AND owner = %s"
 # A row that is just being written is passed over: it says nothing of who holds it, and waiting for
 # it would keep all others from being renewed. Nor is one renewed that is let go meanwhile.
@@ -154,7 +156,8 @@ class Leases:
         try:
             if len(leaving) == 1:  # as mostly; it is planned once
                 ((name, token),) = leaving.items()
-                self._pool.fetch_rows(_FREE_ONE, [make_storable(name), token])
+                statement = _FREE_ONE if parse_lock_thread(name) else _FORGET_ONE
+                self._pool.fetch_rows(statement, [make_storable(name), token])
             else:
                 self._pool.fetch_rows(_FREE, _build_lease_values(leaving))
         except self._errors:

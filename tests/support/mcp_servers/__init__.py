@@ -34,11 +34,11 @@ def free_port() -> Any:
 
 
 @contextlib.contextmanager
-def serving(port=None, *args) -> Any:
-    """Run the desk over streamable HTTP, forked; yields its process and URL."""
+def serving(port=None, *args, program="desk") -> Any:
+    """Run the desk, or another one, over streamable HTTP, forked; yields its process and URL."""
     port = port or free_port()
     given = ("--port", str(port), *args)
-    with Command(server(), given, env=os.environ, script=HERE / "desk.py") as process:
+    with Command(server(), given, env=os.environ, script=HERE / f"{program}.py") as process:
         _await_port(port)
         yield process, f"http://127.0.0.1:{port}/mcp"
 

@@ -159,7 +159,7 @@ async def test_a_write_that_waits_for_another_ones_doubt_is_told_as_not_run(jour
     (left,) = (await go(box, other, journal, emit=events.append)).waiting
     assert left["doubt"]["other"]
     assert left["args"] == {"n": 2}
-    assert left["reason"] == "another call of its tool may have run already"
+    assert left["reason"] == "another call may have run already"
     assert [event.get("reason") for event in events][-1] == "waiting"
     again = {decision_key(left): {"type": "approve"}}
     (record,) = records_of(await go(box, [left], journal, decisions=again))
