@@ -1,13 +1,13 @@
 """What a policy's file says: proven, and tried on calls that nobody makes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from ..policy.table import PolicyTable
-from ..policy.trials import Trial, TriedCall, try_call
+from ..policy.trials import TriedCall, try_call
 from ..state.errors import SettingsError
 from ..state.limits import read_file
 from ..text.canonical import plural
@@ -25,7 +25,7 @@ def check_policy(output: Output, file: str, on: str | None) -> int:
     rows = sum(len(section.rows) for section in table.sections.values())
     trials = [*_try_calls(table, Path(on))] if on else []
     if output.json:
-        calls = [_trial_to_json(line, trial) for line, trial in trials]
+        calls = [{"line": line, **trial} for line, trial in trials]
         output.write_result(
             {"policy": file, "tools": len(table.tools), "rows": rows, "calls": calls}
         )
@@ -40,7 +40,7 @@ def check_policy(output: Output, file: str, on: str | None) -> int:
     return Code.COMPLETE
 
 
-def _try_calls(table: PolicyTable, path: Path) -> Iterator[tuple[int, Trial]]:
+def _try_calls(table: PolicyTable, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         lines = read_file(path, "settings").splitlines()
     except (OSError, ValueError) as error:
@@ -66,20 +66,10 @@ def _read_line(table: PolicyTable, line: str, where: str) -> TriedCall:
     return tried
 
 
-def _describe_trial(line: int, trial: Trial) -> Iterator[str]:
-    ruling = trial.ruling
-    by = f" by {ruling.row}" if ruling.row else ""
-    consent = ", after a yes" if ruling.consent else ""
-    yield f"line {line}: {ruling.verdict}{by}{consent}: {trial.call}"
-    yield f"  {ruling.words}"
-    if trial.values:
-        yield "  " + ", ".join(f"{name}: {value}" for name, value in trial.values.items())
-
-
-def _trial_to_json(line: int, trial: Trial) -> dict[str, Any]:
-    ruling = trial.ruling
-    return {
-        "line": line, "tool": trial.tool, "call": trial.call, "verdict": ruling.verdict,
-        "row": ruling.row, "consent": ruling.consent, "why": ruling.words,
-        "values": dict(trial.values),
-    }  # fmt: skip
+def _describe_trial(line: int, trial: Mapping[str, Any]) -> Iterator[str]:
+    by = f" by {trial['row']}" if trial["row"] else ""
+    consent = ", after a yes" if trial["consent"] else ""
+    yield f"line {line}: {trial['verdict']}{by}{consent}: {trial['call']}"
+    yield f"  {trial['why']}"
+    if trial["values"]:
+        yield "  " + ", ".join(f"{name}: {value}" for name, value in trial["values"].items())

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import chain
 from typing import Any, Final, Literal, cast
 
 CALL: Final = "call"
@@ -99,26 +98,21 @@ class KnownFacts:
         A list of the call's that is empty says nothing but its number: a tool may take it for all.
         Of no values nobody can say what each of them is.
         """
-        inner = gather_values(self._get_root(term.path), term.path[1:])
-        found = open_lists(inner)
+        root, path = self._get_root(term.path), term.path[1:]
+        steps = [gather_values(root, path[:end]) for end in range(len(path) + 1)]
+        found = open_lists(steps[-1])
         for value in found:
             if isinstance(value, UnreadFact):
                 return value
             if value is MISSING or value is None:
                 return UnreadFact("policy_missing")
-        if not self._leads_through_list(term.path):
+        if not any(isinstance(value, list) for step in steps for value in step):
             return UnreadFact("policy_no_list", {"value": render_value(found[0])})
         if not found and term.how != "count" and (term.how == "each" or term.path[0] == CALL):
             return UnreadFact("policy_empty_list")
         if term.word and (odd := [one for one in found if not isinstance(one, str)]):
             return UnreadFact("policy_no_word", {"value": render_value(odd[0])})
         return found
-
-    def _leads_through_list(self, path: Path) -> bool:
-        steps = (
-            gather_values(self._get_root(path), path[1:end]) for end in range(1, len(path) + 1)
-        )
-        return any(isinstance(value, list) for value in chain.from_iterable(steps))
 
     def list_ids(self, term: Term) -> list[str] | list[int] | UnreadFact:
         """The ids that stand there, one or those of a list: of one type, and none of them empty."""

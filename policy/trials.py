@@ -1,14 +1,13 @@
 """Calls that nobody makes, tried on a table: what would be decided, by which row, and why. Pure."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from ..text.sentences import say
-from .paths import Answer, KnownFacts, UnreadFact
+from .paths import KnownFacts, UnreadFact
 from .rules import GovernedTool, Ruling
 from .table import PolicyTable
 
@@ -26,32 +25,24 @@ class TriedCall(BaseModel):
     now: AwareDatetime | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """What a table says of a call; `values` are what decided, by dimension, in words."""
-
-    tool: str
-    call: str
-    ruling: Ruling
-    values: Mapping[str, str] = field(default_factory=dict)
-
-
-def try_call(table: PolicyTable, tried: TriedCall) -> Trial:
-    """What would be decided."""
+def try_call(table: PolicyTable, tried: TriedCall) -> dict[str, Any]:
+    """What would be decided, as JSON: the verdict, by which row, why, and of which values."""
     now = tried.now or datetime.now(UTC)
-    tool = table.find_governed(tried.tool, tried.server)
-    told = table.describe_call(tried.tool, tried.server, tried.args)
-    if tool is None:
-        ruling = Ruling("forbidden", "", say("policy_unlisted", tool=tried.tool))
-        return Trial(tool=tried.tool, call=told, ruling=ruling)
-    known = _take_facts(table, tool, tried)
-    values = table.read_values(table.sections[tool.section], known, now) if tool.section else {}
-    words = {
-        name: say(value.why, **value.slots) if isinstance(value, UnreadFact) else str(value)
-        for name, value in values.items()
-    }
-    ruling = table.rule(tool, known, now)
-    return Trial(tool=tried.tool, call=told, ruling=ruling, values=words)
+    tool, values = table.find_governed(tried.tool, tried.server), {}
+    ruling = Ruling("forbidden", "", say("policy_unlisted", tool=tried.tool))
+    if tool is not None:
+        known = _take_facts(table, tool, tried)
+        ruling = table.rule(tool, known, now)
+        if tool.section:
+            values = table.read_values(table.sections[tool.section], known, now)
+    return {
+        "tool": tried.tool, "call": table.describe_call(tried.tool, tried.server, tried.args),
+        "verdict": ruling.verdict, "row": ruling.row, "consent": ruling.consent,
+        "why": ruling.words, "values": {
+            name: say(value.why, **value.slots) if isinstance(value, UnreadFact) else str(value)
+            for name, value in values.items()
+        },
+    }  # fmt: skip
 
 
 def _take_facts(table: PolicyTable, tool: GovernedTool, tried: TriedCall) -> KnownFacts:
@@ -61,10 +52,8 @@ def _take_facts(table: PolicyTable, tool: GovernedTool, tried: TriedCall) -> Kno
         if name in tried.facts:
             fact = table.facts[name]
             asked = fact.build_question(known)
-            read: Answer | UnreadFact
-            if isinstance(asked, UnreadFact):
-                read = asked
-            else:
+            read: Any = asked
+            if not isinstance(asked, UnreadFact):
                 read = fact.check_answer(asked, tried.facts[name])
             known = replace(known, facts={**known.facts, name: read})
     return known
