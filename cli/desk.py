@@ -20,6 +20,7 @@ from ..store.threads.thread_list import HandOver, find_hand_over
 from ..text.display import show_json
 from .run import Session, open_session
 from .settings import Settings, check_thread_id, parse_age
+from .show import load_catalog
 from .terminal import Code, Output, clean, shorten_line
 from .threads import format_age, print_table
 
@@ -76,12 +77,24 @@ def run_desk(settings: Settings, output: Output, thread: str | None, wanted: Des
         _print_packet(output, case)
         return Code.COMPLETE
     wanted.check(case)
+    if wanted.approves:
+        _check_tool(settings, case.packet["proposal"]["name"])
     named = replace(settings, graph=settings.graph or case.graph or _GRAPH)
     with open_session(named, output, case.thread_id, human=True) as session:
         before = len(session.state().values.get("messages", ()))
         _send_answer(session, case, wanted)
         state = session.state()
         return _print_news(output, case, state, state.values.get("messages", ())[before:])
+
+
+def _check_tool(settings: Settings, tool: str) -> None:
+    """Refuse to approve what cannot run from here: the word would be spent, and nothing done."""
+    if load_catalog(settings)[0].find(tool) is None:
+        msg = (
+            f"There is no tool {tool} here, so this would not be done: name the servers of the "
+            "customers' desk with --mcp or LOOPWRIGHT_MCP. A tool of a program runs there alone."
+        )
+        raise SettingsError(msg)
 
 
 def set_staffing(settings: Settings, output: Output, away: str | None) -> int:

@@ -176,7 +176,7 @@ def _check_servers(settings: Settings, output: Output) -> Iterator[Finding]:
     names = [
         config.name for config in read_servers(_choose_mcp(settings), environ=settings.environ)
     ]
-    catalog, policy = _load_catalog(settings)
+    catalog, policy = load_catalog(settings)
     tools = [tool for tool in catalog.tools.values() if tool.server in names]
     for name in names:
         if mine := [tool for tool in tools if tool.server == name]:
@@ -198,7 +198,7 @@ def _choose_mcp(settings: Settings) -> Any:
     return settings.mcp or default_mcp(settings.environ)
 
 
-def _load_catalog(settings: Settings) -> tuple[Catalog, Policy]:
+def load_catalog(settings: Settings) -> tuple[Catalog, Policy]:
     """The tools of the servers, which are started for that, and the policy: a company's own too."""
     folder = default_company(settings.environ)
     policy = settings.policy or default_policy(settings.environ)
@@ -214,7 +214,7 @@ def _load_catalog(settings: Settings) -> tuple[Catalog, Policy]:
 def _check_agent(settings: Settings, named: str) -> Iterator[Finding]:
     """What an agent is, and which tools it has here."""
     agent = find_agent(named, settings.environ)
-    definition, (catalog, _) = agent.definition, _load_catalog(settings)
+    definition, (catalog, _) = agent.definition, load_catalog(settings)
     limits = definition.limits.model_dump(exclude_none=True)
     shown = ", ".join(f"{name} {value:g}" for name, value in limits.items())
     yield _WORKS, f"{definition.title}, of {agent.named}; tier {definition.tier or 'balanced'}"
@@ -229,7 +229,7 @@ def _check_agent(settings: Settings, named: str) -> Iterator[Finding]:
 def _check_company(settings: Settings) -> Iterator[Finding]:
     """The company of customer_service, its policy, and the tools that are missing."""
     whose = read_company(default_company(settings.environ) or "")
-    catalog, policy = _load_catalog(settings)
+    catalog, policy = load_catalog(settings)
     rules = "its policy.yaml" if policy.table is not None else "the policy of all graphs"
     yield _WORKS, f"{whose.name}, of {whose.folder}; what may be done says {rules}"
     # Who verifies says a table, whose missing tools stand among the warnings of the servers.

@@ -8,6 +8,7 @@ import pytest
 from loopwright import ScriptedModel, build_customer_service, open_durability
 from loopwright.state.desk import AWAY
 from support.forked import Command, Done, server
+from support.guarded import ADA, POLICY, Shop, refund
 from support.patience import PATIENCE
 from support.reacting import said
 
@@ -64,6 +65,22 @@ def test_an_operator_lists_sees_answers_and_returns(tmp_path):  # noqa: PLR0915 
         words = [m.text for m in graph.get_state(config).values["messages"]]
         order = ["Hi, I am Eve.", "Hello Eve", "How can I help?", "Bye."]
         assert [word for word in words if word in order] == order
+
+
+def test_no_colleague_approves_where_the_change_cannot_run(tmp_path):
+    db, config = f"sqlite:///{tmp_path}/t.db", {"configurable": {"thread_id": "ada"}}
+    understood = {"intent": "refund", "mood": "calm", "score": 0}
+    model = ScriptedModel({"listener": [understood], "support": [[ADA], [refund("A-2", 400.0)]]})
+    with open_durability(db) as kept:
+        graph = build_customer_service(
+            model=model, tools=Shop(tmp_path).tools(), policy=str(POLICY), durability=kept
+        )
+        graph.invoke(said("Refund A-2"), config)
+        refused = desk("ada", "--approve", db=db)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "There is no tool request_refund here" in refused.stderr
+        (one,) = kept.handed_over()
+        assert one.packet["proposal"]["name"] == "request_refund", "it still waits for a word"
 
 
 @pytest.mark.req("P-32")
