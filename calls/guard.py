@@ -1,7 +1,7 @@
 """A policy's tables at the gate: who the customer is, the facts as they are now, and the row.
 
 A call is judged when it is planned, so that the customer or a human can be asked, and again when it
-runs. Who was verified, and that a turn has made its change, is kept with the thread's grants.
+runs. Who was verified is kept with the thread's grants.
 """
 
 import uuid
@@ -39,10 +39,6 @@ from .toolbox import Toolbox
 if TYPE_CHECKING:
     from .path import PassScope, Then
 
-CHANGED: Final = "changed"
-"""Key of what is kept with the thread: in which turn a change was begun. A row without a `tool`
-allows no call."""
-
 _DEADLINE: Final = 30.0
 """Seconds a fact may take."""
 
@@ -77,9 +73,8 @@ class Guard:
     async def judge_planned(
         self, calls: Sequence[PendingCall], tools: Sequence[CatalogTool | None]
     ) -> list[PendingCall]:
-        """The calls of a message with the ruling on each change; one change a turn."""
+        """The calls of a message with the ruling on each change."""
         ruled: list[PendingCall] = []
-        begun = await self._find_turn_change()
         for call, tool in zip(calls, tools, strict=True):
             if tool is not None and self.table.is_verifier(tool.original, tool.server):
                 ruled.append(self._apply_ruling(call, Ruling("allowed")))
@@ -95,10 +90,6 @@ class Guard:
             if call.get("doubt"):  # that is the question already
                 ruled.append(call)
                 continue
-            if governed.is_counted and ruling.verdict != "forbidden":
-                if begun not in ("", call.get("intent")):
-                    ruling = Ruling("forbidden", "", say("policy_one_change"))
-                begun = begun or call["intent"]
             ruled.append(self._apply_ruling(call, ruling))
         return ruled
 
@@ -129,8 +120,6 @@ class Guard:
             return say("policy_wants_human", words=ruling.words)
         if ruling.consent and by is None:
             return say("policy_no_consent")
-        if governed.is_counted and not await self._begin_change(call):
-            return say("policy_one_change")
         return ""
 
     async def find_subject(self, call: Call) -> list[Any] | None:
@@ -227,21 +216,6 @@ class Guard:
         """The name of a try: of the same call again after a crash it is the same."""
         intent = call.pending.get("intent") or f"{self.scope.turn} {call.id}"
         return f"{self.scope.journal_thread} {intent}"
-
-    async def _find_turn_change(self) -> str:
-        """The call by which the turn began to change something; "" where none did."""
-        rows = [row for row in await self._load_rows() if row.get(CHANGED) == self.scope.turn]
-        return str(rows[0]["by"]) if rows else ""
-
-    async def _begin_change(self, call: PendingCall) -> bool:
-        """Have the turn's one change be this call; False where another one is."""
-        name = call.get("intent") or call["id"]
-        if self.toolbox.claim_change(self.scope.journal_thread, self.scope.turn, name) != name:
-            return False
-        if (begun := await self._find_turn_change()) == "":
-            row = {CHANGED: self.scope.turn, "by": name}
-            await self.scope.journal.grant(self.scope.journal_thread, row)
-        return begun in ("", name)
 
 
 async def guard_by_tables(work: "PassScope", call: Call, then: "Then") -> None:

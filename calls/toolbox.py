@@ -84,7 +84,6 @@ class Toolbox:
         self.policy = Policy.of(policy)
         self._spare: dict[str, InMemoryStore] = {}
         self._memories: dict[tuple[str, str], ReadCache] = {}
-        self._changes: dict[tuple[str, str], str] = {}
         self._in_use: weakref.WeakValueDictionary[tuple[str, str], ReadCache] = (
             weakref.WeakValueDictionary()
         )
@@ -164,10 +163,6 @@ class Toolbox:
     def whole(self) -> "Toolbox":
         """The toolbox that this one is narrowed from."""
         return self if self._whole is None else self._whole.whole
-
-    def claim_change(self, thread: str, turn: str, call: str) -> str:
-        """The call that is the one change of a turn in this process: the first that asked."""
-        return _get_latest(self._changes, (thread, turn), lambda: call)
 
     def open_results(self, scope: RunScope) -> ResultStore:
         """The long results of a run's thread; without a store in memory, for the last threads."""

@@ -186,11 +186,6 @@ class GovernedTool:
     labels: Mapping[str, Label] = field(default_factory=dict)
     article: Texts = field(default_factory=dict)
 
-    @property
-    def is_counted(self) -> bool:
-        """Whether it is a change of which a turn may make one."""
-        return not self.reads and (self.consent or self.verdict != "allowed")
-
 
 @dataclass(frozen=True)
 class Ruling:

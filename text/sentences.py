@@ -7,7 +7,7 @@ and people mix languages.
 
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from importlib.resources import files
@@ -104,6 +104,22 @@ def _compile_phrases(text: str) -> re.Pattern[str]:
 def _squash(text: str) -> str:
     """The letters, marks and digits of a text alone, in small letters."""
     return "".join(sign for sign in fold_case(text) if unicodedata.category(sign)[0] in "LMN")
+
+
+def guess_language(text: str, before: str) -> str:
+    """The language of a text by its letters, where those of `before` are others."""
+    script = _find_script(text)
+    hello = {one: said.get("desk_hello", "") for one, said in _FOR_CUSTOMERS.items()}
+    alike = [one for one, said in hello.items() if script and _find_script(said) == script]
+    return before if before in alike or not alike else alike[0]
+
+
+def _find_script(text: str) -> str:
+    """The script of most letters of a text, such as LATIN or CJK."""
+    letters = Counter(
+        unicodedata.name(c, "").split(" ")[0] for c in text[:_LONGEST_EMPTY] if c.isalpha()
+    )
+    return letters.most_common(1)[0][0] if letters else ""
 
 
 def _squeeze(text: str) -> str:

@@ -61,6 +61,7 @@ def list_lines(state: DeskState, desk: Desk) -> list[ReceiptLine]:
         kind: Kind = "colleague" if put.get("why") else waits
         lines += [_make_line(state, kind, call["line"]) for call in put["calls"]]
     lines += [_make_line(state, "refused", line) for line in state.declined]
+    lines = list({line.text: line for line in lines}.values())
     if not lines and state.asks_change:
         lines = [ReceiptLine(kind="nothing", text=say_to(state.language, "receipt_nothing"))]
     return lines
@@ -74,7 +75,10 @@ def _read_record(state: DeskState, desk: Desk, record: Evidence) -> ReceiptLine 
         return None
     if tool in hidden or record["result"] in map(say, _HELD):
         return None
-    call = {"name": tool, "server": record.get("server"), "args": record.get("arguments", {})}
+    args = record.get("arguments", {})
+    if record["status"] != "success" and record.get("reason") != UNCERTAIN:
+        args = _keep_own(state, args)
+    call = {"name": tool, "server": record.get("server"), "args": args}
     what = describe_change(desk.parts.toolbox.policy.table, call, state.language)
     if record["status"] == "success":
         return _make_line(state, "done", what, ids=_render_ids(record))
@@ -82,6 +86,12 @@ def _read_record(state: DeskState, desk: Desk, record: Evidence) -> ReceiptLine 
         return _make_line(state, "uncertain", what)
     refused = record.get("reason") in REFUSALS or record["status"] == "cancelled"
     return _make_line(state, "refused" if refused else "failed", what)
+
+
+def _keep_own(state: DeskState, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a change that was not made, what the customer wrote: the rest may be somebody else's."""
+    said = " ".join(m.text for m in state.messages if m.type == "human").casefold()
+    return {name: v for name, v in args.items() if str(v).casefold() in said}
 
 
 def _make_line(state: DeskState, kind: Kind, what: str, ids: str = "") -> ReceiptLine:

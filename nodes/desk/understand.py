@@ -27,7 +27,7 @@ from ...state.desk import (
 )
 from ...state.messages import ROLE, find_request
 from ...text.canonical import canonical
-from ...text.sentences import ENGLISH, classify_message
+from ...text.sentences import ENGLISH, classify_message, guess_language
 from ...text.words import fold_case
 from ...turn.scope import RunScope, make_scope
 from .desk import Desk
@@ -60,9 +60,9 @@ async def understand(state: DeskState, runtime: Runtime[Context], *, desk: Desk)
 def classify_by_words(state: DeskState, desk: Desk, put: Proposal | None) -> DeskUpdate | None:
     """What a whole message says; None where it says more than code may read."""
     texts = _list_new_messages(state)
-    language = state.language or desk.company.languages[0]
+    language = guess_language("\n".join(texts), state.language or desk.company.languages[0])
     if desk.company.names_sensitive("\n".join(texts)):
-        return DeskUpdate(intent="sensitive")
+        return DeskUpdate(intent="sensitive", language=language)
     heard = {classify_message(text, language) for text in texts}
     said, spoken = heard.pop() if len(heard) == 1 else ("", "")
     text = texts[0] if len(texts) == 1 else ""
@@ -120,6 +120,7 @@ def _list_new_messages(state: DeskState) -> list[str]:
 async def _classify_by_model(
     scope: RunScope, state: DeskState, desk: Desk, opened: int, put: Proposal | None
 ) -> DeskUpdate:
+    language = guess_language(state.request, state.language or desk.company.languages[0])
     situation = {"known": state.slots, "last_intent": state.intent}
     if put is not None:
         situation["open_question"] = put["words"]
@@ -136,7 +137,7 @@ async def _classify_by_model(
     missing = [name for name in told.missing if not _is_known(name, {**state.slots, **slots})]
     return update | DeskUpdate(
         intent=told.intent, slots={**state.slots, **slots}, issue=issue,
-        language=read_language(told.language, state.language or desk.company.languages[0]),
+        language=read_language(told.language, language),
         mood=[*state.mood, Feeling(turn=state.turn, mood=told.mood, score=told.score)],
         consent=_check_consent(state, told, put) if put else "",
         asks_else=put is not None and not told.consent,

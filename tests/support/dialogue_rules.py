@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from loopwright.state.desk import MOST_CLARIFICATIONS, find_cited_ids
+from loopwright.policy.desk.reply import find_cited_ids
+from loopwright.state.desk import MOST_CLARIFICATIONS
 from loopwright.state.messages import calls_in
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _YES = re.compile(
 )
 """A plain yes as these rules read it, told apart from how the package reads it."""
 _MARK = re.compile(r"from 1 \(|从 ?1 ?（")
-_PUT = re.compile(r"answer yes or no|请回答")
+_PUT = re.compile(r"1 \(yes\)|1（是）")
 _LONG = 60
 
 
@@ -116,8 +117,14 @@ def _agreed(talk: "Talk") -> Iterator[str]:
         if not _YES.fullmatch(messages[human].text.strip().lower()):
             yield f"paid back on {messages[human].text!r}"
         put = messages[human - 1].text
-        if lacks := [v for v in args[message.tool_call_id].values() if str(v) not in put]:
+        if lacks := [v for v in args[message.tool_call_id].values() if not _is_shown(v, put)]:
             yield f"paid back without {lacks} in {put!r}"
+
+
+def _is_shown(value: object, put: str) -> bool:
+    """Whether a detail stands in a proposal, money as people write it."""
+    money = f"{value:,.2f}" if isinstance(value, float) else str(value)
+    return str(value) in put or money in put
 
 
 def _sourced(talk: "Talk") -> Iterator[str]:

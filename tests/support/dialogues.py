@@ -7,6 +7,7 @@ that tries in every turn to pay back somebody else's order.
 """
 
 import asyncio
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -132,8 +133,17 @@ class Actor:
         turn = self.turns[self.turn]
         slots = [{"name": k, "value": v} for k, v in turn.get("slots", {}).items()]
         told = {"intent": turn.get("means", "question"), "mood": turn.get("mood", "calm")}
+        says = turn.get("says", "")
+        told |= {"language": "en" if re.search("[A-Za-z]{2}", says) else "zh"}
+        if any('"open_question"' in message.text for message in messages):
+            told |= {"consent": "changed", "consentQuote": says}
         more = {"score": turn.get("score", 0), "slots": slots, **turn.get("understood", {})}
         return told | more
+
+    def proofreads(self, messages: Any, offered: Any) -> Any:
+        """What of a reply the data calls false."""
+        reply = messages[-1].text.partition("</reply>")[0]
+        return {"unsupported": [s for s in self.turns[self.turn].get("untrue", []) if s in reply]}
 
     def works(self, messages: Any, offered: Any) -> Any:
         """The next step of a turn; the last one again where more are asked for."""
@@ -205,6 +215,7 @@ class Stage:
             {
                 "listener": lambda *asked: self.actor.listens(*asked),
                 "support": lambda *asked: self.actor.works(*asked),
+                "proofreader": lambda *asked: self.actor.proofreads(*asked),
             }
         )
         return build_customer_service(

@@ -354,16 +354,6 @@ def test_a_result_that_a_hook_withholds_verifies_nobody(shop, kept):
     assert "has not been verified" in results(ended)[-1]
 
 
-def test_who_delegates_and_whom_they_delegate_to_have_one_change_together(shop, kept):
-    office = Office(
-        chief=[[ADA], [refund()], give("clerk"), done("It is settled with the shop.")],
-        clerk=[[refund("A-2", 20.0)], done("A-2 is paid back.")],
-    )
-    graph = office.graph(kept, shop.tools(), policy=PolicyTable.read(POLICY))
-    answered(graph, graph.invoke(said("Refund both"), THREAD))
-    assert shop.refunds == [("A-1", 50.0)]
-
-
 def test_rules_beside_a_table_come_first_and_lift_nothing(shop, kept):
     rules = (
         Rule(action="deny", tool="get_customer", reason="not today"),
