@@ -78,7 +78,7 @@ def run_desk(settings: Settings, output: Output, thread: str | None, wanted: Des
         return Code.COMPLETE
     wanted.check(case)
     if wanted.approves:
-        _check_tool(settings, case.packet["proposal"]["name"])
+        _check_tools(settings, {call["name"] for call in case.packet["proposal"]["calls"]})
     named = replace(settings, graph=settings.graph or case.graph or _GRAPH)
     with open_session(named, output, case.thread_id, human=True) as session:
         before = len(session.state().values.get("messages", ()))
@@ -87,12 +87,13 @@ def run_desk(settings: Settings, output: Output, thread: str | None, wanted: Des
         return _print_news(output, case, state, state.values.get("messages", ())[before:])
 
 
-def _check_tool(settings: Settings, tool: str) -> None:
+def _check_tools(settings: Settings, names: set[str]) -> None:
     """Refuse to approve what cannot run from here: the word would be spent, and nothing done."""
-    if load_catalog(settings)[0].find(tool) is None:
+    catalog, _ = load_catalog(settings)
+    if lost := sorted(name for name in names if catalog.find(name) is None):
         msg = (
-            f"There is no tool {tool} here, so this would not be done: name the servers of the "
-            "customers' desk with --mcp or LOOPWRIGHT_MCP. A tool of a program runs there alone."
+            f"There is no tool {', '.join(lost)} here, so nothing would be done: name the servers "
+            "of the customers' desk with --mcp or LOOPWRIGHT_MCP; a program's run in it alone."
         )
         raise SettingsError(msg)
 

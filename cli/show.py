@@ -234,8 +234,7 @@ def _check_company(settings: Settings) -> Iterator[Finding]:
     yield _WORKS, f"{whose.name}, of {whose.folder}; what may be done says {rules}"
     # Who verifies says a table, whose missing tools stand among the warnings of the servers.
     keys = ["tickets_by", "handed_over_by", *([] if policy.table else ["verified_by"])]
-    wanted = [(key, name) for key in keys for name in getattr(whose, key).split()]
-    for key, name in wanted:
+    for key, name in ((one, name) for one in keys for name in getattr(whose, one).split()):
         if not any(tool.name == name for tool in catalog.tools.values()):
             yield _WARNING, f"No server here has {name}: {key} names yours, or do without."
 

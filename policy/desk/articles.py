@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 _TEXTS: Final = ("excerpt", "text", "content", "snippet", "answer")
-_CITABLE: Final = re.compile(r"[^\s,;，、；\[\]【】]+")  # noqa: RUF001 - full-width on purpose
+_CITABLE: Final = re.compile(r"(?:(?![,;])[!-Z^-~])+")
 
 _Field = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 

@@ -80,7 +80,7 @@ def test_no_colleague_approves_where_the_change_cannot_run(tmp_path):
         assert (refused.returncode, refused.stdout) == (2, "")
         assert "There is no tool request_refund here" in refused.stderr
         (one,) = kept.handed_over()
-        assert one.packet["proposal"]["name"] == "request_refund", "it still waits for a word"
+        assert one.packet["proposal"]["why"], "it still waits for a word"
 
 
 @pytest.mark.req("P-32")

@@ -134,7 +134,9 @@ class Actor:
         slots = [{"name": k, "value": v} for k, v in turn.get("slots", {}).items()]
         told = {"intent": turn.get("means", "question"), "mood": turn.get("mood", "calm")}
         says = turn.get("says", "")
-        told |= {"language": "en" if re.search("[A-Za-z]{2}", says) else "zh"}
+        words = re.sub(r"\S+@\S+", "", says)
+        few = len(re.findall("[\u4e00-\u9fff]", words)) < len(re.findall("[A-Za-z]{2,}", words))
+        told |= {"language": "en" if few or words.isascii() else "zh"}
         if any('"open_question"' in message.text for message in messages):
             told |= {"consent": "changed", "consentQuote": says}
         more = {"score": turn.get("score", 0), "slots": slots, **turn.get("understood", {})}
