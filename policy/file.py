@@ -195,6 +195,9 @@ class _Reader:
         if len(sources) != 1:
             part.raise_error(f"say where it is read by one of: {', '.join(_SOURCES)}")
         (key,) = sources
+        for more, fits in (("values", key == "is"), ("with", key in _FIXED)):
+            if not fits and part.get_part(more).said is not None:
+                part.get_part(more).raise_error(f"it says nothing beside {key!r}")
         numbers, whole = self._read_numbers(part, key)
         values = tuple(_FIXED.get(key, ()))
         if key == "is" and numbers is None:

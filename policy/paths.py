@@ -57,10 +57,11 @@ def parse_terms(text: str) -> list[Term]:
     found = []
     for sign, told in zip(["+", *more[::2]], [first, *more[1::2]], strict=True):
         match = _TERM.fullmatch(told)
-        if match is None or (match[5] and set(match[5]) & set("()=*+")):
+        place = (match[3] or match[5]).strip() if match else ""
+        if match is None or set(place) & set("()=*+") or " - " in place:
             return []
         factor = Decimal(match[1] or 1) * (-1 if sign == "-" else 1)
-        path = tuple((match[3] or match[5]).strip().split("."))
+        path = tuple(place.split("."))
         found.append(Term(path, cast("How", match[2] or "one"), (match[4] or "").strip(), factor))
     return found
 

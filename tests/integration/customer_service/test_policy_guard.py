@@ -4,6 +4,7 @@ import multiprocessing
 from contextlib import suppress
 
 import pytest
+from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
@@ -369,3 +370,59 @@ def test_rules_beside_a_table_come_first_and_lift_nothing(shop, kept):
     assert "does not belong" in results(waits)[2]
     assert asked(waits)["action_request"]["args"]["order_id"] == "A-1"
     assert shop.refunds == []
+
+
+PARCEL = """
+identity: {tool: verify_identity, confirmed: verified, customer: customer_id}
+facts:
+  items: {tool: list_items, ask: {ids: each(call.item_ids)}, same: {id: ids}, owner: customer_id}
+dimensions:
+  worth: {is: sum(items.price), number: at least 0 and at most 1000}
+  whole: {is: each(items.unused), values: [yes, no]}
+tools:
+  send_back:
+    {policy: returns, label: Return, arguments: {item_ids: {label: items}}}
+policies:
+  returns:
+    rows:
+      - {id: used, when: {whole: no}, then: forbidden, article: What was used stays.}
+      - {id: dear, when: {whole: yes, worth: above 100}, then: forbidden, article: Too dear.}
+      - {id: back, when: {whole: yes, worth: at most 100}, then: allowed, article: It may come.}
+"""
+
+
+@pytest.mark.parametrize(("items", "why"), [
+    (["a", "b"], ""), (["a", "b", "c"], "Too dear"), (["a", "used"], "What was used stays"),
+    (["a", "eves"], "items does not belong"), ([], "the list is empty"),
+    (["a", "gone"], "list_items answered about"), (["a"] * 3, "Too dear"),
+])  # fmt: skip
+def test_each_item_of_a_list_is_judged_as_its_tool_tells_it(shop, kept, tmp_path, items, why):
+    sent = []
+
+    @tool
+    def list_items(ids: list[str]) -> list[dict]:
+        """The items."""
+        known = {"a": 40.0, "b": 60.0, "c": 0.5, "used": 1.0, "eves": 1.0}
+        return [
+            {"id": one, "customer_id": "C-2" if one == "eves" else "C-1", "price": known[one],
+             "unused": one != "used"} for one in ids if one in known
+        ]  # fmt: skip
+
+    @tool
+    def send_back(item_ids: list[str]) -> str:
+        """Send items back."""
+        sent.extend(item_ids)
+        return "sent"
+
+    list_items.metadata = {"readOnlyHint": True}
+    shop.tools = lambda: [*Shop.tools(shop), list_items, send_back]
+    (tmp_path / "policy.yaml").write_text(PARCEL, encoding="utf-8")
+    graph = reacting(
+        shop, kept, [ADA], [call("send_back", item_ids=items)],
+        policy=PolicyTable.read(tmp_path / "policy.yaml"),
+    )  # fmt: skip
+    ended = graph.invoke(said("Take them back"), THREAD)
+    assert bool(ended.get("__interrupt__")) == (not why)
+    ended = answered(graph, ended)
+    assert sent == ([] if why else items)
+    assert why in results(ended)[-1]

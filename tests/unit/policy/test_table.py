@@ -399,6 +399,9 @@ def test_an_answer_about_a_list_repeats_it_one_for_one_and_is_all_the_customers(
     ("match: each(order.payments.card), with: call.card",
      "match: any(order.payments.card), with: each(call.ids)", "turn them round"),
     ("count(call.ids)", "count(cal.ids)", "'cal.ids' leads nowhere"),
+    ("sum(things.price) +", "sum(things.price - call.fee) +", "write a path, or each, any"),
+    ("with: order.payments.0.card", "with: call.fee, values: [a]", "nothing beside 'match'"),
+    ("is: count(call.ids)", "is: count(call.ids), with: call.fee", "nothing beside 'is'"),
 ])  # fmt: skip
 def test_what_a_list_cannot_be_asked_is_told_with_its_place(old, new, told):
     assert old in LISTS
