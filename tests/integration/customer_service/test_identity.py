@@ -7,10 +7,10 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.types import Command
 
-from loopwright import PolicyTable, open_durability
+from loopwright import PolicyTable, ScriptedModel, build_customer_service, open_durability
 from support.guarded import ADA, POLICY, READ, Shop, reacting, refund
 from support.reacting import said
-from support.scripts import call
+from support.scripts import PROOFREAD, call
 
 PLAIN = POLICY.read_text(encoding="utf-8")
 EVE = call("verify_identity", customer_id="C-2", code="1906")
@@ -140,6 +140,32 @@ async def test_tries_are_those_of_all_threads_and_are_counted_before_they_are_ma
     assert '"verified": true' in await guess("a day later", "1842")
     for n in range(7):  # what verifies is no failure
         assert '"verified": true' in await guess(f"again {n}", "1842")
+
+
+@pytest.mark.req("W-126")
+def test_at_the_desk_another_customer_starts_over(shop, kept, clock, tmp_path):
+    seen = []
+    order = call("get_order", order_id="A-1")
+    script = [[ADA], [order], "Order A-1 costs {{r2.refundable}}.", [EVE], "You are verified.",
+              "Order A-1 costs {{r2.refundable}}."]  # fmt: skip
+
+    def works(messages, offered):
+        seen.append(" ".join(m.text for m in messages[1:]))
+        return script[len(seen) - 1] if len(seen) <= len(script) else "I do not know."
+
+    understood = {"intent": "question", "mood": "calm", "score": 0}
+    model = ScriptedModel({"listener": lambda *_: understood, "support": works} | PROOFREAD)
+    graph = build_customer_service(
+        model=model, tools=shop.tools(), policy=policy(tmp_path, clock), durability=kept
+    )
+    told = graph.invoke(said("I am Ada. What does A-1 cost?"), thread("u"))
+    assert "149" in told["messages"][-1].text
+    graph.invoke(said("Now I am Eve"), thread("u"))
+    assert "C-1" in seen[3]
+    assert "C-1" not in seen[4]
+    told = graph.invoke(said("What does A-1 cost?"), thread("u"))
+    assert not [text for text in seen[4:] if "A-1" in text.replace("What does A-1 cost?", "")]
+    assert "149" not in told["messages"][-1].text
 
 
 @pytest.mark.req("W-126")
