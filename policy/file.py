@@ -23,7 +23,6 @@ from .parts import Part, parse_part
 from .paths import CALL, CUSTOMER, How, Path as Place, Term, parse_terms
 from .rules import VERDICTS, Figure, GovernedTool, Identity, Label, Row, Section, Verdict
 
-_MOST: Final = 1_000_000
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
     "is": "value", "compare": "compared", "match": "matched",
@@ -122,19 +121,14 @@ class _Reader:
         if part.said is None:
             return None
         part.read_mapping(("tool", "confirmed", "customer", "tries", "subject", "minutes"))
-        numbers = {"tries": "5", "minutes": "30"}
-        for name, usual in numbers.items():
-            numbers[name] = part.get_part(name).read_text(usual)
-            if not (numbers[name].isdecimal() and 0 < int(numbers[name]) <= _MOST):
-                part.get_part(name).raise_error(f"here stands a whole number from 1 to {_MOST}")
         subject = part.get_part("subject")
         return Identity(
             tools=tuple(part.get_part("tool").read_texts()),
             confirmed=part.get_part("confirmed").read_text(),
             customer=part.get_part("customer").read_text(),
-            tries=int(numbers["tries"]),
+            tries=part.get_part("tries").read_number(5),
             subject=() if subject.said is None else tuple(subject.read_texts()),
-            lasts=timedelta(minutes=int(numbers["minutes"])),
+            lasts=timedelta(minutes=part.get_part("minutes").read_number(30)),
         )
 
     def _read_fact(self, name: str, part: Part) -> Fact:
@@ -324,8 +318,11 @@ class _Reader:
         identity = part.get_part("identity").read_boolean(
             default=bool(owned or (customer and not optional) or (decides and not reads))
         )
-        subject = self._read_subject(part.get_part("subject")) or self.subjects.get(section or "")
-        subject = subject or ((CUSTOMER,) if identity and not reads else ())
+        subject = self._read_subject(part.get_part("subject")) or self.subjects.get(
+            section or "", ()
+        )
+        if not (subject or reads):
+            subject = (CUSTOMER,) if identity else self._find_asked_place(facts)
         if subject == (CUSTOMER,) and not identity:
             part.get_part("subject").raise_error("it needs no verified customer: keep one of both")
         used = {customer, *subject[1:]} - {""}
@@ -337,6 +334,12 @@ class _Reader:
             article=part.get_part("article").read_languages(),
             label=part.get_part("label").read_languages(), labels=_read_labels(part),
         )  # fmt: skip
+
+    def _find_asked_place(self, facts: Sequence[str]) -> Place:
+        """The argument that the first of these facts is asked with."""
+        terms = [term for fact in facts for term in self.facts[fact].ask.values()]
+        paths = [term.path for term in terms if term.how == "one" and term.path[0] == CALL]
+        return next((path for path in paths if len(path) == len((CALL, "argument"))), ())
 
     def _read_subject(self, part: Part) -> Place:
         """Known before any fact is read: facts are read once nobody else changes it."""

@@ -9,6 +9,7 @@ import yaml  # type: ignore[import-untyped]  # stubs are a package of their own
 
 from ..state.errors import SettingsError
 
+_MOST: Final = 1_000_000
 _BOOLEANS: Final = {"yes": True, "no": False, "true": True, "false": False}
 
 
@@ -79,6 +80,13 @@ class Part:
         if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
             self.raise_error("here stands a text or a list of texts")
         return [one.strip() for one in said]
+
+    def read_number(self, usual: int) -> int:
+        """A whole number from 1 on."""
+        text = self.read_text(str(usual))
+        if not (text.isdecimal() and 0 < int(text) <= _MOST):
+            self.raise_error(f"here stands a whole number from 1 to {_MOST}")
+        return int(text)
 
     def read_boolean(self, *, default: bool) -> bool:
         """Yes or no."""

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from .calls import CallState, CallsUpdate
 from .contracts import Contract, Flag, Text, Texts, read_word
 from .loop import LoopState, LoopUpdate
-from .messages import ROLE
+from .messages import ROLE, slice_since
 from .outcome import Reason
 
 PATH: Final = "desk"
@@ -119,6 +119,8 @@ class DeskState(CallState, LoopState):
     """What the customer has said of themselves and their case; never asked again."""
     identity: dict[str, Any] = field(default_factory=dict)
     """Who the customer is, once a tool has verified it: `customer_id`, `turn`, `call`."""
+    customer: dict[str, Any] = field(default_factory=dict)
+    """Who was verified last: `id`, and since which message it is about them; act writes it."""
     clarifications: int = 0
     """Questions back on the issue; strategy counts, a new issue begins anew."""
     again: int = 0
@@ -185,6 +187,11 @@ class DeskState(CallState, LoopState):
         return PATH
 
     @property
+    def messages_with_customer(self) -> Sequence[AnyMessage]:
+        """The conversation, without what was said before another customer was verified."""
+        return slice_since(self.messages, self.customer.get("since", ""))
+
+    @property
     def new_proposal(self) -> Proposal | None:
         """What this turn puts to the customer, or to a colleague."""
         return self.proposal if self.proposal and self.proposal["turn"] == self.turn else None
@@ -246,6 +253,7 @@ class DeskUpdate(LoopUpdate, CallsUpdate, total=False):
     mood: list[Feeling]
     slots: dict[str, str]
     identity: dict[str, Any]
+    customer: dict[str, Any]
     clarifications: int
     again: int
     asked: Asked

@@ -1,8 +1,9 @@
 """act: one model turn of the desk; it calls tools, or writes what the customer is told."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
@@ -43,6 +44,7 @@ async def run_or_hand_off(
 
 
 _MOST_ASKS = 2
+_OF_CUSTOMER: Final = ("customer", "identity", "slots", "proposal", "tickets")
 
 
 async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
@@ -59,6 +61,8 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
     if round_ > scope.context.max_turns:
         return news | DeskUpdate(halt="MAX_TURNS", unmet=[say("rounds_used_up")])
     catalog = await desk.parts.toolbox.catalog(scope.user)
+    known: dict[str, Any] = {key: news[key] for key in _OF_CUSTOMER if key in news}
+    state = replace(state, **known)
     request = _build_request(scope, state, desk, catalog.deferred_tools.render_listing())
     tools = select_tools(catalog.specs(state.found), state, news.get("sources", state.sources))
     answer: Answer[Any] = await ask(
@@ -153,4 +157,5 @@ def _build_request(scope: RunScope, state: DeskState, desk: Desk, listed: str) -
     if state.owner == "returning":
         situation["handed_back"] = say("desk_handed_back")
     shown = HumanMessage(render_section("situation", situation))
-    return [system, *name_records(mark_colleagues(state.messages), desk.company), shown]
+    told = mark_colleagues([*state.messages_with_customer])
+    return [system, *name_records(told, desk.company), shown]

@@ -23,9 +23,9 @@ SURE: Final = 0.5
 def read_call_results(state: DeskState, company: Company) -> DeskUpdate:
     """What the results of calls that the desk has made add; a caller may send others along."""
     made = {record.get("call_id") for record in state.evidence if record["status"] == "success"}
-    this_turn = slice_since(state.messages, state.request_message)
-    update, sources, tickets = DeskUpdate(), dict(state.sources), dict(state.tickets)
-    for message in this_turn:
+    sources, tickets = dict(state.sources), dict(state.tickets)
+    verifications = []
+    for message in slice_since(state.messages, state.request_message):
         if not isinstance(message, ToolMessage) or message.tool_call_id not in made:
             continue
         data = read_data(message)
@@ -33,18 +33,33 @@ def read_call_results(state: DeskState, company: Company) -> DeskUpdate:
         known = company.articles
         found = known.find_articles(data) if own else _iter_sub_agent_articles(state, data, known)
         sources |= {article.id: _build_source(article, state.turn) for article in found}
-        if not isinstance(data, Mapping):
-            continue
-        if message.name in company.verified_by.split():
-            verified = data.get(company.verified_if) is True
-            who = {"customer_id": data.get(company.verified_as), "turn": state.turn}
-            update["identity"] = who if verified else {}
-        if message.name == company.tickets_by and data.get(company.ticket_as):
-            tickets[state.issue] = str(data[company.ticket_as])
+        if isinstance(data, Mapping) and message.name in company.verified_by.split():
+            verifications.append(data)
+        if isinstance(data, Mapping) and message.name == company.tickets_by:
+            told = data.get(company.ticket_as)
+            tickets |= {state.issue: str(told)} if told else {}
+    update = DeskUpdate()
     if tickets != state.tickets:
         update["tickets"] = tickets
     if sources != state.sources:
         update["sources"] = sources
+    return update | _read_identity(state, company, verifications)
+
+
+def _read_identity(
+    state: DeskState, company: Company, answers: Sequence[Mapping[str, Any]]
+) -> DeskUpdate:
+    """Who the customer is by the newest of the answers; of another one before nothing is kept."""
+    if not answers:
+        return DeskUpdate()
+    who = answers[-1].get(company.verified_as)
+    if answers[-1].get(company.verified_if) is not True:
+        return DeskUpdate(identity={})
+    update = DeskUpdate(identity={"customer_id": who, "turn": state.turn})
+    if who != state.customer.get("id"):
+        update["customer"] = {"id": who, "since": state.request_message if state.customer else ""}
+    if who != state.customer.get("id", who):
+        update |= DeskUpdate(slots={}, tickets={}, answered={}, promises=[], proposal=None)
     return update
 
 
@@ -114,14 +129,15 @@ def collect_grounds(state: DeskState, sources: Mapping[str, Source], company: Co
         for name, source in sources.items()
         if source["score"] >= company.enough
     }
-    records = dict(_iter_records(state.messages, company))
+    known = state.messages_with_customer
+    records = dict(_iter_records(known, company))
     kept = {message.id for message in records.values()}
     told = [
         message.text
-        for message in state.messages
+        for message in known
         if find_speaker(message) == "colleague" or _is_text_result(message, kept, company)
     ]
-    said = [message.text for message in state.messages if message.type == "human"]
+    said = [message.text for message in known if message.type == "human"]
     return Grounds(
         articles=found, records={name: read_data(message) for name, message in records.items()},
         told="\n".join([*told, company.render_profile()]), said="\n".join(said),

@@ -161,7 +161,8 @@ def _check_consent(state: DeskState, told: Understanding, put: Proposal) -> Cons
 
 def _check_slots(state: DeskState, told: Understanding) -> dict[str, str]:
     """What the customer has said now, as they wrote it: what they never wrote is made up."""
-    said = _squeeze(" ".join(message.text for message in state.messages if message.type == "human"))
+    known = state.messages_with_customer
+    said = _squeeze(" ".join(message.text for message in known if message.type == "human"))
     squeezed = ((slot, _squeeze(slot.value)) for slot in told.slots)
     return {slot.name: slot.value for slot, value in squeezed if value and value in said}
 

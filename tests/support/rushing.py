@@ -16,7 +16,7 @@ from support.killed import die
 from support.scripts import thought
 
 UNASKED = POLICY.read_text(encoding="utf-8").replace(
-    "request_refund: {policy: refunds,", "request_refund: {policy: refunds, consent: no,"
+    "    policy: refunds\n", "    policy: refunds\n    consent: no\n"
 )
 """The policy of `guarded`, with refunds that nobody has to agree to."""
 LEASE = 2.0
@@ -75,5 +75,5 @@ def dies_refunding(url: str, folder: str, where: str) -> None:
         graph = reacting(shop, kept, [ADA], [refund()])
         graph.invoke(said("Refund A-1"), THREAD)
         if where == "get_order":
-            shop.sql = lambda *_: die()
+            shop.sql = lambda *_: die()  # type: ignore[method-assign]
         graph.invoke(Command(resume="approve"), THREAD)

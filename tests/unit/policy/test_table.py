@@ -210,7 +210,8 @@ def test_what_a_change_is_about_is_the_customer_or_what_the_file_says():
     plain = table_of(FILE)
     named = table_of(replaced("  refunds:\n", "  refunds:\n    subject: call.order\n"))
     own = table_of(replaced("{policy: refunds}", "{policy: refunds, subject: call.place}"))
-    for table, subject in ((plain, "C-1"), (named, "A-1"), (own, "B-1")):
+    free = table_of(replaced("{policy: refunds}", "{policy: refunds, identity: no}"))
+    for table, subject in ((plain, "C-1"), (named, "A-1"), (own, "B-1"), (free, "A-1")):
         known = KnownFacts(call={"order": "A-1", "place": "B-1"}, customer="C-1")
         assert table.find_subject(table.tools["refund"], known) == subject
     # A change of which nobody can say what it is about stands beside no other.
