@@ -6,6 +6,7 @@ too: a client may lower limits, make words stricter, and choose models of a list
 """
 
 import json
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +109,18 @@ def resolve_identity(configurable: Mapping[str, Any], *, served: bool = False) -
     if not (proven or served or is_server_call(configurable)):
         proven = configurable.get("user_id")
     return str(proven) if proven else None
+
+
+PERMISSION: Final = "LOOPWRIGHT_OPERATOR_PERMISSION"
+"""Names the permission of authenticated users by which one of a server is an operator."""
+
+
+def is_operator(configurable: Mapping[str, Any]) -> bool:
+    """Whether a server has proven that who calls has the permission that its operator named."""
+    wanted = os.environ.get(PERMISSION)
+    if not wanted or resolve_identity(configurable, served=True) is None:
+        return False
+    return wanted in (configurable.get("langgraph_auth_permissions") or ())
 
 
 def is_withdrawal(given: object) -> bool:

@@ -28,6 +28,7 @@ from ..state.errors import (
 )
 from ..state.loop import migrate
 from ..state.outcome import Outcome, Quote
+from ..state.questions import hide_operator_questions
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY
@@ -93,6 +94,8 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
             return values
         asked = (await self.aget_state(config or {})).interrupts
         rest = {key: value for key, value in values.items() if key != INTERRUPT}
+        if self._make_run(None, config, options).customer:
+            asked = hide_operator_questions(asked)
         return {**rest, INTERRUPT: list(asked)} if asked else rest
 
     async def run_part(
@@ -233,8 +236,9 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                     aclosing(self._stream_with_steering(run, began, held)) as chunks,
                 ):
                     inside = True
+                    hides = run.customer and not run.is_nested
                     async for chunk in chunks:
-                        yield chunk
+                        yield hide_operator_questions(chunk) if hides else chunk
             except ThreadBusy:
                 if inside or not goes_on:
                     raise
@@ -281,10 +285,10 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         if state.parent_config is not None:
             await check_values(run, state.config, state.parent_config)
         inner = run.is_nested or run.configurable.get("checkpoint_ns")
-        if not state.interrupts or inner or run.has_checkpoint_id:
-            return state
-        head = await run.read_head()
-        return state if head is None else drop_answered(state, await run.list_questions(head))
+        if state.interrupts and not inner and not run.has_checkpoint_id:
+            head = await run.read_head()
+            state = state if head is None else drop_answered(state, await run.list_questions(head))
+        return _show_state(run, state)
 
     def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
         """The thread's checkpoints, newest first; see LangGraph."""
@@ -308,7 +312,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                     raise
                 return
             newest = False
-            yield state
+            yield _show_state(run, state)
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -387,3 +391,8 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
             await check_values(run, head.saved.config, head.saved.parent_config)
             keep_order(run, head)
         return answer_inner_run(run, [] if head is None else head.list_interrupts())
+
+
+def _show_state(run: Run, state: StateSnapshot) -> StateSnapshot:
+    """The state as who asks for it may see it."""
+    return hide_operator_questions(state) if run.customer and not run.is_nested else state

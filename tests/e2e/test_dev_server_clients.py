@@ -10,7 +10,7 @@ from langgraph_sdk import get_sync_client
 
 from loopwright import Context
 from loopwright.graphs.registry import REGISTRY
-from loopwright.run.client_access import VARIABLE
+from loopwright.run.client_access import PERMISSION, VARIABLE
 from loopwright.ui.routes import build_script
 
 AUTH = """
@@ -22,7 +22,8 @@ auth = Auth()
 async def authenticate(authorization: str | None):
     if not authorization:
         raise Auth.exceptions.HTTPException(status_code=401, detail="Who?")
-    return {"identity": authorization.removeprefix("Bearer ")}
+    who = authorization.removeprefix("Bearer ")
+    return {"identity": who, "permissions": ["answer_customers"] if who == "eve" else []}
 """
 
 OWN = """
@@ -91,7 +92,8 @@ def server(serve, repository, tmp_path_factory):
     settings["graphs"] |= {"customer_service": "./desk.py:graph"}
     settings["auth"] = {"path": "./auth.py:auth"}
     (folder / "langgraph.json").write_text(json.dumps(settings))
-    with serve(folder, **{VARIABLE: '{"max_tasks": 50}'}) as started:
+    operators = {PERMISSION: "answer_customers"}
+    with serve(folder, **{VARIABLE: '{"max_tasks": 50}'}, **operators) as started:
         yield started
         assert started.stop() == 0
 
@@ -279,3 +281,42 @@ def test_a_client_sends_no_internal_keys(bob, server):
         assert result["__error__"]["error"] == "SettingsError", keys[place]
         assert "only LangGraph sets" in result["__error__"]["message"]
     assert not (server.folder / "keys.txt").exists()
+
+
+@pytest.mark.req("W-120")
+def test_only_who_has_the_operators_permission_answers_and_sees_the_operators_question(server, bob):
+    def write(client, thread, words):
+        input_, modes = said(words), ["values", "updates", "tasks", "checkpoints", "debug"]
+        given = {"input": input_, "stream_mode": modes}
+        return str([*client.runs.stream(thread, "customer_service", **given)])
+
+    def answer(client, thread, given):
+        return wait(client, thread, "customer_service", command={"resume": given})
+
+    thread = bob.threads.create()["thread_id"]
+    heard = write(bob, thread, "I want a human")
+    forged = {"checkpoint_ns": "", "langgraph_auth_permissions": ["answer_customers"]}
+    for given in ("approve", "respond: You get it all.", {"type": "respond", "message": "Yes."}):
+        refused = answer(bob, thread, given)
+        assert "Only the operator answers" in refused["__error__"]["message"]
+        more = {"command": {"resume": given}, "checkpoint": forged}
+        try:
+            refused = wait(bob, thread, "customer_service", **more)
+        except httpx.HTTPError as error:
+            assert "422" in str(error)
+        else:
+            assert "Only the operator answers" in refused["__error__"]["message"]
+    seen = [bob.threads.get(thread), bob.threads.get_state(thread), bob.threads.get_history(thread)]
+    for text in (heard, str(seen)):
+        assert "who has all that we have talked about" in text
+        assert "next_step" not in text
+        assert "Answer the customer" not in text
+    with get_sync_client(url=server.url, headers={"Authorization": "Bearer eve"}) as eve:
+        (asked,) = eve.threads.get_state(thread)["interrupts"]
+        assert asked["value"]["action_request"]["action"] == "take_over"
+        answer(eve, thread, {"type": "respond", "message": "Hi, I am Eve."})
+        back = answer(eve, thread, "approve")
+    assert back["outcome"]["status"] == "complete"
+    words = [one["content"] for one in back["messages"] if one["type"] == "ai"]
+    assert "Hi, I am Eve." in words
+    assert "You get it all." not in words
