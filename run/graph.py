@@ -36,7 +36,13 @@ from ..store.locks.thread_locks import HeldLock, parse_wait
 from .background import run_blocking, stream_blocking, yield_to_others
 from .builder import CheckedStateGraph, optimize_reads
 from .checks import answer_inner_run, report_failure, translate_error
-from .client_access import check_keys, check_update, make_client_run
+from .client_access import (
+    check_keys,
+    check_update,
+    is_operator,
+    make_client_run,
+    read_route_auth,
+)
 from .enqueue import QueueingGraph
 from .entry import check_nodes, check_values, keep_order, prepare_run
 from .run import HELD_KEY, Run
@@ -395,4 +401,8 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
 
 def _show_state(run: Run, state: StateSnapshot) -> StateSnapshot:
     """The state as who asks for it may see it."""
-    return hide_operator_questions(state) if run.customer and not run.is_nested else state
+    route = read_route_auth()
+    shows = (
+        run.is_nested or is_operator({**run.configurable, **route}) or not (run.customer or route)
+    )
+    return state if shows else cast("StateSnapshot", hide_operator_questions(state))

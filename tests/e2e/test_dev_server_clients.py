@@ -283,40 +283,32 @@ def test_a_client_sends_no_internal_keys(bob, server):
     assert not (server.folder / "keys.txt").exists()
 
 
+def answered(client, thread, given, **more):
+    more = {"command": {"resume": given}, **more}
+    return wait(client, thread, "customer_service", **more)
+
+
 @pytest.mark.req("W-120")
 def test_only_who_has_the_operators_permission_answers_and_sees_the_operators_question(server, bob):
-    def write(client, thread, words):
-        input_, modes = said(words), ["values", "updates", "tasks", "checkpoints", "debug"]
-        given = {"input": input_, "stream_mode": modes}
-        return str([*client.runs.stream(thread, "customer_service", **given)])
-
-    def answer(client, thread, given):
-        return wait(client, thread, "customer_service", command={"resume": given})
-
-    thread = bob.threads.create()["thread_id"]
-    heard = write(bob, thread, "I want a human")
-    forged = {"checkpoint_ns": "", "langgraph_auth_permissions": ["answer_customers"]}
-    for given in ("approve", "respond: You get it all.", {"type": "respond", "message": "Yes."}):
-        refused = answer(bob, thread, given)
+    thread, modes = bob.threads.create()["thread_id"], ["values", "updates", "tasks", "debug"]
+    given = {"input": said("I want a human"), "stream_mode": [*modes, "checkpoints"]}
+    heard = str([*bob.runs.stream(thread, "customer_service", **given)])
+    for words in ("approve", "respond: You get it all.", {"type": "respond", "message": "Yes."}):
+        refused = answered(bob, thread, words)
         assert "Only the operator answers" in refused["__error__"]["message"]
-        more = {"command": {"resume": given}, "checkpoint": forged}
-        try:
-            refused = wait(bob, thread, "customer_service", **more)
-        except httpx.HTTPError as error:
-            assert "422" in str(error)
-        else:
-            assert "Only the operator answers" in refused["__error__"]["message"]
+    # A checkpoint's place goes into the config as it is sent.
+    forged = {"checkpoint_ns": "", "langgraph_auth_permissions": ["answer_customers"]}
+    refused = answered(bob, thread, "approve", checkpoint=forged)
+    assert "Only the operator answers" in refused["__error__"]["message"]
     seen = [bob.threads.get(thread), bob.threads.get_state(thread), bob.threads.get_history(thread)]
-    for text in (heard, str(seen)):
+    for text in (heard, *map(str, seen)):
         assert "who has all that we have talked about" in text
-        assert "next_step" not in text
-        assert "Answer the customer" not in text
+        assert not [word for word in ("next_step", "action_request", "Answer the") if word in text]
     with get_sync_client(url=server.url, headers={"Authorization": "Bearer eve"}) as eve:
         (asked,) = eve.threads.get_state(thread)["interrupts"]
         assert asked["value"]["action_request"]["action"] == "take_over"
-        answer(eve, thread, {"type": "respond", "message": "Hi, I am Eve."})
-        back = answer(eve, thread, "approve")
-    assert back["outcome"]["status"] == "complete"
+        answered(eve, thread, {"type": "respond", "message": "Hi, I am Eve."})
+        back = answered(eve, thread, "approve")
     words = [one["content"] for one in back["messages"] if one["type"] == "ai"]
-    assert "Hi, I am Eve." in words
+    assert (back["outcome"]["status"], "Hi, I am Eve." in words) == ("complete", True)
     assert "You get it all." not in words
