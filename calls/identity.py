@@ -45,8 +45,7 @@ def find_verification(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | 
 
 def list_counters(scope: RunScope, identity: Identity, args: Mapping[str, Any]) -> list[str]:
     """Where a try is counted: by the thread, and by user and whom it would verify."""
-    named = {name: value for name, value in args.items() if name in identity.subject}
-    values = sorted({_fold(value) for value in (named or args).values()})
+    values = sorted({_fold(value) for name, value in args.items() if name in identity.subject})
     about = [["thread", scope.journal_thread], *(["user", scope.user, one] for one in values)]
     return [build_lock_name("", f"tries {hash_of(one)}") for one in about]
 

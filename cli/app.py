@@ -272,13 +272,23 @@ def desk(
         str | None, typer.Option(help="Nobody is at the desk for 30m, 12h, 2d: tickets instead.")
     ] = None,
     back: Annotated[bool, typer.Option("--back", help="Somebody is at the desk again.")] = False,
+    claims: Annotated[bool, typer.Option("--claim", help="Nobody but you answers.")] = False,
+    releases: Annotated[bool, typer.Option("--release", help="Anybody answers again.")] = False,
+    passes_to: Annotated[
+        str | None, typer.Option("--pass-to", help="Nobody but this colleague answers.")
+    ] = None,
+    operator: Annotated[
+        str | None, typer.Option("--as", help="Your name; that of your login without it.")
+    ] = None,
 ) -> int:
     """Attend to customers whom a human has taken over: list, see, answer, decide, return."""
-    from .desk import DeskRequest, run_desk, set_staffing  # noqa: PLC0415 - see the module
+    from .desk import DeskRequest, find_login_name, run_desk, set_staffing  # noqa: PLC0415 - see the module
 
     if away is not None or back:
         return set_staffing(settings, output, None if back else away)
-    wanted = DeskRequest(words or "", gives_back=gives_back, approves=approves, declines=declines)
+    me = operator or find_login_name()
+    holder = me if claims else "" if releases else passes_to
+    wanted = DeskRequest(words or "", gives_back, approves, declines, holder, me)
     return run_desk(settings, output, thread, wanted)
 
 

@@ -14,6 +14,7 @@ from langgraph.runtime import RunControl
 from rich.text import Text
 
 from ..graphs.registry import find_builder
+from ..run.turn_input import awaits_only_desk
 from ..state.errors import LoopwrightError
 from ..store.durability import Durability
 from ..store.threads.thread_list import EXPIRY
@@ -124,7 +125,7 @@ class Conversation:
                 break
             done = self._handle_line(line)
             code = code if done is None else done
-            if not self._output.is_interactive and code in _ENDS:
+            if not self._output.is_interactive and code in _ENDS and not self._is_colleagues():
                 break
         if self._output.resume and code != Code.WAITING:
             named = (self._session.thread, self._session.database)
@@ -132,6 +133,11 @@ class Conversation:
                 f"Go on with: {self._settings.build_resume_command(*named, *_COMMAND)}"
             )
         return Code.COMPLETE if self._output.is_interactive else code
+
+    def _is_colleagues(self) -> bool:
+        """Whether a colleague has the conversation: what the customer writes goes to them."""
+        asked = self._session.state().interrupts
+        return bool(asked) and awaits_only_desk(asked)
 
     def _greet(self, *, resumes: bool) -> bool:
         """Show the state of the conversation; say whether its turn is resumed at once."""

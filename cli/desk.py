@@ -1,5 +1,6 @@
 """`desk`: the customers that were handed over to a human: see, answer, give back."""
 
+import getpass
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from ..state.channels import unpack_fields
 from ..state.desk import AWAY
-from ..state.errors import SettingsError, ThreadBusy, ThreadNotFound
+from ..state.errors import AnswerRejected, SettingsError, ThreadBusy, ThreadNotFound
 from ..state.messages import calls_in
 from ..store.durability import Durability
 from ..store.threads.thread_list import HandOver, find_hand_over
@@ -39,16 +40,24 @@ class DeskRequest:
     gives_back: bool = False
     approves: bool = False
     declines: bool = False
+    holder: str | None = None
+    """Whose the thread is to be; "" for nobody's, None to leave that as it is."""
+    operator: str = ""
+    """Who answers."""
 
     @property
     def is_action(self) -> bool:
         """Whether anything is wanted but to look."""
-        return bool(self.words) or self.gives_back or self.approves or self.declines
+        acts = self.gives_back or self.approves or self.declines or self.holder is not None
+        return acts or bool(self.words)
 
     def check(self, case: HandOver) -> None:
         """Refuse an answer that does not decide about a waiting change."""
         if self.gives_back + self.approves + self.declines > 1:
             msg = "--return, --approve and --decline are three answers: give one of them."
+            raise SettingsError(msg)
+        if self.holder is not None and (self.words or self.gives_back or self.approves):
+            msg = "--claim, --release and --pass-to go alone: give what you say after them."
             raise SettingsError(msg)
         decides = bool((case.packet.get("proposal") or {}).get("why"))
         if self.gives_back and decides:
@@ -60,11 +69,21 @@ class DeskRequest:
 
     def build_answer(self, case: HandOver) -> Any:
         """The answer to the question of the thread."""
+        if self.holder is not None:
+            return case.pass_to(self.holder, self.operator)
         if self.declines:
-            return case.decline(self.words)
+            return case.decline(self.words, self.operator)
         if self.gives_back or self.approves:
-            return case.give_back(self.words)
-        return case.reply(self.words)
+            return case.give_back(self.words, self.operator)
+        return case.reply(self.words, self.operator)
+
+
+def find_login_name() -> str:
+    """Who is at the terminal, by their login."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no name belongs to the user's number
+        return ""
 
 
 def run_desk(settings: Settings, output: Output, thread: str | None, wanted: DeskRequest) -> int:
@@ -84,6 +103,8 @@ def run_desk(settings: Settings, output: Output, thread: str | None, wanted: Des
         before = len(session.state().values.get("messages", ()))
         _send_answer(session, case, wanted)
         state = session.state()
+        if wrong := (unpack_fields(state.values).get("objections") or {}).get(case.id):
+            raise AnswerRejected(wrong)
         return _print_news(output, case, state, state.values.get("messages", ())[before:])
 
 
@@ -177,16 +198,20 @@ def _print_waiting(output: Output, durability: Durability) -> int:
     if not cases:
         output.write_error(f"nobody waits for a human in {durability.url}.")
         return Code.COMPLETE
-    print_table(output, ("thread", "since", "mood", "why"), [*map(_build_row, cases)])
+    print_table(
+        output, ("thread", "waits", "new", "held by", "mood", "why"), [*map(_build_row, cases)]
+    )
     if output.is_live:
         output.write_line("See one: loopwright desk THREAD")
     return Code.COMPLETE
 
 
-def _build_row(case: HandOver) -> tuple[str, str, str, str]:
+def _build_row(case: HandOver) -> tuple[str, ...]:
     return (
         clean(case.thread_id),
         format_age(case.age),
+        "new" if case.is_new else "",
+        clean(case.holder),
         clean(case.mood),
         shorten_line(case.why, 100),
     )
@@ -196,7 +221,7 @@ def _hand_over_to_json(case: HandOver) -> dict[str, Any]:
     return {
         "thread": case.thread_id, "hand_over": case.id, "graph": case.graph,
         "updated": case.updated, "seconds": round(case.age.total_seconds()),
-        "mood": case.mood, "why": case.why,
+        "mood": case.mood, "why": case.why, "holder": case.holder, "is_new": case.is_new,
         "next_step": case.packet.get("next_step", ""), "proposal": case.packet.get("proposal"),
     }  # fmt: skip
 
@@ -225,6 +250,7 @@ def _list_packet_parts(packet: Mapping[str, Any], case: HandOver) -> dict[str, l
     moods = [f"{felt['mood']} (turn {felt['turn']})" for felt in packet.get("mood", [])]
     return {
         "thread": [f"{case.thread_id}, handed over {format_age(case.age)}"],
+        "held by": [case.holder],
         "why": [case.why],
         "next step": [packet.get("next_step", "")],
         "intent": [packet.get("intent", "")],

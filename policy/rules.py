@@ -123,7 +123,8 @@ class Identity:
         confirmed: The field of an answer that must be true.
         customer: The field that says who it is.
         tries: How often it may fail within a day, for one whom it would verify and in one thread.
-        subject: The arguments that say who would be verified; (): any of them.
+        subject: The arguments that say who would be verified, by which tries are counted in whatever
+            thread; (): only by the thread.
         lasts: For how long an answer counts.
     """
 

@@ -6,6 +6,8 @@ too: a client may lower limits, make words stricter, and choose models of a list
 """
 
 import json
+import os
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +110,30 @@ def resolve_identity(configurable: Mapping[str, Any], *, served: bool = False) -
     if not (proven or served or is_server_call(configurable)):
         proven = configurable.get("user_id")
     return str(proven) if proven else None
+
+
+PERMISSION: Final = "LOOPWRIGHT_OPERATOR_PERMISSION"
+"""Names the permission of authenticated users by which one of a server is an operator."""
+
+
+def is_operator(configurable: Mapping[str, Any]) -> bool:
+    """Whether a server has proven that who calls has the permission that its operator named."""
+    wanted = os.environ.get(PERMISSION)
+    if not wanted or resolve_identity(configurable, served=True) is None:
+        return False
+    return wanted in (configurable.get("langgraph_auth_permissions") or ())
+
+
+def read_route_auth() -> dict[str, Any]:
+    """Who calls the route of LangGraph's server that reads a state, as `configurable` tells a run.
+
+    The server gives the graph no word of it there; empty outside of a server.
+    """
+    server = sys.modules.get("langgraph_api.utils")
+    about = server.get_auth_ctx() if server is not None else None
+    if about is None:
+        return {}
+    return {"langgraph_auth_user": about.user, "langgraph_auth_permissions": about.permissions}
 
 
 def is_withdrawal(given: object) -> bool:

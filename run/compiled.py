@@ -29,7 +29,7 @@ from ..store.checkpoints.async_adapters import (
     wrap_parent_stores,
 )
 from .builder import CheckedStateGraph
-from .client_access import is_server_call
+from .client_access import is_operator, is_server_call
 from .run import Run
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -144,7 +144,8 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         if (by := options.get(ANSWERED_BY, "operator")) not in get_args(By):
             msg = f"{ANSWERED_BY}={by!r} is nobody who answers: give 'customer' or 'operator'."
             raise SettingsError(msg)
-        customer = self._is_client(configurable) or by == "customer"
+        client = self._is_client(configurable) and not is_operator(configurable)
+        customer = client or by == "customer"
         rest = {key: value for key, value in options.items() if key != ANSWERED_BY}
         return Run(input, config, rest, configurable, saver, customer)
 

@@ -16,7 +16,7 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 from ..state.errors import AnswerRejected, LoopwrightError, SettingsError, ThreadBusy
 from ..state.limits import refuse_excess
 from ..state.messages import explain_unreadable, read_messages
-from ..state.questions import By
+from ..state.questions import ANSWERED_BY, By, hide_operator_questions
 from ..store.base.worker_threads import run_in_worker
 from ..store.threads.thread_list import GRAPH_KEY
 from ..store.work.turns import State, Turn, TurnRecords, check_same, find_records
@@ -128,7 +128,8 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
                 values = await self.ainvoke(cast("Any", given), config, **options)
             except NothingToRun as over:
                 waits = over.asks and turn.kind == "message"
-                return Taken("asks", questions=over.asks) if waits else Taken("ended", over.outcome)
+                asks = over.asks if _is_operators(options) else hide_operator_questions(over.asks)
+                return Taken("asks", questions=asks) if waits else Taken("ended", over.outcome)
             except GraphDrained:
                 return Taken("busy", why="paused")
             if control is not None and control.drain_requested:
@@ -157,6 +158,10 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
             )
             raise SettingsError(msg)
         return records
+
+
+def _is_operators(options: Mapping[str, Any]) -> bool:
+    return options.get(ANSWERED_BY) != "customer"
 
 
 def read_id(name: object) -> str:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Required
 
+from langgraph.checkpoint.serde.types import INTERRUPT
+from langgraph.types import Interrupt, PregelTask, StateSnapshot
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from typing_extensions import TypedDict
 
@@ -61,6 +63,44 @@ def make_question(
 def is_for_operator(question: object) -> bool:
     """Whether only the operator may answer a question."""
     return isinstance(question, Mapping) and question.get(ANSWERED_BY) == "operator"
+
+
+SHOWN: Final = "customer_sees"
+"""The words of a question of the operator's that its customer is shown instead."""
+
+_HOLDS_QUESTIONS: Final = frozenset({INTERRUPT, "interrupts", "tasks", "payload", "data"})
+"""Where chunks of LangGraph's streams have their questions, by key."""
+
+
+def hide_operator_questions(part: Any) -> Any:
+    """A chunk of a stream, a state's questions or a task, as a customer may see it.
+
+    The operator's questions keep their id and type, and say no more than that somebody has them.
+    """
+    match part:
+        case Interrupt():
+            return Interrupt(_hide(part.value), part.id) if is_for_operator(part.value) else part
+        case PregelTask():
+            inner, asked = hide_operator_questions(part.state), part.interrupts
+            return part._replace(interrupts=hide_operator_questions(asked), state=inner)
+        case StateSnapshot():
+            tasks, asked = hide_operator_questions(part.tasks), part.interrupts
+            return part._replace(tasks=tasks, interrupts=hide_operator_questions(asked))
+        case {"value": value, "id": _} if is_for_operator(value):
+            return {**part, "value": _hide(value)}
+        case dict() if _HOLDS_QUESTIONS & part.keys():
+            return {
+                key: hide_operator_questions(one) if key in _HOLDS_QUESTIONS else one
+                for key, one in part.items()
+            }
+        case list() | tuple() if type(part) in (list, tuple):
+            return type(part)(hide_operator_questions(one) for one in part)
+    return part
+
+
+def _hide(value: Mapping[str, Any]) -> dict[str, Any]:
+    words = value.get(SHOWN) or say("operator_has_question")
+    return {"type": value.get("type", ""), ANSWERED_BY: "operator", "description": words}
 
 
 Remembered = Literal["", "call", "tool"] | dict[str, str]

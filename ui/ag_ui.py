@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from ..run.graph import LoopGraph
 from ..state.errors import LoopwrightError
-from ..state.questions import ANSWERED_BY, is_for_operator
+from ..state.questions import ANSWERED_BY, hide_operator_questions, is_for_operator
 from .ag_ui_events import ClientView, EventEncoder, ag, build_outcome
 from .request_body import read_body
 
@@ -95,12 +95,15 @@ async def ag_ui_events(
     configurable = {"thread_id": given.thread_id, **(config or {}).get("configurable", {})}
     place: RunnableConfig = {**(config or {}), "configurable": configurable}
     view, result, outcome = ClientView(), None, _CANCELLED
+    options = {ANSWERED_BY: "customer", **options}
     thread, run = given.thread_id, given.run_id
     yield ag.RunStartedEvent(thread_id=thread, run_id=run, protocol_version=ag.PROTOCOL_VERSION)
     try:
         async for event in _stream_events(graph, given, place, view, options):
             yield event
         after = await graph.aget_state(place)
+        if options[ANSWERED_BY] == "customer":
+            after = hide_operator_questions(after)
         for event in view.end_run(after):
             yield event
         result, outcome = after.values.get("outcome"), build_outcome(after)
@@ -128,7 +131,7 @@ async def _stream_events(
     wanted = _choose_input(given, before)
     if wanted is _NOTHING:
         return
-    modes = {"stream_mode": ["messages", "custom"], ANSWERED_BY: "customer", **options}
+    modes = {"stream_mode": ["messages", "custom"], **options}
     async with aclosing(cast("Any", graph.astream(wanted, place, **modes))) as parts:
         async for mode, part in parts:
             for event in view.convert_part(mode, part):

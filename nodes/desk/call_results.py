@@ -12,9 +12,9 @@ from ...policy.desk.company import Company
 from ...policy.desk.reply import Grounds
 from ...state.agent import DELEGATE
 from ...state.desk import DeskState, DeskUpdate, Source
+from ...state.hand_over import find_speaker
 from ...state.messages import slice_since
 from ..agent.team.sub_agents import is_within
-from .desk import find_speaker
 
 SURE: Final = 0.5
 """The least confidence of a sub-agent whose findings count."""

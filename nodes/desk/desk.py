@@ -6,15 +6,15 @@ sees: it would obey a tool that says "stay silent now" for ever.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage
 
 from ...calls.call_records import PendingCall, update_call
 from ...policy.desk.company import Company
 from ...state.agent import DELEGATE, AgentDefinition
-from ...state.desk import OPERATOR, DeskState, DeskUpdate
-from ...state.messages import ROLE, calls_in
+from ...state.desk import OPERATOR, DeskUpdate
+from ...state.hand_over import HAND_OVER, role_of
+from ...state.messages import calls_in
 from ...text.sentences import say
 from ..agent.shared.agent import Agent, Team, delegate_to_agent
 from ..parts import Parts
@@ -44,10 +44,6 @@ class Desk:
         return Agent(AgentDefinition(name="desk"), self.parts, None, self.team)
 
 
-HAND_OVER: Final = "hand_over"
-"""Signs the calls by which a thread is handed over."""
-
-
 def intercept_hand_over(
     calls: Sequence[PendingCall], company: Company
 ) -> tuple[list[PendingCall], DeskUpdate]:
@@ -66,34 +62,11 @@ def intercept_hand_over(
 
 def mark_colleagues(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """The conversation as a model is told it: a colleague's words are marked as theirs."""
-    gone = {call["id"] for one in messages if _role(one) == HAND_OVER for call in calls_in(one)}
+    gone = {call["id"] for one in messages if role_of(one) == HAND_OVER for call in calls_in(one)}
     return [
         AIMessage(say("desk_colleague_said", words=one.text), id=one.id)
-        if _role(one) == OPERATOR
+        if role_of(one) == OPERATOR
         else one
         for one in messages
-        if _role(one) != HAND_OVER and getattr(one, "tool_call_id", None) not in gone
+        if role_of(one) != HAND_OVER and getattr(one, "tool_call_id", None) not in gone
     ]
-
-
-def find_speaker(message: AnyMessage) -> str:
-    """`customer`, `assistant` or `colleague`; "" for what nobody said to the other."""
-    if message.type == "human":
-        return "customer"
-    if message.type != "ai" or calls_in(message):
-        return ""
-    return "colleague" if _role(message) == OPERATOR else "assistant"
-
-
-def has_open_message(state: DeskState) -> bool:
-    """Whether the customer has written since the hand-over, and no colleague after that."""
-    for message in reversed(state.messages):
-        if message.id == state.packet.get("request"):
-            return False
-        if who := find_speaker(message):
-            return who == "customer"
-    return False
-
-
-def _role(message: AnyMessage) -> str:
-    return str(message.additional_kwargs.get(ROLE, ""))

@@ -3,7 +3,6 @@
 If a tool hands over, the node is entered twice: to plan the call, and after it.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -19,14 +18,14 @@ from ...policy.desk.checks import read_data
 from ...policy.desk.company import Company, find_next_opening, is_open
 from ...state.context import Context
 from ...state.desk import AWAY, DeskState, DeskUpdate
-from ...state.messages import PACKAGE, calls_in, make_signature
+from ...state.hand_over import HAND_OVER, build_packet, summarize_packet
+from ...state.messages import PACKAGE, make_signature
 from ...state.questions import Decision
 from ...stream.turn_messages import make_message_id, repair_turn
-from ...text.canonical import beginning_of, hash_of
-from ...text.display import show_json, show_value
+from ...text.canonical import hash_of
 from ...text.sentences import say, say_to
 from ...turn.scope import RunScope, make_scope
-from .desk import HAND_OVER, Desk, find_speaker
+from .desk import Desk
 from .receipt import emit_receipt
 
 
@@ -68,92 +67,6 @@ def _parse_time(text: object) -> datetime | None:
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
-_CALLS, _LINES, _SHOWN = 20, 12, 300
-_ACCOUNTS: Final = frozenset({"order", "refund", "account"})
-
-
-def build_packet(state: DeskState, why: str) -> dict[str, Any]:
-    """All that is known; `id` names the hand-over for as long as the human has the thread."""
-    tried = list_tried_calls(state)
-    return {
-        "id": f"hand-over-{state.turn_id}",
-        "turn": state.turn_id,
-        "request": state.request_message,
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-        "why": why,
-        "next_step": suggest_next_step(state, tried),
-        "intent": state.intent,
-        "language": state.language,
-        "mood": state.mood,
-        "known": state.slots,
-        "identity": state.identity,
-        "tried": tried,
-        "promises": state.promises,
-        "tickets": state.tickets,
-        "proposal": state.proposal,
-        "talk": [*iter_talk(state)][-_LINES:],
-    }
-
-
-def list_tried_calls(state: DeskState) -> list[dict[str, Any]]:
-    """The newest calls of the conversation with what came of them, by their evidence ids."""
-    made = {call["id"]: call for message in state.messages for call in calls_in(message)}
-    return [
-        {
-            "evidence": message.additional_kwargs.get("evidence", ""), "tool": message.name,
-            "arguments": made[message.tool_call_id].get("args"), "status": message.status,
-            "result": beginning_of(message.text, _SHOWN),
-        }
-        for message in state.messages
-        if isinstance(message, ToolMessage) and message.tool_call_id in made
-    ][-_CALLS:]  # fmt: skip
-
-
-def iter_talk(state: DeskState) -> Iterator[dict[str, str]]:
-    """What was said, and by whom."""
-    for message in state.messages:
-        if (who := find_speaker(message)) and message.text.strip():
-            yield {"who": who, "text": beginning_of(message.text, _SHOWN)}
-
-
-def suggest_next_step(state: DeskState, tried: list[dict[str, Any]]) -> str:
-    """What the human had best do first, by rule."""
-    put = state.proposal
-    if put is not None and put.get("why"):
-        return say("desk_next_decide", call="; ".join(one["line"] for one in put["calls"]))
-    if state.intent == "sensitive":
-        return say("desk_next_sensitive")
-    if tried and tried[-1]["status"] == "error":
-        return say("desk_next_failed", call=render_call(tried[-1]["tool"], tried[-1]["arguments"]))
-    if put is not None:
-        return say("desk_next_unanswered", call="; ".join(one["line"] for one in put["calls"]))
-    if state.intent in _ACCOUNTS and not state.identity:
-        return say("desk_next_verify")
-    angry = bool(state.mood) and state.mood[-1]["mood"] in ("angry", "upset")
-    return say("desk_next_angry" if angry else "desk_next_answer")
-
-
-def summarize_packet(packet: Mapping[str, Any]) -> str:
-    """The packet in a few lines, for the queue of the humans and for tickets."""
-    known = ", ".join(f"{name} {show_value(value)}" for name, value in packet["known"].items())
-    moods = " → ".join(dict.fromkeys(one["mood"] for one in packet["mood"]))
-    tried = "; ".join(
-        f"{render_call(one['tool'], one['arguments'])}: {one['status']}" for one in packet["tried"]
-    )
-    lines = {
-        "why": packet["why"], "intent": packet["intent"], "mood": moods, "known": known,
-        "identity": packet["identity"].get("customer_id", ""), "tried": tried,
-        "promises": "; ".join(packet["promises"]), "next": packet["next_step"],
-    }  # fmt: skip
-    about = [f"{name}: {text}" for name, text in lines.items() if text]
-    return "\n".join([*about, *(f"{one['who']}> {one['text']}" for one in packet["talk"])])
-
-
-def render_call(tool: str, arguments: Any) -> str:
-    """A call in one line."""
-    return f"{tool}({beginning_of(show_json(arguments), _SHOWN)})"
-
-
 _SUBJECT: Final = 120
 _UNNAMED: Final = "a human"
 """The issue of who has asked for nothing else yet."""
@@ -169,6 +82,8 @@ async def hand_off(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -
     if update.get("calls"):
         return update
     told = _tell_customer(scope, state, desk)
+    if told.get("owner") == "human":
+        await _notify(scope, state)
     told["messages"] = [*update.get("messages", []), *told.get("messages", [])]
     return update | told
 
@@ -177,7 +92,11 @@ async def _start_hand_off(scope: RunScope, state: DeskState, desk: Desk) -> Desk
     """The packet, and the call that puts the case where humans look, if there is a tool for it."""
     why = state.why or say("desk_limit", reason=", ".join([str(state.halt), *state.unmet]))
     staff = await find_staff(scope, desk.company)
-    packet = build_packet(state, why) | {"staffed": staff.there, "hours": staff.hours}
+    packet: dict[str, Any] = {
+        "id": f"hand-over-{state.turn_id}", "turn": state.turn_id,
+        "request": state.request_message, "since": datetime.now(UTC).isoformat(timespec="seconds"),
+        "why": why, "staffed": staff.there, "hours": staff.hours,
+    }  # fmt: skip
     scope.emit({"type": "hand_off", "why": why})
     update = DeskUpdate(
         strategy="hand_off", packet=packet, halt=None, unmet=[], improvements=[], calls=[],
@@ -190,7 +109,7 @@ async def _start_hand_off(scope: RunScope, state: DeskState, desk: Desk) -> Desk
     if (tool := catalog.find(by)) is None:
         return update
     known = tool.schema.get("properties") or {}
-    args = {k: v for k, v in _build_case(state, packet).items() if k in known and v}
+    args = {k: v for k, v in _build_case(replace(state, packet=packet)).items() if k in known and v}
     round_, call = state.round + 1, {"name": by, "args": args, "id": "", "type": "tool_call"}
     message = AIMessage("", tool_calls=[call])
     # Whether a human may be asked is not what to ask one; what the policy denies stays denied.
@@ -209,9 +128,17 @@ async def _start_hand_off(scope: RunScope, state: DeskState, desk: Desk) -> Desk
     return update | DeskUpdate(calls=calls, decisions=yes, messages=messages, round=round_)
 
 
-def _build_case(state: DeskState, packet: dict[str, Any]) -> dict[str, Any]:
+async def _notify(scope: RunScope, state: DeskState) -> None:
+    """Tell `Notification` hooks that somebody waits for a human."""
+    packet = build_packet(state)
+    about = {"id": packet["id"], "thread": scope.thread, "why": packet["why"]}
+    await scope.notify("HandOver", summarize_packet(packet), about)
+
+
+def _build_case(state: DeskState) -> dict[str, Any]:
     """What a tool that hands over may want to know, under the names that ours has for it."""
     urgent = state.intent == "sensitive" or bool(state.mood and state.mood[-1]["mood"] == "angry")
+    packet = build_packet(state)
     summary = summarize_packet(packet)
     return {
         "reason": packet["why"], "summary": summary, "subject": packet["why"][:_SUBJECT],
@@ -248,7 +175,7 @@ def _tell_customer(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     text = "\n\n".join(filter(None, [told, emit_receipt(scope, state, desk, name)]))
     words = AIMessage(text, id=name, additional_kwargs=make_signature(PACKAGE))
     promises = list(dict.fromkeys([*state.promises, say("desk_colleague_promised")]))
-    packet = {**packet, "promises": promises, "tickets": tickets, "handed_over": result}
+    packet = {**packet, "handed_over": result}
     return DeskUpdate(
         owner="human",
         packet=packet,

@@ -1,32 +1,46 @@
 """with_human: the thread is a human's, who answers and gives it back; no model is asked."""
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
+from ...run.client_access import resolve_identity
 from ...state.desk import OPERATOR, DeskState, DeskUpdate
+from ...state.hand_over import has_open_message
 from ...state.messages import PACKAGE, make_signature
-from ...state.questions import ANSWERED_BY, TextAnswer, make_question
+from ...state.questions import ANSWERED_BY, SHOWN, TextAnswer, make_question
 from ...text.sentences import say, say_to
 from ...turn.event_emitter import emit_answered
-from .desk import has_open_message
+
+_HOLDER: Final = "holder"
+"""Who has the thread, in the packet; in an answer, who is to have it, "" for nobody."""
+_LONGEST: Final = 100
 
 
-async def with_human(state: DeskState) -> DeskUpdate:
+async def with_human(state: DeskState, config: RunnableConfig) -> DeskUpdate:
     """Wait for the human: words are for the customer, an approval gives the thread back.
 
-    If a change waits for them, an approval runs exactly it and a rejection drops it. An answer to
-    another question is asked about again.
+    If a change waits for them, an approval runs exactly it and a rejection drops it. An answer that
+    names a `holder` says whose the thread is from now on. One to another question, or of another
+    than the holder, is asked about again.
     """
     name = str(state.packet.get("id", ""))
     answer = interrupt(_question(state, name), response_schema=TextAnswer)
     emit_answered(answer.type)
-    if wrong := _find_problem(name, answer):
+    if wrong := _find_problem(state, answer, _find_operator(answer, config)):
         return DeskUpdate(objections={name: wrong})
+    if _HOLDER in (args := answer.args or {}):
+        held = {**state.packet, _HOLDER: str(args[_HOLDER] or "").strip()[:_LONGEST]}
+        return DeskUpdate(packet=held, objections={name: ""})
     match answer.type:
         case "respond" | "edit":
-            return DeskUpdate(messages=_build_message(answer), promises=_keep_open_promises(state))
+            return DeskUpdate(
+                messages=_build_message(answer),
+                promises=_keep_open_promises(state),
+                objections={name: ""},
+            )
         case "approve" | "reject":
             return _give_back(state, answer)
         case _:
@@ -34,17 +48,30 @@ async def with_human(state: DeskState) -> DeskUpdate:
 
 
 def _question(state: DeskState, name: str) -> dict[str, Any]:
-    shown = {key: value for key, value in state.packet.items() if key not in ("turn", "request")}
-    text = "\n\n".join(filter(None, [state.objections.get(name), str(shown.get("why", ""))]))
+    """What the human is asked; the packet is made of the thread when somebody looks."""
+    why = str(state.packet.get("why", ""))
+    text = "\n\n".join(filter(None, [state.objections.get(name), why]))
+    shown = {"id": name, "why": why, "since": state.packet.get("since", "")}
     asked = make_question("take_over", shown, text, answers="settle", tool_call_id=name)
-    return {"type": "take_over", "id": name, ANSWERED_BY: "operator", **asked}
+    seen = say_to(state.language, "desk_handed_off")
+    return {"type": "take_over", "id": name, ANSWERED_BY: "operator", SHOWN: seen, **asked}
 
 
-def _find_problem(name: str, answer: TextAnswer) -> str:
+def _find_operator(answer: TextAnswer, config: RunnableConfig) -> str:
+    """Who answers: whom a server has authenticated, else who they say they are."""
+    proven = resolve_identity(config.get("configurable", {}), served=True)
+    return proven or str((answer.args or {}).get("operator") or "").strip()[:_LONGEST]
+
+
+def _find_problem(state: DeskState, answer: TextAnswer, operator: str) -> str:
     """Why an answer is none to this hand-over; "" where it is one."""
+    name, holder = str(state.packet.get("id", "")), state.packet.get(_HOLDER)
     if answer.tool_call_id not in ("", name):
         return say("desk_other_hand_over", given=answer.tool_call_id, now=name, said=answer.message)
-    if answer.type in ("respond", "edit") and not answer.message.strip():
+    if holder and operator != holder:
+        return say("desk_held", holder=holder, said=answer.message)
+    silent = not (answer.message.strip() or _HOLDER in (answer.args or {}))
+    if answer.type in ("respond", "edit") and silent:
         return say("desk_says_nothing")
     return ""
 

@@ -11,7 +11,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command
 
+from ...state.channels import read_state
+from ...state.desk import DeskState
 from ...state.errors import SettingsError, ThreadBusy
+from ...state.hand_over import build_packet
 from ...state.plan import count_progress
 from ..checkpoints.shared_values import OURS, find_lost_values, replay_values
 from ..checkpoints.thread_head import ThreadHead, find_inner_namespaces, find_open_questions
@@ -238,7 +241,8 @@ class HandOver:
     Attributes:
         id: Of the hand-over; it stays the same whatever the customer writes meanwhile.
         updated: When the thread last changed, ISO 8601, UTC.
-        packet: What the human is given: why, mood, what was tried, promises, tickets, …
+        packet: What the human is told by the thread as it stands now: why, mood, what was tried,
+            promises, tickets, what was said, whether the customer has written something new, …
         waiting: It asks; where it does not, its turn was cut off or stopped, and goes on with None.
         graph: The graph that the command line began it with, None where a program did.
     """
@@ -272,21 +276,38 @@ class HandOver:
         """Why a human has it."""
         return str(self.packet.get("why", ""))
 
-    def reply(self, words: str) -> Command[Any]:
-        """Say something to the customer; the thread stays the human's."""
-        return self._answer("respond", words)
+    @property
+    def holder(self) -> str:
+        """Which of the humans has it; "" where any of them may answer."""
+        return str(self.packet.get("holder") or "")
 
-    def give_back(self, words: str = "") -> Command[Any]:
+    @property
+    def is_new(self) -> bool:
+        """Whether the customer has written since, and nobody has answered that."""
+        return bool(self.packet.get("is_new"))
+
+    def reply(self, words: str, by: str = "") -> Command[Any]:
+        """Say something to the customer; the thread stays the human's. `by`: who says it."""
+        return self._answer("respond", words, by)
+
+    def give_back(self, words: str = "", by: str = "") -> Command[Any]:
         """Let the assistant go on, after some last words; a change that waits for a yes runs."""
-        return self._answer("approve", words)
+        return self._answer("approve", words, by)
 
-    def decline(self, words: str = "") -> Command[Any]:
+    def decline(self, words: str = "", by: str = "") -> Command[Any]:
         """Drop the change that waits for a yes, tell the customer so, and give the thread back."""
-        return self._answer("reject", words)
+        return self._answer("reject", words, by)
 
-    def _answer(self, kind: str, words: str) -> Command[Any]:
+    def pass_to(self, holder: str, by: str = "") -> Command[Any]:
+        """Let nobody but this human answer: oneself or another; "" lets all of them."""
+        return self._answer("respond", "", by, holder=holder)
+
+    def _answer(self, kind: str, words: str, by: str, **more: str) -> Command[Any]:
         # By the hand-over, not the question: each message of the customer puts a new question.
-        return Command(resume={"type": kind, "message": words, "tool_call_id": self.id})
+        args = {"operator": by, **more}
+        return Command(
+            resume={"type": kind, "message": words, "tool_call_id": self.id, "args": args}
+        )
 
 
 def list_hand_overs(saver: BaseCheckpointSaver[Any], threads: Iterable[str]) -> list[HandOver]:
@@ -296,15 +317,16 @@ def list_hand_overs(saver: BaseCheckpointSaver[Any], threads: Iterable[str]) -> 
 
 
 def find_hand_over(saver: BaseCheckpointSaver[Any], thread: str) -> HandOver | None:
-    """The thread, if a human has it; reads one checkpoint."""
+    """The thread, if a human has it; reads one checkpoint, and those of graphs inside."""
     saved = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
     if saved is None:
         return None
     head = ThreadHead(saved)
     packet = next(_iterate_packets(head), None)
-    waiting = packet is not None
-    if packet is None and head.values.get("owner") == "human":
-        packet = head.values.get("packet") or {}
+    waiting, desk = packet is not None, _find_desk(saver, head)
+    if desk is not None:
+        told = {**desk.values, "messages": _read_channel(saver, desk, "messages") or []}
+        packet = build_packet(read_state(DeskState, told))
     if packet is None:
         return None
     graph = dict(saved.metadata).get(GRAPH_KEY)
@@ -312,6 +334,21 @@ def find_hand_over(saver: BaseCheckpointSaver[Any], thread: str) -> HandOver | N
         thread_id=thread, id=str(packet.get("id", "")), updated=saved.checkpoint["ts"],
         packet=packet, waiting=waiting, graph=str(graph) if graph else None,
     )  # fmt: skip
+
+
+def _find_desk(
+    saver: BaseCheckpointSaver[Any], head: ThreadHead, around: str = ""
+) -> ThreadHead | None:
+    """Where the desk is saved whose thread a human has: here, or in a graph inside."""
+    if head.values.get("owner") == "human":
+        return head
+    thread = head.saved.config["configurable"]["thread_id"]
+    for place in set[str]().union(*find_inner_namespaces(head, around).values()):
+        at = {"thread_id": thread, "checkpoint_ns": place}
+        saved = saver.get_tuple({"configurable": at})
+        if saved and (found := _find_desk(saver, ThreadHead(saved), place)):
+            return found
+    return None
 
 
 def _iterate_packets(head: ThreadHead) -> Iterator[Mapping[str, Any]]:

@@ -96,3 +96,24 @@ def test_a_customer_at_a_terminal_is_told_what_is_said_and_never_asked_to_decide
     assert "A colleague: I am Eve." in again.stdout
     desk("ada", "--return", db=db)
     assert json.loads(desk("--json", db=db).stdout)["waiting"] == []
+
+
+@pytest.mark.req("P-32")
+def test_a_colleague_claims_a_customer_who_goes_on_writing_through_a_pipe(tmp_path):
+    db = f"sqlite:///{tmp_path}/t.db"
+    chat = ("chat", "--graph", "customer_service", "--db", db, "--thread", "ada")
+    lines = "I want a human\nMy order is A-1\nPlease hurry\n"
+    with Command(server(), chat, stdin=lines, env={**os.environ}) as command:
+        assert command.wait(PATIENCE) == 5
+    desk("ada", "--claim", "--as", "eve", db=db)
+    (row,) = json.loads(desk("--json", db=db).stdout)["waiting"]
+    assert (row["holder"], row["is_new"]) == ("eve", True)
+    assert "customer: Please hurry" in desk("ada", db=db).stdout
+    refused = desk("ada", "I am Dan.", "--as", "dan", db=db)
+    assert refused.returncode != 0
+    assert "eve has this conversation" in refused.stderr
+    desk("ada", "--pass-to", "dan", "--as", "eve", db=db)
+    assert "> I am Dan." in desk("ada", "I am Dan.", "--as", "dan", db=db).stdout
+    desk("ada", "--release", "--as", "dan", db=db)
+    (row,) = json.loads(desk("--json", db=db).stdout)["waiting"]
+    assert (row["holder"], row["is_new"]) == ("", False)

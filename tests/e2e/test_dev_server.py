@@ -459,7 +459,11 @@ async def test_a_customer_writes_to_a_colleague_and_never_speaks_for_them(client
         await answers(number)
         said = {"messages": [{"role": "user", "content": f"customer {number}"}]}
         await client.runs.wait(thread, "customer_service", input=said, raise_error=False)
-    old = [one for one in await client.threads.get_history(thread) if one["interrupts"]][-1]
+    history = await client.threads.get_history(thread)
+    seen = json.dumps([history, await client.threads.get_state(thread)])
+    assert ("who has all that we have talked about" in seen, "take_over" in seen) == (True, True)
+    assert "action_request" not in seen  # without authentication everybody is the customer
+    old = [one for one in history if one["interrupts"]][-1]
     given: Any = {"command": {"resume": "approve"}, "checkpoint": old["checkpoint"]}
     refused = await client.runs.wait(thread, "customer_service", raise_error=False, **given)
     assert "Only the operator answers" in refused["__error__"]["message"]

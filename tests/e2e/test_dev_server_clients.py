@@ -10,7 +10,7 @@ from langgraph_sdk import get_sync_client
 
 from loopwright import Context
 from loopwright.graphs.registry import REGISTRY
-from loopwright.run.client_access import VARIABLE
+from loopwright.run.client_access import PERMISSION, VARIABLE
 from loopwright.ui.routes import build_script
 
 AUTH = """
@@ -22,7 +22,8 @@ auth = Auth()
 async def authenticate(authorization: str | None):
     if not authorization:
         raise Auth.exceptions.HTTPException(status_code=401, detail="Who?")
-    return {"identity": authorization.removeprefix("Bearer ")}
+    who = authorization.removeprefix("Bearer ")
+    return {"identity": who, "permissions": ["answer_customers"] if who == "eve" else []}
 """
 
 OWN = """
@@ -91,7 +92,8 @@ def server(serve, repository, tmp_path_factory):
     settings["graphs"] |= {"customer_service": "./desk.py:graph"}
     settings["auth"] = {"path": "./auth.py:auth"}
     (folder / "langgraph.json").write_text(json.dumps(settings))
-    with serve(folder, **{VARIABLE: '{"max_tasks": 50}'}) as started:
+    operators = {PERMISSION: "answer_customers"}
+    with serve(folder, **{VARIABLE: '{"max_tasks": 50}'}, **operators) as started:
         yield started
         assert started.stop() == 0
 
@@ -279,3 +281,34 @@ def test_a_client_sends_no_internal_keys(bob, server):
         assert result["__error__"]["error"] == "SettingsError", keys[place]
         assert "only LangGraph sets" in result["__error__"]["message"]
     assert not (server.folder / "keys.txt").exists()
+
+
+def answered(client, thread, given, **more):
+    more = {"command": {"resume": given}, **more}
+    return wait(client, thread, "customer_service", **more)
+
+
+@pytest.mark.req("W-120")
+def test_only_who_has_the_operators_permission_answers_and_sees_the_operators_question(server, bob):
+    thread, modes = bob.threads.create()["thread_id"], ["values", "updates", "tasks", "debug"]
+    given = {"input": said("I want a human"), "stream_mode": [*modes, "checkpoints"]}
+    heard = str([*bob.runs.stream(thread, "customer_service", **given)])
+    for words in ("approve", "respond: You get it all.", {"type": "respond", "message": "Yes."}):
+        refused = answered(bob, thread, words)
+        assert "Only the operator answers" in refused["__error__"]["message"]
+    # A checkpoint's place goes into the config as it is sent.
+    forged = {"checkpoint_ns": "", "langgraph_auth_permissions": ["answer_customers"]}
+    refused = answered(bob, thread, "approve", checkpoint=forged)
+    assert "Only the operator answers" in refused["__error__"]["message"]
+    seen = [bob.threads.get(thread), bob.threads.get_state(thread), bob.threads.get_history(thread)]
+    for text in (heard, *map(str, seen)):
+        assert "who has all that we have talked about" in text
+        assert not [word for word in ("next_step", "action_request", "Answer the") if word in text]
+    with get_sync_client(url=server.url, headers={"Authorization": "Bearer eve"}) as eve:
+        (asked,) = eve.threads.get_state(thread)["interrupts"]
+        assert asked["value"]["action_request"]["action"] == "take_over"
+        answered(eve, thread, {"type": "respond", "message": "Hi, I am Eve."})
+        back = answered(eve, thread, "approve")
+    words = [one["content"] for one in back["messages"] if one["type"] == "ai"]
+    assert (back["outcome"]["status"], "Hi, I am Eve." in words) == ("complete", True)
+    assert "You get it all." not in words

@@ -15,8 +15,10 @@ from support.handing import said
 from support.killed import die
 from support.scripts import thought
 
-UNASKED = POLICY.read_text(encoding="utf-8").replace(
-    "    policy: refunds\n", "    policy: refunds\n    consent: no\n"
+UNASKED = (
+    POLICY.read_text(encoding="utf-8")
+    .replace("    policy: refunds\n", "    policy: refunds\n    consent: no\n")
+    .replace("tries: 5", "tries: 100")
 )
 """The policy of `guarded`, with refunds that nobody has to agree to."""
 LEASE = 2.0

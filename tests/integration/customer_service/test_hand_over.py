@@ -11,6 +11,7 @@ from loopwright import (
     AnswerRejected,
     PolicyTable,
     build_customer_service,
+    hook,
     open_durability,
 )
 from loopwright.policy.desk.company import Company
@@ -67,6 +68,12 @@ def asked(result):
     return result["__interrupt__"][0].value
 
 
+def looked_at(kept):
+    """What a human is told who looks now."""
+    (one,) = kept.handed_over()
+    return one.packet
+
+
 def texts(result):
     return [one.text for one in result["messages"] if one.type != "tool" and one.text]
 
@@ -87,18 +94,23 @@ def test_a_wish_for_a_human_is_done_at_once_and_the_bot_answers_again_on_return(
         graph.invoke(said("Where is A-1?"), THREAD)
         before = len(model.asked)
         given = graph.invoke(said(HUMAN), THREAD)
-        packet = asked(given)["action_request"]["args"]
+        packet = looked_at(kept)
         assert len(queue.transfers) == 1
         assert "A-1" in queue.transfers[0][1]
         assert packet["tried"][0]["arguments"] == {"order_id": "A-1"}
         assert packet["handed_over"]["transfer_id"] == "H-1"
         assert packet["promises"] == ["a colleague answers in this conversation"]
         assert packet["next_step"] == "Answer the customer's last message."
-        assert [one["who"] for one in packet["talk"]] == ["customer", "assistant", "customer"]
+        speakers = ["customer", "assistant"] * 2
+        assert ([one["who"] for one in packet["talk"]], packet["is_new"]) == (speakers, False)
         assert "colleague" in texts(given)[-1]
         # While a human has the thread no model is asked, and what is said stays in order.
         graph.invoke(said("Hello?"), THREAD)
         graph.invoke(said("Anybody?"), THREAD)
+        news = looked_at(kept)
+        assert ([one["text"] for one in news["talk"]][-2:], news["is_new"]) == (
+            ["Hello?", "Anybody?"], True,
+        )  # fmt: skip
         replied = graph.invoke(Command(resume="respond: Hi, I am Eve. How can I help?"), THREAD)
         assert asked(replied)["action_request"]["action"] == "take_over"
         graph.invoke(said("Until when can I return it?"), THREAD)
@@ -141,7 +153,8 @@ def test_where_nobody_is_at_the_desk_a_ticket_is_made_and_the_customer_told_when
         # What is sensitive waits for a human, whoever is there, and has its ticket meanwhile.
         other = {"configurable": {"thread_id": "u"}}
         kept_open = graph.invoke(said("My lawyer will hear of this"), other)
-        assert asked(kept_open)["action_request"]["args"]["tickets"]
+        assert asked(kept_open)["type"] == "take_over"
+        assert looked_at(kept)["tickets"]
         assert "as soon as they are back" in texts(kept_open)[-1]
         assert len(queue.tickets) == 2
         kept.store.delete(*AWAY)
@@ -174,7 +187,8 @@ def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path
         graph = build_customer_service(
             model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept
         )
-        put = asked(graph.invoke(said("Refund A-2"), THREAD))["action_request"]["args"]
+        graph.invoke(said("Refund A-2"), THREAD)
+        put = looked_at(kept)
         assert put["next_step"].startswith("Decide on Refund · order A-2 · ")
         graph.invoke(said("yes"), THREAD)  # the customer's word is not the colleague's
         assert shop.refunds == []
@@ -240,3 +254,38 @@ def test_a_change_that_is_agreed_after_a_hand_over_has_its_result_in_the_next_re
             assert (len(shop.refunds), len(queue.transfers)) == (paid, paid)
             assert done["outcome"]["status"] == "complete", done["outcome"]
     assert texts(done)[-1].startswith("It is paid back, too.")
+
+
+@pytest.mark.req("W-120")
+def test_one_of_several_colleagues_holds_a_thread_until_they_let_go(tmp_path):
+    told = []
+    heard = hook("Notification", match="HandOver")(told.append)
+    graph, kept = desk(tmp_path, StrictModel({}), Queue(), hooks=[heard])
+    with kept:
+        graph.invoke(said(HUMAN), THREAD)
+        assert f"customer> {HUMAN}" in told[0]["message"]
+        (one,) = kept.handed_over()
+        graph.invoke(one.pass_to("Eve", by="Eve"), THREAD)
+        assert kept.handed_over()[0].holder == "Eve"
+        for answer in (
+            one.reply("I am Dan.", by="Dan"),
+            one.give_back(),
+            one.pass_to("Dan", "Dan"),
+        ):
+            refused = graph.invoke(answer, THREAD)
+            assert "Eve has this conversation" in asked(refused)["description"]
+        assert "Eve has" in looked_at(kept)["objection"]
+        customers = graph.invoke(said("Hello?"), THREAD, answered_by="customer")
+        assert set(asked(customers)) == {"type", "answered_by", "description"}
+        assert asked(customers)["description"] in texts(customers)
+        graph.invoke(one.reply("I am Eve.", by="Eve"), THREAD)
+        graph.invoke(one.pass_to("Dan", by="Eve"), THREAD)
+        (now,) = kept.handed_over()
+        assert (now.holder, now.is_new, now.packet["objection"]) == ("Dan", False, "")
+        graph.invoke(one.pass_to("", by="Dan"), THREAD)
+        back = graph.invoke(one.give_back("Bye.", by="Ann"), THREAD)
+        said_by_humans = [
+            text for text in texts(back) if text in {"I am Dan.", "I am Eve.", "Bye."}
+        ]
+        assert said_by_humans == ["I am Eve.", "Bye."]
+        assert len(told) == 1

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.calls.approval import build_call_question
-from loopwright.nodes.desk.hand_off import render_call
 from loopwright.nodes.desk.proposals import hold_for_consent
 from loopwright.nodes.flow.check_flow import flow_in_words
 from loopwright.state.desk import DeskState
+from loopwright.state.hand_over import render_call
 from loopwright.state.plan import describe_plan
 from loopwright.state.undone import format_call
 from loopwright.stream.components import text_of
