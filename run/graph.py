@@ -28,6 +28,7 @@ from ..state.errors import (
 )
 from ..state.loop import migrate
 from ..state.outcome import Outcome, Quote
+from ..state.questions import ANSWERED_BY, By
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY
@@ -91,7 +92,8 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
             values = await super().ainvoke(input, config, **options)
         if not (went_on and isinstance(values, dict) and INTERRUPT in values):
             return values
-        asked = (await self.aget_state(config or {})).interrupts
+        by = options.get(ANSWERED_BY, "operator")
+        asked = (await self.aget_state(config or {}, answered_by=by)).interrupts
         rest = {key: value for key, value in values.items() if key != INTERRUPT}
         return {**rest, INTERRUPT: list(asked)} if asked else rest
 
@@ -234,7 +236,8 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                 ):
                     inside = True
                     async for chunk in chunks:
-                        yield chunk
+                        if (shown := self._show_chunk(run, chunk, options)) is not None:
+                            yield shown
             except ThreadBusy:
                 if inside or not goes_on:
                     raise
@@ -269,22 +272,29 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                 held.entry.over = False
             run = self._make_run(given, make_next_config(run.config), run.options)
 
-    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """The thread's state; see LangGraph."""
-        return run_blocking(self.aget_state(config, subgraphs=subgraphs))
+    def get_state(
+        self, config: RunnableConfig, *, subgraphs: bool = False, answered_by: By = "operator"
+    ) -> StateSnapshot:
+        """The thread's state; see `aget_state`."""
+        return run_blocking(self.aget_state(config, subgraphs=subgraphs, answered_by=answered_by))
 
-    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """The thread's state; see LangGraph. Questions that were answered are left out."""
-        run = self._make_run(None, config, {})
+    async def aget_state(
+        self, config: RunnableConfig, *, subgraphs: bool = False, answered_by: By = "operator"
+    ) -> StateSnapshot:
+        """The thread's state; see LangGraph. Questions that were answered are left out.
+
+        With `answered_by="customer"` it is what a customer's front end may show.
+        """
+        run = self._make_run(None, config, {ANSWERED_BY: answered_by})
         check_keys(run.configurable, runs=False)
         state = await super().aget_state(run.config, subgraphs=subgraphs)
         if state.parent_config is not None:
             await check_values(run, state.config, state.parent_config)
         inner = run.is_nested or run.configurable.get("checkpoint_ns")
-        if not state.interrupts or inner or run.has_checkpoint_id:
-            return state
-        head = await run.read_head()
-        return state if head is None else drop_answered(state, await run.list_questions(head))
+        if state.interrupts and not (inner or run.has_checkpoint_id):
+            head = await run.read_head()
+            state = state if head is None else drop_answered(state, await run.list_questions(head))
+        return self._show_state(run, state)
 
     def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
         """The thread's checkpoints, newest first; see LangGraph."""
@@ -297,9 +307,9 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
 
         It ends before those whose values were lost with older checkpoints.
         """
-        run, newest = self._make_run(None, config, {}), True
+        run, newest = self._make_run(None, config, options), True
         check_keys(run.configurable, runs=False)
-        async for state in super().aget_state_history(run.config, **options):
+        async for state in super().aget_state_history(run.config, **run.options):
             try:
                 if state.parent_config is not None:
                     await check_values(run, state.config, state.parent_config)
@@ -308,7 +318,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                     raise
                 return
             newest = False
-            yield state
+            yield self._show_state(run, state)
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from ..run.graph import LoopGraph
 from ..state.errors import LoopwrightError
-from ..state.questions import ANSWERED_BY, is_for_operator
+from ..state.questions import ANSWERED_BY, By, is_for_operator
 from .ag_ui_events import ClientView, EventEncoder, ag, build_outcome
 from .request_body import read_body
 
@@ -97,10 +97,12 @@ async def ag_ui_events(
     view, result, outcome = ClientView(), None, _CANCELLED
     thread, run = given.thread_id, given.run_id
     yield ag.RunStartedEvent(thread_id=thread, run_id=run, protocol_version=ag.PROTOCOL_VERSION)
+    options = {ANSWERED_BY: "customer", **options}
+    by: By = options[ANSWERED_BY]
     try:
         async for event in _stream_events(graph, given, place, view, options):
             yield event
-        after = await graph.aget_state(place)
+        after = await graph.aget_state(place, answered_by=by)
         for event in view.end_run(after):
             yield event
         result, outcome = after.values.get("outcome"), build_outcome(after)
@@ -123,12 +125,12 @@ async def _stream_events(
     options: Mapping[str, Any],
 ) -> AsyncIterator["ag.BaseEvent"]:
     """The events of the graph while it runs."""
-    before = await graph.aget_state(place)
+    before = await graph.aget_state(place, answered_by=options[ANSWERED_BY])
     view.load_state(before)
     wanted = _choose_input(given, before)
     if wanted is _NOTHING:
         return
-    modes = {"stream_mode": ["messages", "custom"], ANSWERED_BY: "customer", **options}
+    modes = {"stream_mode": ["messages", "custom"], **options}
     async with aclosing(cast("Any", graph.astream(wanted, place, **modes))) as parts:
         async for mode, part in parts:
             for event in view.convert_part(mode, part):
