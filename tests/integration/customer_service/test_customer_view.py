@@ -20,14 +20,14 @@ from loopwright.ui.ag_ui import ag_ui_events
 from support.guarded import ADA, POLICY, Shop, refund
 from support.reacting import THREAD, said
 from support.replay import Splitting
-from support.scripts import call
+from support.scripts import PROOFREAD, call
 from support.strict_messages import StrictModel
 
 CUSTOMER = {"answered_by": "customer"}
 SERVED = {"configurable": THREAD["configurable"] | {"graph_id": "g"}}
 MODES = ["messages", "custom", "updates", "values", "debug", "checkpoints", "tasks"]
 OPERATORS = (
-    "verify_identity", "search_articles", "transfer_to_human", "stay silent", "confidential",
+    "request_refund", "verify_identity", "search_articles", "transfer_to_human", "stay silent", "confidential",
     "nobody is told", "warning", "the policy names it", "listening", "'intent'", "next_step",
     "work_state", "spend", "take_over",
 )  # fmt: skip
@@ -113,6 +113,13 @@ def by_ag_ui(graph, text):
     for message in snapshots[-1]["messages"]:
         assert message["role"] in ("user", "assistant") or message["activity_type"] in FOR_CUSTOMERS
         assert not message.get("tool_calls")
+    if text == "yes":
+        drawn = {
+            message["activity_type"]
+            for message in snapshots[-1]["messages"]
+            if "activity_type" in message
+        }
+        assert drawn == FOR_CUSTOMERS
     return repr([new, again])
 
 
@@ -169,7 +176,7 @@ def test_no_words_reach_a_customer_before_their_check_unless_the_operator_wants_
     """The first try is refused; what a model thought is told to no customer in any case."""
     refused, good = "See [kb-9].", f"{TOLD[0]} [kb-1]."
     turns = [[call("search_articles", query="returns")], refused, good]
-    script = {"listener": [understood("question")], "support": turns}
+    script = PROOFREAD | {"listener": [understood("question")], "support": turns}
     graph = build_customer_service(
         model=Splitting(script, seed=1, thinks="blocks"), tools=[search_articles],
         checkpointer=InMemorySaver(),
