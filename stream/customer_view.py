@@ -8,16 +8,16 @@ graph's doors ask for each chunk of a stream and each state.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
-from langgraph.types import Interrupt, Overwrite, StateSnapshot
+from langgraph.types import Overwrite, StateSnapshot
 
-from ..state.messages import CUT, REASONING, REJECTED, calls_in
+from ..state.messages import CUT, REASONING, REJECTED
 from ..state.questions import is_for_operator
 
 FOR_CUSTOMERS: Final = frozenset({"proposal", "receipt"})
 """The components that are drawn for customers."""
 
 _ASKED: Final = "__interrupt__"
+_SPOKEN: Final = ("ai", "AIMessageChunk")
 
 
 def show_chunk(chunk: Any, options: Mapping[str, Any]) -> Any:
@@ -75,8 +75,9 @@ def _show_values(values: Any) -> dict[str, Any]:
     if "ui" in given:
         shown["ui"] = [*filter(_is_drawn, given["ui"] or ())]
     if outcome := given.get("outcome"):
-        said = [message.text for message in shown.get("messages", ()) if message.type == "ai"]
-        shown["outcome"] = {"status": outcome["status"], "answer": "".join(said[-1:])}
+        told = map(_read_fields, shown.get("messages", ()))
+        said = [one["content"] for one in told if one["type"] in _SPOKEN]
+        shown["outcome"] = {"status": outcome["status"], "answer": said[-1] if said else ""}
     return shown
 
 
@@ -88,18 +89,25 @@ def _show_messages(given: Any) -> list[Any]:
 
 def _is_said(message: Any) -> bool:
     """Whether it is a message for people, a piece of one, or the removal of one."""
-    if isinstance(message, HumanMessage | RemoveMessage):
+    told = _read_fields(message)
+    if (kind := told.get("type")) in ("human", "remove"):
         return True
-    if not isinstance(message, AIMessage) or message.additional_kwargs.keys() & {REJECTED, CUT}:
+    if kind not in _SPOKEN or told["additional_kwargs"].keys() & {REJECTED, CUT}:
         return False
-    return not (calls_in(message) or getattr(message, "tool_call_chunks", ()))
+    return not any(map(told.get, ("tool_calls", "invalid_tool_calls", "tool_call_chunks")))
 
 
 def _drop_thoughts(message: Any) -> Any:
-    if REASONING not in message.additional_kwargs:
+    told = _read_fields(message)["additional_kwargs"]
+    if REASONING not in told:
         return message
-    about = {k: v for k, v in message.additional_kwargs.items() if k != REASONING}
-    return message.model_copy(update={"additional_kwargs": about})
+    less = {"additional_kwargs": {k: v for k, v in told.items() if k != REASONING}}
+    return {**message, **less} if isinstance(message, Mapping) else message.model_copy(update=less)
+
+
+def _read_fields(given: Any) -> Mapping[str, Any]:
+    """The fields of a message; a server reads those that are saved as JSON, and questions too."""
+    return given if isinstance(given, Mapping) else vars(given)
 
 
 def _is_drawn(part: Any) -> bool:
@@ -116,5 +124,9 @@ def _show_asked(given: Mapping[str, Any]) -> dict[str, Any]:
     return {_ASKED: asked} if asked else {}
 
 
-def _show_questions(asked: Sequence[Interrupt]) -> tuple[Interrupt, ...]:
-    return tuple(one for one in asked if not is_for_operator(one.value))
+def _show_questions(asked: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(one for one in asked if not is_for_operator(_read_question(one)))
+
+
+def _read_question(asked: Any) -> object:
+    return asked["value"] if isinstance(asked, Mapping) else asked.value
