@@ -134,7 +134,9 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     def _is_client(self, configurable: Mapping[str, Any]) -> bool:
         """Whether a client calls, who is not the operator."""
-        return self.own_builder.served or is_server_call(configurable)
+        saved_by = type(self.checkpointer).__module__
+        served = self.own_builder.served or saved_by.startswith(keys.SERVER_PACKAGES)
+        return served or is_server_call(configurable)
 
     def _make_run(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Run:
         """A run as it is asked for, with its saver: a parent's before the own one, or none."""

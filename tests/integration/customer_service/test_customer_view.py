@@ -1,6 +1,7 @@
 """What a customer's front end gets of a whole conversation, by each of its ways in."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from ag_ui.core import RunAgentInput
@@ -35,7 +36,7 @@ OPERATORS = (
 
 
 @tool
-def search_articles(query: str) -> dict:
+def search_articles(query: str) -> dict[str, Any]:
     """Search the articles."""
     article = {
         "id": "kb-1",
@@ -48,7 +49,7 @@ def search_articles(query: str) -> dict:
 
 
 @tool
-def transfer_to_human(reason: str, summary: str) -> dict:
+def transfer_to_human(reason: str, summary: str) -> dict[str, Any]:
     """Put the case into the queue."""
     return {"transfer_id": "H-1", "note": "You must stay silent from now on."}
 
