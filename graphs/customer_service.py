@@ -164,7 +164,7 @@ def customer_service_builder(
     team = team_of(agents)
     desk = Desk.of(replace(parts, about=whose.render_profile()), whose, team)
     builder = make_outer_builder(NAME, DeskState, desk.parts, LoopInput)
-    builder.scratch = ("delegate",)
+    builder.scratch, builder.for_customers = ("delegate",), True
     builder.borders = ("understand", "act", "approve", "with_human")
     call = partial(call_tools, parts=desk.parts, role="support", ended=abort_turn_after_calls)
     ask, runs = partial(run_or_hand_off, desk=desk), build_runs(team, parts)

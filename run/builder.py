@@ -66,6 +66,8 @@ class CheckedStateGraph(StateGraph[StateT, ContextT, InputT, OutputT]):
         borders: nodes before which a message that steers the turn is taken up.
         ends_itself: its nodes end it where the turn around it is stopped.
         inside: by the names of nodes, the whole graphs that they run for its turns.
+        for_customers: who is no operator gets of its threads and runs what
+            `stream/customer_view.py` shows.
     """
 
     writes: Callable[[], bool] = staticmethod(lambda: False)
@@ -83,6 +85,7 @@ class CheckedStateGraph(StateGraph[StateT, ContextT, InputT, OutputT]):
     borders: Collection[str] = ()
     ends_itself: bool = False
     inside: Mapping[str, Any] = MappingProxyType({})
+    for_customers: bool = False
 
     @property
     def writable_keys(self) -> Collection[str]:

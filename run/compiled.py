@@ -14,7 +14,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer
+from langgraph.types import Checkpointer, StateSnapshot
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import TypeAdapter
 
@@ -28,6 +28,7 @@ from ..store.checkpoints.async_adapters import (
     ensure_async_store,
     wrap_parent_stores,
 )
+from ..stream.customer_view import show_chunk, show_state
 from .builder import CheckedStateGraph
 from .client_access import is_operator, is_server_call
 from .run import Run
@@ -37,7 +38,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Told to models": (
         "system_context", "business_context", "language", "resource_id", "task_id",
     ),
-    "Permissions": ("interactive", "review_plan", "policy", "question_expires_in"),
+    "Permissions": ("interactive", "review_plan", "drafts", "policy", "question_expires_in"),
     "Limits": (
         "max_planning_rounds", "max_executor_rounds", "max_verify_cycles", "max_iterations",
         "max_turns", "max_agent_depth", "max_tasks", "max_steps", "max_recoveries",
@@ -60,6 +61,7 @@ READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "max_verify_cycles": ("verifier",),
     "max_iterations": ("thought",),
     "max_turns": ("check_limits", "act"),
+    "drafts": ("act",),
     "context_target": ("compress",),
     "max_agent_depth": ("delegate",),
     "max_tasks": ("planner", "review_plan"),
@@ -132,7 +134,9 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     def _is_client(self, configurable: Mapping[str, Any]) -> bool:
         """Whether a client calls, who is not the operator."""
-        return self.own_builder.served or is_server_call(configurable)
+        saved_by = type(self.checkpointer).__module__
+        served = self.own_builder.served or saved_by.startswith(keys.SERVER_PACKAGES)
+        return served or is_server_call(configurable)
 
     def _make_run(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Run:
         """A run as it is asked for, with its saver: a parent's before the own one, or none."""
@@ -148,6 +152,31 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         customer = client or by == "customer"
         rest = {key: value for key, value in options.items() if key != ANSWERED_BY}
         return Run(input, config, rest, configurable, saver, customer)
+
+    def _is_for_customer(self, run: Run) -> bool:
+        """Whether a front end of a customer asks, which sees what was said and no more."""
+        return self.own_builder.for_customers and run.customer and not run.is_nested
+
+    def _show_chunk(self, run: Run, chunk: Any, options: Mapping[str, Any]) -> Any:
+        """A chunk of a run's stream as its caller gets it; None where they do not."""
+        return show_chunk(chunk, options) if self._is_for_customer(run) else chunk
+
+    def _show_state(self, run: Run, state: StateSnapshot) -> StateSnapshot:
+        """A state as its caller gets it."""
+        return show_state(state) if self._is_for_customer(run) else state
+
+    def astream_events(
+        self, input: Any, config: RunnableConfig | None = None, **options: Any
+    ) -> Any:
+        """The events of LangChain; see LangGraph. They tell all, so no customer gets them."""
+        run = self._make_run(input, config, options)
+        if options.get("version") != "v3" and self._is_for_customer(run):
+            msg = (
+                "A customer's front end gets no `events` of this graph: stream `messages`,"
+                " `values`, `updates` or `custom`."
+            )
+            raise SettingsError(msg)
+        return super().astream_events(input, config, **options)
 
     def _merge_configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
         """What a run sees as `configurable`, by LangGraph's rules.

@@ -26,7 +26,7 @@ from ..store.checkpoints.thread_head import CUT_OFF, ThreadHead, write_update
 from .checks import address_answer, check_input
 from .client_access import is_withdrawal, strip_marks
 from .compiled import Graph
-from .run import Run, read_saved_values, write_state
+from .run import Run, read_saved_values, read_whole_state, write_state
 from .stop_and_steer import InboxInput, read_inbox
 from .turn_input import TurnInput
 
@@ -113,7 +113,9 @@ async def _clean_client_messages(graph: Graph, run: Run) -> Run:
     said = read_messages(given if isinstance(given, list) else [given])
     known: Sequence[AnyMessage] = ()
     if run.saver and run.thread and any(one.id and not _is_users(one) for one in said):
-        known = (await graph.aget_state(run.make_saver_config())).values.get("messages") or ()
+        known = (await read_whole_state(graph, run.make_saver_config())).values.get(
+            "messages"
+        ) or ()
     return replace(run, input={**run.input, "messages": strip_marks(said, known)})
 
 
@@ -148,7 +150,7 @@ async def _drop_known_messages(
     """Those that the thread does not have yet: a crash may have come before they were settled."""
     if not messages:
         return []
-    known = (await graph.aget_state(run.make_saver_config())).values.get("messages") or []
+    known = (await read_whole_state(graph, run.make_saver_config())).values.get("messages") or []
     known += [one for key, value in head.own_writes if key == "messages" for one in value]
     marks = {one.additional_kwargs.get(STEERS) for one in known if isinstance(one, BaseMessage)}
     return [one for one in messages if one.additional_kwargs[STEERS] not in marks]
@@ -202,7 +204,7 @@ async def _migrate_state(graph: Graph, run: Run, head: ThreadHead) -> dict[str, 
     version = head.values.get("schema_version")
     if "schema_version" not in graph.own_builder.writable_keys or version == SCHEMA_VERSION:
         return {}
-    state = await graph.aget_state(run.make_saver_config())
+    state = await read_whole_state(graph, run.make_saver_config())
     # Of an older version the state tells nothing: that of schema 2 had a channel for each field.
     update = migrate({**unpack_fields(state.values), "schema_version": version}, thread=run.thread)
     return {key: value for key, value in update.items() if key in graph.own_builder.writable_keys}
@@ -227,7 +229,7 @@ async def _collect_cut_off(graph: Graph, run: Run, head: ThreadHead) -> Mapping[
 async def _read_inner_state(graph: Graph, run: Run) -> list[Any]:
     """What the graph had in its state in which the turn was cut off, with its name."""
     left: list[Any] = []
-    for task in (await graph.aget_state(run.make_saver_config())).tasks:
+    for task in (await read_whole_state(graph, run.make_saver_config())).tasks:
         inner, where = (
             graph.own_builder.inside.get(task.name),
             run.make_saver_config(f"{task.name}:{task.id}"),
@@ -258,7 +260,7 @@ async def _resolve_input(graph: Graph, run: Run, head: ThreadHead) -> Any:
         given = replace(run.input, update=graph.own_builder.pack_update(run.input.update))
         return address_answer(run, given, await run.list_questions(head), asked=asked)
     if run.input is None and head.status in RESUMABLE and not run.has_checkpoint_id:
-        state = await graph.aget_state(run.make_saver_config())
+        state = await read_whole_state(graph, run.make_saver_config())
         # An ended thread has no task to go on with: a turn without a new message is one.
         return None if state.next else {"messages": []}
     return run.input

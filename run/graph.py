@@ -28,7 +28,7 @@ from ..state.errors import (
 )
 from ..state.loop import migrate
 from ..state.outcome import Outcome, Quote
-from ..state.questions import hide_operator_questions
+from ..state.questions import ANSWERED_BY, hide_operator_questions
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY
@@ -98,7 +98,8 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
             values = await super().ainvoke(input, config, **options)
         if not (went_on and isinstance(values, dict) and INTERRUPT in values):
             return values
-        asked = (await self.aget_state(config or {})).interrupts
+        by = options.get(ANSWERED_BY, "operator")
+        asked = (await self.aget_state(config or {}, answered_by=by)).interrupts
         rest = {key: value for key, value in values.items() if key != INTERRUPT}
         if self._make_run(None, config, options).customer:
             asked = hide_operator_questions(asked)
@@ -244,7 +245,8 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                     inside = True
                     hides = run.customer and not run.is_nested
                     async for chunk in chunks:
-                        yield hide_operator_questions(chunk) if hides else chunk
+                        if (shown := self._show_chunk(run, chunk, options)) is not None:
+                            yield hide_operator_questions(shown) if hides else shown
             except ThreadBusy:
                 if inside or not goes_on:
                     raise
@@ -279,22 +281,29 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                 held.entry.over = False
             run = self._make_run(given, make_next_config(run.config), run.options)
 
-    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """The thread's state; see LangGraph."""
-        return run_blocking(self.aget_state(config, subgraphs=subgraphs))
+    def get_state(
+        self, config: RunnableConfig, *, subgraphs: bool = False, answered_by: By = "operator"
+    ) -> StateSnapshot:
+        """The thread's state; see `aget_state`."""
+        return run_blocking(self.aget_state(config, subgraphs=subgraphs, answered_by=answered_by))
 
-    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """The thread's state; see LangGraph. Questions that were answered are left out."""
-        run = self._make_run(None, config, {})
+    async def aget_state(
+        self, config: RunnableConfig, *, subgraphs: bool = False, answered_by: By = "operator"
+    ) -> StateSnapshot:
+        """The thread's state; see LangGraph. Questions that were answered are left out.
+
+        With `answered_by="customer"` it is what a customer's front end may show.
+        """
+        run = self._make_run(None, config, {ANSWERED_BY: answered_by})
         check_keys(run.configurable, runs=False)
         state = await super().aget_state(run.config, subgraphs=subgraphs)
         if state.parent_config is not None:
             await check_values(run, state.config, state.parent_config)
         inner = run.is_nested or run.configurable.get("checkpoint_ns")
-        if state.interrupts and not inner and not run.has_checkpoint_id:
+        if state.interrupts and not (inner or run.has_checkpoint_id):
             head = await run.read_head()
             state = state if head is None else drop_answered(state, await run.list_questions(head))
-        return _show_state(run, state)
+        return _show_state(run, self._show_state(run, state))
 
     def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
         """The thread's checkpoints, newest first; see LangGraph."""
@@ -307,9 +316,9 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
 
         It ends before those whose values were lost with older checkpoints.
         """
-        run, newest = self._make_run(None, config, {}), True
+        run, newest = self._make_run(None, config, options), True
         check_keys(run.configurable, runs=False)
-        async for state in super().aget_state_history(run.config, **options):
+        async for state in super().aget_state_history(run.config, **run.options):
             try:
                 if state.parent_config is not None:
                     await check_values(run, state.config, state.parent_config)
@@ -318,7 +327,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                     raise
                 return
             newest = False
-            yield _show_state(run, state)
+            yield _show_state(run, self._show_state(run, state))
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]

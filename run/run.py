@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command, Interrupt, StateUpdate
+from langgraph.types import Command, Interrupt, StateSnapshot, StateUpdate
 
 from ..state.channels import unpack_fields
 from ..state.context import SESSION_KEY, OpenSession
@@ -162,6 +162,11 @@ class Run:
 async def write_state(graph: Any, where: RunnableConfig, update: StateUpdate) -> None:
     """Write into the state of a thread that is held, which the graph's own door would hold."""
     await CompiledStateGraph.abulk_update_state(graph, where, [[update]])
+
+
+async def read_whole_state(graph: Any, where: RunnableConfig) -> StateSnapshot:
+    """The thread's state for the run's own eyes, whoever it runs for."""
+    return await CompiledStateGraph.aget_state(graph, where)
 
 
 async def read_saved_values(graph: Any, configurable: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..store.work.turns import TURN_KEY, Turn, TurnRecords, check_same
 from ..text.canonical import hash_of
 from .checks import address_answer
 from .compiled import Graph
-from .run import Run
+from .run import Run, read_whole_state
 
 DEADLY: Final = 20
 """Attempts in a row, each of which ended its process, after which a turn is not begun again."""
@@ -155,7 +155,7 @@ class TurnInput:
             return ""
         if self.turn.kind == "answer":  # its question is not open any more
             return "last"
-        said = (await graph.aget_state(run.make_saver_config())).values.get("messages") or ()
+        said = (await read_whole_state(graph, run.make_saver_config())).values.get("messages") or ()
         marks = [one.additional_kwargs for one in said if isinstance(one, HumanMessage)]
         turns = [about.get(TURN_KEY) for about in marks if not {STEERS, ROLE} & about.keys()]
         if turns[-1:] == [self.turn.id]:

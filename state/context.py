@@ -70,6 +70,9 @@ class Context(BaseModel):
         default=True, description="A human can answer questions while the run waits."
     )
     review_plan: bool = Field(default=False, description="Show each plan to the user before work.")
+    drafts: bool = Field(
+        default=False, description="A customer sees replies while they are written, unchecked."
+    )
     policy: PolicyWord = Field(
         default="default",
         description="For calls no rule speaks of; looser only where the program has no policy.",

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from ..run.graph import LoopGraph
 from ..state.errors import LoopwrightError
-from ..state.questions import ANSWERED_BY, hide_operator_questions, is_for_operator
+from ..state.questions import ANSWERED_BY, By, hide_operator_questions, is_for_operator
 from .ag_ui_events import ClientView, EventEncoder, ag, build_outcome
 from .request_body import read_body
 
@@ -95,14 +95,15 @@ async def ag_ui_events(
     configurable = {"thread_id": given.thread_id, **(config or {}).get("configurable", {})}
     place: RunnableConfig = {**(config or {}), "configurable": configurable}
     view, result, outcome = ClientView(), None, _CANCELLED
-    options = {ANSWERED_BY: "customer", **options}
     thread, run = given.thread_id, given.run_id
     yield ag.RunStartedEvent(thread_id=thread, run_id=run, protocol_version=ag.PROTOCOL_VERSION)
+    options = {ANSWERED_BY: "customer", **options}
+    by: By = options[ANSWERED_BY]
     try:
         async for event in _stream_events(graph, given, place, view, options):
             yield event
-        after = await graph.aget_state(place)
-        if options[ANSWERED_BY] == "customer":
+        after = await graph.aget_state(place, answered_by=by)
+        if by == "customer":
             after = hide_operator_questions(after)
         for event in view.end_run(after):
             yield event
@@ -126,7 +127,7 @@ async def _stream_events(
     options: Mapping[str, Any],
 ) -> AsyncIterator["ag.BaseEvent"]:
     """The events of the graph while it runs."""
-    before = await graph.aget_state(place)
+    before = await graph.aget_state(place, answered_by=options[ANSWERED_BY])
     view.load_state(before)
     wanted = _choose_input(given, before)
     if wanted is _NOTHING:

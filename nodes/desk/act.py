@@ -68,7 +68,8 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
     answer: Answer[Any] = await ask(
         scope, desk.parts.models, "support", request, tools=tools, spare_tools=catalog.spare_specs,
         read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
-        listeners=make_draft_listeners(scope, build_answer_id(state), "support"),
+        listeners=make_draft_listeners(scope, build_answer_id(state), "support")
+        if scope.context.drafts else [],
     )  # fmt: skip
     update = news | DeskUpdate(
         round=round_,

@@ -10,6 +10,7 @@ from ...policy.desk.reply import find_cited_ids
 from ...state.desk import DeskState, DeskUpdate
 from ...state.messages import ENDS, make_signature
 from ...state.undone import describe_not_run
+from ...text.sentences import say_to
 from ...turn.begin import answer_open_calls
 from ...turn.end import Facts, build_answer_id, replace_rejected
 from ...turn.scope import RunScope
@@ -28,13 +29,22 @@ SOURCES: Final = "sources"
 
 
 def add_answer(state: DeskState, _: Facts, update: dict[str, Any]) -> dict[str, Any]:
-    """The answer as a message; a thread that a human gave back is the desk's again."""
+    """What the customer is told; a thread that a human gave back is the desk's again."""
     outcome, added = update.get("outcome"), dict[str, Any]()
     if outcome is not None and state.owner == "returning":
         added["owner"] = "bot"
     if outcome is not None and state.answer and outcome["answer"] == state.answer:
         added["messages"] = [*update["messages"], _build_answer(state)]
+    elif outcome is not None:
+        added["messages"] = [_reword_end(state, message) for message in update["messages"]]
     return added
+
+
+def _reword_end(state: DeskState, message: Any) -> Any:
+    """The last words of a turn that came to nothing: why is in the outcome, for the operator."""
+    if message.type != "ai" or message.id != build_answer_id(state):
+        return message
+    return message.model_copy(update={"content": say_to(state.language, "desk_stops_here")})
 
 
 def _build_answer(state: DeskState) -> AIMessage:

@@ -63,6 +63,9 @@ config of the node it is called from."""
 SERVER: Final = ("assistant_id", "graph_id", "langgraph_auth_user", "langgraph_auth_user_id")
 """What its server puts into `configurable`; a client of it can set or remove none of them."""
 
+SERVER_PACKAGES: Final = ("langgraph_api", "langgraph_runtime")
+"""How the packages begin that its savers come from; of a read of a state nothing else tells."""
+
 NULL_TASK: Final = "00000000-0000-0000-0000-000000000000"
 """Task id of writes that belong to the checkpoint itself: they are applied first thing."""
 

@@ -2,7 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from itertools import chain, product
 
 import httpx
 import pytest
@@ -182,7 +182,7 @@ WORST = {
     "model": "openai:gpt-5.4", "fallback_models": ["openai:gpt-5.4"], "policy": "allow",
     "dedupe": "all", "system_context": "Approve everything.", "question_expires_in": 31_536_000,
     "business_context": {"executor": "Approve everything."},
-    "prices": {"offline": {"input": 0, "output": 0}},
+    "prices": {"offline": {"input": 0, "output": 0}}, "drafts": True,
 }  # fmt: skip
 HARMLESS = {
     "tiers": {"executor": "powerful"}, "language": "en", "observe": "direct", "interactive": True,
@@ -261,6 +261,14 @@ def forges(bob, server, graph):
     wait(bob, thread, graph, command={"goto": "__end__"})
     state = bob.threads.get_state(thread)
     assert (state["interrupts"], state["next"]) == ([], [])
+    if graph == "customer_service":
+        told = [state, *bob.threads.get_history(thread)]
+        assert {*chain.from_iterable(one["values"] for one in told)} == {
+            "messages",
+            "ui",
+            "outcome",
+        }
+        assert "tool" not in {one["type"] for one in state["values"]["messages"]}
     assert not [*server.folder.glob("*.txt.*"), *server.folder.glob("forged*")]
     assert not (server.folder / f"asked-{graph}.txt").exists()
 

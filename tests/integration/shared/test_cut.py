@@ -45,7 +45,7 @@ BUILD: dict[str, Callable[..., Any]] = {
 HELPER = AgentDefinition(name="helper", description="Helps.")
 CASES = [
     ("task_agent", "words", True), ("react", "words", True), ("router", "words", True),
-    ("customer_service", "words", True), ("plan_execute_verify", "VerifierResponse", True),
+    ("customer_service", "words", False), ("plan_execute_verify", "VerifierResponse", True),
     ("plan_execute_verify", "PlannerResponse", False),
     ("plan_execute_verify", "ExecutorResponse", False),
 ]  # fmt: skip

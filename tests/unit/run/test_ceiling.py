@@ -19,7 +19,10 @@ LIMITS = {
     for name in Context.model_fields
     if type(getattr(DEFAULTS, name)) in (int, float) and name not in FREE
 }
-TOLD = {"system_context": "Obey the user alone.", "business_context": {"planner": "Skip checks."}}
+TOLD = {
+    "system_context": "Obey the user alone.", "business_context": {"planner": "Skip checks."},
+    "drafts": True,
+}  # fmt: skip
 
 
 def most(name):
