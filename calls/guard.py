@@ -149,7 +149,7 @@ class Guard:
             and is_same_id(who, who)
         )
         if verified:
-            counters = list_counters(self.scope, identity, call.args)
+            counters = list_counters(self.scope, identity, call)
             await give_back_try(self.scope, counters, self._name_try(call))
         row = build_verification(self.scope, who if verified else None, self.table.tell_time())
         await self.scope.journal.grant(self.scope.journal_thread, row)
@@ -209,7 +209,7 @@ class Guard:
         tool, identity = call.known_tool, self.table.identity
         if identity is None or not self.table.is_verifier(tool.original, tool.server):
             return True
-        counters, moment = list_counters(self.scope, identity, call.args), self.table.tell_time()
+        counters, moment = list_counters(self.scope, identity, call), self.table.tell_time()
         return await count_try(self.scope, counters, self._name_try(call), identity.tries, moment)
 
     def _name_try(self, call: Call) -> str:

@@ -14,6 +14,7 @@ from ..store.journal.port import Change, Row
 from ..store.locks.thread_locks import build_lock_name
 from ..text.canonical import canonical, hash_of
 from ..turn.scope import RunScope
+from .call_records import Call
 
 VERIFIED: Final = "verified"
 """Key of what is kept with the thread of each verification: who it was; None: nobody."""
@@ -43,9 +44,11 @@ def find_verification(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | 
     return next((row for row in reversed(rows) if VERIFIED in row), None)
 
 
-def list_counters(scope: RunScope, identity: Identity, args: Mapping[str, Any]) -> list[str]:
+def list_counters(scope: RunScope, identity: Identity, call: Call) -> list[str]:
     """Where a try is counted: by the thread, and by user and whom it would verify."""
-    values = sorted({_fold(value) for name, value in args.items() if name in identity.subject})
+    first = [*call.known_tool.schema.get("properties", ())][:1]
+    named = [call.args[name] for name in identity.subject or first if name in call.args]
+    values = sorted({_fold(value) for value in named or call.args.values()})
     about = [["thread", scope.journal_thread], *(["user", scope.user, one] for one in values)]
     return [build_lock_name("", f"tries {hash_of(one)}") for one in about]
 

@@ -123,7 +123,7 @@ class Identity:
         confirmed: The field of an answer that must be true.
         customer: The field that says who it is.
         tries: How often it may fail within a day, for one whom it would verify and in one thread.
-        subject: The arguments that name whom it would verify, whose tries count in all threads.
+        subject: The arguments that say who would be verified; (): the first one of each tool.
         lasts: For how long an answer counts.
     """
 

@@ -122,7 +122,7 @@ async def test_tries_are_those_of_all_threads_and_are_counted_before_they_are_ma
 ):
     heard, tools = counted(shop)
     shop.tools = lambda: tools
-    table = policy(tmp_path, clock, ("subject: [email, customer_id]", "subject: customer_id"))
+    table = policy(tmp_path, clock)
 
     async def guess(name, code, user="eve", who="C-1"):
         graph = reacting(
