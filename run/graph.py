@@ -28,7 +28,7 @@ from ..state.errors import (
 )
 from ..state.loop import migrate
 from ..state.outcome import Outcome, Quote
-from ..state.questions import ANSWERED_BY, hide_operator_questions
+from ..state.questions import ANSWERED_BY, By, hide_operator_questions
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY

@@ -43,7 +43,8 @@ def read_data(message: ToolMessage) -> Any:
 def is_private(state: DeskState, text: str) -> bool:
     """Whether it tells what a tool said of nobody but one whom the customer is not proven to be."""
     own, low = state.identity.get("customer_id"), text.casefold()
-    open_, foreign = [m.text for m in state.messages if m.type == "human"], set[str]()
+    open_ = [str(m.text) for m in state.messages if m.type == "human"]
+    foreign = set[str]()
     for message in state.messages:
         if isinstance(message, ToolMessage):
             for value, is_foreign in _iter_values(read_data(message), own, is_foreign=False):

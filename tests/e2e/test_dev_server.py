@@ -443,7 +443,7 @@ def test_embedded_with_sqlite_nothing_blocks_the_event_loop(environment, tmp_pat
 
 
 @pytest.mark.req("W-120", "W-144")
-async def test_a_customer_writes_to_a_colleague_and_never_speaks_for_them(client):
+async def test_a_customer_writes_to_a_colleague_and_never_speaks_for_them(client):  # noqa: PLR0915 - one conversation
     thread, _ = await begin(client, "I want a human", "customer_service")
 
     async def answers(number: int) -> None:

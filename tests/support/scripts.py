@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-PROOFREAD = {"proofreader": lambda *_: {"unsupported": []}}
+PROOFREAD: dict[str, Any] = {"proofreader": lambda *_: {"unsupported": []}}
 """A proofreader that finds nothing wrong, for scripts of a desk."""
 
 

@@ -28,7 +28,8 @@ CUSTOMER = {"answered_by": "customer"}
 SERVED = {"configurable": THREAD["configurable"] | {"graph_id": "g"}}
 MODES = ["messages", "custom", "updates", "values", "debug", "checkpoints", "tasks"]
 OPERATORS = (
-    "request_refund", "verify_identity", "search_articles", "transfer_to_human", "stay silent", "confidential",
+    "request_refund", "verify_identity", "search_articles", "transfer_to_human", "stay silent",
+    "confidential",
     "nobody is told", "warning", "the policy names it", "listening", "'intent'", "next_step",
     "work_state", "spend", "take_over",
 )  # fmt: skip

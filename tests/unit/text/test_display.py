@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.calls.approval import build_call_question
+from loopwright.nodes.desk.desk import Desk
 from loopwright.nodes.desk.proposals import hold_for_consent
 from loopwright.nodes.flow.check_flow import flow_in_words
+from loopwright.nodes.parts import Parts
 from loopwright.state.desk import DeskState
 from loopwright.state.hand_over import render_call
 from loopwright.state.plan import describe_plan
@@ -50,7 +52,8 @@ FORM = {"message": TRICK, "schema": {"properties": {"n": {"title": TRICK}}}}
 
 
 def propose() -> str:
-    _, proposal = hold_for_consent(DeskState(), [CALL])
+    _, update = hold_for_consent(DeskState(), [CALL], Desk(Parts()))
+    proposal = update.get("proposal")
     return proposal["words"] if proposal else ""
 
 
