@@ -118,7 +118,8 @@ def flows() -> ScriptedModel:
 
 def search_knowledge_base(query: str) -> dict[str, Any]:
     """Search the articles."""
-    return {"articles": [{"id": "kb-1", "title": query, "url": "u", "score": 3.0}]}
+    text = "You can return it within 14 days."
+    return {"articles": [{"id": "kb-1", "title": query, "text": text, "url": "u", "score": 3.0}]}
 
 
 def helps(messages: list[Any], _: list[str]) -> Any:

@@ -137,7 +137,8 @@ def put(name: str) -> str:
 
 def search_knowledge_base(query: str) -> dict[str, Any]:
     """Search the articles."""
-    return {"articles": [{"id": "kb-1", "title": query, "url": "u", "score": 3.0}]}
+    text = "You can return it within 14 days."
+    return {"articles": [{"id": "kb-1", "title": query, "text": text, "url": "u", "score": 3.0}]}
 
 
 READS = {"readOnlyHint": True}

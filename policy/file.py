@@ -276,7 +276,7 @@ class _Reader:
         return section
 
     def _read_row(self, part: Part) -> Row:
-        part.read_mapping(("id", "when", "then", "title", "article"))
+        part.read_mapping(("id", "when", "then", "quoted", "title", "article"))
         id_ = part.get_part("id").read_text()
         part = Part(f"{part.where.rpartition(', ')[0]}, row {id_!r}", part.said)
         when = {}
@@ -295,7 +295,8 @@ class _Reader:
         article = part.get_part("article").read_languages()
         if not article:
             part.get_part("article").raise_error("say in words what holds: people are told it")
-        return Row(id=id_, verdict=verdict, when=when, title=title, article=article)
+        quoted = part.get_part("quoted").read_boolean(default=False)
+        return Row(id=id_, verdict=verdict, when=when, title=title, article=article, quoted=quoted)
 
     def _read_tool(self, name: str, part: Part) -> GovernedTool:
         part.read_mapping(_OF_TOOLS)

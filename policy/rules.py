@@ -22,13 +22,17 @@ Figure = Literal["text", "money", "date"]
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row: where all of its conditions fit, its verdict holds; `article` says so to people."""
+    """One row: where all of its conditions fit, its verdict holds; `article` says so to people.
+
+    Of what it allows, `quoted` lets words of the customer count for a yes that no button is.
+    """
 
     id: str
     verdict: Verdict
     when: Mapping[str, Condition] = field(default_factory=dict)
     title: Texts = field(default_factory=dict)
     article: Texts = field(default_factory=dict)
+    quoted: bool = False
 
     def fits(self, values: Mapping[str, Value]) -> bool:
         """Whether it speaks of these values."""
@@ -189,12 +193,16 @@ class GovernedTool:
 
 @dataclass(frozen=True)
 class Ruling:
-    """What a table says of one call, by which row, in which words; `consent`: by agreement."""
+    """What a table says of one call, by which row, in which words; `consent`: by agreement.
+
+    `quoted`: a yes that the listener quotes is enough.
+    """
 
     verdict: Verdict
     row: str = ""
     words: str = ""
     consent: bool = False
+    quoted: bool = False
 
 
 def select_language(texts: Texts, language: str = "") -> str:

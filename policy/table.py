@@ -1,7 +1,7 @@
 """A company's policy as tables: what it allows, asks about or forbids; read, ruled by, and told."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -169,7 +169,8 @@ class PolicyTable:
         row = section.find_row(values)
         if row is None:  # loading has proven that there is one
             return _rule_unread(section.name, UnreadFact("policy_no_row"))
-        return _make_ruling(tool, row.verdict, row.id, row.article)
+        ruling = _make_ruling(tool, row.verdict, row.id, row.article)
+        return replace(ruling, quoted=row.quoted and ruling.consent)
 
     def read_values(
         self, section: Section, known: KnownFacts, now: datetime

@@ -1,7 +1,7 @@
 // The components that only show. Each gets its props checked and whole, and what surrounds it.
 import type { ReactNode } from "react";
 import { Flow } from "./flow.tsx";
-import { Badge, Card, Code, Folded, Lines, Link, Mark, More, Words, cut, inJson, inWords, joined, seconds, some } from "./parts.tsx";
+import { Badge, Card, Code, Folded, Lines, Link, Mark, More, Words, cut, inJson, inWords, joined, said, seconds, some } from "./parts.tsx";
 import type * as Props from "./types.ts";
 
 type Shown<P> = { props: P; around: Props.Surroundings };
@@ -177,5 +177,33 @@ export const Handoff = ({ props, around }: Shown<Props.Handoff>) => (
   >
     {props.reason && <Words>{props.reason}</Words>}
     {props.summary && <Words soft>{props.summary}</Words>}
+  </Card>
+);
+
+/** What the customer is asked a yes for; a button answers with a message that names the question. */
+export const Proposal = ({ props, around }: Shown<Props.Proposal>) => {
+  const open = !props.answered && !around.live && around.say;
+  const answer = (figure: number) => around.say!(`${figure} ${props.id}`);
+  return (
+    <Card common={props} around={around} title="Please check" aside={said(ANSWERS, props.answered)}>
+      <ul>{props.lines.map((line, place) => <li key={place} className="plain"><span className="grow words">{line}</span></li>)}</ul>
+      {open && (
+        <div className="buttons">
+          <button type="button" className="main" onClick={() => answer(1)}>1 ✓</button>
+          <button type="button" onClick={() => answer(2)}>2 ✗</button>
+        </div>
+      )}
+    </Card>
+  );
+};
+
+const ANSWERS: Record<string, string> = { yes: "agreed", no: "declined", other: "no longer asked" };
+
+const MARKS: Record<string, string> = { done: "completed", failed: "failed", refused: "cancelled", nothing: "cancelled" };
+
+/** What was done and what was not, as code tells it. */
+export const Receipt = ({ props, around }: Shown<Props.Receipt>) => (
+  <Card common={props} around={around} title="What was done">
+    <ul>{props.lines.map(({ kind, text }, place) => <li key={place} className="plain"><Titled status={MARKS[kind] ?? "pending"}>{text}</Titled></li>)}</ul>
   </Card>
 );

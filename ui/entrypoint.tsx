@@ -15,6 +15,8 @@ register("todo-list", shown.TodoList);
 register("flow-graph", shown.FlowGraph);
 register("tool-call", shown.ToolCall);
 register("approval", Approval);
+register("proposal", shown.Proposal);
+register("receipt", shown.Receipt);
 register("resource-list", shown.ResourceList);
 register("resource-info", shown.ResourceInfo);
 register("task-info", shown.TaskInfo);
@@ -32,13 +34,14 @@ function useAround(props: Given): Partial<Surroundings> {
   const message = about && stream.messages?.find((one) => one?.id === about);
   const beside = (stream.values?.ui ?? []).filter((one) => one && one.id !== ours?.id && one.metadata?.message_id === about);
   const asked = (stream.interrupts ?? []).find((one) => one && isAbout(one, props));
+  const streamed = { streamMode: ["values"], streamSubgraphs: true, streamResumable: true };
   const submit = ({ answer }: Action) => {
     const resume = asked!.id ? { [asked!.id]: answer } : answer;
-    const streamed = { streamMode: ["values"], streamSubgraphs: true, streamResumable: true };
     void stream.submit({}, { command: { resume }, ...streamed });
   };
+  const say = (words: string) => void stream.submit({ messages: [{ type: "human", content: words }] }, streamed);
   return {
-    act: asked && submit, question: asked?.value, live: Boolean(stream.isLoading),
+    act: asked && submit, say, question: asked?.value, live: Boolean(stream.isLoading),
     said: message ? textOf(message.content) : "", beside: beside.map(({ name }) => name),
   };
 }

@@ -31,6 +31,8 @@ export interface ToolCall extends Common {
 export interface Approval extends Common {
   id: string; kind: string; description: string; action: { name: string; args: Json }; answered: string;
 }
+export interface Proposal extends Common { id: string; lines: string[]; answered: string }
+export interface Receipt extends Common { lines: { kind: string; text: string }[] }
 export interface ResourceList extends Common { title: string; resources: Resource[] }
 export interface ResourceInfo extends Common, Resource {}
 export interface TaskInfo extends Common { id: string; title: string; description: string; status: string; details: Json }
@@ -45,6 +47,8 @@ export interface Action { type: "component-action"; component: string; answer: J
 export interface Surroundings {
   /** Takes actions; absent where nobody listens, or the question is no longer open. */
   act?: (action: Action) => void;
+  /** Sends a message of the customer. */
+  say?: (words: string) => void;
   /** The open question it is about, as the graph asks it. */
   question?: Json;
   /** The run is going on, so what streams still grows and no answer is taken. */

@@ -121,7 +121,9 @@ def render_value(value: Value, language: str) -> str:
     locale = _find_locale(language)
     if value.currency:
         return str(format_currency(given, value.currency, locale=locale))
-    return str(format_decimal(given, locale=locale, decimal_quantization=False))
+    digits = max(0, -int(given.as_tuple().exponent))
+    pattern = "#,##0" + ("." + "0" * digits if digits else "")
+    return str(format_decimal(given, pattern, locale=locale))
 
 
 def _parse_time(text: str) -> date | datetime | None:
