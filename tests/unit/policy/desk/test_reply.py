@@ -1,25 +1,18 @@
 """What code says of replies, judged by replies and answers that others wrote before the code."""
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from loopwright.nodes.desk.understand import read_consent, read_mark
+from loopwright.policy.desk.references import REFERENCE
 from loopwright.policy.desk.reply import Grounds, settle_reply
 from loopwright.text.sentences import ENGLISH, classify_message
+from support.desk_replies import UNSOURCED, judge, read_replies
 
-ROOT = Path(__file__).parents[4]
-FIXTURES = ROOT / "tests" / "fixtures" / "desk"
-sys.path.append(str(ROOT / "benchmarks"))
-from desk_replies import (  # noqa: E402 - a script of its own
-    UNSOURCED,
-    judge,
-    main as print_table,
-    read_replies,
-)
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "desk"
 
 GROUNDS = Grounds(
     articles={"kb-12": "Returns\nGoods may be returned up to 14 days after delivery."},
@@ -34,17 +27,17 @@ GROUNDS = Grounds(
 )  # fmt: skip
 
 
-def test_no_figure_in_digits_link_or_id_without_a_source_passes_in_five_languages(capsys):
+def test_no_figure_in_digits_link_or_id_without_a_source_passes_in_five_languages():
     made, passed = Counter(), Counter()
     for one in read_replies():
         made[one["right"], one["language"]] += 1
         passed[one["right"], one["language"]] += not judge(one).problems
-        if one["kind"] == "id or link invented":
+        spans = REFERENCE.sub("", " ".join(one["wrong"]))
+        if one["kind"] in UNSOURCED and any(map(str.isdigit, spans)):
             assert judge(one).problems, one["reply"]
     assert {language for _, language in made} == {"en", "zh", "de", "es", "ar"}
     right = [sum(n for (is_right, _), n in c.items() if is_right) for c in (passed, made)]
     assert right[0] >= 0.98 * right[1]
-    assert print_table() == 0, (UNSOURCED, capsys.readouterr().out)
 
 
 def test_only_an_explicit_answer_is_read_as_one_in_five_languages():
