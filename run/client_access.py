@@ -11,14 +11,14 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END
 from langgraph.runtime import Runtime
-from langgraph.types import Command
+from langgraph.types import Command, StateSnapshot
 from pydantic import ValidationError
 
 from ..state.agent import MODEL_TURN
@@ -26,6 +26,7 @@ from ..state.context import DEFAULTS, SESSION_KEY, Context, Session, explain_unf
 from ..state.errors import SettingsError
 from ..state.limits import read_file, refuse_excess
 from ..state.messages import ANSWER, CUT, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
+from ..state.questions import hide_operator_questions
 from ..store.base import langgraph_keys as keys
 from ..store.journal.port import FENCE_KEY, Fence
 from ..store.locks.thread_locks import LockEntry
@@ -112,19 +113,24 @@ def resolve_identity(configurable: Mapping[str, Any], *, served: bool = False) -
     return str(proven) if proven else None
 
 
-PERMISSION: Final = "LOOPWRIGHT_OPERATOR_PERMISSION"
-"""Names the permission of authenticated users by which one of a server is an operator."""
-
-
 def is_operator(configurable: Mapping[str, Any]) -> bool:
     """Whether a server has proven that who calls has the permission that its operator named."""
-    wanted = os.environ.get(PERMISSION)
+    wanted = os.environ.get("LOOPWRIGHT_OPERATOR_PERMISSION")
     if not wanted or resolve_identity(configurable, served=True) is None:
         return False
     return wanted in (configurable.get("langgraph_auth_permissions") or ())
 
 
-def read_route_auth() -> dict[str, Any]:
+def show_state(run: Run, state: StateSnapshot) -> StateSnapshot:
+    """A thread's state as who asks for it may see it."""
+    route = _read_route_auth()
+    proven = is_operator({**run.configurable, **route})
+    if run.is_nested or proven or not (run.customer or route):
+        return state
+    return cast("StateSnapshot", hide_operator_questions(state))
+
+
+def _read_route_auth() -> dict[str, Any]:
     """Who calls the route of LangGraph's server that reads a state, as `configurable` tells a run.
 
     The server gives the graph no word of it there; empty outside of a server.

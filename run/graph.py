@@ -36,13 +36,7 @@ from ..store.locks.thread_locks import HeldLock, parse_wait
 from .background import run_blocking, stream_blocking, yield_to_others
 from .builder import CheckedStateGraph, optimize_reads
 from .checks import answer_inner_run, report_failure, translate_error
-from .client_access import (
-    check_keys,
-    check_update,
-    is_operator,
-    make_client_run,
-    read_route_auth,
-)
+from .client_access import check_keys, check_update, make_client_run, show_state
 from .enqueue import QueueingGraph
 from .entry import check_nodes, check_values, keep_order, prepare_run
 from .run import HELD_KEY, Run
@@ -303,7 +297,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         if state.interrupts and not (inner or run.has_checkpoint_id):
             head = await run.read_head()
             state = state if head is None else drop_answered(state, await run.list_questions(head))
-        return _show_state(run, self._show_state(run, state))
+        return show_state(run, self._show_state(run, state))
 
     def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
         """The thread's checkpoints, newest first; see LangGraph."""
@@ -327,7 +321,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                     raise
                 return
             newest = False
-            yield _show_state(run, self._show_state(run, state))
+            yield show_state(run, self._show_state(run, state))
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -406,12 +400,3 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
             await check_values(run, head.saved.config, head.saved.parent_config)
             keep_order(run, head)
         return answer_inner_run(run, [] if head is None else head.list_interrupts())
-
-
-def _show_state(run: Run, state: StateSnapshot) -> StateSnapshot:
-    """The state as who asks for it may see it."""
-    route = read_route_auth()
-    shows = (
-        run.is_nested or is_operator({**run.configurable, **route}) or not (run.customer or route)
-    )
-    return state if shows else cast("StateSnapshot", hide_operator_questions(state))
