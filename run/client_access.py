@@ -11,14 +11,14 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END
 from langgraph.runtime import Runtime
-from langgraph.types import Command, StateSnapshot
+from langgraph.types import Command
 from pydantic import ValidationError
 
 from ..state.agent import MODEL_TURN
@@ -26,7 +26,6 @@ from ..state.context import DEFAULTS, SESSION_KEY, Context, Session, explain_unf
 from ..state.errors import SettingsError
 from ..state.limits import read_file, refuse_excess
 from ..state.messages import ANSWER, CUT, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
-from ..state.questions import hide_operator_questions
 from ..store.base import langgraph_keys as keys
 from ..store.journal.port import FENCE_KEY, Fence
 from ..store.locks.thread_locks import LockEntry
@@ -121,13 +120,11 @@ def is_operator(configurable: Mapping[str, Any]) -> bool:
     return wanted in (configurable.get("langgraph_auth_permissions") or ())
 
 
-def show_state(run: Run, state: StateSnapshot) -> StateSnapshot:
-    """A thread's state as who asks for it may see it."""
-    route = _read_route_auth()
-    proven = is_operator({**run.configurable, **route})
-    if run.is_nested or proven or not (run.customer or route):
-        return state
-    return cast("StateSnapshot", hide_operator_questions(state))
+def find_reader(run: Run) -> Run:
+    """The run by which a state is read, with who reads it by a route of LangGraph's server."""
+    if not (route := _read_route_auth()):
+        return run
+    return replace(run, customer=not is_operator({**run.configurable, **route}))
 
 
 def _read_route_auth() -> dict[str, Any]:
