@@ -282,12 +282,18 @@ def desk(
     ] = None,
 ) -> int:
     """Attend to customers whom a human has taken over: list, see, answer, decide, return."""
-    from .desk import DeskRequest, find_login_name, run_desk, set_staffing  # noqa: PLC0415 - see the module
+    from .desk import (  # noqa: PLC0415 - see the module
+        DeskRequest,
+        choose_holder,
+        find_login_name,
+        run_desk,
+        set_staffing,
+    )
 
     if away is not None or back:
         return set_staffing(settings, output, None if back else away)
     me = operator or find_login_name()
-    holder = me if claims else "" if releases else passes_to
+    holder = choose_holder(me, passes_to, claims=claims, releases=releases)
     wanted = DeskRequest(words or "", gives_back, approves, declines, holder, me)
     return run_desk(settings, output, thread, wanted)
 

@@ -53,10 +53,10 @@ class DeskRequest:
 
     def check(self, case: HandOver) -> None:
         """Refuse an answer that does not decide about a waiting change."""
-        if self.gives_back + self.approves + self.declines > 1:
+        if (given := self.gives_back + self.approves + self.declines) > 1:
             msg = "--return, --approve and --decline are three answers: give one of them."
             raise SettingsError(msg)
-        if self.holder is not None and (self.words or self.gives_back or self.approves):
+        if self.holder is not None and (self.words or given):
             msg = "--claim, --release and --pass-to go alone: give what you say after them."
             raise SettingsError(msg)
         decides = bool((case.packet.get("proposal") or {}).get("why"))
@@ -84,6 +84,14 @@ def find_login_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # no name belongs to the user's number
         return ""
+
+
+def choose_holder(me: str, passes_to: str | None, *, claims: bool, releases: bool) -> str | None:
+    """Whose the thread is to be; "" for nobody's, None to leave that as it is."""
+    if claims + releases + (passes_to is not None) > 1:
+        msg = "--claim, --release and --pass-to say three things: give one of them."
+        raise SettingsError(msg)
+    return me if claims else "" if releases else passes_to
 
 
 def run_desk(settings: Settings, output: Output, thread: str | None, wanted: DeskRequest) -> int:

@@ -112,19 +112,22 @@ def resolve_identity(configurable: Mapping[str, Any], *, served: bool = False) -
     return str(proven) if proven else None
 
 
-PERMISSION: Final = "LOOPWRIGHT_OPERATOR_PERMISSION"
-"""Names the permission of authenticated users by which one of a server is an operator."""
-
-
 def is_operator(configurable: Mapping[str, Any]) -> bool:
     """Whether a server has proven that who calls has the permission that its operator named."""
-    wanted = os.environ.get(PERMISSION)
+    wanted = os.environ.get("LOOPWRIGHT_OPERATOR_PERMISSION")
     if not wanted or resolve_identity(configurable, served=True) is None:
         return False
     return wanted in (configurable.get("langgraph_auth_permissions") or ())
 
 
-def read_route_auth() -> dict[str, Any]:
+def find_reader(run: Run) -> Run:
+    """The run by which a state is read, with who reads it by a route of LangGraph's server."""
+    if not (route := _read_route_auth()):
+        return run
+    return replace(run, customer=not is_operator({**run.configurable, **route}))
+
+
+def _read_route_auth() -> dict[str, Any]:
     """Who calls the route of LangGraph's server that reads a state, as `configurable` tells a run.
 
     The server gives the graph no word of it there; empty outside of a server.

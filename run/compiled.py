@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from ..state.context import Context
 from ..state.errors import SettingsError
-from ..state.questions import ANSWERED_BY, By
+from ..state.questions import ANSWERED_BY, By, hide_operator_questions
 from ..state.roles import ROLES, TIERS, roles_of
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.async_adapters import (
@@ -30,7 +30,7 @@ from ..store.checkpoints.async_adapters import (
 )
 from ..stream.customer_view import show_chunk, show_state
 from .builder import CheckedStateGraph
-from .client_access import is_operator, is_server_call
+from .client_access import find_reader, is_operator, is_server_call
 from .run import Run
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -159,11 +159,17 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     def _show_chunk(self, run: Run, chunk: Any, options: Mapping[str, Any]) -> Any:
         """A chunk of a run's stream as its caller gets it; None where they do not."""
-        return show_chunk(chunk, options) if self._is_for_customer(run) else chunk
+        if self._is_for_customer(run):
+            return show_chunk(chunk, options)
+        return hide_operator_questions(chunk) if run.customer and not run.is_nested else chunk
 
     def _show_state(self, run: Run, state: StateSnapshot) -> StateSnapshot:
         """A state as its caller gets it."""
-        return show_state(state) if self._is_for_customer(run) else state
+        run = find_reader(run)
+        if self._is_for_customer(run):
+            return show_state(state)
+        hides = run.customer and not run.is_nested
+        return cast("StateSnapshot", hide_operator_questions(state)) if hides else state
 
     def astream_events(
         self, input: Any, config: RunnableConfig | None = None, **options: Any

@@ -28,7 +28,7 @@ from ..state.errors import (
 )
 from ..state.loop import migrate
 from ..state.outcome import Outcome, Quote
-from ..state.questions import ANSWERED_BY, By, hide_operator_questions
+from ..state.questions import ANSWERED_BY, By
 from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY
@@ -36,13 +36,7 @@ from ..store.locks.thread_locks import HeldLock, parse_wait
 from .background import run_blocking, stream_blocking, yield_to_others
 from .builder import CheckedStateGraph, optimize_reads
 from .checks import answer_inner_run, report_failure, translate_error
-from .client_access import (
-    check_keys,
-    check_update,
-    is_operator,
-    make_client_run,
-    read_route_auth,
-)
+from .client_access import check_keys, check_update, make_client_run
 from .enqueue import QueueingGraph
 from .entry import check_nodes, check_values, keep_order, prepare_run
 from .run import HELD_KEY, Run
@@ -101,8 +95,6 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         by = options.get(ANSWERED_BY, "operator")
         asked = (await self.aget_state(config or {}, answered_by=by)).interrupts
         rest = {key: value for key, value in values.items() if key != INTERRUPT}
-        if self._make_run(None, config, options).customer:
-            asked = hide_operator_questions(asked)
         return {**rest, INTERRUPT: list(asked)} if asked else rest
 
     async def run_part(
@@ -243,10 +235,9 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                     aclosing(self._stream_with_steering(run, began, held)) as chunks,
                 ):
                     inside = True
-                    hides = run.customer and not run.is_nested
                     async for chunk in chunks:
                         if (shown := self._show_chunk(run, chunk, options)) is not None:
-                            yield hide_operator_questions(shown) if hides else shown
+                            yield shown
             except ThreadBusy:
                 if inside or not goes_on:
                     raise
@@ -303,7 +294,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         if state.interrupts and not (inner or run.has_checkpoint_id):
             head = await run.read_head()
             state = state if head is None else drop_answered(state, await run.list_questions(head))
-        return _show_state(run, self._show_state(run, state))
+        return self._show_state(run, state)
 
     def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
         """The thread's checkpoints, newest first; see LangGraph."""
@@ -327,7 +318,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
                     raise
                 return
             newest = False
-            yield _show_state(run, self._show_state(run, state))
+            yield self._show_state(run, state)
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -406,12 +397,3 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
             await check_values(run, head.saved.config, head.saved.parent_config)
             keep_order(run, head)
         return answer_inner_run(run, [] if head is None else head.list_interrupts())
-
-
-def _show_state(run: Run, state: StateSnapshot) -> StateSnapshot:
-    """The state as who asks for it may see it."""
-    route = read_route_auth()
-    shows = (
-        run.is_nested or is_operator({**run.configurable, **route}) or not (run.customer or route)
-    )
-    return state if shows else cast("StateSnapshot", hide_operator_questions(state))

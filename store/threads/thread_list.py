@@ -340,10 +340,12 @@ def _find_desk(
     saver: BaseCheckpointSaver[Any], head: ThreadHead, around: str = ""
 ) -> ThreadHead | None:
     """Where the desk is saved whose thread a human has: here, or in a graph inside."""
-    if head.values.get("owner") == "human":
+    if head.values.get("owner") == "human" and "packet" in head.values:
         return head
     thread = head.saved.config["configurable"]["thread_id"]
-    for place in set[str]().union(*find_inner_namespaces(head, around).values()):
+    before = f"{around}|" if around else ""
+    tasks = {task for task, _ in head.iterate_questions()}
+    for place in (f"{before}{node}:{task}" for node in head.find_next_nodes() for task in tasks):
         at = {"thread_id": thread, "checkpoint_ns": place}
         saved = saver.get_tuple({"configurable": at})
         if saved and (found := _find_desk(saver, ThreadHead(saved), place)):

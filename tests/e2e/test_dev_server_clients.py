@@ -10,7 +10,7 @@ from langgraph_sdk import get_sync_client
 
 from loopwright import Context
 from loopwright.graphs.registry import REGISTRY
-from loopwright.run.client_access import PERMISSION, VARIABLE
+from loopwright.run.client_access import VARIABLE
 from loopwright.ui.routes import build_script
 
 AUTH = """
@@ -92,7 +92,7 @@ def server(serve, repository, tmp_path_factory):
     settings["graphs"] |= {"customer_service": "./desk.py:graph"}
     settings["auth"] = {"path": "./auth.py:auth"}
     (folder / "langgraph.json").write_text(json.dumps(settings))
-    operators = {PERMISSION: "answer_customers"}
+    operators = {"LOOPWRIGHT_OPERATOR_PERMISSION": "answer_customers"}
     with serve(folder, **{VARIABLE: '{"max_tasks": 50}'}, **operators) as started:
         yield started
         assert started.stop() == 0

@@ -30,7 +30,7 @@ MODES = ["messages", "custom", "updates", "values", "debug", "checkpoints", "tas
 OPERATORS = (
     "request_refund", "verify_identity", "search_articles", "transfer_to_human", "stay silent",
     "confidential",
-    "nobody is told", "warning", "the policy names it", "listening", "'intent'", "next_step",
+    "nobody is told", "warning", "the policy names it", "listening", "'intent'", "handed_over",
     "work_state", "spend", "take_over",
 )  # fmt: skip
 """Words of calls, results, warnings, events, reasons, the desk's state and the packet."""

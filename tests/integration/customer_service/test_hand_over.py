@@ -276,8 +276,7 @@ def test_one_of_several_colleagues_holds_a_thread_until_they_let_go(tmp_path):
             assert "Eve has this conversation" in asked(refused)["description"]
         assert "Eve has" in looked_at(kept)["objection"]
         customers = graph.invoke(said("Hello?"), THREAD, answered_by="customer")
-        assert set(asked(customers)) == {"type", "answered_by", "description"}
-        assert asked(customers)["description"] in texts(customers)
+        assert "__interrupt__" not in customers
         graph.invoke(one.reply("I am Eve.", by="Eve"), THREAD)
         graph.invoke(one.pass_to("Dan", by="Eve"), THREAD)
         (now,) = kept.handed_over()
