@@ -30,11 +30,10 @@ def main() -> int:
     """Talk all of them through and print what came of it."""
     with tempfile.TemporaryDirectory() as folder:
         world = opened(shop := Path(folder, "shop.db"))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         command = [sys.executable, str(DESK), "--shop", str(shop)]
         with subprocess.Popen([*command, "--http", str(port)], stderr=subprocess.DEVNULL) as server:
-            _wait(port)
+            wait_for(port)
             mcp = {"desk": {"url": f"http://127.0.0.1:{port}/mcp", "trust": True}}
             chosen = [(one, way) for one in dialogues() for way in WAYS]
             with open_durability(f"sqlite:///{folder}/threads.db") as kept:
@@ -47,7 +46,14 @@ def main() -> int:
     return int(any(one.wrong for one in ended))
 
 
-def _wait(port: int) -> None:
+def free_port() -> int:
+    """A port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def wait_for(port: int) -> None:
+    """Wait until something listens on a port."""
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         with closing(socket.socket()) as probe:

@@ -1,89 +1,17 @@
 """The commands. Everything heavy is imported when a command needs it: `--help` must not wait."""
 
-import sys
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.metadata import version
-from inspect import Signature, signature
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from ..state.errors import SettingsError
+from .command import app, make_command
 from .settings import DEFAULT_GRAPH, Settings, read_plan_input
-from .terminal import Code, Output, run_guarded
-
-# click's UsageError, which newer versions of typer carry inside themselves.
-_UsageError: type[Any] = typer.BadParameter.__bases__[0]
-
-
-class Commands(TyperGroup):
-    """The group of commands; with `--json` a wrong command line is told in JSON, too."""
-
-    def main(self, args: Sequence[str] | None = None, **options: Any) -> Any:  # type: ignore[override]  # the arguments this package uses
-        """Run the command line and leave the process."""
-        arguments = sys.argv[1:] if args is None else list(args)
-        if "--json" not in arguments or not options.pop("standalone_mode", True):
-            return super().main(args=args, **options)
-        try:
-            code = super().main(args=arguments, standalone_mode=False, **options)
-        except _UsageError as error:
-            Output(json=True).write_result({"status": "error", "error": error.format_message()})
-            code = Code.USAGE
-        sys.exit(code)
-
+from .terminal import Output, run_guarded
 
 _EarlierDb = Annotated[str | None, typer.Option("--url", hidden=True)]
 """What two commands called --db before."""
-
-app = typer.Typer(
-    cls=Commands,
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Agent loops that plan, work, check the result and can be resumed.",
-    epilog="Exit codes: 0 complete, 2 wrong use, 3 not finished, 4 failed, 5 waiting for a human, "
-    "130 paused by Ctrl-C.",
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"loopwright {version('loopwright')}")
-        raise typer.Exit
-
-
-@app.callback()
-def loopwright(
-    _: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="And leave.")
-    ] = False,
-) -> None:
-    """Take what stands before the command."""
-
-
-Body = Callable[..., int]
-
-
-def _command(
-    *options: str, within: typer.Typer = app, hidden: bool = False
-) -> Callable[[Body], Body]:
-    """Make a command of a function, which takes its own arguments and these of the settings."""
-
-    def register(body: Body) -> Body:
-        def command(**own: Any) -> None:
-            chosen = {name: own.pop(name) for name in options}
-            output = Output(json=chosen.get("json", False))
-            raise typer.Exit(run_guarded(output, lambda: body(Settings(**chosen), output, **own)))
-
-        own = list(signature(body).parameters.values())[2:]
-        shared = [signature(Settings).parameters[name] for name in options]
-        command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
-        within.command(body.__name__, help=body.__doc__, hidden=hidden)(command)
-        return body
-
-    return register
 
 
 _RUN = (
@@ -92,7 +20,7 @@ _RUN = (
 )  # fmt: skip
 
 
-@_command(*_RUN)
+@make_command(*_RUN)
 def run(
     settings: Settings,
     output: Output,
@@ -120,7 +48,7 @@ def run(
     return run_goal(settings, output, goal, thread, read_plan_input(plan, values or []))
 
 
-@_command(*_RUN)
+@make_command(*_RUN)
 def resume(
     settings: Settings,
     output: Output,
@@ -136,7 +64,7 @@ def resume(
     return resume_thread(settings, output, thread, answer)
 
 
-@_command(*_RUN[:-1])
+@make_command(*_RUN[:-1])
 def chat(
     settings: Settings,
     output: Output,
@@ -148,7 +76,7 @@ def chat(
     return run_chat(settings, output, thread)
 
 
-@_command("graph", "module", "database", "json")
+@make_command("graph", "module", "database", "json")
 def stop(
     settings: Settings,
     output: Output,
@@ -160,7 +88,7 @@ def stop(
     return stop_thread(settings, output, thread)
 
 
-@_command("graph", "module", "database", "json")
+@make_command("graph", "module", "database", "json")
 def steer(
     settings: Settings,
     output: Output,
@@ -173,7 +101,7 @@ def steer(
     return steer_thread(settings, output, thread, message)
 
 
-@_command("graph", "module", "database", "json")
+@make_command("graph", "module", "database", "json")
 def enqueue(
     settings: Settings,
     output: Output,
@@ -197,7 +125,7 @@ def enqueue(
     return enqueue_message(settings, output, thread, message, answers=answers, **how)
 
 
-@_command("database", "json")
+@make_command("database", "json")
 def dequeue(
     settings: Settings,
     output: Output,
@@ -210,7 +138,7 @@ def dequeue(
     return dequeue_turn(settings, output, thread, turn)
 
 
-@_command("database", "json")
+@make_command("database", "json")
 def turns(
     settings: Settings,
     output: Output,
@@ -226,7 +154,7 @@ def turns(
 _WORKER = ("agent", "mcp", "policy", "instructions", "model", "script", "database", "results")
 
 
-@_command(*_WORKER, "json")
+@make_command(*_WORKER, "json")
 def worker(
     settings: Settings,
     output: Output,
@@ -255,7 +183,7 @@ def worker(
 _DESK = ("graph", "mcp", "policy", "instructions", "model", "script", "database", "results", "json")
 
 
-@_command(*_DESK)
+@make_command(*_DESK)
 def desk(
     settings: Settings,
     output: Output,
@@ -338,7 +266,7 @@ def threads(
     )
 
 
-@_command("database", "results", within=_threads)
+@make_command("database", "results", within=_threads)
 def dismiss(
     settings: Settings,
     output: Output,
@@ -354,7 +282,7 @@ _policy = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True)
 app.add_typer(_policy, name="policy", help="Look at a policy's tables.")
 
 
-@_command("json", within=_policy)
+@make_command("json", within=_policy)
 def check(
     settings: Settings,  # noqa: ARG001 - every command is given them
     output: Output,
@@ -370,7 +298,7 @@ def check(
     return check_policy(output, file, on)
 
 
-@_command("database", "results", "json")
+@make_command("database", "results", "json")
 def prune(
     settings: Settings,
     output: Output,
@@ -392,7 +320,7 @@ def prune(
     return prune_threads(settings, output, thread, read_kept(keep, turns, older_than), every)
 
 
-@_command()
+@make_command()
 def graph(
     settings: Settings,  # noqa: ARG001 - every command is given them
     output: Output,
@@ -409,7 +337,7 @@ def graph(
     return show_graph(output, name, ascii_=ascii_)
 
 
-@_command("agent", "mcp", "policy", "instructions", "model", "database", "results", "json")
+@make_command("agent", "mcp", "policy", "instructions", "model", "database", "results", "json")
 def doctor(
     settings: Settings,
     output: Output,

@@ -2,10 +2,9 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from datetime import UTC, timedelta, tzinfo
+from datetime import timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Final, cast
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ..state.errors import SettingsError
 from ..state.limits import read_file
@@ -75,7 +74,10 @@ class _Reader:
 
     def read_all(self) -> dict[str, Any]:
         file = self.file
-        zone, identity = self._read_zone(), self._read_identity(file.get_part("identity"))
+        zone, identity = (
+            file.get_part("timezone").read_zone(),
+            self._read_identity(file.get_part("identity")),
+        )
         for name, part in file.get_part("facts").read_parts():
             self.facts[name] = self._read_fact(name, part)
         for name, part in file.get_part("dimensions").read_parts():
@@ -107,15 +109,6 @@ class _Reader:
                 self.file.get_part("tools").get_part(tool.name).raise_error(
                     "it needs a verified customer, but the file has no identity"
                 )
-
-    def _read_zone(self) -> tzinfo:
-        part = self.file.get_part("timezone")
-        if part.said is None:
-            return UTC
-        try:
-            return ZoneInfo(part.read_text())
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            part.raise_error(f"{part.said!r} is no time zone: write one such as Europe/Berlin")
 
     def _read_identity(self, part: Part) -> Identity | None:
         if part.said is None:

@@ -3,7 +3,9 @@
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from typing import Any, Final, NoReturn
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml  # type: ignore[import-untyped]  # stubs are a package of their own
 
@@ -102,6 +104,15 @@ class Part:
         if found not in known:
             self.raise_error(f"{found!r} is none of {', '.join(known)}")
         return found
+
+    def read_zone(self) -> tzinfo:
+        """A time zone, by default UTC."""
+        if self.said is None:
+            return UTC
+        try:
+            return ZoneInfo(self.read_text())
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            self.raise_error(f"{self.said!r} is no time zone: write one such as Europe/Berlin")
 
     def read_languages(self) -> dict[str, str]:
         """A text by language; one alone is English."""

@@ -1,0 +1,81 @@
+"""The command line itself, and how a function becomes one of its commands."""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from inspect import Signature, signature
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from .settings import Settings
+from .terminal import Code, Output, run_guarded
+
+# click's UsageError, which newer versions of typer carry inside themselves.
+_UsageError: type[Any] = typer.BadParameter.__bases__[0]
+
+
+class Commands(TyperGroup):
+    """The group of commands; with `--json` a wrong command line is told in JSON, too."""
+
+    def main(self, args: Sequence[str] | None = None, **options: Any) -> Any:  # type: ignore[override]  # the arguments this package uses
+        """Run the command line and leave the process."""
+        arguments = sys.argv[1:] if args is None else list(args)
+        if "--json" not in arguments or not options.pop("standalone_mode", True):
+            return super().main(args=args, **options)
+        try:
+            code = super().main(args=arguments, standalone_mode=False, **options)
+        except _UsageError as error:
+            Output(json=True).write_result({"status": "error", "error": error.format_message()})
+            code = Code.USAGE
+        sys.exit(code)
+
+
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Agent loops that plan, work, check the result and can be resumed.",
+    epilog="Exit codes: 0 complete, 2 wrong use, 3 not finished, 4 failed, 5 waiting for a human, "
+    "130 paused by Ctrl-C.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"loopwright {version('loopwright')}")
+        raise typer.Exit
+
+
+@app.callback()
+def loopwright(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="And leave.")
+    ] = False,
+) -> None:
+    """Take what stands before the command."""
+
+
+Body = Callable[..., int]
+
+
+def make_command(
+    *options: str, within: typer.Typer = app, hidden: bool = False
+) -> Callable[[Body], Body]:
+    """Make a command of a function, which takes its own arguments and these of the settings."""
+
+    def register(body: Body) -> Body:
+        def command(**own: Any) -> None:
+            chosen = {name: own.pop(name) for name in options}
+            output = Output(json=chosen.get("json", False))
+            raise typer.Exit(run_guarded(output, lambda: body(Settings(**chosen), output, **own)))
+
+        own = list(signature(body).parameters.values())[2:]
+        shared = [signature(Settings).parameters[name] for name in options]
+        command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
+        within.command(body.__name__, help=body.__doc__, hidden=hidden)(command)
+        return body
+
+    return register
