@@ -34,7 +34,8 @@ async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> D
     if not wrong:
         return news | _accept_reply(scope, state, reply.text)
     unknown = say_to(state.language, "desk_unknown")
-    nothing = bool(state.evidence) and not (grounds.articles or grounds.records)
+    looked = any(record["status"] == "success" for record in state.evidence)
+    nothing = looked and not (grounds.articles or grounds.records)
     if (state.improvements or nothing) and state.answered.get(state.issue) != unknown:
         return news | _accept_reply(scope, state, unknown)
     if state.improvements or compute_patience(state) < MOST_CLARIFICATIONS:
