@@ -10,6 +10,8 @@ from .command import app, make_command
 from .settings import DEFAULT_GRAPH, Settings, read_plan_input
 from .terminal import Output, run_guarded
 
+__all__ = ["app"]
+
 _EarlierDb = Annotated[str | None, typer.Option("--url", hidden=True)]
 """What two commands called --db before."""
 
