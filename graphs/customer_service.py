@@ -18,9 +18,8 @@ from ..nodes.desk.check import check, confirm
 from ..nodes.desk.consult import consult
 from ..nodes.desk.desk import Desk
 from ..nodes.desk.hand_off import hand_off
-from ..nodes.desk.receipt import finish_turn
 from ..nodes.desk.strategy import close, strategy
-from ..nodes.desk.turn import adopt_state
+from ..nodes.desk.turn import adopt_state, finish_turn
 from ..nodes.desk.understand import understand
 from ..nodes.desk.with_human import with_human
 from ..nodes.parts import Parts

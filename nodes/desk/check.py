@@ -1,18 +1,25 @@
-"""check: a reply holds, or is written again, or is replaced; confirm asks if it settled it."""
+"""check: a reply holds, or is written again, or is replaced; confirm asks if it settled it.
+
+Code looks at what stands where. Then a model, the proofreader, judges whether articles, records and
+what was done carry the reply; code checks its quotes.
+"""
+
+from typing import Final
 
 from langgraph.runtime import Runtime
 
+from ...models.ask import ask
 from ...policy.desk.checks import find_problems
-from ...policy.desk.reply import Reply, settle_reply
+from ...policy.desk.reply import Grounds, Reply, iter_quotes, remove_citations, settle_reply
 from ...state.context import Context
-from ...state.desk import MOST_CLARIFICATIONS, DeskState, DeskUpdate, compute_patience
+from ...state.desk import MOST_CLARIFICATIONS, DeskState, DeskUpdate, Proofreading, compute_patience
 from ...state.outcome import Spend
 from ...text.sentences import say, say_to
 from ...turn.scope import RunScope, make_scope
 from .call_results import collect_grounds, read_call_results
 from .desk import Desk
-from .proofread import proofread
 from .proposals import emit_proposal, put_again
+from .turn import list_lines
 
 
 async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
@@ -69,3 +76,47 @@ async def confirm(state: DeskState, runtime: Runtime[Context], *, desk: Desk) ->
         answer=f"{state.answer}\n\n{question}", asked="solved",
         confirmed=[*state.confirmed, state.issue],
     )  # fmt: skip
+
+
+_RECORDS: Final = 12
+
+
+async def proofread(
+    scope: RunScope, state: DeskState, desk: Desk, reply: Reply, grounds: Grounds
+) -> tuple[list[str], Spend]:
+    """What the proofreader finds in a reply, in words for its writer; and what it cost.
+
+    A reply that nobody could judge is not given.
+    """
+    if not desk.company.proofread or is_quote(reply, grounds):
+        return [], Spend()
+    cited = [one for one in reply.cited if one in grounds.articles] or [*grounds.articles]
+    known = {
+        "reply": reply.text,
+        "request": state.request,
+        "articles": {one: grounds.articles[one] for one in cited},
+        "results_so_far": dict([*grounds.records.items()][-_RECORDS:]),
+        "notes": grounds.told,
+        "evidence": [line.text for line in list_lines(state, desk)],
+    }
+
+    def check(told: Proofreading) -> list[str]:
+        quotes = [*iter_quotes(told.unsupported, reply.text)]
+        return [say("desk_no_quote", quote=one) for one in told.unsupported if one not in quotes]
+
+    answer = await ask(
+        scope, desk.parts.models, "proofreader", scope.build_opening("proofreader", known),
+        contract=Proofreading, check=check,
+    )  # fmt: skip
+    if answer.parsed is None:
+        return [say("desk_not_proofread")], answer.spend
+    return [say("desk_unsupported", quote=one) for one in answer.parsed.unsupported], answer.spend
+
+
+def is_quote(reply: Reply, grounds: Grounds) -> bool:
+    """Whether each line of a reply stands in an article that it cites, as it is there."""
+    sources = [" ".join(grounds.articles.get(one, "").split()) for one in reply.cited]
+    lines = [remove_citations(line, grounds.articles) for line in reply.text.splitlines()]
+    return bool(sources) and all(
+        any(line in source for source in sources) for line in lines if line
+    )

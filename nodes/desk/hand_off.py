@@ -26,7 +26,7 @@ from ...text.canonical import hash_of
 from ...text.sentences import say, say_to
 from ...turn.scope import RunScope, make_scope
 from .desk import Desk
-from .receipt import emit_receipt
+from .turn import emit_receipt
 
 
 @dataclass(frozen=True)

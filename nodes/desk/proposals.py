@@ -14,7 +14,7 @@ from ...text.sentences import say, say_to
 from ...turn.end import build_answer_id
 from ...turn.scope import RunScope
 from .desk import Desk
-from .receipt import describe_change
+from .turn import describe_change
 
 
 def hold_for_consent(

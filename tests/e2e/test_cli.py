@@ -213,7 +213,7 @@ def test_yes_approves_what_policy_asks(graph):
     model = of_desk(WRITE) if graph == DESK_GRAPH else ()
     done = cli(*asked, "Write the text 'hello' to out.txt", *model)
     if graph == DESK_GRAPH:  # --yes speaks for the policy, not for the customer
-        assert "- content: hello" in done.stdout
+        assert "· content: hello" in done.stdout
         assert not Path("out.txt").exists()
         done = cli(*asked, "yes", *of_desk("It is done."))
     assert done.returncode == 0, done.stdout

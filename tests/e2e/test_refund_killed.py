@@ -29,4 +29,4 @@ def test_a_killed_refund_is_one_refund_and_one_ticket(tmp_path):
     told = json.loads(done.stdout)
     both = told.pop("-1")
     assert told == {str(step): [-9, 0, [149.0], 1] for step in STEPS}, done.stderr
-    assert both == [0, 0, [149.0], 1], done.stderr
+    assert both == [0, 0, [149.0], 2], done.stderr

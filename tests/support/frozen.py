@@ -30,7 +30,7 @@ from support.flows import citing, flow, step
 from support.metering import Meter
 from support.office import Office, done, give
 from support.reacting import said
-from support.scripts import call, passed, plan, report, thought, todo
+from support.scripts import PROOFREAD, call, passed, plan, report, thought, todo
 
 LEASE: Final = 1.5
 POINTS: Final = ("model", "tool", "answer")
@@ -144,7 +144,7 @@ def _service(scene: Scene, **options: Any) -> Any:
 
     listener = lambda *_: {"intent": "refund", "mood": "calm", "score": 0}  # noqa: E731
     return build_customer_service(
-        model=scene.scripted(listener=listener, support=support), **options
+        model=scene.scripted(**PROOFREAD, listener=listener, support=support), **options
     )
 
 
