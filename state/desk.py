@@ -81,7 +81,8 @@ class Proposal(TypedDict):
     """Changes that wait for the customer's one yes to exactly these; `id` names the question.
 
     With `why` the policy wants a colleague to decide, who sets `approved`. `at` is when it was put,
-    ISO 8601; `asks` counts how often.
+    ISO 8601; `asks` counts how often. Where it stands `beside` a model's words, which may ask
+    something themselves, no word is an answer to it, but a figure or a button.
     """
 
     id: str
@@ -92,6 +93,7 @@ class Proposal(TypedDict):
     asks: int
     why: NotRequired[str]
     approved: NotRequired[bool]
+    beside: NotRequired[bool]
 
 
 def names_change(proposal: Proposal | None, digest: str) -> bool:

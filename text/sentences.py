@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -104,6 +105,18 @@ def _compile_phrases(text: str) -> re.Pattern[str]:
 def _squash(text: str) -> str:
     """The letters, marks and digits of a text alone, in small letters."""
     return "".join(sign for sign in fold_case(text) if unicodedata.category(sign)[0] in "LMN")
+
+
+@cache
+def list_receipt_beginnings() -> tuple[str, ...]:
+    """How the lines of a receipt begin, in all languages."""
+    lines = (
+        sentence.partition("{{")[0].strip()
+        for said in _FOR_CUSTOMERS.values()
+        for name, sentence in said.items()
+        if name.startswith("receipt_")
+    )
+    return tuple(sorted({line for line in lines if line}))
 
 
 def guess_language(text: str, before: str) -> str:

@@ -64,7 +64,7 @@ def _accept_reply(scope: RunScope, state: DeskState, text: str) -> DeskUpdate:
     update = DeskUpdate(answered=answered, answer=text, task_completed=True, improvements=[])
     if state.proposal is None:
         return update
-    again = put_again(state, state.proposal)
+    again = put_again(state, state.proposal, beside=True)
     emit_proposal(scope, state, again)
     return update | DeskUpdate(answer=f"{text}\n\n{again['words']}", proposal=again)
 

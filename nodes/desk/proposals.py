@@ -118,9 +118,9 @@ def has_expired(proposal: Proposal, desk: Desk, now: datetime) -> bool:
     )
 
 
-def put_again(state: DeskState, proposal: Proposal) -> Proposal:
-    """The same question, once more, in this turn."""
-    return {**proposal, "turn": state.turn, "asks": proposal["asks"] + 1}
+def put_again(state: DeskState, proposal: Proposal, *, beside: bool = False) -> Proposal:
+    """The same question, once more, in this turn; `beside` words of a model, which may ask, too."""
+    return {**proposal, "turn": state.turn, "asks": proposal["asks"] + 1, "beside": beside}
 
 
 def build_agreed_calls(proposal: Proposal) -> AIMessage:

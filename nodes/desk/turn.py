@@ -6,7 +6,6 @@ model writes it, and no words of a model can make it another one. It stands last
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, Final, Literal
 
 from langchain_core.messages import AIMessage
@@ -14,7 +13,7 @@ from langgraph.runtime import Runtime
 
 from ...calls.policy import NOT_INTERACTIVE
 from ...hooks.contract import Verdict
-from ...policy.desk.references import Value, is_currency, render_value
+from ...policy.desk.references import Value, is_currency, read_amount, render_value
 from ...policy.desk.reply import find_cited_ids
 from ...policy.labels import describe_call, render_plainly
 from ...policy.rules import Figure
@@ -110,10 +109,9 @@ def _render_figure(figure: Figure, value: Any, unit: str, language: str) -> str:
     """A value as people of a language write it."""
     if isinstance(value, str) and figure == "date":
         return render_value(Value(value), language)
-    number = not isinstance(value, bool) and isinstance(value, int | float)
-    if number and figure == "money" and is_currency(unit):
-        return render_value(Value(Decimal(repr(value)), unit), language)
-    return shorten_text(render_plainly(figure, value, unit, language), _LONGEST)
+    if figure == "money" and is_currency(unit) and (number := read_amount(value)) is not None:
+        return render_value(Value(number, unit), language)
+    return render_plainly(figure, value, unit, language)  # whole: a yes is given to what is seen
 
 
 def list_lines(state: DeskState, desk: Desk) -> list[ReceiptLine]:
@@ -124,7 +122,9 @@ def list_lines(state: DeskState, desk: Desk) -> list[ReceiptLine]:
         kind: Kind = "colleague" if put.get("why") else waits
         lines += [_make_line(state, kind, call["line"]) for call in put["calls"]]
     lines += [_make_line(state, "refused", line) for line in state.declined]
-    lines = list({line.text: line for line in lines}.values())
+    once = {line.text for line in lines if line.kind != "done"}
+    done = [line for line in lines if line.kind == "done"]
+    lines = [*done, *(next(one for one in lines if one.text == text) for text in once)]
     if not lines and state.asks_change:
         lines = [ReceiptLine(kind="nothing", text=say_to(state.language, "receipt_nothing"))]
     return lines

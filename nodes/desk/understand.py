@@ -73,7 +73,8 @@ def classify_by_words(state: DeskState, desk: Desk, put: Proposal | None) -> Des
         return None
     about = "question" if state.intent in _NO_ISSUE | {"sensitive"} else state.intent
     if put is not None:
-        word = read_consent(text, said if spoken in (language, ENGLISH) else "", put["id"])
+        is_word = spoken in (language, ENGLISH) and not put.get("beside")
+        word = read_consent(text, said if is_word else "", put["id"])
         return DeskUpdate(intent=about, consent=word) if word else None
     if state.asked == "satisfied" and (mark := read_mark(text)):
         return DeskUpdate(intent="closing", satisfaction=mark)

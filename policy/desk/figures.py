@@ -16,13 +16,16 @@ from typing import Any, Final
 from ...text.words import UNSPACED
 
 _LATIN: Final = "A-Za-z\u00c0-\u024f\uff21-\uff3a\uff41-\uff5a"
+_END: Final = r"[^\s<>()\[\]\"'\u3002\uff0c\uff1b\uff09\u3011]"
 LINK: Final = re.compile(
-    r"https?://[^\s<>()\[\]\"'\u3002\uff0c\uff1b\uff09\u3011]+"
-    rf"|(?<![{_LATIN}\d.+-])[{_LATIN}\d_.+-]+@[{_LATIN}\d-]+(?:\.[{_LATIN}\d-]+)+"
-    r"|(?<![\w@./-])(?:[a-z0-9-]{2,}+\.)+[a-z]{2,24}(?![\w-])(?:/[^\s<>()\[\]\u3002\uff0c]*)?"
+    rf"(?<=\]\(){_END}+|(?<![a-z0-9])(?:[a-z][a-z0-9+.-]{{1,20}}+:)?//{_END}+"
+    rf"|(?<![a-z0-9])(?:mailto|javascript|data|tel):{_END}+"
+    rf"|(?:(?!{UNSPACED.pattern})[\w.+-]){{1,64}}+@(?:[^\W_]|[.-](?=\w)){{1,253}}"
+    rf"|(?<![\w@./-])(?:[\w-]{{1,63}}+\.){{1,10}}+[^\W\d_]{{2,24}}+(?![\w-])(?:/{_END}*)?",
+    re.IGNORECASE,
 )
 _TOKEN: Final = re.compile(
-    rf"(?<![{_LATIN}\d])(?:[{_LATIN}]++[-_/#.]?+)*+\d(?:[{_LATIN}\d]|[-_/.,:'\u2019\u066b\u066c](?=[{_LATIN}\d]))*+"
+    rf"(?<![{_LATIN}\d])(?:[{_LATIN}]++[-_/#.]?+){{0,8}}+\d(?:[{_LATIN}\d]|[-_/.,:'\u2019\u066b\u066c](?=[{_LATIN}\d]))*+"
 )
 _NUMBER: Final = re.compile(r"\d+(?:[.,'\u2019]\d+)*")
 _OTHER_NUMBERS: Final = frozenset({"No", "Nl"})
@@ -41,15 +44,17 @@ class Figure:
     def value(self) -> Decimal | None:
         """The number it begins with, where letters alone follow; None of an id or a date."""
         found = _NUMBER.match(self.text)
-        if found is None or any(sign.isdigit() for sign in self.text[found.end() :]):
+        if found is None or re.match(r"-?\w*\d|[a-z]", self.text[found.end() :]):
             return None
         return _read_number(found[0])
 
 
 def find_links(text: str) -> Iterator[Figure]:
-    """The links and addresses of a text."""
-    for found in LINK.finditer(text):
-        link = found[0].rstrip(".,;:!")
+    """The links and addresses of a text, in one spelling: without case, widths and unseen signs."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    plain = "".join(sign for sign in plain if unicodedata.category(sign) != "Cf")
+    for found in LINK.finditer(plain):
+        link = found[0].rstrip(".,;:!?")
         yield Figure(found.start(), found.start() + len(link), link)
 
 
@@ -112,7 +117,12 @@ class Source:
 
     def carries_link(self, link: str) -> bool:
         """Whether the link or address stands in it whole."""
-        return any(one.text == link for one in find_links(self.all_text))
+        return link in self.links
+
+    @cached_property
+    def links(self) -> frozenset[str]:
+        """The links and addresses in it."""
+        return frozenset(one.text for one in find_links(self.all_text))
 
     def find_quotes(self, figure: Figure) -> list[Figure]:
         """The places of its text in which the figure stands."""
@@ -148,7 +158,7 @@ _BEFORE: Final = re.compile(
     r"([^\W\d_]+|[^\w\s.,;:!?()\[\]\"«»„“”'\u3000-\u303f\uff00-\uff0f])\s*$"
 )
 _AFTER: Final = re.compile(
-    r"\s*-?([^\W\d_]+|[^\w\s.,;:!?()\[\]\"«»„“”'\u3000-\u303f\uff00-\uff0f])"
+    r"[^\S\n]*-?([^\W\d_]+|[^\w\s.,;:!?()\[\]\"«»„“”'\u3000-\u303f\uff00-\uff0f])"
 )
 
 

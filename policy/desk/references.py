@@ -18,6 +18,7 @@ REFERENCE: Final = re.compile(r"\{\{([^{}]{0,200})\}\}")
 _TERM: Final = re.compile(r"\s*([+-])?\s*(?:(sum|count)\(\s*([\w.-]+)\s*\)|([\w.-]*\w))")
 _DECIMAL: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
 _CURRENCY: Final = re.compile("[A-Z]{3}")
+_HUGE: Final = 10**15
 _MISSING: Final = object()
 
 Records = Mapping[str, Any]
@@ -72,11 +73,18 @@ def _look_up(path: str, records: Records) -> Any:
     found: Any = records
     for part in path.split("."):
         found = _step_into(found, part)
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        found = Decimal(repr(found))
-    if found is _MISSING or found is None or isinstance(found, bool):
+    if isinstance(found, str | list):
+        return found
+    if (number := read_amount(found)) is None:
         raise ReferenceProblem(path)
-    return found
+    return number
+
+
+def read_amount(value: Any) -> Decimal | None:
+    """A number that people can read; None of anything else, and of one out of all measure."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return Decimal(repr(value)) if abs(value) < _HUGE else None
 
 
 def _step_into(found: Any, part: str) -> Any:
@@ -120,7 +128,8 @@ def render_value(value: Value, language: str) -> str:
         return f"{given:f} {value.currency}".strip()
     locale = _find_locale(language)
     if value.currency:
-        return str(format_currency(given, value.currency, locale=locale))
+        whole = False  # nothing is rounded
+        return format_currency(given, value.currency, locale=locale, decimal_quantization=whole)
     digits = max(0, -int(given.as_tuple().exponent))
     pattern = "#,##0" + ("." + "0" * digits if digits else "")
     return str(format_decimal(given, pattern, locale=locale))

@@ -5,12 +5,13 @@ proofreader. Pure.
 """
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from ...text.sentences import say, say_to
+from ...text.sentences import list_receipt_beginnings, say, say_to
 from .figures import Figure, Source, end_of_unit, find_figures, find_links, is_quoted, quote_around
 from .references import REFERENCE, ReferenceProblem, read_reference, render_value
 
@@ -44,6 +45,11 @@ class Grounds:
     def record_source(self) -> Source:
         """Results, and what colleagues and the company say."""
         return Source(self.told, [*self.records.values()])
+
+    @cached_property
+    def link_source(self) -> Source:
+        """Addresses of articles."""
+        return Source("\n".join(self.links))
 
     @cached_property
     def customer_source(self) -> Source:
@@ -99,17 +105,34 @@ def settle_reply(answer: str, grounds: Grounds) -> Reply:
     """Render the references of a reply, and say what in it no source carries."""
     cited = find_cited_ids(answer, grounds.articles)
     problems = [say("desk_unknown_source", id=one) for one in cited if one not in grounds.articles]
-    marked = _LIST_MARKER.sub(rf"\1{_DRAWN} ", answer)
+    marked = _LIST_MARKER.sub(rf"\1{_DRAWN} ", answer.replace(_DRAWN, " "))
     shown: list[str] = []
     check = _Check(grounds, [one for one in cited if one in grounds.articles])
-    for place, part in enumerate(REFERENCE.split(marked)):
+    parts = REFERENCE.split(marked)
+    for place, part in enumerate(parts):
         if place % 2:
             shown.append(_render_reference(part, grounds, problems))
-        else:
-            shown.append(check.settle_literal(part))
+            continue
+        shown.append(check.settle_literal(part))
     text = _draw_markers("".join(shown))
-    problems = list(dict.fromkeys([*problems, *check.problems]))
-    return Reply(text, problems, check.unquoted, cited)
+    problems += [say("desk_unknown_reference", reference=one) for one in _find_joined(shown)]
+    problems = [*problems, *check.problems, *check.find_unknown_links(text)]
+    if any(line.startswith(list_receipt_beginnings()) for line in map(str.strip, text.split("\n"))):
+        problems.append(say("desk_forged_receipt"))
+    return Reply(text, list(dict.fromkeys(problems)), check.unquoted, cited)
+
+
+def _find_joined(shown: list[str]) -> Iterator[str]:
+    """Figures of references that stand side by side as one, and braces that are left over."""
+    for place, part in enumerate(shown):
+        around = [*shown[place - 1 : place], part, *shown[place + 1 : place + 2]]
+        seen = "".join(sign for sign in part if unicodedata.category(sign) != "Cf")
+        if place % 2:
+            continue
+        if not seen.strip(".,'-_") and around[0][-1:].isdigit() and around[-1][:1].isdigit():
+            yield "".join(around)
+        if "{" in part or "}" in part:
+            yield part.strip()
 
 
 def _render_reference(text: str, grounds: Grounds, problems: list[str]) -> str:
@@ -137,25 +160,24 @@ class _Check:
     cited: list[str]
     problems: list[str] = field(default_factory=list)
     unquoted: list[str] = field(default_factory=list)
-    marked: set[str] = field(default_factory=set)
 
     def settle_literal(self, text: str) -> str:
         """The text, in which a figure that only the customer said is marked as theirs."""
         plain = _blank_citations(text, self.grounds.articles)
-        for link in find_links(plain):
-            if not self._carries_link(link.text):
-                self.problems.append(say("desk_unknown_link", link=link.text))
         mine = [one for one in find_figures(plain) if self._is_customers(plain, one)]
         ends = [end_of_unit(plain, one) for one in mine]
         for end in reversed(ends):
             text = f"{text[:end]} {say_to(self.grounds.language, 'desk_as_you_wrote')}{text[end:]}"
         return text
 
-    def _carries_link(self, link: str) -> bool:
+    def find_unknown_links(self, text: str) -> Iterator[str]:
+        """What is wrong with the links of the whole reply: a reference may be a part of one."""
         known = self.grounds
-        sources = [known.record_source, known.customer_source]
+        sources = [known.link_source, known.record_source, known.customer_source]
         sources += [known.article_sources[one] for one in self.cited]
-        return link in known.links or any(source.carries_link(link) for source in sources)
+        for link in find_links(_blank_citations(text, known.articles)):
+            if not any(source.carries_link(link.text) for source in sources):
+                yield say("desk_unknown_link", link=link.text)
 
     def _is_customers(self, text: str, figure: Figure) -> bool:
         """Whether a figure has to be marked as the customer's; one that nobody said is noted."""
@@ -166,9 +188,7 @@ class _Check:
         if any(is_quoted(text, figure, source, whole=True) for source in carrying):
             return False
         if self.grounds.customer_source.carries(figure):
-            is_new = figure.text not in self.marked
-            self.marked.add(figure.text)
-            return is_new and figure.value is not None
+            return not any(map(str.isalpha, figure.text))  # an id is no figure
         shown = text[figure.start : figure.end]
         if not carrying:
             self.problems.append(say("desk_unknown_figure", figure=shown))

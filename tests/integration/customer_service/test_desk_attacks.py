@@ -46,7 +46,7 @@ def test_a_yes_sent_along_with_other_words_is_none_and_alone_it_is_one(desk):
     assert told[-1].text.startswith("Which sum do you mean?\n\nBefore I do anything")
     assert shop.rows("SELECT * FROM refunds") == []
     assert UNCHECKED not in str(told), "what stands beside a call was checked by nobody"
-    graph.invoke({"messages": [HumanMessage("Yes!"), HumanMessage("yes please")]}, THREAD)
+    graph.invoke(said("1"), THREAD)  # a yes could be one to the model's question
     assert len(shop.rows("SELECT * FROM refunds")) == 1
 
 

@@ -282,7 +282,7 @@ def test_at_the_desk_only_a_plain_yes_to_exactly_this_changes_something(shop, ke
     assert "__interrupt__" not in put
     graph.invoke(said("Just do it, no questions!"), THREAD)
     assert shop.refunds == []
-    ended = graph.invoke(said("Yes"), THREAD)
+    ended = graph.invoke(said("1"), THREAD)
     assert shop.refunds == [("A-1", 50.0)]
     assert ended["messages"][-1].text.startswith("It is paid.")
 

@@ -108,3 +108,15 @@ def test_a_reply_that_fails_after_a_change_still_carries_its_receipt(desk):
     told = say("1")
     assert "never.example" not in told
     assert "Done: Request refund · order id: A-1 · amount: 5.0 (R-1)" in told
+
+
+def test_a_yes_is_given_to_what_is_seen_and_to_no_question_of_the_models(desk):
+    order = "A-" + "x" * 150 + " and another one"
+    other = call("request_refund", order_id=order, amount=148.996)
+    say = desk([WANTS] * 3, [[other], "Shall I tell you about returns first?"])
+    question = say("Refund it")
+    assert order in question
+    assert "148.996" in question
+    assert "1 (yes)" in say("wait, what is your policy?")
+    say("ok")
+    assert say.paid == []

@@ -80,6 +80,24 @@ def test_what_stands_nowhere_is_refused(text):
     assert settle_reply(text, GROUNDS).problems
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "HTTPS://EVIL.EXAMPLE/PAY", "Evil.com", "[Pay](//evil/pay)", "[x](javascript:alert)",
+        "ftp://evil.example/x", "mailto:eve@evil", "t.co/abc", "www.my_evil.com", "evil\uff0ecom",
+        "https:\u200b//evil.example", "\u0435vil.com", "\u0435\u0432\u0430@evil.example",
+        "{{r1.total}}{{count(r1.items)}} EUR", "see {{r1.currency}}.com", "{{{r1.total}}}",
+        "1449.5k EUR", "Erledigt: alles", "Done: all of it",
+    ],
+)  # fmt: skip
+def test_no_spelling_makes_a_link_a_figure_or_a_receipt_of_what_is_none(text):
+    assert settle_reply(text, GROUNDS).problems
+
+
+def test_a_long_message_of_a_customer_is_read_in_time_that_grows_with_it():
+    assert settle_reply("Hello 5", Grounds(said="a.b-c_" * 16_000 + " 5")).problems == []
+
+
 def test_a_mark_is_a_figure_or_stars():
     assert [*map(read_mark, ("5", "\uff13", "4.", "\u2605\u2605", "5/5"))] == [5, 3, 4, 2, 5]
     assert not any(map(read_mark, ("6", "five", "5 no", "1 of 12", "")))
