@@ -17,12 +17,19 @@ Render = Callable[[Figure, Any, str, str], str]
 """Writes a value for people: its kind, itself, its unit, the language."""
 
 
+def read_amount(value: Any) -> Decimal | None:
+    """A number that people can read; None of anything else, and of one out of all measure."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return Decimal(repr(value)) if abs(value) < _LARGEST else None
+
+
 def render_plainly(figure: Figure, value: Any, unit: str, _language: str) -> str:
     """A value as it is; money with two digits behind the point, or all that it has."""
-    number = not isinstance(value, bool) and isinstance(value, int | float)
-    if figure != "money" or not number or not abs(value) < _LARGEST:
+    amount = read_amount(value) if figure == "money" else None
+    if amount is None:
         return f"{show_value(value)} {unit}".strip()
-    amount = Decimal(repr(value)).normalize()
+    amount = amount.normalize()
     digits = max(2, -int(amount.as_tuple().exponent))
     return f"{amount:.{digits}f} {unit}".strip()
 

@@ -222,7 +222,7 @@ class DeskState(CallState, LoopState):
 
 def cites_any(text: str, sources: Collection[str]) -> bool:
     """Whether a text cites one of the sources."""
-    return any(f"[{name}]" in text or f"{name}]" in text for name in sources)
+    return any(f"{name}]" in text for name in sources)
 
 
 AROUND: Final = (".handed_off", ".returned")

@@ -81,6 +81,11 @@ def fold_case(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
     return unicodedata.normalize(form, _STACKED.sub(r"\1", text)).casefold()
 
 
+def fold_digits(text: str) -> str:
+    """The text with the digits of any script as 0 to 9."""
+    return "".join(str(unicodedata.digit(c)) if c.isdecimal() else c for c in text)
+
+
 def fold_letters(text: str) -> str:
     """The text without case, accents and widths: what people leave out when they search."""
     if text.isascii():

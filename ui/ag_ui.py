@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from ..run.graph import LoopGraph
 from ..state.errors import LoopwrightError
-from ..state.questions import ANSWERED_BY, By, hide_operator_questions, is_for_operator
+from ..state.questions import ANSWERED_BY, By, is_for_operator
 from .ag_ui_events import ClientView, EventEncoder, ag, build_outcome
 from .request_body import read_body
 
@@ -103,8 +103,6 @@ async def ag_ui_events(
         async for event in _stream_events(graph, given, place, view, options):
             yield event
         after = await graph.aget_state(place, answered_by=by)
-        if by == "customer":
-            after = hide_operator_questions(after)
         for event in view.end_run(after):
             yield event
         result, outcome = after.values.get("outcome"), build_outcome(after)

@@ -100,13 +100,13 @@ async def proofread(
         "evidence": [line.text for line in list_lines(state, desk)],
     }
 
-    def check(told: Proofreading) -> list[str]:
+    def check_quotes(told: Proofreading) -> list[str]:
         quotes = [*iter_quotes(told.unsupported, reply.text)]
         return [say("desk_no_quote", quote=one) for one in told.unsupported if one not in quotes]
 
     answer = await ask(
         scope, desk.parts.models, "proofreader", scope.build_opening("proofreader", known),
-        contract=Proofreading, check=check,
+        contract=Proofreading, check=check_quotes,
     )  # fmt: skip
     if answer.parsed is None:
         return [say("desk_not_proofread")], answer.spend

@@ -13,9 +13,9 @@ from langgraph.runtime import Runtime
 
 from ...calls.policy import NOT_INTERACTIVE
 from ...hooks.contract import Verdict
-from ...policy.desk.references import Value, is_currency, read_amount, render_value
+from ...policy.desk.references import Value, is_currency, render_value
 from ...policy.desk.reply import find_cited_ids
-from ...policy.labels import describe_call, render_plainly
+from ...policy.labels import describe_call, read_amount, render_plainly
 from ...policy.rules import Figure
 from ...policy.table import PolicyTable
 from ...state.calls import UNCERTAIN, Evidence
@@ -122,9 +122,9 @@ def list_lines(state: DeskState, desk: Desk) -> list[ReceiptLine]:
         kind: Kind = "colleague" if put.get("why") else waits
         lines += [_make_line(state, kind, call["line"]) for call in put["calls"]]
     lines += [_make_line(state, "refused", line) for line in state.declined]
-    once = {line.text for line in lines if line.kind != "done"}
-    done = [line for line in lines if line.kind == "done"]
-    lines = [*done, *(next(one for one in lines if one.text == text) for text in once)]
+    places = enumerate(lines)  # each change that was made has a line, the rest one for each text
+    once = {place if line.kind == "done" else line.text: line for place, line in places}
+    lines = [*once.values()]
     if not lines and state.asks_change:
         lines = [ReceiptLine(kind="nothing", text=say_to(state.language, "receipt_nothing"))]
     return lines

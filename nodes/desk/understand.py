@@ -6,7 +6,6 @@ phrases of a language's file. Whatever says more is for the listener, whose quot
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -28,7 +27,7 @@ from ...state.desk import (
 from ...state.messages import ROLE, find_request
 from ...text.canonical import canonical
 from ...text.sentences import ENGLISH, classify_message, guess_language
-from ...text.words import fold_case
+from ...text.words import fold_case, fold_digits
 from ...turn.scope import RunScope, make_scope
 from .desk import Desk
 from .proposals import emit_proposal, has_expired
@@ -89,8 +88,7 @@ def classify_by_words(state: DeskState, desk: Desk, put: Proposal | None) -> Des
 
 def read_consent(text: str, said: str, name: str) -> Consent:
     """The answer to the question of this name: `1`, `2`, with its name or without, or a word."""
-    digits = "".join(str(unicodedata.digit(c)) if c.isdecimal() else c for c in text)
-    if choice := _CHOICE.fullmatch(digits):
+    if choice := _CHOICE.fullmatch(fold_digits(text)):
         return "" if choice[2] not in (None, name) else "yes" if choice[1] == "1" else "no"
     return _as_consent(said)
 
@@ -101,8 +99,7 @@ def _as_consent(said: str) -> Consent:
 
 def read_mark(text: str) -> int | None:
     """How satisfied the customer is, where they say nothing but a figure from 1 to 5, or stars."""
-    digits = "".join(str(unicodedata.digit(c)) if c.isdecimal() else c for c in text)
-    if found := _MARK.fullmatch(digits):
+    if found := _MARK.fullmatch(fold_digits(text)):
         return int(found[1])
     stars = re.fullmatch("(?:[\u2b50\u2605]\\s*){1,5}", text.strip())
     return len(re.findall("[\u2b50\u2605]", text)) if stars else None

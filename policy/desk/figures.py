@@ -13,7 +13,7 @@ from functools import cached_property
 from math import isfinite
 from typing import Any, Final
 
-from ...text.words import UNSPACED
+from ...text.words import UNSPACED, fold_digits
 
 _LATIN: Final = "A-Za-z\u00c0-\u024f\uff21-\uff3a\uff41-\uff5a"
 _END: Final = r"[^\s<>()\[\]\"'\u3002\uff0c\uff1b\uff09\u3011]"
@@ -71,8 +71,7 @@ def find_figures(text: str) -> Iterator[Figure]:
 def _spell(token: str) -> str:
     """A figure in one spelling: digits of any script, widths and case are one."""
     token = unicodedata.normalize("NFKC", token).replace("\u066b", ".").replace("\u066c", ",")
-    digits = (str(unicodedata.digit(c)) if c.isdecimal() else c for c in token)
-    return "".join(digits).casefold()
+    return fold_digits(token).casefold()
 
 
 def _read_number(text: str) -> Decimal:

@@ -13,12 +13,12 @@ from decimal import Decimal
 from typing import Any, Final
 
 from ...text.display import show_text
+from ..labels import read_amount
 
 REFERENCE: Final = re.compile(r"\{\{([^{}]{0,200})\}\}")
 _TERM: Final = re.compile(r"\s*([+-])?\s*(?:(sum|count)\(\s*([\w.-]+)\s*\)|([\w.-]*\w))")
 _DECIMAL: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
 _CURRENCY: Final = re.compile("[A-Z]{3}")
-_HUGE: Final = 10**15
 _MISSING: Final = object()
 
 Records = Mapping[str, Any]
@@ -78,13 +78,6 @@ def _look_up(path: str, records: Records) -> Any:
     if (number := read_amount(found)) is None:
         raise ReferenceProblem(path)
     return number
-
-
-def read_amount(value: Any) -> Decimal | None:
-    """A number that people can read; None of anything else, and of one out of all measure."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return Decimal(repr(value)) if abs(value) < _HUGE else None
 
 
 def _step_into(found: Any, part: str) -> Any:

@@ -108,12 +108,13 @@ def settle_reply(answer: str, grounds: Grounds) -> Reply:
     marked = _LIST_MARKER.sub(rf"\1{_DRAWN} ", answer.replace(_DRAWN, " "))
     shown: list[str] = []
     check = _Check(grounds, [one for one in cited if one in grounds.articles])
-    parts = REFERENCE.split(marked)
-    for place, part in enumerate(parts):
-        if place % 2:
-            shown.append(_render_reference(part, grounds, problems))
-            continue
-        shown.append(check.settle_literal(part))
+    for place, part in enumerate(REFERENCE.split(marked)):
+        is_reference = place % 2
+        shown.append(
+            _render_reference(part, grounds, problems)
+            if is_reference
+            else check.settle_literal(part)
+        )
     text = _draw_markers("".join(shown))
     problems += [say("desk_unknown_reference", reference=one) for one in _find_joined(shown)]
     problems = [*problems, *check.problems, *check.find_unknown_links(text)]
@@ -124,11 +125,9 @@ def settle_reply(answer: str, grounds: Grounds) -> Reply:
 
 def _find_joined(shown: list[str]) -> Iterator[str]:
     """Figures of references that stand side by side as one, and braces that are left over."""
-    for place, part in enumerate(shown):
+    for place, part in [*enumerate(shown)][::2]:
         around = [*shown[place - 1 : place], part, *shown[place + 1 : place + 2]]
         seen = "".join(sign for sign in part if unicodedata.category(sign) != "Cf")
-        if place % 2:
-            continue
         if not seen.strip(".,'-_") and around[0][-1:].isdigit() and around[-1][:1].isdigit():
             yield "".join(around)
         if "{" in part or "}" in part:

@@ -7,8 +7,8 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.types import Command
 
-from loopwright import PolicyTable, ScriptedModel, build_customer_service, open_durability
-from support.guarded import ADA, POLICY, READ, Shop, reacting, refund
+from loopwright import PolicyTable, ScriptedModel, build_customer_service
+from support.guarded import ADA, POLICY, READ, reacting, refund
 from support.reacting import said
 from support.scripts import PROOFREAD, call
 
@@ -32,17 +32,6 @@ class Clock:
 @pytest.fixture
 def clock():
     return Clock()
-
-
-@pytest.fixture
-def shop(tmp_path):
-    return Shop(tmp_path)
-
-
-@pytest.fixture
-def kept(tmp_path):
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:
-        yield durability
 
 
 def policy(folder, clock, *changes):

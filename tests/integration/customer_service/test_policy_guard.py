@@ -28,17 +28,6 @@ from support.reacting import said
 from support.scripts import PROOFREAD, call, thought
 
 
-@pytest.fixture
-def shop(tmp_path):
-    return Shop(tmp_path)
-
-
-@pytest.fixture
-def kept(tmp_path):
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:
-        yield durability
-
-
 def results(state):
     return [m.text for m in state["messages"] if m.type == "tool"]
 
