@@ -1,4 +1,4 @@
-"""Agent loops for LangGraph that finish, resume and prove their work."""
+"""Agents for LangGraph that survive a crash, never pay twice, and prove what they claim."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final

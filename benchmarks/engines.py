@@ -2,7 +2,7 @@
 
 The recipes of docs/engines.md run as they stand (examples/engines). Each turn pays once: its tool
 writes a row into a ledger that checks nothing. Workers get SIGKILL at random moments and are
-started anew. A person answers the questions about calls that may have run by looking into the
+restarted. A person answers the questions about calls that may have run by looking into the
 ledger, through the same engine.
 
     make engines ENGINES="[dbos] [celery] [temporal] [threads=100] [turns=5] [seed=1]"
@@ -99,7 +99,7 @@ class Fleet:
         self.workers[place].wait()
 
     def trouble(self, draw: random.Random) -> None:
-        """Kill one of them, and start it anew."""
+        """Kill one of them, and restart it."""
         place = draw.randrange(len(self.commands))
         held = ask(self.url, "SELECT 1 FROM loopwright_threads WHERE until > clock_timestamp()")
         self.counts["kills"] += 1

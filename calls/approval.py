@@ -184,7 +184,7 @@ def check_human_edit(call: Mapping[str, Any], name: str, args: object, gate: Gat
 def make_decision(call: Mapping[str, Any], answer: Answer, now: datetime) -> Decision:
     """The decision to keep: the answer, bound to the arguments it was given for.
 
-    An answer that comes too late decides nothing but that time is up; a rejection is never late.
+    An answer that comes too late counts as expired; a rejection counts at any time.
     """
     expires_at = call.get("expires_at")
     late = bool(expires_at) and now > datetime.fromisoformat(str(expires_at))

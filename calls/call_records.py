@@ -44,7 +44,7 @@ _EVENT_TEXT: Final = 2_000
 class InDoubt(TypedDict):
     """Which row of the journal a human is asked about: its key, how often it was sent, and why.
 
-    Where it is `other` than this call's own, it stands in the way of this one, which did not run.
+    `other`: a different call is in doubt and blocks this one, which has not run.
     """
 
     why: str

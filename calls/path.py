@@ -246,7 +246,7 @@ async def run_in_order(
     """Run some work side by side and some alone, everything after what stands before it.
 
     Args:
-        steps: For each piece of work whether it must run alone, and what starts it.
+        steps: Pairs of (must run alone, coroutine function).
 
     Returns:
         The results, in the order given.

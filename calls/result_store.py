@@ -71,7 +71,7 @@ class ResultStore:
             return replace(result, artifact=artifact, media=()), ""
         value = {"text": result.text}
         if result.data is not None and parse_container(result.text) != result.data:
-            value["json"] = data  # as text: databases spell numbers and keys anew
+            value["json"] = data  # as text: databases change the spelling of numbers and keys
         key = _name_value(value)
         key = key if await self._save_value(key, value) else ""
         text = result.text if is_shown else _shorten_text(result.text, cap, key)

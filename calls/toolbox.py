@@ -292,7 +292,7 @@ def _get_latest(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:
 
 
 class _ServerHost:
-    """Where the servers live: on the background loop, which a forked child has anew."""
+    """Where the servers live: on the background loop; a forked child has its own."""
 
     def __init__(self, configs: list[ServerConfig]) -> None:
         self._configs = configs

@@ -97,7 +97,7 @@ def steer(
     thread: Annotated[str, typer.Argument(help="The thread that is running.")],
     message: Annotated[str, typer.Argument(help="The new words; - reads standard input.")],
 ) -> int:
-    """Hand a message to a thread that is running, which plans what has not begun anew."""
+    """Send a message to a running thread; it plans the steps again that have not begun."""
     from .thread_commands import steer_thread  # noqa: PLC0415 - see the module
 
     return steer_thread(settings, output, thread, message)

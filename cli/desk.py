@@ -160,7 +160,7 @@ def _send_answer(session: Session, case: HandOver, wanted: DeskRequest) -> None:
     until = time.monotonic() + _PATIENCE
     while True:
         try:
-            if not session.state().interrupts:  # cut off, or stopped: it asks anew
+            if not session.state().interrupts:  # cut off, or stopped: it asks again
                 session.graph.invoke(None, session.config, context=session.context)
             session.graph.invoke(answer, session.config, context=session.context)
         except ThreadBusy:

@@ -189,7 +189,7 @@ def _check_servers(settings: Settings, output: Output) -> Iterator[Finding]:
     if not names:
         yield _WARNING, "No server is configured: the models have no tools."
     elif not tools:
-        yield _BROKEN, "None of the servers offers a tool: start one, or mend the file."
+        yield _BROKEN, "None of the servers offers a tool: start one, or fix the file."
     if not output.is_interactive:
         yield _WARNING, _NOBODY_TO_ASK
 

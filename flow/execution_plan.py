@@ -1,4 +1,4 @@
-"""What a planner of prompt_flow answers: a plan of tool calls, and how to mend one that failed."""
+"""The answers of a planner of prompt_flow: a plan of tool calls, and repairs of a failed one."""
 
 import json
 from contextlib import suppress

@@ -56,7 +56,7 @@ def route_after_answer(state: PlanState) -> Literal["planner", "work", "finish"]
 
 
 def route_after_verifier(state: PlanState) -> Literal["planner", "finish"]:
-    """Another cycle while something is to mend and may be mended."""
+    """Plan again while improvements are open and rounds are left."""
     if state.task_completed or not state.should_continue or not state.improvements:
         return "finish"
     return "planner"

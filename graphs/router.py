@@ -64,7 +64,7 @@ def route_after_judge(state: RouterState) -> Literal[Way, "finish"]:
 
 
 def route_after_finish(state: RouterState) -> Literal[Way, "__end__"]:
-    """End with the outcome; where there is none a hook rejected the answer: it is made anew."""
+    """End with the outcome; without one a hook rejected the answer, and it is written again."""
     return "__end__" if state.outcome is not None or state.way == "" else state.way
 
 

@@ -53,8 +53,8 @@ class CheckedStateGraph(StateGraph[StateT, ContextT, InputT, OutputT]):
         locked_by: gives what locks threads, where that is not the database they are saved in;
             called in a worker thread.
         session: what is put around each run of the whole graph, if anything.
-        fenced: takes the name that a run has locked, and gives what its claims of writes must
-            show; None where no other process could have locked it.
+        fenced: returns the fencing token of a locked thread; None where no other process could
+            have locked it.
         graph: which one it is, of those whose roles are known.
         whole: all its nodes are its own, so that a thread which has been elsewhere is another's.
         served: a server loads the graph, so that whoever runs it is a client.

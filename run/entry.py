@@ -188,7 +188,7 @@ async def _update_state(
 
 
 def _take_back_cut(run: Run, head: ThreadHead) -> list[RemoveMessage]:
-    """The removal of what the end of a run has cut: a resume begins the step that wrote it anew."""
+    """The removal of what the end of a run has cut: a resume runs the step that wrote it again."""
     said = [one for key, value in head.own_writes if key == "messages" for one in value]
     cut = [one for one in said if CUT in getattr(one, "additional_kwargs", ())]
     return [RemoveMessage(id=str(one.id)) for one in cut if run.is_resume]

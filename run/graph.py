@@ -178,7 +178,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
     async def asteer(self, config: RunnableConfig, message: Any) -> bool:
         """Hand a message to the thread's running turn, which takes it up at its next border.
 
-        What is finished stays, what has begun ends first, and what has not begun is planned anew
+        What is finished stays, what has begun ends first, and what has not begun is planned again
         with the new words. It is on record before this returns, and is taken once, also where the
         run is killed meanwhile: by whoever resumes the thread.
 

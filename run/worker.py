@@ -95,7 +95,7 @@ class Worker:
                 if len(self._running) < self.concurrency:
                     turn = await self.delivery.fetch()
             except DatabaseError as error:
-                pause = self.delivery.mends_every
+                pause = self.delivery.repairs_every
                 self.report("away", None, str(error))
             if turn is not None:
                 self._start(turn)
@@ -104,9 +104,9 @@ class Worker:
                     await asyncio.wait_for(self.delivery.arrived.wait(), pause)
 
     async def _mend_in_time(self) -> None:
-        if (now := time.monotonic()) >= self._mended + self.delivery.mends_every:
+        if (now := time.monotonic()) >= self._mended + self.delivery.repairs_every:
             self._mended = now
-            await self.delivery.mend()
+            await self.delivery.repair()
 
     def _start(self, turn: Turn) -> None:
         control = RunControl()

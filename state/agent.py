@@ -157,7 +157,7 @@ class AgentState(CallState, AgentInput):
     room: int = 0
     """Tokens a request may have before its history is compressed; agent_turn writes it."""
     planning: Literal["", "review", "again", "ready"] = ""
-    """Whether the list waits for the user's word, or must be written anew, or has it; write_todos
+    """Whether the list waits for the user's word, or must be written again, or has it; write_todos
     writes it, and review_plan."""
     reminded: bool = False
     """`complete_task` was answered once with what is still open; it writes."""
@@ -201,7 +201,7 @@ class TaskAgentState(AgentState, LoopState):
     """Ends of sub-agents that a new message cut off before delegate could gather them; the graph's
     doors write them, intake takes them in."""
 
-    # Call ids begin anew in every turn: an old answer must not count for a new call.
+    # Call ids repeat in every turn: an old answer must not count for a new call.
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
         "report", "nudged", "delegations", "limits", "todos", "planning", "reminded", "watch",

@@ -194,7 +194,7 @@ class KeptEvents(TypedDict, total=False):
     """What the state keeps of the events of a turn; as a write, what one node told."""
 
     turn: str
-    """The user turn they are of; the next one begins anew."""
+    """The user turn they are of; the next one starts empty."""
     upto: int
     """The highest number that was given on the thread, be it to an event that is not kept."""
     kept: dict[str, dict[str, Any]]

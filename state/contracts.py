@@ -251,7 +251,7 @@ class VerifierResponse(Contract):
     overall_feedback: Text = ""
     all_completed: Flag = Field(description="Every task fully reached its criteria.")
     user_needs_satisfied: Flag = Field(description="The user's own words are answered.")
-    improvements: Texts = Field(default_factory=list, description="What the next plan must mend.")
+    improvements: Texts = Field(default_factory=list, description="What the next plan must fix.")
     type: Annotated[Text, _must_be("component", "verifier-response")] = "component"
     component: Annotated[Text, _must_be("verifier-response", "verifier")] = "verifier-response"
 

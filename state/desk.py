@@ -124,7 +124,7 @@ class DeskState(CallState, LoopState):
     customer: dict[str, Any] = field(default_factory=dict)
     """Who was verified last: `id`, and since which message it is about them; act writes it."""
     clarifications: int = 0
-    """Questions back on the issue; strategy counts, a new issue begins anew."""
+    """Questions back on the issue; strategy counts, a new issue starts at 0."""
     again: int = 0
     """How often the issue came back unsettled; understand counts."""
     asked: Asked = ""
@@ -132,7 +132,7 @@ class DeskState(CallState, LoopState):
     confirmed: list[str] = field(default_factory=list)
     """Issues of which it was asked whether they are settled, which happens once; confirm adds."""
     opened: int = 0
-    """The turn in which the conversation began, or began anew after its end; understand writes."""
+    """The turn in which the conversation began, or began again after its end; understand writes."""
     strategy: Strategy = ""
     """How this turn is dealt with; strategy writes it, act, check and confirm change it."""
     why: str = ""

@@ -86,7 +86,7 @@ class Draft(TypedDict):
     """The plan as ExecutionPlan's JSON by field name; None where the answer is no plan."""
     findings: list[str]
     given: NotRequired[bool]
-    """It was handed in: no model is asked to mend it."""
+    """It was handed in: no model is asked to change it."""
     tools: NotRequired[list[str]]
     """Of many tools those that the planner is shown with what was found in the plan."""
     told: NotRequired[list[str]]
@@ -168,7 +168,7 @@ class FlowState(CallState, LoopState, FlowInput):
     given: Given = field(default_factory=Given)
     """What the program handed in for this request; intake writes it."""
 
-    # Call ids begin anew in every turn: an old answer must not count for a new call.
+    # Call ids repeat in every turn: an old answer must not count for a new call.
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "todos", "plan", "planning",
         "drafts", "prints", "strategy", "recoveries", "failures_seen", "causes", "reviewed",
@@ -252,10 +252,10 @@ def make_call_name(revision: str, step: FlowStep, more: int = 1) -> str:
     return f"{revision}.{call_id(step['id'], step['rounds'] + more)}"
 
 
-def reopen_items(items: Sequence[FlowStep], *, anew: bool = False) -> list[FlowStep]:
+def reopen_items(items: Sequence[FlowStep], *, all_of_them: bool = False) -> list[FlowStep]:
     """Items to be tried again: those that are not done, or all of them."""
     shut = FlowStep(status="pending", failure="", denied="", feedback="")
-    return [item | shut if anew or not is_done(item) else item for item in items]
+    return [item | shut if all_of_them or not is_done(item) else item for item in items]
 
 
 def read_value(step: FlowStep) -> Any:

@@ -77,7 +77,7 @@ class LoopState(LoopOutput, TurnState):
     should_continue: bool = True
     """Another cycle may run; whoever meets a limit clears it."""
     improvements: list[str] = field(default_factory=list)
-    """What the next plan or answer must mend; the verifier writes it, recover, a review, a hook."""
+    """What the next plan or answer must fix; the verifier writes it, recover, a review, a hook."""
     stopping: bool = False
     """Somebody stopped the turn; the graph's doors write it, intake ends the turn."""
     stop_hook_active: bool = False
@@ -87,7 +87,7 @@ class LoopState(LoopOutput, TurnState):
     allowance: int = 0
     """How often this request was given its limits afresh; intake counts."""
 
-    # Fields that begin anew with every user turn.
+    # Fields that are reset in every user turn.
     per_turn = frozenset({
         "outcome", "task_completed", "should_continue", "improvements", "halt", "spend",
         "warnings", "hook_context", "stop_hook_active", "unmet", "known_in",

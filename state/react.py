@@ -28,7 +28,7 @@ class ReactState(CallState, LoopState):
     demanded: bool = False
     """The last thought asks for a step; thought writes it."""
 
-    # Call ids begin anew in every turn: an old answer must not count for a new call.
+    # Call ids repeat in every turn: an old answer must not count for a new call.
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "phase", "iteration",
         "demanded", "held",

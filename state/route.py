@@ -115,7 +115,7 @@ _NOT_KEPT: Final = frozenset({
     "messages", "ui", "events", "spend", "warnings", "stopping", "hook_context", "schema_version",
     "stop_hook_active", "earlier", "cut_off", "held",
 })  # fmt: skip
-"""Fields of a graph's state that the turn around it has, or that begin anew."""
+"""Fields of a graph's state that the turn around it has, or that start empty."""
 
 
 def make_inner_input(state: RouterState, *, remembers: bool) -> dict[str, Any]:

@@ -188,7 +188,7 @@ class Durability(AbstractContextManager["Durability"]):
                 left[name] = said
             elif said:
                 done.append(name)
-        # Writing the file anew takes long where it is large: whoever runs would wait in vain.
+        # To rewrite a large file takes long, and a run would wait for it.
         alone = RUNS not in left.values()
         shrunk = not done or (alone and self._database.shrink())
         return Pruned(done, left, before, self._database.size(), shrunk)

@@ -333,7 +333,7 @@ def _check_turns(connection: Any) -> Iterator[Told]:
     rows = _query(connection, _BY_GRAPH)
     if aside := sum(row["aside"] for row in rows):
         told = f"{plural(aside, 'turn')} set aside, which cannot run or ended the workers"
-        yield "warning", f"{told}: see why (loopwright turns), mend it, then enqueue again."
+        yield "warning", f"{told}: see why (loopwright turns), fix it, then enqueue again."
     for row in rows:
         if (row["seconds"] or 0) > _LATE:
             since = format_seconds(row["seconds"])
@@ -368,7 +368,7 @@ _OF_TABLES: Final[dict[str, Check]] = {
 _OTHERS: Final = (
     "store", "loopwright_journal", "checkpoints", "checkpoint_blobs", "checkpoint_writes",
 )  # fmt: skip
-_ANEW: Final = "run DELETE FROM loopwright_schema, then open the database anew."
+_ANEW: Final = "run DELETE FROM loopwright_schema, then open the database again."
 
 
 def _list_created_names(kind: str) -> list[str]:

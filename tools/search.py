@@ -1,6 +1,6 @@
 """A keyword search (BM25) over named texts, and how a model finds one tool among many. Pure.
 
-The definitions of 300 tools would be sent anew with each request. So a model is told only the
+The definitions of 300 tools would be sent with each request. So a model is told only the
 names, with a short line on each, and looks up the tools that it needs. That costs calls, and what
 is found is new to a provider's cache: it pays above some 60 tools (`benchmarks/many_tools.py`).
 """

@@ -22,7 +22,7 @@ def turn(thread, message, name, answers=0):
             answers += 1
 
 
-if __name__ == "__main__":  # started anew under its name, DBOS__VMID, a worker recovers its turns
+if __name__ == "__main__":  # restarted under its name, DBOS__VMID, a worker recovers its turns
     url = os.environ["DBOS_URL"]
     DBOS(config={"name": "turns", "system_database_url": url, "application_version": "1"})
     DBOS.launch()

@@ -75,7 +75,7 @@ def tell_todos(scope: RunScope, state: AgentState, todos: Sequence[Task]) -> Non
 
 
 def _is_reviewed(scope: RunScope, state: AgentState, todos: Sequence[Task]) -> bool:
-    """Whether the user must see this list before work: the first large one, or one made anew."""
+    """Whether the user must see this list first: the first large one, or its replacement."""
     if not scope.context.review_plan or state.path != MAIN or state.planning == "ready":
         return False
     return state.planning == "again" or len(open_todos(todos)) >= LARGE

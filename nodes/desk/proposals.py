@@ -124,7 +124,7 @@ def put_again(state: DeskState, proposal: Proposal, *, beside: bool = False) -> 
 
 
 def build_agreed_calls(proposal: Proposal) -> AIMessage:
-    """The calls that were agreed to, as a message; no model writes them anew."""
+    """The calls that were agreed to, as a message; no model writes them again."""
     calls = [
         {"name": one["name"], "args": one["args"], "id": "", "type": "tool_call"}
         for one in proposal["calls"]

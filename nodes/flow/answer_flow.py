@@ -77,7 +77,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
 
 
 def _may_plan_more(scope: RunScope, state: FlowState) -> bool:
-    """Whether the answerer may have more planned: once a turn, where plans may be mended at all."""
+    """Whether the answerer may ask for more steps: once a turn, if plans may change at all."""
     over = state.halt or state.not_enough or scope.budget.reached_limit
     return not over and scope.context.max_recoveries > 0
 

@@ -138,7 +138,7 @@ def _list_unshown_tools(
 
 
 def _send_back(state: FlowState, findings: Sequence[str], tools: Sequence[str]) -> FlowUpdate:
-    """Have the plan mended, unless that was tried often enough."""
+    """Send the plan back to its planner, unless the tries are used up."""
     checked: Draft = {**state.drafts[-1], "findings": list(findings)}
     if tools:
         checked["tools"] = list(tools)

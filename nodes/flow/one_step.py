@@ -29,7 +29,7 @@ from .flow_pass import FlowPass, StepEnd, fail_with
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
 _SHOWN: Final = 2_000
-# Failures that another try may mend.
+# Failures that another try may overcome.
 _PASSING: Final = frozenset({"tool_error", "timeout", "unexpected_result", "uncertain"})
 
 

@@ -53,7 +53,7 @@ class Prefetcher:
         self._begun: dict[str, asyncio.Task[Any]] = {}
         self._slots = asyncio.Semaphore(scope.context.max_parallel_tasks)
         self._round = collect_rounds(state.evidence).get(EARLY, 0)
-        # A plan made anew has most of its reads already.
+        # A plan after the first one has most of its reads already.
         seen = scope.context.review_plan or _OF_TOOLS & scope.hooks.events
         self._open = not (seen or state.todos)
         self._most = scope.budget.calls_left // 2

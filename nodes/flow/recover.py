@@ -73,7 +73,7 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     update = end or _go_on(state, causes, decision)
     update |= FlowUpdate(
         strategy=decision.strategy,
-        # Another try changes nothing of the plan, so it uses up no chance of another plan.
+        # A retry keeps the plan and does not count against max_recoveries.
         failures_seen=[*state.failures_seen, *(keys if decision.strategy != _RETRY else [])],
         calls=[],
         messages=make_phase_message(state, "recovery", f"{decision.strategy}: {decision.why}"),
@@ -175,7 +175,9 @@ def _go_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> Fl
 
 def _reopen(step: FlowStep) -> FlowStep:
     """A step that is tried again; its items are if they are not done, or not what was expected."""
-    items = reopen_items(step.get("items") or [], anew=step.get("failure") == "unexpected_result")
+    items = reopen_items(
+        step.get("items") or [], all_of_them=step.get("failure") == "unexpected_result"
+    )
     return FlowStep(id=step["id"], status="pending", failure="", shape="", items=items)
 
 

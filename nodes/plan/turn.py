@@ -58,7 +58,7 @@ def _reopen(task: Task) -> Task:
 
 
 def retry(_: PlanState, verdict: Verdict) -> PlanUpdate:
-    """Plan again, with what the hook wants mended."""
+    """Plan again, with what the hook found missing."""
     update = PlanUpdate(blockers=[])
     if verdict.clear_context:
         update |= PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]), answers=[])

@@ -1,6 +1,6 @@
-"""The threads in which a database is waited for: as many as it has connections to give them.
+"""Threads that wait for a database: as many as it has connections.
 
-A thread without a connection would wait for one, and give up; work without a thread only waits.
+With more threads than connections some would time out; with fewer, work just queues.
 """
 
 import asyncio

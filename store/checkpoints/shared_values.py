@@ -1,7 +1,7 @@
-"""What a checkpoint shares with those before it: channels that are saved as writes, not as values.
+"""Delta channels: a checkpoint stores only the writes since the last snapshot of a channel.
 
-Each reads them from the last one that holds the value itself, and the writes since. If that one
-is gone, LangGraph reads a channel as empty, without a word.
+A reader needs the snapshot and every write since. If the snapshot is gone, LangGraph reads the
+channel as empty, without an error.
 """
 
 import sqlite3

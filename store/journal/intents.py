@@ -73,7 +73,7 @@ def _find_spare_match(table: Table, intent: Intent) -> Row | None:
 
 
 def _serves_place(place: str, wanted: str) -> bool:
-    """Whether what was done at a place was done for who asks at another one."""
+    """Whether a call at `wanted` may reuse a row that was written at `place`."""
     around = place.removesuffix(ANYWHERE)
     if around == place:
         return place == wanted

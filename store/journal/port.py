@@ -59,7 +59,7 @@ class Row:
             did it. `closed` matches nothing any more but the very call it was made for: the tool
             refused it, another row stands for it now, or its turn is over.
         spare: No living step stands behind it.
-        paused: The tool itself asked a question: it begins anew.
+        paused: The tool itself asked a question: it is run again from its start.
         told: An ended turn has said that nobody knows how it ended.
         sends: How often it was sent. A human's word is good for one more.
         source: Evidence id of the call that made it, where this one has it from another.

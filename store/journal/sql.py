@@ -28,7 +28,7 @@ _KEPT: Final = 10_000
 
 # One table for all that is recorded, each kind in its own words: `intent`, `grant` (what a human
 # has allowed), `turn` (model calls that a turn has begun), `wish` (what waits for a run of the
-# thread), `fence` (of no thread: a thread that is forgotten must not start to count anew).
+# thread), `fence` (of no thread: a thread that is forgotten must not count from the start again).
 _SCHEMA: Final = (
     """
 CREATE TABLE IF NOT EXISTS loopwright_journal (
@@ -88,7 +88,7 @@ _OPEN: Final = (*_LIVE, _SETTLED)
 
 _AWAY: Final = (
     "Cannot use the journal of tool calls in {database!r} ({cause}): a call that may change the"
-    " world is not made unrecorded; mend the database, then resume the thread."
+    " world is not made unrecorded; repair the database, then resume the thread."
 )
 _FORGET: Final = "DELETE FROM loopwright_journal WHERE thread = ? AND kind <> 'fence'"
 

@@ -184,6 +184,6 @@ class SqliteTables:
 
 
 def is_sqlite_race(error: Exception) -> bool:
-    """Whether another process uses the same file, or mends what a killed one left of it."""
+    """Whether another process uses the same file, or repairs what a killed one left of it."""
     code = error.sqlite_errorcode if isinstance(error, sqlite3.OperationalError) else 0
     return code & 0xFF == sqlite3.SQLITE_BUSY

@@ -35,7 +35,7 @@ _SILENT: Final = 5.0
 """Seconds after which a server is noticed that is gone without a word."""
 
 _AGAIN: Final = 0.2
-"""Seconds after which connecting is tried anew; psycopg's pool would pause for ever longer."""
+"""Seconds until the next try to connect; psycopg's pool would pause for ever longer."""
 
 _BRIEFLY: Final = 0.5
 """Seconds for which a connection is waited for once all have waited their time for the server."""

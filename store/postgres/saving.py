@@ -146,7 +146,7 @@ _TOLD: Final = (
     " updated = excluded.updated"
 )
 _OLD: Final = 10.0
-"""Seconds after which a row is told anew although nothing but its age would change."""
+"""Seconds until a row is written again although only its age would change."""
 
 _KNOWN: Final = 20_000
 """Threads that are remembered; of others a row is told once more than need be."""

@@ -33,8 +33,8 @@ HOLDS: Final = (
     "coalesce((SELECT true FROM loopwright_threads WHERE name = ? AND token = ?"
     " FOR NO KEY UPDATE), loopwright_holds(?, ?))"
 )
-"""True where a name is held by a token, both of which it is given twice; else an error, which the
-function tells: to call it costs twice as much as to look."""
+"""SQL that is true if the token still holds the thread, and raises otherwise. Pass name and token
+twice: the look costs half of the function that raises."""
 
 
 BRIEFLY: Final = "set_config('idle_in_transaction_session_timeout', '5s', true)"

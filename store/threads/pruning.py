@@ -46,7 +46,7 @@ class Pruned:
         left: Those that were left as they are, each with the reason.
         before: Size of the database before, in bytes.
         after: Its size now.
-        shrunk: The file was written anew; else what was removed is used again by what comes.
+        shrunk: The file was rewritten; otherwise later rows use the free space.
     """
 
     threads: list[str] = field(default_factory=list)

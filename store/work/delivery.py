@@ -1,7 +1,7 @@
 """A worker's side of the queue: which turns it is given, and what it makes of those that rest.
 
 A job is delivered at least once, and whoever runs a turn by `take` may be told to again. So all
-that goes wrong between here and the database is mended in one way: a job that nobody is at, be it
+that goes wrong between here and the database is repaired in one way: a job that nobody is at, be it
 that its worker died, that an answer of the database was lost, or that an end could not be told, is
 given out again.
 """
@@ -70,8 +70,8 @@ class Delivery:
         self._worker: int | None = None
 
     @property
-    def mends_every(self) -> float:
-        """Seconds between two calls of `mend`: it is a sign of life as well."""
+    def repairs_every(self) -> float:
+        """Seconds between two calls of `repair`, which is a sign of life as well."""
         return min(5.0, self.lease / 3)
 
     async def fetch(self) -> Turn | None:
@@ -148,7 +148,7 @@ class Delivery:
                 if not isinstance(error.__cause__, psycopg.errors.RaiseException):
                     raise
 
-    async def mend(self) -> None:
+    async def repair(self) -> None:
         """Give a sign of life, and give out again what nobody is at."""
         jobs, held = self.queue.jobs, {*self.held}  # what ends while it is asked is no more "doing"
         with self.queue.explain_errors():

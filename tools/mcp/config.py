@@ -181,7 +181,7 @@ def _load(path: Path) -> Mapping[str, Any]:
         msg = f"The MCP configuration {path} cannot be read: {why}; check path and rights."
         raise ToolServerError(msg) from error
     except (ValueError, RecursionError) as error:
-        msg = f"The MCP configuration {path} is no valid JSON: {error}; mend the file."
+        msg = f"The MCP configuration {path} is no valid JSON: {error}; fix the file."
         raise ToolServerError(msg) from error
     if not isinstance(content, Mapping):
         msg = f'The MCP configuration {path} must be an object with the key "mcpServers".'

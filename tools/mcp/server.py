@@ -34,7 +34,7 @@ _AWAY: Final = (
     "again, or switch it off with enabled: false."
 )
 _LEFT_OUT: Final = (
-    "MCP server {name!r} is left out: {why}. Its tools are missing; mend its entry in the MCP "
+    "MCP server {name!r} is left out: {why}. Its tools are missing; fix its entry in the MCP "
     "configuration or start the server, or switch it off with enabled: false."
 )
 _SLOW: Final = (
@@ -183,8 +183,8 @@ class Server:
         patience = seconds or self._find_start_timeout()
         try:
             async with asyncio.timeout(None) as limit:
-                # In an empty context: behind the timers of others a loop keeps one that was
-                # called off until its time comes, and with it the run in which it was set.
+                # In an empty context: asyncio keeps cancelled timers, and the context that they
+                # captured, until they would have fired.
                 until = asyncio.get_running_loop().time() + patience
                 contextvars.Context().run(limit.reschedule, until)
                 yield

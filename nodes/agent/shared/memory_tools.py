@@ -47,7 +47,7 @@ async def _summarize(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
 
 
 async def _note(args: Mapping[str, Any], own: HandlerScope) -> ToolResult:
-    """Add to the notes, or write them anew."""
+    """Add to the notes, or replace them."""
     path = cast("AgentState", own.state).path
     old = "" if args.get("replace") else await read_notes(own.scope, own.results, path)
     notes = "\n".join(filter(None, [old, str(args["text"]).strip()]))

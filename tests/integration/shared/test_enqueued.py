@@ -371,7 +371,7 @@ async def test_what_could_not_be_told_is_given_out_again_by_a_worker_that_lives(
 
         monkeypatch.setattr(owner, name, call)
 
-    monkeypatch.setattr(Delivery, "mends_every", 0.1)
+    monkeypatch.setattr(Delivery, "repairs_every", 0.1)
     fail_once(queue, "add_due")  # of the plan
     fail_once(shop.records, "give_up")  # of what is another graph's
     await shop.work(lambda: shop.state("one") == "ended" and ("set aside", "two") in told(shop))

@@ -99,7 +99,7 @@ async def blocks(url, others):
             shop.graph.enqueue(OTHER, "bread", id=f"{number}")
             await delivery.finish(await delivery.fetch())
             assert await delivery.fetch() is None
-            await delivery.mend()
+            await delivery.repair()
     return rows(url, BLOCKS) - before
 
 
