@@ -45,20 +45,20 @@ class Decision:
 
 
 class Rule(BaseModel):
-    """One rule. It speaks of a call if everything it names fits.
+    """One rule. It applies to a call if everything that it names matches.
 
     Attributes:
         action: What happens then.
         tool: Glob over the tool's name, as the model sees it or as its server calls it.
-        server: Glob over the server's name; tools of the program itself never fit.
-        agent: Glob over the name of the graph or sub-agent that wants the call; what is said of
-            one holds for those that it delegates to.
+        server: Glob over the server's name; Python tools never match.
+        agent: Glob over the name of the graph or sub-agent that makes the call; it also matches
+            the sub-agents of that one.
         annotations: Hints and their values, such as `{"readOnlyHint": true}`; undeclared ones
             count as false.
         arguments: Argument path (`a.b`) to a regular expression searched in its value.
-        expires_in: For how many seconds the question may be answered, where the action is ask;
-            None leaves it to the run's settings.
-        reason: Told to the model and the user.
+        expires_in: Seconds in which a question of action `ask` may be answered; None: the run's
+            settings decide.
+        reason: Sentence for the model and the user.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -73,7 +73,7 @@ class Rule(BaseModel):
     reason: str = ""
 
     def __init__(self, **values: Any) -> None:
-        """Refuse what would silently never match, or fail only once a call comes.
+        """Refuse a rule that could never match or would fail at a call.
 
         Raises:
             SettingsError: A key or a value is wrong.
@@ -90,7 +90,7 @@ class Rule(BaseModel):
                 raise SettingsError(msg)
 
     def may_fit(self, tool: CatalogTool) -> bool:
-        """Whether the rule speaks of calls of this tool, by some agent, with some arguments."""
+        """Whether the rule may apply to a call of this tool, by any agent with any arguments."""
         if not (fnmatchcase(tool.name, self.tool) or fnmatchcase(tool.original, self.tool)):
             return False
         if self.server is not None and (
@@ -109,9 +109,9 @@ class Case:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
     def fits(self, args: Mapping[str, Any], agent: str) -> bool:
-        """Whether it is the case of a call with these arguments, by this agent.
+        """Whether it applies to a call with these arguments, by this agent.
 
-        Where a search takes too long nobody knows: what allows does not fit, all else does.
+        If a pattern takes too long, a case that allows does not apply and every other one does.
         """
         names = [agent, *agent.split("/")]
         if self.agent is not None and not any(fnmatchcase(name, self.agent) for name in names):
@@ -124,10 +124,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Policy:
-    """Rules in order, and the word for calls no rule speaks of.
+    """Rules in order, and the default for calls that match no rule.
 
-    `given` is false where the program that built the graph said nothing. With a `table` it decides
-    about every tool that it names, and about every other one that changes something.
+    `given` is false if the program that built the graph gave no policy. A `table` decides about
+    every tool that it names and about every other tool that writes.
     """
 
     rules: tuple[Rule, ...] = ()

@@ -1,8 +1,7 @@
-"""The compiled graph whose sync and async doors all lead to nodes written once, async.
+"""The compiled graph. Its nodes are async; every method exists sync and async.
 
-Around every run the doors adapt sync-only savers, refuse threads this graph cannot continue,
-keep a thread to one run at a time, bring old state up to date, address answers and make writes
-durable.
+Around each run it adapts sync-only savers, refuses threads of other graphs, locks the thread,
+updates old state, matches answers to questions and makes writes durable.
 """
 
 import os
@@ -56,12 +55,12 @@ from .stop_and_steer import (
 
 
 class LoopBuilder(CheckedStateGraph[StateT, ContextT, InputT, OutputT]):
-    """A StateGraph that compiles to a LoopGraph, also where an engine compiles it."""
+    """A StateGraph that compiles to a LoopGraph, even if a server compiles it."""
 
     def compile(
         self, checkpointer: Checkpointer = None, **options: Any
     ) -> "LoopGraph[StateT, ContextT, InputT, OutputT]":
-        """Compile; see LangGraph. Sync-only savers and stores will do."""
+        """Compile; see LangGraph. A sync-only saver or store is enough."""
         compiled = super().compile(checkpointer, **options)
         # LangGraph names the class it constructs; the instance is complete, only its doors differ.
         compiled.__class__ = LoopGraph
@@ -86,7 +85,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
     ) -> Any:
         """Run to the end, the next question or a drain; see LangGraph, also for the arguments.
 
-        A question that a message has superseded on the way is not among those it gives.
+        The result leaves out questions that a new message has replaced meanwhile.
         """
         with record_continuations() as went_on:
             values = await super().ainvoke(input, config, **options)
@@ -100,7 +99,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
     async def run_part(
         self, given: Mapping[str, Any], config: RunnableConfig | None = None, **options: Any
     ) -> dict[str, Any]:
-        """Run as a part of another graph, whose node gives fields and takes fields."""
+        """Run inside another graph; takes and returns fields of its state."""
         return unpack_fields(
             await self.ainvoke(self.own_builder.pack_update(given), config, **options)
         )
@@ -118,16 +117,16 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
     async def aquote(self, goal: Any = None, *, context: Any = None) -> Quote:  # noqa: ARG002 - whatever it says
         """Say what a turn may take at most, in model calls, tool calls, tokens and dollars.
 
-        No model can break it: it follows from the limits that are kept before each call, whatever
-        is answered. No model is asked.
+        The bound follows from limits that are checked before each call, so no answer of a model
+        can break it. No model is called.
 
         Args:
-            goal: What would be asked; the bound is the same for every goal.
+            goal: The request; the bound is the same for every request.
             context: The settings of the run.
 
         Raises:
             SettingsError: The settings are wrong, or there is a limit in dollars and the price of
-                a model is not known.
+                a model is unknown.
             ModelUnavailable: A model cannot be built.
         """
         try:
@@ -144,21 +143,21 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         return run_blocking(self.astop(config, **options))
 
     async def astop(self, config: RunnableConfig, **options: Any) -> Outcome | None:
-        """End the thread's turn as cancelled, wherever it is; a resume goes on with it.
+        """End the thread's turn as cancelled; a later resume continues it.
 
-        A run of any process that holds the thread ends it at its next border: calls of tools that
-        are under way end first, a model that writes is cut, nothing new begins. A thread at rest,
-        be it at a question or where a killed process left it, ends at once.
+        A run in any process ends at its next node: running tool calls finish, a model's answer is
+        cut, nothing new starts. A thread without a run (it waits for an answer, or its process
+        was killed) ends at once.
 
         Args:
             config: Names the thread.
-            options: Those of `ainvoke`; with `wait` the run that ends it is waited for.
+            options: Those of `ainvoke`; `wait` is the seconds to wait for the run to end.
 
         Returns:
-            The outcome of a thread at rest; None where a run is about to end it.
+            The outcome; None if a run is still ending the turn.
 
         Raises:
-            ThreadNotFound: Nobody saved it.
+            ThreadNotFound: No such thread is saved.
         """
         run, wish = self._make_run(None, config, {}), make_stop()
         inbox = await post_wish(run, self.own_builder, wish)
@@ -172,23 +171,22 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         return cast("Outcome | None", (await self.aget_state(config)).values.get("outcome"))
 
     def steer(self, config: RunnableConfig, message: Any) -> bool:
-        """Hand a message to the thread's running turn; see `asteer`."""
+        """Send a message to the thread's running turn; see `asteer`."""
         return run_blocking(self.asteer(config, message))
 
     async def asteer(self, config: RunnableConfig, message: Any) -> bool:
-        """Hand a message to the thread's running turn, which takes it up at its next border.
+        """Send a message to the thread's running turn, which reads it before its next node.
 
-        What is finished stays, what has begun ends first, and what has not begun is planned again
-        with the new words. It is on record before this returns, and is taken once, also where the
-        run is killed meanwhile: by whoever resumes the thread.
+        Finished work stays, running calls finish, and steps that have not started are planned
+        again with the message. It is saved before this returns and read exactly once, even if the
+        run is killed: then the next resume reads it.
 
         Args:
             config: Names the thread.
-            message: Its words, or a message of the user's.
+            message: A text or a user message.
 
         Returns:
-            False where no run holds the thread: nothing was handed over, invoke the graph with
-            the message.
+            False if no run holds the thread: nothing was sent; invoke the graph with the message.
 
         Raises:
             SettingsError: It is no message of the user's.
@@ -208,18 +206,18 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
     ) -> AsyncIterator[Any]:
         """Run and yield the events of the chosen `stream_mode`.
 
-        Every other way to run the graph ends here. Arguments are LangGraph's, and `wait`: for so
-        many seconds another run that holds the thread is waited for. With `answered_by="customer"`
-        an answer is a customer's: it is refused where the question is put to the operator. A run
-        that is stopped or steered goes on in the same stream, with its end or with the new message.
+        All other methods that run the graph call this one. Arguments are LangGraph's, and `wait`:
+        the seconds to wait for another run that holds the thread. With `answered_by="customer"`
+        an answer counts as a customer's and is refused if the question is the operator's. If the
+        run is stopped or steered, the same stream goes on to its end.
 
         Raises:
-            ThreadNotFound: a resume of a thread nobody saved.
+            ThreadNotFound: a resume of a thread that is not saved.
             ThreadIncompatible: the thread waits at a node or has a schema this graph lacks.
             ThreadBusy: another run of the thread has not ended.
-            LeaseLost: another run has taken the thread from this one, which did not renew its
-                lease; nothing more of this one is written.
-            AnswerRejected: an answer that no pending question can take.
+            LeaseLost: this run did not renew its lease and another one has taken the thread;
+                this one writes nothing more.
+            AnswerRejected: the answer fits no open question.
             SettingsError: a wrong context, or `durability="exit"` where tools write.
         """
         began, goes_on = time.monotonic(), False
@@ -305,7 +303,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
     ) -> AsyncIterator[StateSnapshot]:
         """The thread's checkpoints, newest first; see LangGraph.
 
-        It ends before those whose values were lost with older checkpoints.
+        It ends where values were lost with older checkpoints.
         """
         run, newest = self._make_run(None, config, options), True
         check_keys(run.configurable, runs=False)
@@ -332,8 +330,8 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
         """Write into the state of a thread that no run holds; see LangGraph.
 
         Raises:
-            ThreadBusy: A run of the thread has not ended; it would go on without what is written.
-            SettingsError: A client of a server may not.
+            ThreadBusy: A run holds the thread; it would not see the write.
+            SettingsError: Clients of a server may not write state.
         """
         run = self._make_run(None, config, {})
         check_keys(run.configurable, runs=False)

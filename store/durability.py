@@ -1,4 +1,4 @@
-"""Where threads are kept: one URL gives the checkpointer, the store and the journal.
+"""One URL opens the checkpointer, the store and the journal of all threads.
 
 Savers and stores of a database have sync methods only (see `ThreadedSaver`).
 """
@@ -45,23 +45,23 @@ _AT_ONCE: Final = 20
 Saver = BaseCheckpointSaver[Any]
 
 Database = SqliteDatabase | PostgresDatabase
-"""An open database of one kind, proven to be writable; what its methods do says the first."""
+"""An open, writable database of one kind; the methods are documented in the first class."""
 
 
 class Durability(AbstractContextManager["Durability"]):
-    """An open database, which may be used for the length of a block.
+    """An open database; use it as a context manager.
 
     Attributes:
-        url: what it was opened by, without its password.
+        url: the URL it was opened with, without the password.
         checkpointer: saves threads; usable sync, and async from any event loop.
-        store: keeps what outlives a thread; usable like the checkpointer.
+        store: keeps values beyond one thread; sync and async.
         journal: records tool calls.
         locks: keep the runs of a thread apart.
-        results: where long results are kept, if that is not the store itself.
+        results: URL of the object store for long results; None if the database keeps them.
     """
 
     def __init__(self, database: Database, objects: Objects | None = None) -> None:
-        """Give out what this database brings; long results are kept as objects, if there are."""
+        """Use the parts of this database; `objects` keeps long results, if given."""
         self.url, self.journal, self.locks = database.url, database.journal, database.locks
         self.checkpointer = ThreadedSaver(database.saver, self.locks, self._forget)
         self.checkpointer.opened_by = self
@@ -72,7 +72,7 @@ class Durability(AbstractContextManager["Durability"]):
         self.close, self._database = database.close, database
 
     def thread_ids(self) -> list[str]:
-        """Every saved thread, those that changed last before the others."""
+        """The ids of all saved threads, last changed first."""
         return [one.thread_id for one in self._database.find(ThreadQuery(None, "newest", None))]
 
     def threads(
@@ -80,17 +80,16 @@ class Durability(AbstractContextManager["Durability"]):
     ) -> list[ThreadSummary]:
         """The saved threads.
 
-        In Postgres one statement by an index finds them, and only these are read; in SQLite each
-        thread is read until there are enough.
+        Postgres finds them by an index; SQLite reads threads until there are enough.
 
         Args:
-            which: "unfinished": a resume or an answer goes on with it, and no run is at it.
-                "waiting": it asks. "expired": its run died before the turn had ended. None: all.
+            which: "unfinished": can be resumed or answered, and no run holds it. "waiting": has an
+                open question. "expired": its process died within a turn. None: all.
             order: "newest" or "oldest" change first, or "largest" first.
-            limit: At most so many; None: all of them.
+            limit: The largest number of rows; None: all.
 
         Raises:
-            SettingsError: One of these is not known.
+            SettingsError: An argument has no such value.
         """
         return self._list_threads(build_query(which, order, limit))
 
@@ -99,31 +98,31 @@ class Durability(AbstractContextManager["Durability"]):
         return list_threads(self.checkpointer, found, self.locks, wanted)
 
     def unfinished(self, within: timedelta = EXPIRY) -> list[ThreadSummary]:
-        """Of the 100 newest threads, those to offer for a resume: cut off, or short of their goal.
+        """Of the 100 newest threads, those to offer for a resume: killed, or short of their goal.
 
         Args:
-            within: How old they may be. One that waits for a human does not expire.
+            within: The greatest age. A thread that waits for a human has no age limit.
         """
         newest = ThreadQuery("unfinished", "newest", LOOKED_AT, among=LOOKED_AT)
         return [thread for thread in self._list_threads(newest) if thread.is_offered(within)]
 
     def handed_over(self) -> list[HandOver]:
-        """The threads that wait for a human who took them over, longest first."""
+        """The threads that a human has taken over, longest wait first."""
         left = self._database.find(ThreadQuery("unfinished", "oldest", None, held=True))
         return list_hand_overs(self.checkpointer, (one.thread_id for one in left))
 
     def turns(self, thread: str | None = None, *, limit: int | None = None) -> list[Turn]:
-        """The enqueued turns that are to run, and those set aside, in the order of their coming.
+        """The enqueued turns, also those set aside, in the order they were enqueued.
 
         Args:
-            thread: Only those of this one. Its answers go before its messages.
-            limit: At most so many; None: all of them.
+            thread: Only turns of this thread. Answers come before messages.
+            limit: The largest number of rows; None: all.
         """
         queue = find_queue(self.journal)
         return [] if queue is None else queue.list_turns(thread, limit)
 
     def dismiss(self, thread: str) -> None:
-        """Delete a thread, and what the journal knows of its calls.
+        """Delete a thread and the journal rows of its calls.
 
         Raises:
             ThreadNotFound: No such thread is saved.
@@ -134,7 +133,7 @@ class Durability(AbstractContextManager["Durability"]):
             self.checkpointer.delete_thread(thread)
 
     def _forget(self, thread: str) -> None:
-        """Remove what is kept of a thread beside its checkpoints."""
+        """Delete everything of a thread but its checkpoints."""
         self.journal.forget(thread)
         if (records := find_records(self.journal)) is not None:
             records.forget(thread)
@@ -160,21 +159,21 @@ class Durability(AbstractContextManager["Durability"]):
         turns: int | None = None,
         older_than: timedelta | None = None,
     ) -> Pruned:
-        """Make threads smaller: older checkpoints go, and what only they needed.
+        """Delete old checkpoints of threads, and the values that only these needed.
 
-        Blocks; a thread that runs, waits for a human, has not ended its turn, or has a call that
-        may have taken effect, is left as it is.
+        Blocks. A thread is skipped while it runs, waits for a human, has an unfinished turn or an
+        uncertain call.
 
         Args:
-            thread: Only this one; all without it.
+            thread: Only this thread; None: all.
             keep: "latest" keeps each thread as it stands, without its history.
-            turns: Keep the last turns, so many.
-            older_than: Remove what is older, and keep each thread as it stands.
+            turns: Keep this number of last turns.
+            older_than: Delete older checkpoints; each thread keeps its newest state.
 
         Raises:
-            SettingsError: It is not exactly one of the last three.
+            SettingsError: Not exactly one of keep, turns and older_than was given.
             ThreadNotFound: No such thread is saved.
-            DatabaseError: The database cannot do it.
+            DatabaseError: The database refused; the message says why.
         """
         keeps = build_keep_rule(keep, turns, older_than)
         if thread is not None:
@@ -204,7 +203,7 @@ class Durability(AbstractContextManager["Durability"]):
             return RUNS
 
     def _drop_objects(self, objects: Objects, thread: str) -> bool:
-        """Remove what nothing of a thread names any more, now that it is pruned for good."""
+        """Delete the long results that a pruned thread no longer names."""
         place = results_of(thread)
         if not (keys := objects.keys(place)):
             return False
@@ -227,17 +226,18 @@ def open_durability(
     connections: int = CONNECTIONS,
     results: str | None = None,
 ) -> Durability:
-    """Open a database and prove that it can be written.
+    """Open a database and check that it can be written.
 
     Args:
         url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite:///:memory:` or
             `postgresql://user@host/name`. Missing folders of a SQLite file are created.
-        lease: Seconds after which a thread in Postgres is free whose holder does not answer. With
-            SQLite the operating system frees it at once, whatever is said here.
-        connections: How many connections to Postgres are opened at most, and how many threads wait
-            for it.
+        lease: Seconds until a thread in Postgres is free again if its process does not answer.
+            With SQLite the operating system frees it at once.
+        connections: The largest number of connections to Postgres, and of threads that wait for
+            them.
         results: Where long results are kept instead of the database, as a URL that fsspec opens:
-            `s3://bucket/folder`, `file:///folder`. Whoever opens the database says the same.
+            `s3://bucket/folder`, `file:///folder`. Every process that opens the database must
+            give the same URL.
 
     Raises:
         SettingsError: The lease is too short or too long, or there is no connection.
