@@ -21,10 +21,10 @@ _RESPONSE_KEYS: Final = frozenset(
 
 
 async def show_to_hooks(work: "PassScope", call: Call, then: "Then") -> None:
-    """Make a call, and let the hooks change what is shown of it.
+    """Make a call, then let hooks change its result for the model.
 
-    Its result is withheld where a hook denies it, and has the reason under `HOOK_STOP` in its
-    artifact where one ends the run.
+    A hook that denies withholds the result. A hook that ends the run puts its reason under
+    `HOOK_STOP` into the artifact.
     """
     await then(call)
     tail_of, result = call.pending.get("tail_of", ""), call.outcome

@@ -96,7 +96,7 @@ def select_for_pass(calls: Calls, decisions: Decisions) -> list[PendingCall]:
 
 
 def route_calls(calls: Calls, decisions: Decisions) -> Literal["call_tools", "approve", "done"]:
-    """Where a graph goes with these calls: what can go on comes before the next question."""
+    """The next node for these calls: calls that can run come before the next question."""
     if list_runnable(calls, decisions):
         return "call_tools"
     return "approve" if list_undecided(calls, decisions) else "done"

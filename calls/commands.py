@@ -102,7 +102,7 @@ class _CommandReader:
 
 
 def _convert_messages(value: object) -> list[Any]:
-    """Messages in any spelling LangGraph reads; what is none stays as it is."""
+    """Messages in any form that LangGraph reads; other values stay unchanged."""
     items: list[Any] = value if isinstance(value, list) else [value]
     try:
         return list(convert_to_messages(items))

@@ -138,10 +138,10 @@ async def _announce_call(gate: Gate, pending: PendingCall) -> PendingCall:
 
 
 async def _check_journal(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCall]:
-    """The calls, some of them changed by what the journal knows of those that may be asked about.
+    """The calls to ask about, updated from the journal.
 
-    What was made asks nobody. What may have been made is one question, for the approval as well;
-    the first call that it concerns asks it, and settles it for those behind it.
+    A call that was made needs no question. One that may have been made gets one question, also for
+    its approval; the first call concerned asks it for all others.
     """
     asked = [call for call in calls if gate.guard or _wants_approval(call)]
     writes = [call for call in asked if not (call["read_only"] or call.get("own"))]
@@ -316,10 +316,10 @@ def read_calls(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
 
 
 def make_unique_ids(message: AIMessage, scope: RunScope, *, task: str, round_: int) -> list[str]:
-    """An id for each call of a message: the provider's, or ours where the thread knows it.
+    """An id for each call of a message: the provider's, or a new one if the thread has it already.
 
-    Providers repeat ids, or give none. Ours holds the turn, and a hash: calls of two steps may
-    differ in characters alone that no id may have, and OpenAI takes 40 characters.
+    Providers repeat ids or give none. Ours is made of the turn and a hash, because ids of steps may
+    contain characters that no call id may have, and OpenAI allows 40 characters.
     """
     given, ids = [call.get("id") for call in calls_in(message)], list[str]()
     known = scope.around.public.get("messages", ()) if any(given) else ()
@@ -348,7 +348,7 @@ def set_call_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMe
 
 
 def assign_call_ids(message: AIMessage, scope: RunScope, *, round_: int) -> AIMessage:
-    """The message with an id of its own for each call, where none of them is to run."""
+    """The message with a new id for each call, for calls that will not run."""
     ids = make_unique_ids(message, scope, task=scope.path, round_=round_)
     return set_call_ids(message, [{"call_id": id_} for id_ in ids])
 

@@ -133,7 +133,7 @@ class Guard:
         return None if about is None else [self.table.name, about]
 
     async def record_identity(self, call: Call, result: ToolResult) -> None:
-        """Note who is verified, if the tool is one that verifies: the newest answer counts."""
+        """Save who is verified, if this tool verifies customers: the newest answer counts."""
         tool, identity = call.known_tool, self.table.identity
         if identity is None or not self.table.is_verifier(tool.original, tool.server):
             return
@@ -190,9 +190,9 @@ class Guard:
         return fact.check_answer(asked, _extract_data(made.result))
 
     async def _find_customer(self, call: PendingCall, args: Mapping[str, Any]) -> str | int | None:
-        """Who the customer is; None while nobody is verified for the user, or no longer.
+        """The verified customer; None if nobody is verified for the user now.
 
-        A colleague approves what was asked for when the customer was verified, however late.
+        A colleague may approve later: what counts is who was verified when the call was requested.
         """
         rows, identity = await self._load_rows(), self.table.identity
         if find_approver(update_call(call, args=dict(args))) == "operator":

@@ -17,7 +17,7 @@ from ..turn.scope import RunScope
 from .call_records import Call
 
 VERIFIED: Final = "verified"
-"""Key of what is kept with the thread of each verification: who it was; None: nobody."""
+"""Key of the saved verifications of a thread; the value is the customer's id, or None."""
 
 _KEPT: Final = timedelta(days=1)
 """For how long a try counts that has not verified anybody."""
@@ -31,7 +31,7 @@ def build_verification(scope: RunScope, who: str | int | None, at: datetime) -> 
 def find_customer(
     rows: Sequence[Mapping[str, Any]], scope: RunScope, identity: Identity, now: datetime
 ) -> str | int | None:
-    """Who is verified for the user of the run, by the newest answer; None where nobody is."""
+    """The verified customer of the run's user, by the newest answer; None if there is none."""
     newest = find_verification(rows)
     if newest is None or newest["user"] != scope.user:
         return None
@@ -56,7 +56,7 @@ def list_counters(scope: RunScope, identity: Identity, call: Call) -> list[str]:
 async def count_try(
     scope: RunScope, counters: Sequence[str], name: str, most: int, now: datetime
 ) -> bool:
-    """Count a try of this name, in all places or in none; False where there were too many."""
+    """Count a try to verify this name, here or everywhere; False if there were too many."""
     begun = Row(
         name=name, place="", turn=scope.turn, task="", call="", tool="", server=None, arguments={},
         content="", key="", since=now.isoformat(),

@@ -67,7 +67,7 @@ def _read_hints(tool: BaseTool | None) -> Mapping[str, Any]:
 
 
 def _find_marker(annotation: Any, kind: type) -> Any:
-    """The marker of this kind in an annotation: an object, or its class; None where none is."""
+    """The marker of this kind in an annotation, an object or its class; None without one."""
     origin = get_origin(annotation) or annotation
     if isinstance(origin, type) and issubclass(origin, kind):
         return origin
@@ -115,7 +115,7 @@ def _build_runtime(
 def _explain_missing(
     module: ModuleType | None, annotation: Any, scope: RunScope, tool: str, parameter: str
 ) -> str:
-    """What is wrong with a parameter that cannot be filled in, for whoever built the graph."""
+    """Why a parameter cannot be injected, as a sentence for the developer."""
     marker = _find_marker(annotation, module.InjectedState) if module else None
     if marker is not None:
         field, known = repr(getattr(marker, "field", None)), ", ".join(_copy_state(scope))

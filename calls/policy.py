@@ -102,7 +102,7 @@ class Rule(BaseModel):
 
 @dataclass(frozen=True)
 class Case:
-    """A decision with what must hold for it: who calls (a glob), and patterns of arguments."""
+    """A decision and its conditions: the caller (a glob) and patterns of arguments."""
 
     decision: Decision
     agent: str | None = None
@@ -212,9 +212,9 @@ class Policy:
         return [*cases, Case(self._decide_default(tool, context))]
 
     def _list_server_cases(self, tool: CatalogTool, context: Context) -> list[Case]:
-        """What a server wants to be asked about, where the tool alone would be let through.
+        """The cases in which the server asks about a tool that would run otherwise.
 
-        Whoever has said something of this tool, or of all tools, has decided it.
+        A rule about this tool, or about all tools, goes first.
         """
         decided = tool.auto_approve or self.default in _STRICTNESS
         if decided or self._decide_default(tool, context) != _decide_by_hints(tool):
@@ -241,7 +241,7 @@ class Policy:
 
 
 def _pick_strictest(cases: Sequence[Case], args: Mapping[str, Any], agent: str) -> Decision:
-    """What is decided for an agent or for one around it: who is delegated to may never do more."""
+    """The decision for an agent and all agents above it: a sub-agent never has more rights."""
     line = reversed([*accumulate(agent.split("/"), "{}/{}".format)])
     made = [next(case.decision for case in cases if case.fits(args, name)) for name in line]
     return max(made, key=lambda decision: _STRICTNESS.index(decision.action))

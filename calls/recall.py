@@ -49,7 +49,7 @@ _WORTH: Final = (0.0, 0.5, 0.8, 1.0)
 
 
 class Said(NamedTuple):
-    """A text of the thread: by what it can be asked for, who says it, and it without case."""
+    """A text of the thread: its id, its author, and the text in lower case."""
 
     name: str
     who: str

@@ -1,7 +1,7 @@
-"""Results that are too long to be shown: head and tail stay, the whole is kept once.
+"""Long results: the model sees head and tail, the whole text is stored once.
 
-It can be read on with `read_result`, and references read it as the data it is. A store may have
-doors of its own, so what it has is only taken where the id, which the thread keeps, is its digest.
+`read_result` reads the rest, and references use the stored data. Others may write into a store, so
+a stored text counts only if its digest is the id that the thread has saved.
 """
 
 import json
@@ -78,14 +78,14 @@ class ResultStore:
         return replace(result, text=text, data=None, artifact=artifact, media=()), key
 
     async def load_data(self, key: str) -> Any:
-        """What a tool gave, as data, whose text is stored; MISSING where none of this id is."""
+        """The data of a stored result; MISSING if there is none with this id."""
         value = await self._load(key)
         if value is None or _name_value(value) != key or "text" not in value:
             return MISSING
         return json.loads(value["json"]) if "json" in value else parse_container(value["text"])
 
     async def load_text(self, key: str) -> str:
-        """A text of this thread; "" where none is kept under this id."""
+        """A stored text of this thread; "" if there is none with this id."""
         value = await self._load(key)
         return str(value.get("text", "")) if value and _name_value(value) == key else ""
 

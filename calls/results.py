@@ -258,7 +258,7 @@ def parse_container(text: str) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The JSON that a text spells; None where it spells none."""
+    """The JSON value of a text; None if the text is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,9 +1,9 @@
-"""One change at a time of what a policy's table says it is about: an order, a customer.
+"""One change at a time for each subject of a policy table, such as an order or a customer.
 
-A subject is locked, as threads are, from before its facts are read until its change is over. Before
-the change is sent it is noted under the subject which thread sends it, by the key of its row in the
-journal. Whoever finds a note where nobody holds the lock any more looks that row up: where nobody
-knows whether the change was made, nobody knows what the facts leave out, and nothing else is sent.
+A subject is locked like a thread, from before its facts are read until its change is done. Before
+the change is sent, a note under the subject names the thread and the key of its row in the journal.
+If a later call finds a note without a lock, it reads that row: if nobody knows whether that change
+was made, the facts may be incomplete, and no other change is sent.
 """
 
 import asyncio
@@ -46,9 +46,9 @@ class Subject:
     noted: bool = False
 
     async def find_unsettled(self, work: "PassScope", call: Call) -> Row | None:
-        """What may have been made and stands before a call; spare, if this thread may ask about it.
+        """An uncertain change that blocks this call; spare, if this thread may ask about it.
 
-        Where it is the very call, or a human has spoken of it, the journal asks.
+        If it is the same call, or a human has decided it, the journal handles it.
         """
         book = work.book
         for note in await self.scope.journal.rows(self.name):

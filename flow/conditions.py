@@ -78,7 +78,7 @@ class Comparison:
 
     @property
     def reference(self) -> Reference:
-        """What it reads where a path begins with the id of a step."""
+        """The reference, if the path begins with the id of a step."""
         return Reference(str(self.parts[0]), self.parts[1:], self.path)
 
 
@@ -234,7 +234,7 @@ _WITHOUT_IT: Final = {"exists": False, "is missing": True}
 
 
 def evaluate_comparison(comparison: Comparison, read: Callable[[], Any]) -> tuple[bool | None, str]:
-    """Whether a comparison holds for what is read, None where nobody can tell; and why not."""
+    """Whether a comparison is true, None if that is unknown; and why not."""
     try:
         value, path = read(), comparison.path
     except MissingValue as missing:

@@ -65,10 +65,10 @@ def hash_call(tool: str, arguments: Any) -> str:
 
 
 def place_items(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> list[FlowStep]:
-    """The items of a step with what is known of them, in the order of its list.
+    """The items of a step in the order of its list, each with its known state.
 
-    An old item goes to a new one that makes the same call (`prints`): rather a finished one, and
-    rather one at the same place. `rounds` are the highest rounds of tasks in the evidence.
+    An old item belongs to a new one with the same call (`prints`); finished items and items at the
+    same position go first. `rounds` are the highest rounds of tasks in the evidence.
     """
     left = dict(enumerate(step.get("items") or []))
     found: dict[int, FlowStep] = {}
@@ -98,7 +98,7 @@ def _place_item(item: FlowStep | None, made_of: str, rounds: int) -> FlowStep:
 
 
 def describe_progress(step: FlowStep) -> str:
-    """How many of a step's items are done, as "3 of 20 items are done"; '' where none is."""
+    """The finished items of a step, as "3 of 20 items are done"; '' without items."""
     items = step.get("items") or []
     done = sum(map(is_done, items))
     return say("items_done", done=done, count=len(items)) if done else ""

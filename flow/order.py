@@ -18,9 +18,9 @@ _MARK: Final = "\0"
 
 
 def build_steps(plan: ExecutionPlan) -> list[FlowStep]:
-    """The steps of a plan as state keeps them, none begun; the plan need not be sound.
+    """The steps of a plan as the state keeps them, none started; the plan may be wrong.
 
-    A step depends on what it names, and on the steps of this plan that it refers to.
+    A step depends on the steps in its `after` and on the steps of this plan that it refers to.
     """
     steps = [_build_step(step) for step in plan.steps]
     ids = {step["id"] for step in steps}
@@ -78,7 +78,7 @@ def list_needs(step: FlowStep) -> list[str]:
 
 
 def sort_steps(steps: Iterable[FlowStep]) -> list[FlowStep]:
-    """The steps, each after what it depends on, else in the order given; in O(n log n).
+    """The steps sorted so that each follows its dependencies, else in the given order; O(n log n).
 
     Steps in a circle come last: a finished step may depend on one that the new plan puts after it.
     """

@@ -240,7 +240,7 @@ _PLURAL: Final = re.compile(r"\A\.(?:output|result)s(?![\w-])")
 
 
 def find_foreign(value: Any, fields: Fields) -> list[str]:
-    """What is wrong with each foreign reference in a value, one sentence each, none twice."""
+    """One sentence for each wrong reference to another plan in a value, without repeats."""
     problems: dict[str, None] = {}
     for parts in _split_texts(value):
         whole, escaped = len(parts) == 1, any(part.means == OPEN for part in parts)
@@ -268,7 +268,7 @@ def _find_foreign_in_text(
 
 
 def _explain_foreign(match: re.Match[str], fields: Fields, written: str, *, whole: bool) -> str:
-    """What is wrong with it; '' where it names no step, or may well be meant as text."""
+    """Why a foreign reference is wrong; '' if it names no step or may be plain text."""
     sign, path = match["sign"], match["path"]
     step = next((i for i in (match["id"], sign[-1:] + match["id"]) if i in fields), None)
     if step is None or (step.isdigit() and not _WORD.match(path)):

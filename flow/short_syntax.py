@@ -74,7 +74,7 @@ class ShortPlanError(Exception):
 
 
 def find_short_plan(text: str) -> str:
-    """The plan in the short spelling that a text holds; '' where it holds none, or one in JSON."""
+    """The plan in short syntax within a text; '' if there is none, or if it is JSON."""
     blocks = [block for block in _FENCED.findall(text) if _STEP_LINE.search(block)]
     plan = "\n".join(blocks) if blocks else text
     found = _STEP_LINE.search(plan)

@@ -58,7 +58,7 @@ class Interval:
         )
 
     def is_followed_by(self, other: "Interval") -> bool:
-        """Whether the other one goes on where this one ends, with nothing between them."""
+        """Whether the other range starts where this one ends, without a gap."""
         return self.high == other.low and (self.high_in or other.low_in)
 
     def __str__(self) -> str:
@@ -130,16 +130,16 @@ def join_pieces(pieces: Sequence[Piece]) -> Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Dimension:
-    """A thing that decides.
+    """One dimension of a table.
 
     Attributes:
-        name: As rows name it.
-        values: The words that it can be; none where it is a number.
-        numbers: The numbers that it can be; any other one cannot be judged.
-        whole: Only whole numbers are meant, so nothing lies between 14 and 15.
-        empty: The word for a fact that is there but empty; "" where an empty one is not readable.
-        label: What people call it, by language.
-        told: What people call its words, where that is another word.
+        name: Its name in rows.
+        values: Its possible words; empty for a number.
+        numbers: Its possible numbers; others cannot be judged.
+        whole: Only whole numbers count, so nothing lies between 14 and 15.
+        empty: The word for a fact that exists but is empty; "" if an empty one is an error.
+        label: Its name for people, by language.
+        told: Its words for people, if they differ.
     """
 
     name: str

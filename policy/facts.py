@@ -33,16 +33,16 @@ Kind = Literal["value", "days", "hours", "compared", "matched"]
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """Where a fact is read: a tool, what it is asked, and whose the answer is.
+    """Where a fact is read: the tool, its arguments and the owner of the answer.
 
     Attributes:
-        name: As paths begin with it.
+        name: The first part of paths to it.
         tool: The reading tool.
-        ask: Its argument to the place of the id that it is given, or of `each` id of a list.
-        owner: The field of the answer that must be the verified customer; "" where it is nobody's.
-        same: Field of the answer to the argument that it must repeat, so that the answer is about
-            what was asked; a list one for one. A field with the name of an argument must repeat it
-            in any case.
+        ask: Its argument, and the place of its id, or of `each` id of a list.
+        owner: The field of the answer that must be the verified customer; "" without one.
+        same: Fields of the answer that must repeat an argument, so that the answer is about the
+            requested record; a list one by one. A field with an argument's name must always repeat
+            it.
     """
 
     name: str
@@ -92,14 +92,14 @@ class Fact:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where the value of a dimension is taken from.
+    """How the value of a dimension is computed.
 
     Attributes:
-        kind: The value itself, days or hours since a point in time, how two numbers compare, or
+        kind: The value itself, days or hours since a time, the comparison of two numbers, or
             whether ids match.
-        terms: Places, added up; of what is no number one alone.
-        against: What numbers are compared, or ids are matched with.
-        zone: Where days begin.
+        terms: Places whose numbers are added; a single place if it is no number.
+        against: The numbers to compare or the ids to match with.
+        zone: The time zone in which days begin.
     """
 
     kind: Kind = "value"

@@ -35,14 +35,13 @@ class UnreadFact:
 
 @dataclass(frozen=True)
 class Term:
-    """A place, and what of it counts.
+    """A place in data, and how to read it.
 
     Attributes:
-        path: Where it stands.
-        how: The `one` value that stands there; of those that stand there in lists `each`, `any`,
-            their number or their sum.
-        word: Only the values that are this word count, or decide; "" where all do.
-        factor: By what a number is multiplied, such as -1 where it is taken off.
+        path: The path.
+        how: `one` value; of values in lists `each`, `any`, their number or their sum.
+        word: Only values equal to this word count or decide; "" for all.
+        factor: The factor of a number, such as -1 to subtract it.
     """
 
     path: Path
@@ -75,7 +74,7 @@ class KnownFacts:
     facts: Mapping[str, Answer | UnreadFact] = field(default_factory=dict)
 
     def get_path(self, path: Path) -> Any:
-        """What stands at a path; `MISSING` where nothing does, `UnreadFact` where none is known."""
+        """The value at a path; `MISSING` without one, `UnreadFact` if no fact was read."""
         value = self._get_root(path)
         for part in path[1:]:
             value = _get_part(value, part)

@@ -141,11 +141,11 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class Label:
-    """What people call an argument, and what kind of figure it is.
+    """The name of an argument for people, and how its value is written.
 
     Attributes:
-        label: By language; none where the figure says enough.
-        figure: How its value is written.
+        label: By language; none if the value says enough.
+        figure: The format of the value.
         unit: The currency of money, or `call.` and the argument that names it.
     """
 

@@ -16,20 +16,21 @@ from .rules import GovernedTool, Identity, Row, Ruling, Section, Texts, Verdict,
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyTable:
-    """A company's policy, read from its file. Give it to any graph as `policy=`.
+    """A company's policy, read from its file. Pass it to any graph as `policy=`.
 
-    A tool that the file does not name is forbidden, unless it declares that it only reads. The
-    facts that decide come from reading tools, never from a model's words.
+    A tool that the file does not name is forbidden, unless it declares to be read-only. Facts that
+    decide come from reading tools, never from a model's words.
 
     Attributes:
         name: Of the company or the policy.
-        identity: How a customer is verified; None where nobody is.
+        identity: How a customer is verified; None if nobody is.
         facts: Where facts are read, by name.
-        dimensions: What decides, by name, and where each value is taken from.
-        tools: What is said of each tool.
+        dimensions: The inputs of decisions by name, and where each value is read.
+        tools: The rules of each tool.
         sections: The tables.
-        reads: Tools that the file does not name, and that declare to change nothing, may run.
-        clock: Tells the time of each ruling, with its zone, where it is not that of the machine.
+        reads: Tools that declare to be read-only may run although the file does not name them.
+        clock: The tool that tells the time of a ruling, with its zone; None for the machine's
+            clock.
     """
 
     name: str = ""

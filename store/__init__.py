@@ -1,1 +1,1 @@
-"""What is kept of threads and calls, and who holds a thread."""
+"""Saved threads and calls, and the locks of threads."""

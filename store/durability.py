@@ -276,9 +276,9 @@ class _ProcessLocks:
 
 
 def get_saver_locks(saver: Saver | None) -> Locks:
-    """What locks the threads of a saver, also of one that was not opened here, or of none.
+    """The locks for threads of any saver, also of one that was not opened here, or of None.
 
-    Savers are copied (LangGraph does, with strict deserialization); what they share is not.
+    LangGraph copies savers (strict deserialization); a copy shares the original's connection.
     """
     if isinstance(saver, ThreadedSaver):
         return saver.locks or get_saver_locks(saver.inner)

@@ -1,7 +1,7 @@
-"""Long results in an object store, whatever fsspec opens: the database keeps what is short.
+"""Long results in an object store that fsspec opens; the database keeps short ones.
 
-An object is written before the checkpoint that names it, and goes after it. Who dies in between
-leaves one that nothing names: the thread writes it again, or it goes when the thread is pruned.
+An object is written before the checkpoint that names it, and deleted after it. If the process dies
+in between, an unnamed object stays: the thread writes it again, or pruning deletes it.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class Objects:
         return Item(value=kept["value"], key=key, namespace=place, created_at=at, updated_at=at)
 
     def put(self, place: Place, key: str, value: Mapping[str, Any]) -> None:
-        """Keep it; whoever reads it meanwhile sees what was there before, or all of this."""
+        """Write it; a reader sees the old object or the whole new one."""
         at = datetime.now(UTC).isoformat()
         with self._explain_errors():
             self._write(

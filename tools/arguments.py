@@ -113,7 +113,7 @@ def _is_allowed(value: Any, kinds: set[str]) -> bool:
 
 
 def _convert(value: Any, rules: Schema) -> Any:
-    """A value of another type as one that is allowed; unchanged where that is not clear."""
+    """The value in an allowed type; unchanged if the conversion is not certain."""
     kinds = list_allowed_types(rules)
     if isinstance(value, str) and not _is_allowed(value, kinds):
         value = _parse_string(value, kinds)

@@ -41,12 +41,12 @@ _NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogTool:
-    """One tool as the model sees it, and where it really is.
+    """One tool as the model sees it, and its source.
 
     `read_only`, `destructive` and `idempotent` are the tool's own declarations; without any it is a
-    write that must not be repeated. The results of a tool that is not `cacheable`, or `polls`, are
-    never reused; calling one that `polls` again and again is no loop. `output` is the declared
-    schema of its result, if references can use it.
+    write that must not be repeated. Results of a tool that is not `cacheable`, or that `polls`, are
+    never reused; repeated calls of a tool that `polls` are no loop. `output` is the declared schema
+    of its result, if references can use it.
     """
 
     name: str

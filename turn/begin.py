@@ -42,7 +42,7 @@ _SHOWN: Final = 300
 
 
 class MissingTools(NamedTuple):
-    """What is to be said of tools before a turn begins, and the servers that have none."""
+    """Notes about tools for the start of a turn, and the servers without tools."""
 
     warnings: Sequence[str] = ()
     servers: Sequence[str] = ()

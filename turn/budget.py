@@ -284,7 +284,7 @@ def get_limit_reason(limit: str | None) -> Reason:
 
 
 def describe_missing_prices(spend: Spend, prices: object) -> str:
-    """Which models' calls are not in the dollars that a turn has spent; "" where none is asked."""
+    """The models whose calls the turn's dollars leave out; "" if there are none."""
     answered = {k: one for k, one in spend.get("by_model", {}).items() if one.get("input_tokens")}
     unknown = sorted(name for name, one in answered.items() if "usd" not in one)
     if not (unknown and ("usd" in spend or prices)):

@@ -279,10 +279,10 @@ def get_refusal_reason(reasons: set[str]) -> Reason | None:
 
 
 def get_denial_reason(tasks: Sequence[Task]) -> Reason | None:
-    """Why another plan could not help an unfinished task; None where one might.
+    """Why another plan could not help an unfinished task; None if one might.
 
-    A refused call is NOT_INTERACTIVE or DENIED, one that may have run and that nobody could be
-    asked about is NOT_INTERACTIVE, and calls that went round in circles are LOOP_DETECTED.
+    A refused call is NOT_INTERACTIVE or DENIED, an uncertain call without anybody to ask is
+    NOT_INTERACTIVE, and repeated calls are LOOP_DETECTED.
     """
     left = (t for t in tasks if not is_left_out(t) and t["status"] != "completed")
     reasons = {str(t.get("denied") or "") for t in left} - {""}
@@ -354,7 +354,7 @@ def describe_results(evidence: Sequence[Evidence]) -> list[str]:
 
 
 def build_fallback_answer(results: Sequence[str], unmet: Sequence[str]) -> str:
-    """The answer where no model gave one: what is there, and plainly what is not."""
+    """The answer if no model wrote one: the finished work, and plainly the open work."""
     missing = [say("all_not_done", what="\n".join(f"- {text}" for text in unmet))] if unmet else []
     return "\n\n".join(text.strip() for text in [*results, *missing])
 

@@ -67,7 +67,7 @@ class RunFacts:
     place: str = ""
     """The nodes around the node's graph, as `outer|inner`; "" where it is the outermost."""
     role: str = ""
-    """Who wants calls, where the graph has one role that calls tools."""
+    """The role that calls tools, if the graph has one only."""
     model_turn: str = ""
     """The id of the model turn in it, `<path>#<round>`, where the graph counts them so."""
     fence: Fence | None = None

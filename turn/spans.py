@@ -112,7 +112,7 @@ def _record_answer(span: Any, about: dict[str, str], answer: AIMessage) -> None:
 
 
 def _find_task(scope: RunScope, task: str | None = None) -> str:
-    """The task or step, "" where the graph has none."""
+    """The task or step; "" in a graph without them."""
     named = task or scope.path
     return "" if named == scope.agent else named
 

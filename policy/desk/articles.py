@@ -16,7 +16,7 @@ _Field = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 @dataclass(frozen=True)
 class Article:
-    """An article that was found; `text` is "" where the search tells none, `score` then 0."""
+    """A found article; `text` is "" and `score` 0 if the search returns none."""
 
     id: str
     title: str

@@ -154,6 +154,6 @@ class Company(BaseModel):
         return any(_compile_phrase(one.casefold()).search(low) for one in self.sensitive)
 
     def find_words(self, which: Literal["greeting", "goodbye"], language: str) -> str:
-        """What it says in a language, else in its own; nothing where it says nothing."""
+        """The text in a language, else in the company's language; "" without one."""
         said: Mapping[str, str] = self.greeting if which == "greeting" else self.goodbye
         return said.get(language) or said.get(self.languages[0], "")

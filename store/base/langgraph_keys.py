@@ -128,9 +128,9 @@ def mute_values_stream(config: RunnableConfig) -> RunnableConfig:
 
 
 def find_message_handlers(config: Mapping[str, Any]) -> list[StreamMessagesHandler]:
-    """Who hears the messages of the node with this config: runs that stream `messages`.
+    """The runs that stream `messages` of the node with this config.
 
-    None where one streams in LangGraph's experimental format, which knows no chunks.
+    None if one uses LangGraph's experimental format, which has no chunks.
     """
     callbacks = config.get("callbacks")
     handlers = getattr(callbacks, "handlers", callbacks) or ()

@@ -1,8 +1,8 @@
-"""Where a saved thread stands: its newest checkpoint, what runs next, and what it asks.
+"""The head of a saved thread: its newest checkpoint, the next nodes and the open questions.
 
-A graph that a durable task runs saves its own steps under a namespace of its own. A crash after it
-took an answer, and before its task ended, leaves the question at the head of the thread: LangGraph
-shows it again, and would ignore whatever is answered then.
+A graph inside a durable task saves its own steps under its own namespace. If the process dies after
+an answer was read and before the task ended, the question stays at the head: LangGraph shows it
+again, and would ignore an answer.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping

@@ -211,17 +211,18 @@ def release(
     told: bool = False,
     anywhere: str | None = None,
 ) -> tuple[list[Row], Change]:
-    """Say which rows stay with a living step; the others are spare from now on.
+    """Keep the rows of living steps; mark the others as spare.
 
     Args:
-        rows: Of a thread.
+        rows: Of one thread.
         keeps: Whether a row stays.
-        within: Whether a row may be touched at all: others are at work beside this run.
-        back: What has finished and stays is spare no longer.
-        ended: What has finished belongs to a turn that is over, or its answer is known to all who
-            could ask for it again: it is closed.
-        told: Doubts were told in the outcome of their turn.
-        anywhere: Another graph takes over: what does not stay is there for all inside this place.
+        within: Whether a row may be changed at all: other runs may work beside this one.
+        back: Finished rows that stay are spare no longer.
+        ended: A finished row belongs to an ended turn, or all who could repeat it know the answer:
+            it is closed.
+        told: The outcome of the turn has named its uncertain calls.
+        anywhere: Another graph takes over: rows that do not stay may be used anywhere in this
+            place.
 
     Returns:
         The open rows as they are now.

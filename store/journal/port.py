@@ -52,18 +52,18 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One intent on record; for what is not told here see Intent.
+    """One saved intent; see `Intent` for the other fields.
 
     Attributes:
-        state: `claimed` from before the send until its end is known. `finished` where the tool
-            did it. `closed` matches nothing any more but the very call it was made for: the tool
-            refused it, another row stands for it now, or its turn is over.
-        spare: No living step stands behind it.
+        state: `claimed` from before the send until the end is known. `finished` if the tool did it.
+            `closed` matches only the very call it was made for: the tool refused it, another row
+            replaces it, or its turn is over.
+        spare: No living step owns it.
         paused: The tool itself asked a question: it is run again from its start.
-        told: An ended turn has said that nobody knows how it ended.
-        sends: How often it was sent. A human's word is good for one more.
-        source: Evidence id of the call that made it, where this one has it from another.
-        result: What it gave, as JSON; of a claimed row what is known instead.
+        told: The outcome of an ended turn has named it as uncertain.
+        sends: The number of sends. A human's approval allows one more.
+        source: Evidence id of the call that made it, if this one took it over.
+        result: The result as JSON; of a claimed row its notes.
     """
 
     name: str
@@ -146,10 +146,10 @@ class Fence(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What somebody wishes of a thread whose run goes on: a message for it, or None to stop it.
+    """A request to a running thread: a message for it, or None to stop it.
 
-    `name` is its own. A message is as LangChain spells it in JSON, marked with the name. `age`: for
-    how many seconds it had waited when it was read, by the clock of where it waits.
+    `name` identifies it. The message is LangChain's JSON, marked with the name. `age` is the
+    seconds it had waited when it was read, by the database's clock.
     """
 
     name: str
@@ -180,14 +180,14 @@ class Journal(Protocol):
         names: Collection[str] = (),
         fence: Fence | None = None,
     ) -> T:
-        """Hand rows of a thread to `work` and save what it changes, in one transaction.
+        """Pass rows of a thread to `work` and save its changes, in one transaction.
 
         Args:
             thread: The thread.
-            work: Takes the rows, oldest first; gives its result and the change.
-            names: Where there are some, `work` needs of the closed rows only these; and of those
-                that have finished and are not spare, too.
-            fence: Of the run that asks.
+            work: Takes the rows, oldest first; returns its result and the change.
+            names: If given, `work` needs only these of the closed rows, and of the finished rows
+                that are not spare.
+            fence: Of the calling run.
 
         Raises:
             ThreadBusy: Another run has locked the thread since.

@@ -253,7 +253,7 @@ class Recorder:
                 tab.sure = False
 
     def close_usage(self, thread: str, turn: str) -> None:
-        """Nobody goes on with a turn: what is on record of it may stay ahead of what it took."""
+        """Keep the usage record of a turn that nobody continues, even above the real use."""
         self._ahead.get(thread, {}).pop(turn, None)
 
     async def settle_usage(self, thread: str) -> None:
@@ -284,9 +284,9 @@ class Recorder:
     async def _run_shielded(
         self, work: Callable[[Journal], T], undo: Callable[[Journal], object] | None = None
     ) -> T:
-        """Work in a worker thread to its end, also where the caller is cancelled meanwhile.
+        """Finish the work in a worker thread, even if the caller is cancelled meanwhile.
 
-        `undo` takes it back for a caller who will not see its result.
+        `undo` reverts it for a caller who will not get the result.
         """
         # Not a task: a loop that shuts down cancels those, and with them what is not begun yet.
         loop = asyncio.get_running_loop()
@@ -316,7 +316,7 @@ async def _wait_until_done(working: asyncio.Future[Any]) -> None:
 
 
 def _merge_recorded_usage(journal: Journal, thread: str, turn: str, tab: UsageRecord) -> None:
-    """Take over what is on record of a turn, where it is more than the state tells."""
+    """Use the saved usage of a turn if it is higher than the state's."""
     found = journal.read_counts(thread, turn)
     if found and found == tab.leased:  # by this process; of what it took it knows more
         return

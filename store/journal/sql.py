@@ -261,7 +261,7 @@ def _open_in_memory() -> SqliteTables:
 
 
 def create(tables: Tables, schema: Sequence[str]) -> None:
-    """Make what is missing, beside others who open the same database."""
+    """Create missing tables, safe beside other processes that do the same."""
 
     def make() -> None:
         with tables.block() as execute:

@@ -65,16 +65,16 @@ def retry_once(method: Callable[P, T]) -> Callable[P, T]:
 
 
 class Tables(Protocol):
-    """What differs from one SQL database to the next; safe to use from several threads.
+    """The differences between SQL databases; safe to use from several threads.
 
     Attributes:
         name: The database, for error messages.
         number: The type of a column that counts its rows.
-        errors: What its driver raises.
-        made: Everything is there already: whoever may make no tables uses those that are there.
-        packs: Whether long texts take less room in it packed; others pack by themselves.
-        now: The seconds since 1970 by its clock.
-        pool: The connections of a server; None where the database is a file.
+        errors: The error classes of its driver.
+        made: All tables exist: a user without the right to create tables uses these.
+        packs: Whether compressed texts take less room; some databases compress by themselves.
+        now: SQL for the seconds since 1970 by its clock.
+        pool: The connections of a server; None for a file.
     """
 
     name: str
@@ -106,9 +106,9 @@ class Tables(Protocol):
         """
 
     def token(self, name: str) -> int | None:
-        """Of the lease by which this process holds a name; None where the database has none.
+        """The token of the lease by which this process holds a name; None without leases.
 
-        A run's fence is this token then, and is checked by `block`.
+        A run's fence is this token, and `block` checks it.
         """
 
     def is_race(self, error: Exception) -> bool:

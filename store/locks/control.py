@@ -1,7 +1,7 @@
-"""What a run heeds while it goes on: a pause of its caller's, and what others wish of its thread.
+"""Requests to a running thread: a pause by its caller, and stop or steer from elsewhere.
 
-A pause (LangGraph's drain) leaves the turn open: a resume goes on where it was. A wish ends or
-changes the turn itself. It is on record before anybody is told of it here, so it outlives a crash.
+A pause (LangGraph's drain) leaves the turn open for a resume. A stop or a steer ends or changes the
+turn itself. It is saved before the run hears of it, so it survives a crash.
 """
 
 import asyncio

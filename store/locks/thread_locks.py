@@ -1,8 +1,8 @@
-"""Locks of threads: what a database brings, and who in this process holds which.
+"""Locks of threads, in the database and in this process.
 
-A thread that is held is refused, or waited for where that is wished. No lock outlives its process
-for long: it is an operating system's lock on a file beside a SQLite database, a lease that has to
-be renewed in Postgres, and for every other saver an entry in memory.
+A run of a held thread is refused, or waits if its caller wants to. A lock ends soon after its
+process: it is an operating system's lock on a file beside a SQLite database, a lease in Postgres
+that is renewed, and for every other saver an entry in memory.
 """
 
 import asyncio
@@ -60,16 +60,16 @@ class Locks(Protocol):
         """The same for all locks that exclude each other in this process."""
 
     def take(self, name: str, doing: str = "", *, waits: bool = False) -> Release | str | None:
-        """Lock a name; others are told what its holder is doing.
+        """Lock a name; others can read what its holder does.
 
-        Whoever `waits` calls it again and again: no other process goes before it that came later.
+        A caller that `waits` calls it again and again: no process that came later goes before it.
 
         Returns:
-            What unlocks it, None where no other process can have it, or who has it in words, ""
-            where that cannot be told.
+            What unlocks it, None if no other process can have it, or its holder in words ("" if
+            unknown).
 
         Raises:
-            DatabaseError: Locks cannot be had here.
+            DatabaseError: The database cannot lock.
         """
 
     def stop_waiting(self, name: str) -> None:
@@ -233,7 +233,7 @@ async def _release_lock(held: HeldLock) -> None:
 
 
 def _try_lock(locks: Locks, name: str, doing: str = "", *, waits: bool = False) -> HeldLock | str:
-    """What is held now, or who holds it."""
+    """The held lock, or its holder."""
     me, entry = f"process {os.getpid()}", LockEntry((locks.domain, name), doing)
     if not waits and is_waited_for(entry.key):
         return me

@@ -33,7 +33,7 @@ _DRIVERS: Final = (
 REACHED: Final = (
     "that the server runs, host and port, that the database is there, user and password"
 )
-"""What may be wrong where a server is not reached."""
+"""Possible reasons why a server cannot be reached."""
 
 _ASK: Final = "INSERT INTO checkpoint_writes SELECT * FROM checkpoint_writes WHERE false"
 

@@ -116,7 +116,7 @@ class Leases:
             self._pool.fetch_rows(_LEAVE, [make_storable(name), _describe_self()])
 
     def describe_holder(self, name: str) -> str | None:
-        """Who holds a thread, in words; None where nobody does."""
+        """The holder of a thread in words; None if it is free."""
         found = self._pool.fetch_rows(_HOLDER, [make_storable(name)])
         return describe_owner(found[0]["owner"] or "") if found else None
 

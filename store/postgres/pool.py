@@ -1,8 +1,8 @@
-"""The connections to PostgreSQL: checked only after a rest, with prepared statements if they may.
+"""Connections to PostgreSQL: checked after an idle time, with prepared statements if possible.
 
-Between two statements a pool such as PgBouncer may give the session to somebody else, who knows
-none of the statements that were prepared in it. It also invents the process id that it tells a
-client, which a server does not.
+Between two statements a pool such as PgBouncer may give the session to another client, which has
+not prepared these statements. It also invents the process id that it sends to a client; a server
+does not.
 """
 
 import logging
@@ -60,10 +60,10 @@ _GIVES: Final = re.compile(r"^\s*(SELECT|WITH)\b|\bRETURNING\b")
 
 
 class Pool:
-    """Connections in autocommit mode with rows as dicts; what it does not have is psycopg's pool's.
+    """Connections in autocommit mode with rows as dicts; the rest is psycopg's pool.
 
-    Where one is found cut, those from before are used no more. An outage has one deadline: whoever
-    comes later waits for what is left of it, so that waits in a row take no longer than one.
+    If one is found broken, older ones are no longer used. An outage has one deadline: a later
+    caller waits only for the rest of it, so that waits in a row take no longer than one.
     """
 
     def __init__(self, psycopg: Any, pools: Any, url: str, connections: int) -> None:
@@ -128,7 +128,7 @@ class Pool:
             yield PooledTransaction(self, held, first)
 
     def run(self, work: Callable[[Any], T]) -> T:
-        """Do what may be done twice, on one of them, and again where that is found cut."""
+        """Run a repeatable block on a connection, and once more if that one was broken."""
         with ExitStack() as held:
             connection = held.enter_context(self.connection())
             try:
@@ -186,7 +186,7 @@ class Pool:
             raise
 
     def _find_deadline(self, since: float) -> float:
-        """That of the outage, or one from then on where there is none, or it is long over."""
+        """The deadline of the current outage, or a new one if there is none or it is long over."""
         known = self._deadline
         return since + BUSY_SECONDS if known is None or since > known + BUSY_SECONDS else known
 

@@ -307,9 +307,10 @@ def _retry_once(work: Callable[[], T]) -> T:
 
 
 def prune(connection: Any, thread: str, keeps: Keeps, fence: Fence | None) -> str | bool:
-    """Remove what is not kept of a thread, in one transaction; see `SqliteDatabase.prune`.
+    """Delete all of a thread but what is kept, in one transaction; see `SqliteDatabase.prune`.
 
-    The lease is looked at last: while it is, nobody can renew it. Who has lost it removes nothing.
+    The lease is checked last, and nobody can renew it meanwhile. Without the lease nothing is
+    deleted.
     """
     execute = partial(execute_statement, connection)
     saver = LeasedPostgresSaver(partial(nullcontext, connection))

@@ -1,13 +1,12 @@
-"""What a saver for PostgreSQL remembers: writes that wait for their checkpoint, and thread rows.
+"""The memory of a saver for PostgreSQL: writes that wait for their checkpoint, and thread rows.
 
-A task's writes are saved with the checkpoint that comes of them, in one transaction. Apart they
-take twice the round trips and looks at the lease: the server's CPU is 2.1 instead of 1.5 times
+A task's writes are saved with the checkpoint that follows them, in one transaction. Apart they take
+twice the round trips and lease checks: the server's CPU is 2.1 instead of 1.5 times
 `create_agent`'s in a turn of react (`benchmarks/postgres.py`; the goal is 1.7).
 
-A thread's row says where it stands: a resume goes on with one that is unfinished; one that asks
-needs an answer; one that has ended rests. Only steps of the thread's own graph end a turn or begin
-one. A question counts when its node has asked it. The row is written when that changes, or has
-grown old.
+A thread's row has its status: an unfinished one can be resumed; one that asks needs an answer; an
+ended one rests. Only steps of the thread's own graph end or begin a turn. A question counts when
+its node has asked it. The row is written when the status changes, or when it is old.
 """
 
 import threading
@@ -155,10 +154,10 @@ _OF_A_NODE: Final = 1
 
 
 class StateChange(NamedTuple):
-    """What is known of a thread since something was saved of it.
+    """What this process knows of a thread since its last save.
 
     Attributes:
-        state: "goes on": it asks no more, if it did; whether it has ended stays as it was.
+        state: "goes on": a pending question was answered; nothing else changed.
         status: Of its last outcome.
         tells: Whether `status` is known.
     """
@@ -292,7 +291,7 @@ def _differs(known: _Known, moved: StateChange) -> bool:
 
 
 def _compute_state(known: _Known | None, moved: StateChange | None) -> str | None:
-    """What the row says after it; None where that depends on what it said before."""
+    """The row's next status; None if it depends on the saved one."""
     if moved is not None and moved.state != "goes on":
         return moved.state
     if known is None:

@@ -1,8 +1,8 @@
-"""What stands in PostgreSQL: tables and functions, made together by whoever comes first.
+"""Tables and functions in PostgreSQL, created together by the first process.
 
-One row a thread says who holds it, where it stands and how large it is. A lease that is checked
-locks its row until the end of the transaction, so that nobody takes the thread in the middle of
-what is written; no transaction locks two rows in another order than that of their names.
+One row a thread has its holder, its status and its size. A checked lease locks its row until the
+end of the transaction, so that nobody takes the thread during a write. Transactions lock rows in
+the order of their names.
 """
 
 from collections.abc import Iterator
@@ -190,10 +190,10 @@ def check_encoding(connection: Any) -> None:
 
 
 def prepare(connection: Any) -> None:
-    """Make what is missing in one transaction; raises DatabaseError at another version's tables.
+    """Create what is missing in one transaction; DatabaseError at another version's tables.
 
-    Where nothing is missing, no right to make tables is needed. Functions that another release of
-    this version has made are replaced by whoever may; old and new ones serve both.
+    If nothing is missing, no right to create tables is needed. Functions of another release of this
+    version are replaced if the user may; old and new ones work for both.
     """
     if read_version(connection) == VERSION and not _explain_other_place(connection):
         _replace_functions(connection)
@@ -242,7 +242,7 @@ def explain_other_version(connection: Any) -> str | None:
 
 
 def read_version(connection: Any) -> int:
-    """Of the tables that are there; 0 where there are none."""
+    """The version of the existing tables; 0 without tables."""
     found = connection.execute("SELECT to_regclass('loopwright_schema') IS NOT NULL AS made")
     if not found.fetchone()["made"]:
         return 0

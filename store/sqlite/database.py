@@ -120,9 +120,9 @@ class SqliteDatabase:
                 return str(left)
 
     def shrink(self) -> bool:
-        """Give back the room of what was removed; False where that cannot be done now.
+        """Return free pages to the file system; False if that is not possible now.
 
-        It cannot while another process is in the middle of something.
+        It is not possible while another process has an open transaction.
         """
         with self._open_separate_saver() as saver:
             try:

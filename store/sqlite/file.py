@@ -122,9 +122,9 @@ def make_folder(folder: Path) -> None:
 
 
 def restrict_access(path: str, mode: int) -> None:
-    """Take from others what they could do with a file or folder that is this user's.
+    """Remove the rights of other users from this user's file or folder.
 
-    Not by a link, which whoever wrote a folder may have put there: it leads anywhere.
+    Links are not followed: a writer of the folder may have made them.
     """
     with suppress(OSError):
         rights = os.lstat(path).st_mode

@@ -62,22 +62,21 @@ class FoundThread(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadSummary:
-    """One saved thread as a list shows it.
+    """One saved thread in a list.
 
     Attributes:
-        updated: when its newest checkpoint was written, ISO 8601, UTC.
-        next: the nodes of the step the thread stands at; empty where it ended.
-        waiting: a question waits for a human.
-        running: a run holds it.
-        status: of its last outcome, None while a turn is unfinished.
-        progress: how many tasks or steps of its plan are completed or skipped, and how many there
-            are; (0, 0) without a plan.
-        request: the first human message that is still kept, '' without one.
-        graph: the graph that the command line began it with, None where a program did.
-        incomplete: it cannot go on: somebody has deleted older checkpoints that it needs.
-        expired: its run died before the turn had ended; in SQLite, which knows of no death, also
-            one that was left in order.
-        bytes: so many are saved of it; None where nobody has counted.
+        updated: Time of its newest checkpoint, ISO 8601, UTC.
+        next: The next nodes; empty if the turn has ended.
+        waiting: A question waits for a human.
+        running: A run holds it.
+        status: Of its last outcome, None during a turn.
+        progress: Completed or skipped tasks or steps of its plan, and their number; (0, 0) without
+            a plan.
+        request: The first human message that is still kept, '' without one.
+        graph: The graph that the command line started it with, None for a program.
+        incomplete: It cannot go on: older checkpoints that it needs were deleted.
+        expired: Its process died within a turn; SQLite cannot tell a death from an orderly exit.
+        bytes: Its saved size; None if nobody has counted.
     """
 
     thread_id: str
@@ -95,7 +94,7 @@ class ThreadSummary:
 
     @property
     def age(self) -> timedelta:
-        """How long ago it changed; none where a clock was ahead."""
+        """How long ago it changed; empty if a clock was ahead."""
         return max(datetime.now(UTC) - datetime.fromisoformat(self.updated), timedelta())
 
     @property
@@ -213,7 +212,7 @@ def _iterate_parts(found: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_channel(saver: BaseCheckpointSaver[Any], head: ThreadHead, channel: str) -> Any:
-    """A channel's value, also of one that is saved as writes; None where the thread has none."""
+    """A channel's value, also of a delta channel; None if the thread has none."""
     stored, checkpoint = head.saved.checkpoint["channel_values"].get(channel), head.saved.checkpoint
     if stored is None and channel in checkpoint["channel_versions"]:
         stored = replay_values(saver, head.saved, [channel])[channel]
@@ -236,15 +235,15 @@ QUESTION: Final = "take_over"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """One thread that is a human's.
+    """One thread that a human has taken over.
 
     Attributes:
-        id: Of the hand-over; it stays the same whatever the customer writes meanwhile.
+        id: Of the hand-over; further messages of the customer do not change it.
         updated: When the thread last changed, ISO 8601, UTC.
-        packet: What the human is told by the thread as it stands now: why, mood, what was tried,
-            promises, tickets, what was said, whether the customer has written something new, …
-        waiting: It asks; where it does not, its turn was cut off or stopped, and goes on with None.
-        graph: The graph that the command line began it with, None where a program did.
+        packet: The case as it is now: reason, mood, attempts, promises, tickets, messages, whether
+            the customer has written something new, …
+        waiting: It asks; otherwise its turn was cut off or stopped, and is resumed with None.
+        graph: The graph that the command line started it with, None for a program.
     """
 
     thread_id: str
@@ -311,7 +310,7 @@ class HandOver:
 
 
 def list_hand_overs(saver: BaseCheckpointSaver[Any], threads: Iterable[str]) -> list[HandOver]:
-    """Of these threads, those that are a human's, who has waited longest first."""
+    """The threads among these that a human has taken over, longest wait first."""
     found = (find_hand_over(saver, thread) for thread in threads)
     return sorted(filter(None, found), key=lambda one: one.age, reverse=True)
 

@@ -1,9 +1,8 @@
-"""A worker's side of the queue: which turns it is given, and what it makes of those that rest.
+"""A worker's side of the queue: it takes turns, and reports how they ended.
 
-A job is delivered at least once, and whoever runs a turn by `take` may be told to again. So all
-that goes wrong between here and the database is repaired in one way: a job that nobody is at, be it
-that its worker died, that an answer of the database was lost, or that an end could not be told, is
-given out again.
+A job is delivered at least once, and `take` may be called again for the same turn. So every failure
+is repaired in the same way, whether a worker died, an answer of the database was lost or an end
+could not be reported: a job without a living worker is delivered again.
 """
 
 import asyncio

@@ -243,9 +243,9 @@ class TurnQueue:
         return [_parse_turn(row) for row in rows]
 
     def dequeue(self, thread: str, name: str, locked_by: LockedBy) -> Turn | None:
-        """Take a turn back that nobody is at; as it stands then.
+        """Withdraw a turn that no worker holds; returns its current state.
 
-        The thread of one that failed is held meanwhile: whoever has it may be at this turn.
+        A failed turn's thread is locked meanwhile, because its holder may be running the turn.
         """
         turn = self.find(thread, name)
         if turn is None or turn.job is None or turn.state in {"ended", "dequeued"}:

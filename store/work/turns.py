@@ -1,8 +1,8 @@
-"""What is known of turns by their ids: one row a turn, kept for as long as its thread.
+"""The saved turns by id: one row a turn, kept as long as its thread.
 
-A row says how often a turn was begun, whether it is over, and what came of it. So whoever delivers
-a turn may deliver it again, from any machine. That it is to be run at all is not said here: an
-engine knows that, or the queue beside (`store.work.queue`).
+A row has the number of starts, whether the turn is over, and its outcome. So a turn may be
+delivered again, from any machine. Whether it should run at all is not saved here: an engine knows
+that, or the queue (`store.work.queue`).
 """
 
 import json
@@ -82,23 +82,23 @@ _AWAY: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """An enqueued turn, as it stood when it was read.
+    """An enqueued turn, as it was when it was read.
 
     Attributes:
-        id: Its own, or the one it was given.
-        thread: For which it waits.
+        id: Its own, or the given one.
+        thread: The thread that it waits for.
         graph: The name of the graph that runs it.
         state: `planned` for a later time, `waiting`, `begun`, `asks` (its thread waits for an
-            answer), `ended`, `dequeued`, or `aside` where it cannot run.
-        outcome: How it ended, where that is known.
+            answer), `ended`, `dequeued`, or `aside` if it cannot run.
+        outcome: How it ended, if that is known.
         why: Why it is set aside, or tried again.
-        tries: How often it was begun since it last came to rest.
-        since: When it was enqueued, begun last, or over.
-        at: Before when it is not run.
-        every: The cron expression by which it is run again and again.
-        runs: How often it was begun.
-        kind, body: What it is given, and `digest`, which tells that from anything else.
-        job: The number of what delivers it.
+        tries: The number of starts since it last rested.
+        since: When it was enqueued, last started, or over.
+        at: The earliest time of its run.
+        every: The cron expression of its repetition.
+        runs: The number of starts in all.
+        kind, body: Its input, and `digest`, which identifies the input.
+        job: The number of its job in the queue.
     """
 
     id: str
@@ -144,9 +144,9 @@ class TurnRecords:
         return _parse_turn(thread, name, found[0]) if found else None
 
     def begin(self, turn: Turn) -> Turn | None:
-        """Record that its thread is held for it.
+        """Save that its thread is held for it.
 
-        None where it is over, or what it is given is not what it was given before.
+        None if it is over, or if its input differs from the saved one.
         """
         body = json.dumps(turn.body) if turn.kind == "answer" else ""
         found = self._run(_BEGIN, turn.thread, turn.id, turn.digest, body)
@@ -226,7 +226,7 @@ def find_queue(journal: Journal | None) -> "TurnQueue | None":
 
 
 def open_queue(records: TurnRecords) -> "TurnQueue":
-    """The queue beside these rows; raises SettingsError where there is none."""
+    """The queue with these rows; raises SettingsError without one."""
     if records.journal.open().pool is None:
         msg = (
             f"{records.database!r} is a file, and has no queue: run the turn at once by graph.take,"

@@ -1,12 +1,12 @@
-"""The processes of MCP servers: how many run at once, and none outlives its worker.
+"""The processes of MCP servers: limits their number, and ends them with their worker.
 
-A server without room ends the process of one that rests. If none rests, the one that has run
-longest takes no new calls and ends after those it has. A call never keeps one process while it
-waits for another, so there is no deadlock.
+If the limit is reached, a server ends an idle process. If none is idle, the oldest takes no new
+calls and ends after its running ones. A call never keeps one process while it waits for another, so
+there is no deadlock.
 
-A killed worker ends nobody, and many servers go on when their input is closed. So a shell runs
-beside it, started with the first server. It holds the end of a pipe that the worker's death closes,
-and then ends the servers that are left.
+A killed worker cannot end its servers, and many servers go on when their input is closed. So a
+shell runs beside it, started with the first server. It holds a pipe that closes when the worker
+dies, and then ends the remaining servers.
 """
 
 import asyncio
