@@ -111,7 +111,7 @@ def limits_table() -> str:
         named = isinstance(limit.seconds, str)
         counts = [f"{count:,}" if count else "" for count in limit[1:4]]
         seconds = f"`{limit.seconds}`" if named else str(limit.seconds or "")
-        rows.append(f"| {limit.what} | {' | '.join([*counts, seconds])} |")
+        rows.append(f"| {limit.what} | {' | '.join([*counts, seconds]).rstrip(' |')} |")
     return "\n".join(rows)
 
 
