@@ -76,20 +76,12 @@ def settings_table() -> str:
     return "\n".join(rows)
 
 
-_BUILT: dict[str, str] = {
-    "model": "`model`", "models": "`model`", "policy": "`policy`", "observe": "`observe`",
-    "language": "`prompts`", "system_context": "`prompts`", "business_context": "`prompts`",
-    "startup_timeout": "`mcp`",
-}  # fmt: skip
-"""Field of Context to the argument of `build_…()` that says the same for every run."""
-
-
 def rule(name: str) -> tuple[str, str]:
     """What the operator's ceiling is for a field of Context, and what a client may do."""
     if name in client_access.FREE:
-        return "what holds if a client says nothing", "sets it"
+        return "the default", "sets it"
     if name in client_access.MODELS:
-        return "what holds if a client says nothing", "names a model that is offered"
+        return "the default", "names a model that is offered"
     if name == client_access.SHARED:
         return "keys that stay", "adds keys"
     if order := client_access.STRICTEST_FIRST.get(name):
@@ -97,19 +89,19 @@ def rule(name: str) -> tuple[str, str]:
         return f"the loosest: {words}", "makes it stricter"
     if type(getattr(Context(), name)) in (int, float) or name in client_access.ENDLESS:
         return "the highest", "lowers it"
-    return "what holds", "does not set it"
+    return "the value", "does not set it"
 
 
 def who_table() -> str:
-    """Who may set each field of Context."""
-    rows = [
-        "| field of `Context` | argument of `build_…()` | `LOOPWRIGHT_CEILING` says | a client |",
-        "|---|---|---|---|",
-    ]
+    """What a client and the operator's ceiling may say of the fields of Context."""
+    fields: dict[tuple[str, str], list[str]] = {}
     for name in Context.model_fields:
-        most, client = rule(name)
-        rows.append(f"| `{name}` | {_BUILT.get(name, '')} | {most} | {client} |")
-    return "\n".join(rows)
+        fields.setdefault(rule(name), []).append(f"`{name}`")
+    rows = [
+        f"| {client} | {most} | {', '.join(names)} |" for (most, client), names in fields.items()
+    ]
+    head = "| a client of a server | `LOOPWRIGHT_CEILING` says | field of `Context` |"
+    return "\n".join([head, "|---|---|---|", *rows])
 
 
 def limits_table() -> str:
@@ -119,7 +111,7 @@ def limits_table() -> str:
         named = isinstance(limit.seconds, str)
         counts = [f"{count:,}" if count else "" for count in limit[1:4]]
         seconds = f"`{limit.seconds}`" if named else str(limit.seconds or "")
-        rows.append(f"| {limit.what} | {' | '.join([*counts, seconds])} |")
+        rows.append(f"| {limit.what} | {' | '.join([*counts, seconds]).rstrip(' |')} |")
     return "\n".join(rows)
 
 

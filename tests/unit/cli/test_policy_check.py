@@ -32,7 +32,7 @@ def test_the_manual_shows_what_a_trial_says(check):
     assert code == 0
     assert (
         shown
-        == "policy.yaml: 4 tools, 6 rows; each case has exactly one row.\n"
+        == "policy.yaml: 4 tools, 5 rows; each case has exactly one row.\n"
         + (blocks("text", DOCS)[0])
     )
 
@@ -54,7 +54,7 @@ def test_each_call_of_a_file_is_ruled_as_it_would_be(check):
     lines = [json.dumps({**CALL, **other}) for other in others]
     code, shown = check(*lines, "", options=["--json"])
     report = json.loads(shown)
-    assert (code, report["tools"], report["rows"]) == (0, 4, 6)
+    assert (code, report["tools"], report["rows"]) == (0, 4, 5)
     told = [(one["line"], one["verdict"], one["row"]) for one in report["calls"]]
     assert told[:3] == [
         (1, "forbidden", "too-much"),
