@@ -211,7 +211,7 @@ def _build_repair(reading: Reading[Any], contract: type[Contract] | None) -> lis
 
 
 def _add_cost(asker: Asker, answer: Answer[C], chosen: Chosen) -> Answer[C]:
-    """The answer with who gave it and what it cost, which listeners to events hear as well."""
+    """The answer with its model and its cost, also sent to listeners of events."""
     model, spend = asker.answered or chosen.name, asker.spend
     asker.scope.emit(
         {"type": "model", "role": asker.role, "model": model, "asks": asker.asks}

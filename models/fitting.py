@@ -1,10 +1,10 @@
-"""A request that fits what its model takes, whoever asks.
+"""Fits each request into its model's context window, for every role.
 
-Old results are shown shortened; where that is not enough, the oldest messages give way to a
-snapshot of what the user said and which calls were made; what is too long by itself is shown
-without its middle. Such a cut goes to about half of the room, so that the next one is far: between
-two cuts each request begins with the bytes of the one before. Nothing is kept of a cut: it follows
-from the messages alone, so a later request of the same conversation repeats it letter by letter.
+Old results are shortened. If that is not enough, the oldest messages are replaced by a snapshot of
+the user's words and the calls made; a single text that is too long loses its middle. A cut goes
+down to about half of the room, so that the next one is far away: between two cuts each request
+begins with the bytes of the one before. Nothing is saved: a cut follows from the messages alone, so
+a later request of the same conversation repeats it byte for byte.
 """
 
 import json
@@ -188,7 +188,7 @@ class _Shown:
         self._size += size
 
     def make_room(self) -> bool:
-        """Cut where the messages have no room; whether they had none."""
+        """Cut if the messages do not fit; returns whether they did not."""
         if self._size <= self.room:
             return False
         self._mask_older_results()

@@ -304,6 +304,6 @@ class VisibleThoughts:
 
     @property
     def final_text(self) -> str:
-        """What is shown at the end of the text: a mention that was only begun is none."""
+        """The visible rest at the end of the text: an unfinished mention is plain text."""
         is_none = "_" not in self._rest and not _MENTION.match(self._rest)
         return self.shown + (self._rest if is_none else "")

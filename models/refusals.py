@@ -267,14 +267,14 @@ class Quirks:
         contract: bool,
         may_call: bool = True,
     ) -> bool:
-        """Take from a refusal what the model does not understand; False if it says nothing of use.
+        """Learn from a refusal what the model does not support; False if it says nothing of use.
 
         Args:
             error: The refusal.
-            model: Who refused.
-            messages: What was sent.
-            tools: Whether tools were offered with it.
-            contract: Whether the answer must be a contract.
+            model: The model that refused.
+            messages: The request.
+            tools: Whether it offered tools.
+            contract: Whether the answer had to fit a contract.
             may_call: Whether it might have called a tool.
         """
         says = {kind for kind in _PHRASES if _is_about(kind, error)}

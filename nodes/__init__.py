@@ -1,1 +1,1 @@
-"""Phases: `async def phase(state, runtime) -> Update`; none knows what comes before or after it."""
+"""Phases: `async def phase(state, runtime) -> Update`; none knows its neighbours."""

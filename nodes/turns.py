@@ -25,7 +25,7 @@ async def intake(
     extend: Callable[[Any, dict[str, Any]], Mapping[str, Any]] | None = None,
     finds_tools: bool = True,
 ) -> Any:
-    """Begin the turn; `adopt` carries over what goes on, `extend` adds to the update."""
+    """Begin the turn; `adopt` carries unfinished work over, `extend` adds to the update."""
     scope = await make_scope(state, runtime, parts)
     update: dict[str, Any] = await begin_turn(scope, state, adopt, parts.find_missing)
     if extend is not None:
@@ -50,7 +50,7 @@ class TurnEnd:
 
 
 async def finish(state: LoopState, runtime: Runtime[Context], *, parts: Parts, end: TurnEnd) -> Any:
-    """End the turn with its outcome, or go on where a hook rejects the answer."""
+    """End the turn with its outcome, or go on if a hook rejects the answer."""
     scope, facts = await make_scope(state, runtime, parts), end.facts_of(state)
     typed = parts.bind_typed_result(scope, end.role, state.request)
     update: dict[str, Any] = await end_turn(scope, state, facts, partial(end.retry, state), typed)

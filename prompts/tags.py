@@ -64,7 +64,7 @@ _MEANT: Final = {"n": "\n", "r": "\n", "t": " ", "f": " ", "\\": "\\", '"': '"',
 
 @dataclass(frozen=True)
 class _Tag:
-    """Where the bracket of a tag stands in a text, and where what is behind it begins."""
+    """The start of a tag's bracket in a text, and the start of the text behind it."""
 
     start: int
     behind: int

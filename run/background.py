@@ -1,4 +1,4 @@
-"""The one background event loop: what is bound to a loop lives here, whoever calls it.
+"""One background event loop for everything that is bound to a loop.
 
 MCP sessions, locks and connections belong to the loop that made them. A graph is called from
 `asyncio.run` twice, from threads and from sync code, so none of those loops may own them.

@@ -1,8 +1,8 @@
 """Who calls a graph, and what a client of a server may set and do.
 
-In a program that embeds a graph that program is the operator. Under a server whoever calls is a
-client: what it says of itself proves nothing. What the operator has set is a ceiling, a `Context`
-too: a client may lower limits, make words stricter, and choose models of a list.
+A program that embeds a graph is the operator. Under a server every caller is a client, and its own
+claims prove nothing. The operator's `Context` is a ceiling: a client may lower limits, make rules
+stricter, and choose a model from a list.
 """
 
 import json

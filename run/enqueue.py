@@ -102,7 +102,7 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
     async def aenqueued(
         self, config: RunnableConfig, id: str, *, wait: float | None = None
     ) -> Turn | None:
-        """A turn that was enqueued for a thread, with its outcome when it has ended.
+        """A turn that was enqueued for a thread, with its outcome if it has ended.
 
         Args:
             config: Names the thread.
@@ -110,7 +110,7 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
             wait: Seconds to wait until it is over, or its thread asks.
 
         Returns:
-            The turn as it stands; None where the thread has none with this id.
+            The turn as it is now; None if the thread has none with this id.
         """
         run = self._make_run(None, config, {})
         queue = await self._open_queue(run)
@@ -127,18 +127,18 @@ class QueueingGraph(TakingGraph[StateT, ContextT, InputT, OutputT]):
         return run_blocking(self.adequeue(config, id))
 
     async def adequeue(self, config: RunnableConfig, id: str) -> Turn | None:
-        """Take back a turn that has not begun, failed, or was set aside: nobody runs it any more.
+        """Withdraw a turn that has not begun, has failed, or was set aside: nobody will run it.
 
-        One that is planned again and again is not run any more. What a turn that failed has
-        brought into its thread stays there: `stop` ends that.
+        A repeated turn is not repeated any more. A failed turn's messages stay in its thread:
+        `stop` ends that turn.
 
         Args:
             config: Names the thread.
             id: Of the turn.
 
         Returns:
-            The turn as it stands: `dequeued`, or as it was where that came too late, or a run
-            has the thread; `stop` ends that. None where the thread has none with this id.
+            The turn as it is now: `dequeued`, or unchanged if it was too late or a run holds the
+                thread (then use `stop`). None if the thread has none with this id.
         """
         run = self._make_run(None, config, {})
         queue = await self._open_queue(run)

@@ -87,7 +87,7 @@ async def _find_intact_head(
 
 
 async def _repeat_run(graph: Graph, run: Run, head: ThreadHead) -> Run:
-    """A run that its server calls again goes on; what it brought is saved, and maybe answered."""
+    """A run that its server repeats: its input is saved, and perhaps answered."""
     run = replace(run, input=None)
     await _update_state(graph, run, head, (), stops=False)
     return run
@@ -320,9 +320,9 @@ def keep_order(run: Run, newest: ThreadHead | None) -> None:
 async def restore_thread(graph: Graph, run: Run, head: ThreadHead) -> bool:
     """Put a thread back to where it was before the run that saved its incomplete head.
 
-    LangGraph's server deletes what a run has saved when a message rolls it back, sometimes before
-    the run has ended. What the run saves afterwards shares values with what was deleted. Returns
-    False if no run was taken back: somebody has deleted checkpoints.
+    LangGraph's server deletes the saved steps of a run when a message rolls it back, sometimes
+    before the run has ended. Later saves of that run share values with the deleted ones. Returns
+    False if no run was rolled back: then somebody has deleted checkpoints.
     """
     saver, gone = run.saver, head.saved.metadata.get("run_id")
     if saver is None or gone is None:

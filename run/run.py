@@ -40,13 +40,13 @@ class Run:
 
     @property
     def thread(self) -> str:
-        """The thread's id as a saver knows it; '' where the caller named none."""
+        """The thread's id as a saver knows it; '' if the caller gave none."""
         thread = self.configurable.get("thread_id")
         return "" if thread is None else str(thread)
 
     @property
     def is_resume(self) -> bool:
-        """Whether the caller wants to go on with what is saved."""
+        """Whether the caller wants to continue the saved turn."""
         command = self.input
         return command is None or (isinstance(command, Command) and command.resume is not None)
 

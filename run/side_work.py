@@ -1,7 +1,7 @@
-"""What works on beside the steps of a run: a node begins it, and its step does not wait for it.
+"""Work beside the steps of a run: a node starts it, and its step does not wait for it.
 
-LangGraph waits for all that a step has begun. This belongs to the run, which brings it to rest
-before it gives the thread back: what is saved of it goes on with the next run.
+LangGraph waits for everything that a step has started. This work belongs to the run, which pauses
+it before it releases the thread: the next run continues its saved part.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""Stop and steer: what others wish of a thread while it runs, and how a run takes it up.
+"""Stop and steer: requests to a running thread, and how its run reads them.
 
-A wish is put on record first, then whoever holds the thread is told of it. It looks for wishes when
-it begins, at its borders, and once more when it has let go of the thread: whoever finds the thread
-held has a holder that will still look, and whoever finds it free acts itself. So none is lost, and
-none is taken twice.
+A request is saved first, then the holder of the thread is notified. The holder looks for requests
+at its start, before each node, and once more after it has released the thread. So a held thread has
+a holder that will still look, and the finder of a free thread acts itself: no request is lost, and
+none is read twice.
 """
 
 import asyncio

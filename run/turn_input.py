@@ -40,11 +40,11 @@ class TurnInput:
     It is chosen when the thread is held: the turn's message, nothing (to go on), or an answer.
 
     Attributes:
-        turn: With what it is given.
-        before: What was known of it before the thread was held.
-        begun: What is known since.
+        turn: The turn with its input.
+        before: Its saved state before the thread was held.
+        begun: Its saved state since.
         ours: The run is this turn; else it ends what the thread had to end before.
-        mark: The turn that the thread was in when it was held; then the one that is run.
+        mark: The thread's turn when it was held; then the one that is run.
     """
 
     turn: Turn
@@ -171,6 +171,6 @@ def address(run: Run, resume: Any, pending: Sequence[Interrupt]) -> dict[str, An
 
 
 def awaits_only_desk(questions: Sequence[Interrupt]) -> bool:
-    """Whether only a human who has taken the thread over is asked: the customer goes on writing."""
+    """Whether the only open question is a hand-over to a human: the customer may go on writing."""
     kinds = [one.value.get("type") for one in questions if isinstance(one.value, Mapping)]
     return len(kinds) == len(questions) and set(kinds) <= {QUESTION}

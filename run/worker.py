@@ -1,7 +1,7 @@
-"""A worker: takes the turns that the queue delivers, until it is told to leave.
+"""A worker: runs the turns of the queue until it is stopped.
 
-It keeps nothing that another worker would need. What it holds is free again when it dies, and
-whoever takes a turn then finds in the thread how far it came.
+It keeps nothing that another worker would need. If it dies, its threads become free, and the next
+worker finds in the thread how far a turn came.
 """
 
 import asyncio

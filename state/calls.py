@@ -169,7 +169,7 @@ def results_of(thread: str) -> tuple[str, ...]:
 
 
 def thread_of_results(namespace: tuple[str, ...]) -> str | None:
-    """The thread whose long results stand there, as it is saved; None where none do."""
+    """The thread that owns long results in the store; None without any."""
     if namespace[:2] != RESULTS or len(namespace) != len(RESULTS) + 1:
         return None
     return namespace[-1].replace("%2E", ".").replace("%25", "%")
@@ -291,12 +291,12 @@ class CallsUpdate(TypedDict, total=False):
 
 
 def find_stop_in_calls(calls: Sequence[Mapping[str, Any]]) -> str:
-    """Why a hook wants the run to end instead of these calls; "" where none does."""
+    """Why a hook ends the run instead of these calls; "" if none does."""
     return next((str(call[HOOK_STOP]) for call in calls if call.get(HOOK_STOP)), "")
 
 
 def find_stop_in_results(messages: Sequence[BaseMessage]) -> str:
-    """Why a hook wants the run to end after the newest results; "" where none does."""
+    """Why a hook ends the run after the newest results; "" if none does."""
     for message in reversed(messages):
         if not isinstance(message, ToolMessage):
             return ""

@@ -118,7 +118,7 @@ class Contract(BaseModel):
 
     @classmethod
     def read_other_spelling(cls, text: str) -> dict[str, Any] | None:  # noqa: ARG003 - of the few that have one
-        """The contract in a text that is not JSON; None where there is none."""
+        """The contract in a text that is not JSON; None without one."""
         return None
 
     @classmethod

@@ -327,6 +327,6 @@ _LANGUAGE: Final = re.compile("[a-z]{2,3}")
 
 
 def read_language(text: str, before: str) -> str:
-    """A language as its code, `de` of `de-AT`; `before` where it is none."""
+    """A language as its code, `de` of `de-AT`; `before` if it is none."""
     main = re.split("[-_]", text.strip().lower())[0]
     return main if _LANGUAGE.fullmatch(main) else before

@@ -64,11 +64,11 @@ class ModelCallFailed(LoopwrightError, RuntimeError):
 
 
 def read_variable(environ: Mapping[str, str], name: str) -> str | None:
-    """The value of a variable; None where it is unset.
+    """The value of a variable; None if it is unset.
 
     Raises:
-        SettingsError: It is set and empty, as `NAME=$FORGOTTEN` leaves it: what it was to say, a
-            policy perhaps, is not known, so the default must not step in.
+        SettingsError: It is set and empty, as in `NAME=$FORGOTTEN`: its meant value, perhaps a
+            policy, is unknown, so the default must not be used.
     """
     return require_nonempty(environ.get(name), f"The environment variable {name}")
 

@@ -88,7 +88,7 @@ class Draft(TypedDict):
     given: NotRequired[bool]
     """It was handed in: no model is asked to change it."""
     tools: NotRequired[list[str]]
-    """Of many tools those that the planner is shown with what was found in the plan."""
+    """With many tools: the ones that the planner sees next to these findings."""
     told: NotRequired[list[str]]
     """What it has asked to read."""
     looks: NotRequired[bool]
@@ -99,7 +99,7 @@ class Given(TypedDict, total=False):
     """What the program handed in for a request."""
 
     plan: dict[str, Any] | None
-    """As ExecutionPlan's JSON by field name; None where there is none that can be read."""
+    """The plan as ExecutionPlan's JSON by field name; None if it cannot be read."""
     variables: dict[str, Any]
     """Values for the plan's variables: every plan of the request has them."""
 

@@ -16,7 +16,7 @@ HAND_OVER: Final = "hand_over"
 
 
 def role_of(message: AnyMessage) -> str:
-    """Who or what signed a message; "" where nobody did."""
+    """The signer of a message; "" without one."""
     return str(message.additional_kwargs.get(ROLE, ""))
 
 

@@ -105,5 +105,5 @@ class History:
     """The calls of earlier turns, then those of this one that the task may know."""
 
     def find_result(self, name: str) -> str | None:
-        """The result of the call of this id; None where none is known."""
+        """The result of the call with this id; None without one."""
         return next((r["result"] for r in reversed(self.records) if r["id"] == name), None)

@@ -177,7 +177,7 @@ class PlanState(LoopState):
 
     @property
     def request(self) -> str:
-        """The user's words of this turn; where there were none, the answers to what was asked."""
+        """The user's words of this turn; without any, the answers to questions."""
         words = super().request
         return words if words.strip() else " ".join(a["answer"] for a in self.answers)
 

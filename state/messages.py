@@ -135,7 +135,7 @@ def find_request(messages: Sequence[AnyMessage], request: str) -> int:
 
 
 def slice_since(messages: Sequence[AnyMessage], name: str) -> Sequence[AnyMessage]:
-    """The messages from the one of this id on; all of them where there is none."""
+    """The messages from the one with this id on; all of them if there is none."""
     if not name:
         return messages
     place = messages.find_place(name, _id) if isinstance(messages, IndexedList) else -1
@@ -145,7 +145,7 @@ def slice_since(messages: Sequence[AnyMessage], name: str) -> Sequence[AnyMessag
 
 
 def _find_newest(messages: Sequence[AnyMessage], fits: Callable[[AnyMessage], bool]) -> int:
-    """The place of the newest message that fits; -1 where none does."""
+    """The index of the newest message that matches; -1 if none does."""
     return next((p for p in range(len(messages) - 1, -1, -1) if fits(messages[p])), -1)
 
 

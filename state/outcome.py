@@ -127,7 +127,7 @@ class Outcome(TypedDict):
     models: dict[str, str]
     warnings: list[str]
     result: Any
-    """The answer as data of the schema that the graph was built with; None where there is none."""
+    """The answer as data of the graph's result schema; None without one."""
     resume: dict[str, Any] | None
     tried: NotRequired[list[Tried]]
     """Of the router: the graphs that had the request, in their order."""

@@ -109,7 +109,7 @@ def get_full_text(message: BaseMessage) -> str:
 
 
 def name_speaker(message: BaseMessage) -> str:
-    """Who says a message, for a model that reads what was said."""
+    """The speaker of a message, for a model that reads the conversation."""
     if message.type == "tool":
         return f"result of {message.name or 'a tool'}"
     return "user" if is_of_user(message) else "agent" if message.type == "ai" else "a tool"

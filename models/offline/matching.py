@@ -131,7 +131,7 @@ class Parameter(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """A tool: what it takes, None where nobody tells, and what it says first of itself."""
+    """A tool: its arguments, None if unknown, and the first sentence of its description."""
 
     name: str
     parameters: Sequence[Parameter] | None
@@ -177,7 +177,7 @@ def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Ma
 
 
 def _match(clause: str, tool: Tool, results: Sequence[str]) -> Match | None:
-    """The calls of one tool, or what they lack; None where it does no such work."""
+    """The calls of one tool, or their missing arguments; None if it does no such work."""
     values, about = read_values(clause), f"{tool.name} {tool.about}"
     known = [v for v in values if v.kind in _WORDS and not find_unsaid([v], about)]
     rest = [value for value in values if value not in known]

@@ -1,4 +1,4 @@
-"""A deterministic stand-in for a language model, used where none is configured."""
+"""A deterministic model for demos and tests without a key; it matches words and cannot reason."""
 
 import json
 import re

@@ -89,9 +89,9 @@ def next_part(
 
 
 def pick(question: str, texts: Sequence[str], said: str = "") -> str:
-    """The lines that hold what a question asks beyond what is `said`; '' where there are none.
+    """The lines that answer a question beyond `said`; '' without any.
 
-    A question for nothing more, such as 'what it says', is answered by the newest text.
+    A question without further words, such as 'what it says', is answered by the newest text.
     """
     asked = find_unsaid(read_values(question), said)
     if not asked:

@@ -59,7 +59,7 @@ def start_watch(context: Context) -> dict[str, Any]:
 
 
 def record_look(state: AgentState, confidence: float | None) -> dict[str, Any]:
-    """What it is after a look; None where no model has said how sure it is."""
+    """The next state of the check; None if no model said how sure it is."""
     wait = (SOONEST + LATEST) / 2 if confidence is None else LATEST - 10 * confidence
     due = max(state.watch["due"], state.round + round(wait))
     return {**state.watch, "looked": state.round, "due": due}
@@ -174,7 +174,7 @@ def _strike(scope: RunScope, state: AgentState, what: str) -> AgentUpdate:
 async def _ask_judge(
     scope: RunScope, state: AgentState, agent: Agent
 ) -> tuple[LoopVerdict | None, Spend]:
-    """What a model says, and where it is sure also a stronger one; None where none can be asked."""
+    """A model's verdict, checked by a stronger one if it is sure; None without a model."""
     told = {"role": _ROLE, "action": "checking", "round": state.round}
     scope.emit({"type": "phase", **told})
     data = {"request": find_objective(state)}

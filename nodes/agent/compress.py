@@ -97,7 +97,7 @@ class _Summary:
 
 
 async def _summarize(scope: RunScope, work: _Work, agent: Agent) -> _Summary:
-    """Ask for a summary; without facts where none was asked for, or where it is of no use."""
+    """Ask for a summary; without facts if none was needed, or if it is of no use."""
     kept = read_snapshot(work.state)
     failed, rest = kept.get("failed", 0), kept.get("rest", 0)
     if rest:

@@ -84,7 +84,7 @@ def _is_reviewed(scope: RunScope, state: AgentState, todos: Sequence[Task]) -> b
 def hold_for_review(
     scope: RunScope, state: AgentState, calls: Sequence[PendingCall]
 ) -> list[PendingCall]:
-    """The calls of a message; where a plan must be approved first, those that could write fail."""
+    """The calls of a message; if a plan must be approved first, calls that could write fail."""
     sound = [call for call in calls if call["action"] != "error"]  # others have any arguments
     lists = [call["args"]["todos"] for call in sound if call["name"] == WRITE_TODOS]
     asked = any(
@@ -143,7 +143,7 @@ def _explain_replan(why: str) -> str:
 
 
 def _read_items(answer: Answer) -> Sequence[Mapping[str, Any]]:
-    """The items of an edited list; what is none makes the list unsound."""
+    """The items of an edited list; an entry that is no item makes the list invalid."""
     given = answer.read_edited_plan("todos").get("todos")
     items = given if isinstance(given, list) else [given]
     return [item if isinstance(item, Mapping) else {} for item in items]

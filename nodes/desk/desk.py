@@ -1,7 +1,7 @@
-"""What the nodes of a desk share: its company, and who said what.
+"""What the nodes of a desk share: its company, and the speakers of messages.
 
-No model may take a colleague's words for its own. What was done to hand over is no part of what it
-sees: it would obey a tool that says "stay silent now" for ever.
+No model may take a colleague's words for its own. Calls that hand over are hidden from it: else a
+tool's answer such as "stay silent now" would bind it for ever.
 """
 
 from collections.abc import Sequence

@@ -187,7 +187,7 @@ def _tell_customer(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
 
 
 def _read_result(state: DeskState) -> dict[str, Any]:
-    """What the tool said that handed over; nothing where it failed, or there was none."""
+    """The answer of the tool that hands over; nothing if it failed or there is none."""
     last = state.messages[-1]
     if not (state.packet.get("by") and isinstance(last, ToolMessage) and last.status == "success"):
         return {}

@@ -64,7 +64,7 @@ def _find_operator(answer: TextAnswer, config: RunnableConfig) -> str:
 
 
 def _find_problem(state: DeskState, answer: TextAnswer, operator: str) -> str:
-    """Why an answer is none to this hand-over; "" where it is one."""
+    """Why this is no answer to the hand-over; "" if it is one."""
     name, holder = str(state.packet.get("id", "")), state.packet.get(_HOLDER)
     if answer.tool_call_id not in ("", name):
         return say("desk_other_hand_over", given=answer.tool_call_id, now=name, said=answer.message)

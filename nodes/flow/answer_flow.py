@@ -214,7 +214,7 @@ class _Ids:
         self._word = re.compile(rf"\A(?:{either})s?\s*", re.IGNORECASE)
 
     def find_id(self, token: str) -> str:
-        """The id that is meant, be it in other letter case or as `step s1`; '' where none is."""
+        """The id of a step, also in other letter case or as `step s1`; '' without one."""
         for name in (token, self._word.sub("", token, count=1)):
             found = name if name in self._names else self._folded.get(name.casefold(), "")
             if found:

@@ -86,7 +86,7 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
 
 
 def _cause(step: FlowStep, catalog: Catalog) -> Cause:
-    """What is known of a failure, as whoever repairs the plan is shown it."""
+    """The facts of a failure for the model that repairs the plan."""
     tool = catalog.find(step["tool"])
     return Cause(
         step=step["id"],

@@ -25,12 +25,12 @@ from .flow_pass import apply_tool_wishes, fold_ends, wishes_of
 def extend_intake(
     state: FlowState, update: dict[str, Any], *, plan: dict[str, Any] | None = None
 ) -> FlowUpdate:
-    """The plan to begin with; `plan` is the graph's own, used where the input brings none."""
+    """The plan to start with: the input's, else the graph's own `plan`."""
     return FlowUpdate() if update.get("halt") else _take_handed_in(state, plan)
 
 
 async def adopt_steps(scope: RunScope, state: FlowState) -> FlowUpdate:
-    """The steps, where the same request goes on or the last one was cut off at work."""
+    """The steps to keep, if the same request goes on or the last turn was cut off at work."""
     done, again = TurnWork(state.todos, state.evidence), is_same_request(state)
     before = await resume_work(scope, state, done, fold_ends(state.cut_off, state.todos))
     evidence = state.evidence if before is None else before.evidence
@@ -107,7 +107,7 @@ def _variables(given: object) -> tuple[dict[str, Any], list[str]]:
 
 
 def _as_json(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy in JSON's types; a TypeError or ValueError says what has none."""
+    """A copy in JSON's types; TypeError or ValueError if a value has none."""
     return cast("dict[str, Any]", json.loads(json.dumps(dict(given), allow_nan=False)))
 
 
@@ -146,7 +146,7 @@ def facts_of(state: FlowState) -> Facts:
 
 
 def _unmet(state: FlowState, steps: Sequence[FlowStep]) -> list[str]:
-    """What was not done: what the phases said, the steps that failed, those that never ran."""
+    """The open work: messages of the phases, failed steps, and steps that never ran."""
     undone = [step for step in steps if step["status"] != "completed" and not is_spared(step)]
     ended = {s["id"]: s for s in undone if s["status"] in _ENDS or s.get("feedback")}
     # A phase may have told this already, perhaps with words before it.

@@ -33,7 +33,8 @@ def remember_calls(state: PlanState, update: dict[str, Any]) -> dict[str, Any]:
 
 
 async def adopt_state(scope: RunScope, state: PlanState) -> PlanUpdate:
-    """Plan and evidence, where the same request goes on or the last one was cut off at work."""
+    """Plan and evidence to keep, if the same request goes on or the last turn was cut off at
+    work."""
     done, ended = TurnWork(state.todos, state.evidence), fold_ends(state.todos, state.cut_off)
     before = await resume_work(scope, state, done, ended)
     evidence = state.evidence if before is None else before.evidence
@@ -96,9 +97,9 @@ def facts_of(state: PlanState) -> Facts:
 
 
 def _list_refused(state: PlanState) -> list[str]:
-    """The calls of the last attempts that were refused or cut off, and that no verdict cites.
+    """The refused or cut off calls of the last attempts that no verdict cites.
 
-    Whether one that failed matters the verifier has judged, who saw it.
+    The verifier has seen the failed ones and judged them.
     """
     begun = {t["id"]: t.get("before", 0) for t in state.todos if t["status"] == "completed"}
     cited = {name for task in state.todos for name in task.get("evidence", [])}

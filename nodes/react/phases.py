@@ -64,7 +64,7 @@ _CUES: Final = {"action": "take_this_step", "observation": "sum_up"}
 
 
 def _render_cue(before: AnyMessage | None, role: object) -> list[HumanMessage]:
-    """What says that this phase is due; nothing does where it is a thought and none spoke last."""
+    """The cue for this phase; none for a thought after the user or a result."""
     spoke = before is not None and is_words(before)
     if role not in _CUES and not spoke:
         return []

@@ -70,7 +70,7 @@ def facts_of(state: ReactState) -> Facts:
 
 
 def _own_answer(state: ReactState) -> str:
-    """The words with which a thought or an action of this turn ended it; "" where none did."""
+    """The last thought or action of this turn if it ended the turn; "" if none did."""
     newest = state.messages[-1] if state.messages else None
     if state.should_continue or not isinstance(newest, AIMessage):
         return ""
@@ -79,7 +79,7 @@ def _own_answer(state: ReactState) -> str:
 
 
 def _explain_vain_calls(evidence: Sequence[Evidence]) -> list[str]:
-    """Names the last call, where none of those made gave anything: the answer rests on nothing."""
+    """The last call, if no call of the turn gave anything: the answer has no evidence."""
     made = [record for record in evidence if "turn" not in record]
     known = any(r["status"] == "success" or r.get("reason") == UNCERTAIN for r in made)
     return [say("no_call_succeeded", call=format_call(r)) for r in made[-1:] if not known]

@@ -26,7 +26,7 @@ _READ = 6_000
 
 
 async def choose(state: RouterState, runtime: Runtime[Context], *, parts: Parts) -> RouterUpdate:
-    """Choose, and tell what was chosen and why; a request that goes on stays where it is."""
+    """Choose a graph and report the choice; a request that goes on stays with its graph."""
     scope = await make_scope(state, runtime, parts)
     catalog = await parts.toolbox.catalog(scope.user)
     if state.way and (state.allowance > 1 or state.is_steered):

@@ -186,7 +186,7 @@ _PINNED: Final = 600
 
 
 def render_snapshot(state: AgentState) -> list[HumanMessage]:
-    """What a request says of the messages before its cut; nothing where none was cut."""
+    """The part of a request that replaces the messages before its cut; empty without a cut."""
     if not state.cut:
         return []
     kept = read_snapshot(state)

@@ -129,7 +129,7 @@ def is_waiting(state: AgentState) -> bool:
 def _fold_results(
     scope: RunScope, state: AgentState, crew: SubAgents, ends: Sequence[AgentEnd]
 ) -> AgentUpdate:
-    """What those that ended change in the agent that delegated: it is told, and goes on."""
+    """The update from ended background agents: the delegating agent gets their reports."""
     update = AgentUpdate(awaited=False)
     if not ends:
         return update
