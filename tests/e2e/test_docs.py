@@ -130,7 +130,7 @@ def test_a_command_shows_what_the_manual_shows(command, output, checkout, tmp_pa
 
 
 def test_only_commands_that_need_the_world_are_left_out():
-    assert len(CONSOLE) == 5
+    assert len(CONSOLE) == 4
     assert {block.splitlines()[0] for block in blocks("sh", REST)} == NOT_RUN
 
 

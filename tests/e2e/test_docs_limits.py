@@ -210,6 +210,6 @@ def test_keys_of_configurable_do_what_their_rows_say():
 def test_the_guide_to_languages_names_what_a_folder_holds_and_what_ships():
     rows = [coded(row[0]) for row in table("| file | holds |")]
     assert set(rows) == {"<role>.md", *FILES}
-    text = section("docs/prompts.md", "Language")
+    text = section("docs/prompts.md", "How do I change the language?")
     assert "English and in Chinese" in text
     assert set(CORE_TEMPLATES) == {"en", "zh"}

@@ -4,10 +4,9 @@ import ast
 import json
 import re
 import tomllib
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
-import typer
 from langchain_core.tools import tool
 
 from loopwright import (
@@ -16,7 +15,6 @@ from loopwright import (
     build_plan_execute_verify,
     build_prompt_flow,
 )
-from loopwright.cli import app
 from loopwright.cli.terminal import Code, choose_exit_code
 from loopwright.flow.execution_plan import ExecutionPlan, PlanStep
 from loopwright.flow.references import MissingValue, find_malformed, resolve_references
@@ -30,6 +28,7 @@ from loopwright.state.roles import ROLES
 from loopwright.store.journal.intents import describe_uncertain_call
 from loopwright.store.journal.port import Row
 from loopwright.tools.python_tools import read_tools
+from support.command_parts import commands
 from support.docs_parts import parts, renewed
 from support.docs_text import (
     MANUAL,
@@ -73,30 +72,13 @@ def test_exit_codes_are_those_of_the_command():
 
 
 def test_commands_and_options_are_those_of_the_command():
-    commands: Any = typer.main.get_command(app)
-    rows = {row[0].split("`")[1]: " ".join(row) for row in table("| command |")}
-    rows = {re.sub(r"^loopwright | ?[\[A-Z].*", "", name): row for name, row in rows.items()}
-    groups = {n: group for n, group in commands.commands.items() if hasattr(group, "commands")}
-    shown = {
-        f"{name} {n}": one
-        for name, group in groups.items()
-        for n, one in group.commands.items()
-        if not one.hidden
-    }
-    told = commands.commands | shown
-    del told["policy"]  # alone it is no command
-    assert set(rows) == set(told)
-    for name in ("desk", "threads", "prune", *shown):
-        options = {o for p in told[name].params for o in p.opts if o.startswith("--")}
-        assert set(re.findall(r"--[a-z-]+", rows[name])) == options
-    pruning = {o for p in commands.commands["prune"].params for o in p.opts if o.startswith("--")}
+    """The tables are generated; the prose names no option that is not there."""
+    every = commands()
+    flags = {o for one in every.values() for p in one.params for o in p.opts} | {"--help"}
+    told = set(re.findall(r"`(--[a-z-]+)", PAGES["docs/command-line.md"]))
+    assert told <= flags
+    pruning = {o for p in every["prune"].params for o in p.opts if o.startswith("--")}
     assert set(re.findall(r"--[a-z-]+", str(table("| pruning |")))) < pruning
-    options = {o for p in commands.commands["run"].params for o in p.opts if o.startswith("--")}
-    assert set(re.findall(r"--[a-z-]+", rows["run"])) == options
-    chat = {o for p in commands.commands["chat"].params for o in p.opts if o.startswith("--")}
-    assert options - chat == set(re.findall(r"--[a-z-]+", rows["chat"]))
-    resume = {o for p in commands.commands["resume"].params for o in p.opts if o.startswith("--")}
-    assert options - resume == {"--thread", "--plan", "--set", "--quote"}
 
 
 def test_environment_variables_are_those_the_code_reads():
@@ -308,7 +290,9 @@ def test_references_stand_for_what_the_manual_says():
 
 @pytest.mark.req("S2-22")
 def test_a_missing_value_is_never_an_empty_text_as_the_manual_says():
-    assert "is never an empty text" in section("docs/prompt-flow.md", "References")
+    assert "is never an empty text" in section(
+        "docs/prompt-flow.md", "How do I pass a result to a later step?"
+    )
     with pytest.raises(MissingValue, match="there is no 'c' in the result of step 's1'"):
         resolve_references("{{s1.c}}", {"s1": {"a": 1}}, {})
 
@@ -331,11 +315,14 @@ def test_the_limits_of_the_loop_are_said_where_it_is_introduced():
     assert "quality | as good as one look | nobody checks" in README
 
 
+CONTEXT_GUIDE = "How do I tell the agents about my business?"
+
+
 @pytest.mark.req("S1-50")
 def test_the_guide_to_prompts_keeps_templates_and_speaks_of_every_phase():
-    guide = section("docs/prompts.md", "Business context")
-    for role in (name for name, role in ROLES.items() if role.graph):
-        assert f"the {role} " in guide
+    guide = section("docs/prompts.md", CONTEXT_GUIDE)
+    told = names(row[0] for row in table("| role | needs |"))
+    assert sorted(told) == sorted(name for name, role in ROLES.items() if role.graph)
     for advice in ("Leave the core templates alone", "one thing at a time", "five requests"):
         assert advice in guide
 
@@ -355,7 +342,7 @@ def calls_of_a_run(executor, evidence):
 
 @pytest.mark.req("S0-113", "S0-162")
 def test_guide_to_a_business_context_names_its_parts_and_its_example_has_them():
-    guide = section("docs/prompts.md", "Business context")
+    guide = section("docs/prompts.md", CONTEXT_GUIDE)
     named = re.findall(r"^\d\. \*\*(.+?)\*\*", guide, re.MULTILINE)
     assert named == ["Overview", "Concepts", "Functions", "Rules", "Operating guide"]
     [program] = blocks("python", PAGES["docs/prompts.md"])

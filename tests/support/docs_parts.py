@@ -24,9 +24,10 @@ from loopwright.nodes.parts import Parts
 from loopwright.run import client_access
 from loopwright.state.limits import LIMITS
 from loopwright.stream.components import COMPONENTS
+from support.command_parts import commands_table, options_table
+from support.docs_text import table
 from support.flow_examples import module
 
-ROOT = Path(__file__).parents[2]
 _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -117,10 +118,8 @@ def limits_table() -> str:
 
 def read_events() -> dict[str, tuple[str, list[str]]]:
     """Of each event in docs/events.md: what one is kept for each of, and its fields."""
-    text = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
-    table = text.partition("\n## Numbers")[0]
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| .* \| (.*?) \|$", table, re.MULTILINE)
-    return {name: (kept, re.findall(r"`([\w?]+)`", fields)) for name, kept, fields in rows}
+    rows = table("| event |")
+    return {row[0].strip("`"): (row[1], re.findall(r"`([\w?]+)`", row[-1])) for row in rows}
 
 
 def components_table() -> str:
@@ -154,12 +153,15 @@ def _range(field: dict[str, Any]) -> str:
 def parts() -> dict[str, str]:
     """The generated parts by the name in their comment."""
     return {
-        **{f"drawing of {name}": drawing(name) for name in graphs()},
+        # The loop inside task_agent looks like it: no page draws it.
+        **{f"drawing of {name}": drawing(name) for name in graphs() if name != "agent_loop"},
         "plan of the sales example": plan_picture(),
         "settings": settings_table(),
         "who sets what": who_table(),
         "limits of doors": limits_table(),
         "components": components_table(),
+        "commands": commands_table(),
+        "options of commands": options_table(),
     }
 
 
