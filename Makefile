@@ -57,7 +57,7 @@ coverage: .venv/.installed ## The suite with the coverage gate
 
 check: lint typecheck test ## Everything to run before a commit
 
-docs: .venv/.installed ## Refresh the drawings and the settings table of README and docs from the code
+docs: .venv/.installed ## Refresh the generated parts of README and docs from the code
 	PYTHONPATH=tests $(BIN)/python -m support.docs_parts README.md docs/*.md
 
 bench: .venv/.installed ## Measure what the graphs cost, beside others, and write it into docs/costs.md
@@ -66,7 +66,7 @@ bench: .venv/.installed ## Measure what the graphs cost, beside others, and writ
 engines: .venv/.installed ## Run turns through DBOS, Celery and Temporal's activities, with kills; ENGINES="dbos threads=20"
 	$(BIN)/python benchmarks/engines.py $(ENGINES)
 
-ui: .venv/.installed ## Build the components anew; needs Node
+ui: .venv/.installed ## Build the components; needs Node
 	$(BIN)/python -c "from loopwright.ui import props_schema; print(props_schema(), end='')" > ui/props.schema.json
 	cd ui && npm install --no-package-lock --no-audit --no-fund && npm run check && npm run build
 
