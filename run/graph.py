@@ -32,6 +32,7 @@ from ..store.base import langgraph_keys as keys
 from ..store.checkpoints.thread_head import drop_answered
 from ..store.journal.port import FENCE_KEY
 from ..store.locks.thread_locks import HeldLock, parse_wait
+from ..stream.tracer import trace_run
 from .background import run_blocking, stream_blocking, yield_to_others
 from .builder import CheckedStateGraph, optimize_reads
 from .checks import answer_inner_run, report_failure, translate_error
@@ -201,6 +202,7 @@ class LoopGraph(QueueingGraph[StateT, ContextT, InputT, OutputT]):
             return True
         return taken
 
+    @trace_run
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:

@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage
-from langgraph.errors import GraphBubbleUp
 
 from ..state.roles import ROLE_METADATA
 from ..stream.meters import AGENT, ERROR, OPERATION, TOKENS, is_metered, measure
+from ..stream.tracer import find_tracer, mark_failed, start_span
 from .scope import RunScope
 
 TASK, CALL, TURN = "loopwright/task", "loopwright/call", "loopwright/turn"
@@ -49,7 +49,7 @@ def is_traced() -> bool:
 
 def is_observed() -> bool:
     """Whether the program has set up a tracer or a meter."""
-    return _find_tracer() is not None or ("opentelemetry.metrics" in sys.modules and is_metered())
+    return find_tracer() is not None or ("opentelemetry.metrics" in sys.modules and is_metered())
 
 
 @contextmanager
@@ -57,13 +57,13 @@ def open_model_span(
     scope: RunScope, role: str, model: Any, name: str
 ) -> Iterator[Callable[..., None]]:
     """A span around a model call, and its numbers; call what it yields with the answer."""
-    tracer = _find_tracer()
+    tracer = find_tracer()
     bare = name.partition(":")[2] or name
     provider = model._get_ls_params().get("ls_provider", "")
     asked = {"gen_ai.request.model": bare, "gen_ai.provider.name": provider}
     attributes = _build_attributes(scope, "chat") | asked | {"loopwright.role": role}
     about = {"gen_ai.operation.name": "chat", AGENT: scope.agent, **asked}
-    spanned = _start_span(tracer, f"chat {bare}", "CLIENT", attributes) if tracer else nullcontext()
+    spanned = start_span(tracer, f"chat {bare}", "CLIENT", attributes) if tracer else nullcontext()
     with _measure_time(about) if is_metered() else nullcontext(), spanned as span:
         yield partial(_record_answer, span, about)
 
@@ -73,7 +73,7 @@ def open_tool_span(
     scope: RunScope, call: Mapping[str, Any], name: str, server: str | None
 ) -> Iterator[Callable[..., None]]:
     """A span around a tool call; call what it yields with whether the result is a failure."""
-    tracer = _find_tracer()
+    tracer = find_tracer()
     if tracer is None:
         yield lambda _: None
         return
@@ -85,8 +85,8 @@ def open_tool_span(
         "loopwright.call": call["id"],
         "loopwright.server": server or "",
     }
-    with _start_span(tracer, f"execute_tool {name}", "INTERNAL", attributes) as span:
-        yield lambda failed: _mark_failed(span, "tool_error") if failed else None
+    with start_span(tracer, f"execute_tool {name}", "INTERNAL", attributes) as span:
+        yield lambda failed: mark_failed(span, "tool_error") if failed else None
 
 
 @contextmanager
@@ -137,36 +137,3 @@ def _read_answer(answer: AIMessage) -> dict[str, Any]:
         attributes["gen_ai.usage.input_tokens"] = usage["input_tokens"]
         attributes["gen_ai.usage.output_tokens"] = usage["output_tokens"]
     return {key: value for key, value in attributes.items() if value}
-
-
-def _find_tracer() -> Any:
-    """The program's tracer; nothing is imported here, because a program that has one did so."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        return None
-    return trace.get_tracer("loopwright")
-
-
-@contextmanager
-def _start_span(tracer: Any, name: str, kind: str, attributes: dict[str, Any]) -> Iterator[Any]:
-    """A span with its known attributes. An error leaves its type there, not its words."""
-    kinds = sys.modules["opentelemetry.trace"].SpanKind
-    with tracer.start_as_current_span(
-        name,
-        kind=kinds[kind],
-        attributes={key: value for key, value in attributes.items() if value},
-        record_exception=False,
-        set_status_on_exception=False,
-    ) as span:
-        try:
-            yield span
-        except GraphBubbleUp:
-            raise  # a question, no failure
-        except BaseException as error:
-            _mark_failed(span, type(error).__name__)
-            raise
-
-
-def _mark_failed(span: Any, kind: str) -> None:
-    span.set_attribute("error.type", kind)
-    span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)

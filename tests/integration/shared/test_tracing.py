@@ -1,5 +1,6 @@
 """What tracers see of a run: LangSmith's the metadata, OpenTelemetry's spans; nobody a secret."""
 
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -9,12 +10,20 @@ import pytest
 from langchain_core.tools import tool
 from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.schemas import Run
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from loopwright import ScriptedModel, build_plan_execute_verify, build_react
+from loopwright import (
+    AnswerRejected,
+    ScriptedModel,
+    build_plan_execute_verify,
+    build_react,
+    open_durability,
+)
 from loopwright.models.choice import Models
 from loopwright.state.context import Context
 from loopwright.text.secrets import MASK
@@ -164,6 +173,78 @@ async def test_a_real_client_tells_which_model_answered_and_spans_nest_in_the_pr
         assert of(span)["gen_ai.usage.input_tokens"] == 11
         assert of(span)["gen_ai.response.finish_reasons"] in (("stop",), ("tool_calls",))
         assert span.context.trace_id == outer.get_span_context().trace_id
+
+
+def read_stream(graph: Any, config: Any) -> None:
+    """Read a stream, with work of the program's own for each chunk."""
+    for _ in graph.stream(said(), config, stream_mode=["updates", "messages"]):
+        trace.get_tracer("program").start_span("mine").end()
+
+
+async def read_astream(graph: Any, config: Any) -> None:
+    async for _ in graph.astream(said(), config):
+        trace.get_tracer("program").start_span("mine").end()
+
+
+async def read_events(graph: Any, config: Any) -> None:
+    async for _ in graph.astream_events(said(), config, version="v2"):
+        trace.get_tracer("program").start_span("mine").end()
+
+
+DOORS: dict[str, Any] = {
+    "invoke": lambda graph, config: graph.invoke(said(), config),
+    "ainvoke": lambda graph, config: graph.ainvoke(said(), config),
+    "stream": read_stream,
+    "astream": read_astream,
+    "astream_events": read_events,
+    "take": lambda graph, config: graph.take(config, "Who owns it?", id="one"),
+}
+
+
+@pytest.mark.req("W-151")
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_run_is_one_trace_below_one_span_of_its_own(spans, tmp_path, door):
+    model = ScriptedModel({
+        "planner": [plan(todo("a", "look"))],
+        "executor": [[call("look", name="owner")], report("Ada owns it.")],
+        "verifier": [passed("Ada owns it.", ta=["a.1.0"])],
+    })  # fmt: skip
+    with open_durability(f"sqlite:///{tmp_path}/kept.db") as durability:
+        graph = build_plan_execute_verify(
+            model=model, tools=[shelf()], durability=durability, name="desk"
+        )
+        done = DOORS[door](graph, {"configurable": {"thread_id": "t"}})
+        if inspect.isawaitable(done):
+            await done
+        outcome = graph.get_state({"configurable": {"thread_id": "t"}}).values["outcome"]
+    assert outcome["status"] == "complete"
+    (root,) = named(spans, "invoke_agent desk")
+    assert root.kind is trace.SpanKind.INTERNAL
+    assert root.parent is None
+    assert of(root) == {
+        "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "desk",
+        "gen_ai.conversation.id": "t",
+    }  # fmt: skip
+    inside = [s for s in spans.get_finished_spans() if s.name not in (root.name, "mine")]
+    assert len(inside) >= 5
+    assert {span.parent and span.parent.span_id for span in inside} == {root.context.span_id}
+    mine = named(spans, "mine")  # what the program does with a chunk is not the agent's work
+    assert bool(mine) is ("stream" in door)
+    assert {span.parent for span in mine} <= {None}
+
+
+@pytest.mark.req("W-151")
+async def test_a_span_of_a_run_says_how_it_failed_and_a_question_is_no_failure(spans):
+    graph = build_react(
+        model=one_step(), tools=[shelf()], policy="ask", checkpointer=InMemorySaver()
+    )
+    place: Any = {"configurable": {"thread_id": "t"}}
+    assert "__interrupt__" in await graph.ainvoke(said(), place)
+    with pytest.raises(AnswerRejected):
+        await graph.ainvoke(Command(resume={"type": "never"}), place)
+    asked, refused = map(of, named(spans, "invoke_agent react"))
+    assert "error.type" not in asked
+    assert refused["error.type"] == "AnswerRejected"
 
 
 def test_the_sync_doors_keep_the_programs_span(spans):
