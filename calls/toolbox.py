@@ -88,6 +88,8 @@ class Toolbox:
             weakref.WeakValueDictionary()
         )
         self._python = read_tools(tools)
+        self.direct = frozenset(t.name for t in self._python if t.tool and t.tool.return_direct)
+        """Tools whose result is the answer, where a graph has it so."""
         self.secrets = Secrets()
         self._configs = read_servers(mcp, secrets=self.secrets)
         if self._configs:

@@ -1,7 +1,5 @@
-"""The one signature of every `build_<name>()`, and the parts made of it, or of the environment."""
+"""The parts of a graph, made of what `build_<name>()` was given, or of the environment."""
 
-import difflib
-import inspect
 import os
 import sys
 import threading
@@ -9,25 +7,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
-from textwrap import indent
-from typing import Any, Final, Literal, TypeVar, get_type_hints
+from typing import Any, Final, Literal, TypeVar
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.tools import BaseTool
 from langgraph.graph import START
-from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer
 from langgraph.typing import InputT, StateT
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import Unpack
 
 from ..calls.approval import route_calls
 from ..calls.package_tools import build_skill_reader
-from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
-from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, make_session_opener
-from ..models.ask_value import ResultSchema, ResultType
+from ..models.ask_value import ResultSchema
 from ..models.choice import Models
 from ..models.reservation import quote
 from ..nodes.parts import Parts
@@ -52,100 +42,41 @@ from ..store.locks.thread_locks import LockedBy
 from ..tools.catalog import Catalog
 from ..tools.python_tools import PythonTool
 from ..turn.event_emitter import with_events
+from .options import BuildOptions, ModelOption, MoreOptions, ToolsOption, read_prompt
 
-F = TypeVar("F", bound=Callable[..., Any])
 B = TypeVar("B", bound=LoopBuilder[Any, Any, Any, Any])
 
 _STARTED_IN: Final = current_folder()
-_INDENT: Final = " " * 4
-_RAISES: Final = """Raises:
-    TypeError: There is no such option.
-    SettingsError: A setting is wrong; the message says which and what to do."""
+_FOR_LANGGRAPH: Final = ("debug", "cache", "transformers")
+"""Options that `compile` takes."""
 
-
-class BuildOptions(TypedDict, total=False):
-    """What every graph can be built with; all of it is optional.
-
-    model: `provider:name`, a chat model, or a mapping of role or tier to either. Without one:
-        the run's Context, LOOPWRIGHT_MODEL, the OpenAI variables, then offline.
-    tools: Python tools; MCP tools come by `mcp`. prompt_flow always has `llm_call`, and runs side
-        by side only steps whose tools declare `readOnlyHint`.
-    mcp: Path or mapping in the `mcpServers` format; None means no server.
-    policy: "allow", "ask", "deny", rules, or a Policy; None asks before MCP writes.
-    prompts: Core templates and business contexts.
-    instructions: Folders whose AGENTS.md and skills (folders with a SKILL.md) are followed.
-    hooks: Callables around sessions, turns, model calls and tool calls.
-    durability: What `open_durability` gave; the three options after it win over it.
-    checkpointer: Where threads are saved.
-    store: Where long results are kept.
-    journal: Where calls are recorded before they are made; in memory without one.
-    locked_by: Gives what keeps the runs of a thread apart, `lambda: durability.locks`, for a graph
-        whose threads a server saves; called in a worker thread.
-    result_schema: A pydantic model or a JSON schema: the outcome's `result` is then the answer as
-        data of it. Asked for at the end, by one model call more.
-    name: Of the compiled graph; its own without one.
-    """
-
-    model: str | BaseChatModel | Mapping[str, str | BaseChatModel] | None
-    tools: Sequence[BaseTool | Callable[..., Any]]
-    mcp: str | Path | Mapping[str, Any] | None
-    policy: PolicyLike
-    prompts: PromptManager | None
-    instructions: str | Path | Sequence[str | Path] | None
-    hooks: Sequence[Hook]
-    durability: Durability | None
-    checkpointer: Checkpointer
-    store: BaseStore | None
-    journal: Journal | None
-    locked_by: LockedBy | None
-    result_schema: ResultType | None
-    name: str
-
-
-def document_options(function: F) -> F:
-    """Spell the options out in the signature and the docstring that `help` and editors show."""
-    own = inspect.signature(function, eval_str=True)
-    hints = get_type_hints(BuildOptions)
-    lists = {"tools", "hooks"}
-    shared = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, annotation=hint,
-            default=() if name in lists else "" if name == "name" else None,
-        )
-        for name, hint in hints.items()
-    ]  # fmt: skip
-    kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    function.__signature__ = own.replace(parameters=[*shared, *kept])  # type: ignore[attr-defined]  # as inspect asks for it
-    _, _, options = (inspect.getdoc(BuildOptions) or "").partition("\n\n")
-    texts = [inspect.getdoc(function), f"Options:\n{indent(options, _INDENT)}", _RAISES]
-    function.__doc__ = "\n\n".join(filter(None, texts))
-    return function
+_DIRECT: Final = ("react", "task_agent", "router")
+"""Graphs that may end with the result of a tool of `return_direct`."""
 
 
 def build_graph(
     name: str,
     draw: Callable[[Parts], LoopBuilder[StateT, Context, InputT, LoopOutput]],
-    options: BuildOptions,
+    options: MoreOptions,
+    model: ModelOption = None,
+    tools: ToolsOption = None,
 ) -> LoopGraph[StateT, Context, InputT, LoopOutput]:
     """Build a graph by the function that draws it; a single option wins over `durability`."""
-    _check_names(name, options)
     kept, named = options.get("durability"), options.get("name") or name
     checkpointer, store = options.get("checkpointer"), options.get("store")
     if kept is not None:
         checkpointer = kept.checkpointer if checkpointer is None else checkpointer
         store = kept.store if store is None else store
-    given: BuildOptions = {**options, "name": named}
+    given: BuildOptions = {**options, "name": named, "model": model, "tools": tools}
     parts = assemble(**given)
-    return draw(parts).compile(checkpointer, store=store, name=named)
-
-
-def _check_names(name: str, options: BuildOptions) -> None:
-    known = list(BuildOptions.__annotations__)
-    for wrong in sorted(options.keys() - set(known)):
-        near = difflib.get_close_matches(wrong, known, n=1)
-        meant = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
-        msg = f"build_{name}() got an unexpected keyword argument {wrong!r}. {meant}"
-        raise TypeError(msg)
+    if parts.toolbox.direct and name not in _DIRECT:
+        warnings.warn(
+            f"{name} writes its answer itself and does not use return_direct of"
+            f" {', '.join(sorted(parts.toolbox.direct))}: react and task_agent do.",
+            stacklevel=4,
+        )
+    for_langgraph = {key: options[key] for key in _FOR_LANGGRAPH if key in options}
+    return draw(parts).compile(checkpointer, store=store, name=named, **for_langgraph)
 
 
 def assemble(**options: Unpack[BuildOptions]) -> Parts:
@@ -165,7 +96,7 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
         journal = find_memory_journal(options.get("checkpointer"))
     instructions = read_instructions(options.get("instructions"))
     toolbox = Toolbox(
-        options.get("tools", ()), mcp=options.get("mcp"), policy=options.get("policy"),
+        options.get("tools") or (), mcp=options.get("mcp"), policy=options.get("policy"),
         own=lambda: [build_skill_reader(instructions)] if instructions.skills else [],
     )  # fmt: skip
     return Parts(
@@ -177,7 +108,8 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
         journal=Recorder(journal, late=opened and (lambda: opened().journal)),
         result=None if wanted is None else ResultSchema.of(wanted),
         locked_by=_choose_lock(options, opened),
-        name=options.get("name", ""),
+        name=options.get("name") or "",
+        about=read_prompt(options.get("system_prompt")),
     )
 
 
@@ -190,7 +122,7 @@ def _make_saver_opener(options: BuildOptions) -> Callable[[], Durability] | None
             " are not kept from its threads, and a resume after a crash asks about each write that"
             " may have begun."
             " Pass durability=open_durability(url) as well.",
-            stacklevel=4,
+            stacklevel=5,
         )
     return find_database_opener(saver)
 

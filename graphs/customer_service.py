@@ -36,16 +36,15 @@ from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
 from .agent_loop import build_runs
 from .build import (
-    BuildOptions,
     assemble_served_parts,
     build_graph,
     default_company,
-    document_options,
     draw_graph,
     make_outer_builder,
     make_unusable_parts,
     route_after_approve,
 )  # fmt: skip
+from .options import ModelOption, MoreOptions, ToolsOption, document_options
 
 NAME = "customer_service"
 
@@ -161,7 +160,8 @@ def customer_service_builder(
     """Draw the graph."""
     whose = _add_verification(company or Company(), parts.toolbox.policy.table)
     team = team_of(agents)
-    desk = Desk.of(replace(parts, about=whose.render_profile()), whose, team)
+    about = "\n\n".join(filter(None, [whose.render_profile(), parts.about]))
+    desk = Desk.of(replace(parts, about=about), whose, team)
     builder = make_outer_builder(NAME, DeskState, desk.parts, LoopInput)
     builder.scratch, builder.for_customers = ("delegate",), True
     builder.borders = ("understand", "act", "approve", "with_human")
@@ -187,10 +187,12 @@ def customer_service_builder(
 
 @document_options
 def build_customer_service(
+    model: ModelOption = None,
+    tools: ToolsOption = None,
     *,
     company: Company | str | Path | None = None,
     agents: Sequence[AgentDefinition | str | Path] = (),
-    **options: Unpack[BuildOptions],
+    **options: Unpack[MoreOptions],
 ) -> CustomerServiceGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
@@ -202,7 +204,7 @@ def build_customer_service(
     if whose and whose.policy and options.get("policy") is None:
         options["policy"] = whose.policy
     draw = partial(customer_service_builder, company=whose, agents=[*map(load_agent, agents)])
-    return build_graph(NAME, draw, options)
+    return build_graph(NAME, draw, options, model, tools)
 
 
 def _assemble_served() -> tuple[Parts, Company | None]:

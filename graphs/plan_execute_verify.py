@@ -16,13 +16,12 @@ from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
 from .build import (
-    BuildOptions,
     assemble_served_parts,
     build_graph,
-    document_options,
     draw_graph,
     make_outer_builder,
 )
+from .options import ModelOption, MoreOptions, ToolsOption, document_options
 from .task_execution import NAME as TASK_EXECUTION, task_builder
 
 NAME = "plan_execute_verify"
@@ -87,9 +86,11 @@ def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, Loo
 
 
 @document_options
-def build_plan_execute_verify(**options: Unpack[BuildOptions]) -> PlanGraph:
+def build_plan_execute_verify(
+    model: ModelOption = None, tools: ToolsOption = None, **options: Unpack[MoreOptions]
+) -> PlanGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async."""
-    return build_graph(NAME, plan_builder, options)
+    return build_graph(NAME, plan_builder, options, model, tools)
 
 
 builder = plan_builder(assemble_served_parts(NAME))

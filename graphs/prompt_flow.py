@@ -24,13 +24,12 @@ from ..state.flow import FlowInput, FlowState, select_failed
 from ..state.loop import LoopOutput
 from ..tools.python_tools import add_llm_call
 from .build import (
-    BuildOptions,
     assemble_served_parts,
     build_graph,
-    document_options,
     draw_graph,
     make_outer_builder,
 )
+from .options import ModelOption, MoreOptions, ToolsOption, document_options
 
 NAME = "prompt_flow"
 
@@ -139,7 +138,11 @@ def flow_builder(
 
 @document_options
 def build_prompt_flow(
-    *, plan: dict[str, Any] | str | ExecutionPlan | None = None, **options: Unpack[BuildOptions]
+    model: ModelOption = None,
+    tools: ToolsOption = None,
+    *,
+    plan: dict[str, Any] | str | ExecutionPlan | None = None,
+    **options: Unpack[MoreOptions],
 ) -> FlowGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
@@ -147,12 +150,13 @@ def build_prompt_flow(
     another: an ExecutionPlan, an object of its fields, or text. Values for its variables come
     with the input.
     """
-    tools = add_llm_call(options.get("tools", ()))
     read, problems = (None, []) if plan is None else read_given(plan)
     if problems:
         msg = f"plan= cannot be read: {'; '.join(problems)}."
         raise SettingsError(msg)
-    return build_graph(NAME, partial(flow_builder, plan=read), {**options, "tools": tools})
+    return build_graph(
+        NAME, partial(flow_builder, plan=read), options, model, add_llm_call(tools or ())
+    )
 
 
 builder = flow_builder(assemble_served_parts(NAME, add_llm_call(())))

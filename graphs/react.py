@@ -19,14 +19,13 @@ from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from ..state.react import Observe, ReactState
 from .build import (
-    BuildOptions,
     assemble_served_parts,
     build_graph,
-    document_options,
     draw_graph,
     make_outer_builder,
     route_after_approve,
 )
+from .options import ModelOption, MoreOptions, ToolsOption, document_options
 
 NAME = "react"
 
@@ -96,13 +95,19 @@ def react_builder(
 
 
 @document_options
-def build_react(*, observe: Observe | None = None, **options: Unpack[BuildOptions]) -> ReactGraph:
+def build_react(
+    model: ModelOption = None,
+    tools: ToolsOption = None,
+    *,
+    observe: Observe | None = None,
+    **options: Unpack[MoreOptions],
+) -> ReactGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
     With observe="model" a model sums up results, with "direct" the next thought gets them as they
     are; a run's Context may say otherwise. None means "model".
     """
-    return build_graph(NAME, partial(react_builder, observe=observe), options)
+    return build_graph(NAME, partial(react_builder, observe=observe), options, model, tools)
 
 
 builder = react_builder(assemble_served_parts(NAME))

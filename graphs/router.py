@@ -19,13 +19,12 @@ from ..state.loop import LoopInput, LoopOutput
 from ..state.outcome import Way
 from ..state.route import RouterState
 from .build import (
-    BuildOptions,
     assemble_served_parts,
     build_graph,
-    document_options,
     draw_graph,
     make_outer_builder,
 )
+from .options import ModelOption, MoreOptions, ToolsOption, document_options
 from .plan_execute_verify import plan_builder
 from .prompt_flow import flow_builder
 from .react import react_builder
@@ -91,12 +90,14 @@ def router_builder(parts: Parts) -> LoopBuilder[RouterState, Context, LoopInput,
 
 
 @document_options
-def build_router(**options: Unpack[BuildOptions]) -> RouterGraph:
+def build_router(
+    model: ModelOption = None, tools: ToolsOption = None, **options: Unpack[MoreOptions]
+) -> RouterGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
     The outcome's warnings and the `route` events say which graph had the request, and why.
     """
-    return build_graph(NAME, router_builder, options)
+    return build_graph(NAME, router_builder, options, model, tools)
 
 
 builder = router_builder(assemble_served_parts(NAME))

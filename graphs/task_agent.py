@@ -1,6 +1,7 @@
 """task_agent: one agent works in a loop until it says with complete_task how its work ended."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -20,12 +21,11 @@ from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from .agent_loop import Due, add_loop, build_runs, route_to_foreground
 from .build import (
-    BuildOptions,
     assemble_served_parts,
     build_graph,
-    document_options,
     make_outer_builder,
 )
+from .options import ModelOption, MoreOptions, ToolsOption, document_options
 
 NAME = "task_agent"
 
@@ -47,6 +47,10 @@ def task_agent_builder(
 ) -> LoopBuilder[TaskAgentState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
     definition, team = definition or AgentDefinition(), team_of(agents)
+    if parts.about:  # the prompt of this agent, not of those that it delegates to
+        prompt = "\n\n".join(filter(None, [parts.about, definition.prompt]))
+        definition = definition.model_copy(update={"prompt": prompt})
+        parts = replace(parts, about="")
     known = select_team(definition, team, all_of=True)
     agent = Agent.of(definition, parts, lambda: [write_todos()], team=known)
     builder = make_outer_builder(NAME, TaskAgentState, agent.parts, LoopInput)
@@ -64,10 +68,12 @@ def task_agent_builder(
 
 @document_options
 def build_task_agent(
+    model: ModelOption = None,
+    tools: ToolsOption = None,
     *,
     definition: AgentDefinition | str | Path | None = None,
     agents: Sequence[AgentDefinition | str | Path] = (),
-    **options: Unpack[BuildOptions],
+    **options: Unpack[MoreOptions],
 ) -> TaskAgentGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
@@ -76,7 +82,7 @@ def build_task_agent(
     """
     mine = None if definition is None else load_agent(definition)
     draw = partial(task_agent_builder, definition=mine, agents=[*map(load_agent, agents)])
-    return build_graph(NAME, draw, options)
+    return build_graph(NAME, draw, options, model, tools)
 
 
 builder = task_agent_builder(assemble_served_parts(NAME))

@@ -1,9 +1,11 @@
 """Run the calls of one model turn along the one path every call takes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from itertools import takewhile
+from typing import Any, Final, cast
 
+from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ..calls.approval import keep_waiting
@@ -20,7 +22,9 @@ from ..state.calls import (
     is_left_in_doubt,
 )
 from ..state.context import Context
+from ..state.messages import ENDS, make_signature
 from ..state.outcome import Spend
+from ..stream.turn_messages import make_message_id
 from ..text.sentences import say
 from ..turn.repetition import LAST_STRIKE, LOOP_DETECTED, count_strikes, describe_loop
 from ..turn.scope import RunScope, make_scope
@@ -80,7 +84,29 @@ async def call_tools(
         update |= ended(*why)
     elif done.waiting and scope.run.stopped():
         update |= ended(STOPPED, "")
+    elif not done.waiting and role in _DIRECT and parts.toolbox.direct:
+        update |= _answer_directly(state, update["messages"], parts.toolbox.direct, role)
     return update
+
+
+_DIRECT: Final = ("action", "agent")
+"""Roles of graphs that end with the result of a tool of `return_direct`."""
+
+
+def _answer_directly(
+    state: CallState, came: Sequence[Any], direct: Collection[str], role: str
+) -> dict[str, Any]:
+    """End with the results as the answer, if each call of the message was of such a tool."""
+    before = takewhile(lambda message: message.type == "tool", reversed(state.messages))
+    results = [*[*before][::-1], *came]
+    if not all(m.type == "tool" and m.status == "success" and m.name in direct for m in results):
+        return {}
+    text = "\n\n".join(message.text for message in results)
+    signed = {**make_signature(role), ENDS: True}
+    answer = AIMessage(text, id=make_message_id(state), additional_kwargs=signed)
+    end = {"should_continue": False, "task_completed": True, "messages": [*came, answer]}
+    report = {"report": {"status": "responded", "summary": text}}
+    return end | (report if hasattr(state, "report") else {})
 
 
 def _apply_tool_wishes(state: CallState, calls: Sequence[Call], *, waits: bool) -> PassUpdate:
