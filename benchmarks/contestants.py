@@ -22,6 +22,8 @@ GOAL = "Look the numbers up one after another. Script: [[{}]]"
 SYSTEM = "You look up numbers, one after another, with the tool."
 LOOP = "loop"
 """The model whose server expects no prompts of ours."""
+OBJECT = "react(direct), an object"
+"""The same with a model that is given as `ChatOpenAI(…)`."""
 BLOCKING = 0.2
 _OUTSIDE = ThreadPoolExecutor(64)
 
@@ -339,8 +341,17 @@ async def deepagents(wanted: Wanted) -> AsyncIterator[Built]:
         yield of_graph(graph, request)
 
 
-def ours(name: str, graph: str, **options: Any) -> Callable[[Wanted], Any]:
-    """One of loopwright's graphs."""
+def stock_model(name: str) -> Any:
+    """A model as a program builds it."""
+    from langchain_openai import ChatOpenAI  # noqa: PLC0415
+
+    return ChatOpenAI(model=name, max_retries=0, use_responses_api=False)
+
+
+def ours(
+    name: str, graph: str, *, as_object: bool = False, **options: Any
+) -> Callable[[Wanted], Any]:
+    """One of loopwright's graphs; its model is given by name, or as an object of LangChain's."""
 
     @asynccontextmanager
     async def built(wanted: Wanted) -> AsyncIterator[Built]:
@@ -355,8 +366,8 @@ def ours(name: str, graph: str, **options: Any) -> Callable[[Wanted], Any]:
                 opened = loopwright.open_durability(f"sqlite:///{wanted.place}/loopwright.db")
                 kept = stack.enter_context(opened)
             compiled = getattr(loopwright, name)(
-                model=f"openai:{graph}", tools=[tool_of(wanted.tool)],
-                durability=kept, **options,
+                model=stock_model(graph) if as_object else f"openai:{graph}",
+                tools=[tool_of(wanted.tool)], durability=kept, **options,
             )  # fmt: skip
             build.with_events = telling
             context = loopwright.Context(
@@ -379,6 +390,7 @@ CONTESTANTS: dict[str, Callable[[Wanted], Any]] = {
     "deepagents": deepagents,
     "task_agent": ours("build_task_agent", "agent"),
     "react(direct)": ours("build_react", "react", observe="direct"),
+    OBJECT: ours("build_react", "react", observe="direct", as_object=True),
     "react": ours("build_react", "react", observe="model"),
     "plan_execute_verify": ours("build_plan_execute_verify", "plan"),
     "prompt_flow": ours("build_prompt_flow", "flow"),

@@ -4,6 +4,7 @@ Clients are built when first needed, for importing a provider's package costs a 
 """
 
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -84,7 +85,7 @@ class Models:
         Raises:
             ModelUnavailable: If `model` is nothing of that, or has a key that is no role or tier.
         """
-        self._models = _index_models(model)
+        self._models = _make_lean(_index_models(model))
         self._environ = os.environ if environ is None else environ
         self._built: dict[str | int, tuple[BaseChatModel, Quirks]] = {}
         self._lock = threading.Lock()
@@ -221,6 +222,18 @@ class Models:
         if key := self._environ.get("OPENAI_API_KEY"):
             options["api_key"] = key
         return LeanChatOpenAI(model=name, max_retries=0, stream_usage=True, **options)
+
+
+def _make_lean(models: Mapping[str, Model]) -> dict[str, Model]:
+    """The models; a `ChatOpenAI` sends the same for less CPU time, a subclass is taken as it is."""
+    openai = sys.modules.get("langchain_openai")
+    if openai is None or all(type(model) is not openai.ChatOpenAI for model in models.values()):
+        return dict(models)
+    from .openai_client import make_lean  # noqa: PLC0415 - heavy
+
+    stock = {id(one): one for one in models.values() if type(one) is openai.ChatOpenAI}
+    lean = {key: make_lean(one) for key, one in stock.items()}
+    return {role: lean.get(id(model), model) for role, model in models.items()}
 
 
 _OTHER_NAMES: Final = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}

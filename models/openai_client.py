@@ -128,6 +128,22 @@ class LeanChatOpenAI(ChatOpenAI):
         return result
 
 
+def make_lean(model: ChatOpenAI) -> ChatOpenAI:
+    """A `LeanChatOpenAI` with the fields and clients of a model, which itself is not changed.
+
+    A model with methods of its own is given back as it is.
+    """
+    own = vars(model).keys() - type(model).model_fields.keys()
+    if any(callable(vars(model)[name]) for name in own):
+        return model
+    twin, private = object.__new__(LeanChatOpenAI), model.__pydantic_private__ or {}
+    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__"):
+        object.__setattr__(twin, name, getattr(model, name))
+    object.__setattr__(twin, "__pydantic_private__", {**private, "_payloads": _PayloadCache()})
+    _ = twin.is_fast
+    return twin
+
+
 _DOUBT: Final = "\0"
 """Before the arguments of a call that must not be read as JSON."""
 

@@ -12,7 +12,9 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
+from loopwright.models.choice import Models
 from loopwright.models.openai_client import LeanChatOpenAI, sends_same_bytes
+from loopwright.state.context import Context
 from support.fake_openai import Reply, bad_request, call as asked_call, fake_openai, serving
 
 Sent = tuple[str, dict[str, str], bytes]
@@ -141,6 +143,50 @@ async def test_40_random_requests_have_the_bytes_of_the_stock_client() -> None:
     for part in ("tools", "stream", "response_format", "text", "previous_response_id", "top_k"):
         assert sum(bool(body.get(part)) for body in bodies) > 2, part
     assert sum(b'"image_url"' in body for _, _, body in sent) > 8
+
+
+async def asked_of(model: ChatOpenAI, seed: int) -> None:
+    dice = random.Random(seed)
+    history: list[BaseMessage] = [SystemMessage("You look.")]
+    for place in range(4):
+        history += turn(dice, place)
+        with suppress(openai.BadRequestError):
+            await model.ainvoke(history, **asked_for(dice))
+
+
+@pytest.mark.req("W-113")
+async def test_a_model_that_the_program_built_sends_the_same_bytes_for_less_and_stays_as_it_is():
+    with listening() as (url, sent):
+        model = ChatOpenAI(model="x", api_key="none", base_url=url, max_retries=0)  # type: ignore[arg-type]
+        for seed in range(10):
+            await asked_of(model, seed)
+        fields, before = dict(vars(model)), [body for _, _, body in sent]
+        models = Models({"thought": model, "action": model})
+        chosen = models.choose("thought", Context())
+        assert isinstance(chosen.model, LeanChatOpenAI)
+        assert chosen.model.is_fast
+        assert models.choose("action", Context()).model is chosen.model
+        sent.clear()
+        for seed in range(10):
+            await asked_of(chosen.model, seed)
+        assert [body for _, _, body in sent] == before
+        assert type(model) is ChatOpenAI
+        assert dict(vars(model)) == fields
+        model.temperature = 0.25  # what the program changes later holds
+        await asked_of(chosen.model, 0)
+        assert json.loads(sent[-1][2])["temperature"] == 0.25
+
+
+@pytest.mark.req("W-113")
+def test_a_subclass_and_a_model_with_methods_of_its_own_are_taken_as_they_are():
+    class Own(ChatOpenAI):
+        """With what the program wants of it."""
+
+    settings: dict[str, Any] = {"model": "x", "api_key": "none"}
+    patched = ChatOpenAI(**settings)
+    object.__setattr__(patched, "_agenerate", lambda *_, **__: None)
+    for model in (Own(**settings), patched, LeanChatOpenAI(**settings)):
+        assert Models(model).choose("thought", Context()).model is model
 
 
 async def told_by(kind: type[ChatOpenAI], url: str, **options: Any) -> Any:
