@@ -152,10 +152,10 @@ def _translate(builder: str, options: Mapping[str, Any], known: Sequence[str]) -
         if ours != name and options.get(ours) is not None:
             msg = f"{builder}() got {name!r} and {ours!r}, which mean the same: give one of them."
             raise TypeError(msg)
-        given[ours] = value
-    wanted = given.get("result_schema")
-    if not isinstance(wanted, type | Mapping):  # a strategy of LangChain
-        given |= {"result_schema": wanted.schema} if hasattr(wanted, "schema") else {}
+        given |= {} if value is None else {ours: value}
+    wanted: Any = given.get("result_schema")
+    if not isinstance(wanted, type | Mapping) and hasattr(wanted, "schema"):
+        given["result_schema"] = wanted.schema  # of a strategy of LangChain
     return given
 
 

@@ -231,7 +231,9 @@ def _make_lean(models: Mapping[str, Model]) -> dict[str, Model]:
         return dict(models)
     from .openai_client import make_lean  # noqa: PLC0415 - heavy
 
-    stock = {id(one): one for one in models.values() if type(one) is openai.ChatOpenAI}
+    stock: dict[int, Any] = {
+        id(one): one for one in models.values() if type(one) is openai.ChatOpenAI
+    }
     lean = {key: make_lean(one) for key, one in stock.items()}
     return {role: lean.get(id(model), model) for role, model in models.items()}
 

@@ -93,9 +93,7 @@ _DIRECT: Final = ("action", "agent")
 """Roles of graphs that end with the result of a tool of `return_direct`."""
 
 
-def _answer_directly(
-    state: CallState, came: Sequence[Any], direct: Collection[str], role: str
-) -> dict[str, Any]:
+def _answer_directly(state: Any, came: Sequence[Any], direct: Collection[str], role: str) -> Any:
     """End with the results as the answer, if each call of the message was of such a tool."""
     before = takewhile(lambda message: message.type == "tool", reversed(state.messages))
     results = [*[*before][::-1], *came]

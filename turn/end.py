@@ -305,13 +305,13 @@ def build_outcome(
     return Outcome(
         status=status,
         reason=reason,
+        warnings=list(warnings),  # early: who prints an outcome reads its first lines
         answer=answer or say("nothing_done", reason=reason),
         tasks=[_build_task_outcome(task) for task in [*facts.tasks, *facts.listed]],
         unmet=unmet,
         uncertain_calls=list(facts.uncertain),
         spend=_fill_counters(spend, allowance),
         models=spend.get("models", {}),
-        warnings=list(warnings),
         result=facts.result,
         resume=None
         if status == "complete" or resume is None

@@ -159,6 +159,8 @@ class Server:
         why = str(error) if known else f"{type(error).__name__}: {error}"[:300]
         words = _AWAY if self.listing.tools else _WARNINGS.get(type(error), _LEFT_OUT)
         warning = words.format(name=self.config.name, why=self.config.mask(why))
+        if warning != self.listing.warning:  # a program without a log of its own sees it on stderr
+            log.warning("%s", warning)
         return Listing(self.config, self.listing.tools, warning)
 
     def is_retry_due(self, wait: float) -> bool:

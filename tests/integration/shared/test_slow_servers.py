@@ -46,10 +46,10 @@ async def run(graph, context=None):
     return events, (await graph.aget_state(THREAD)).values["outcome"]
 
 
-@pytest.mark.req("W-26")
+@pytest.mark.req("W-26", "W-146")
 @pytest.mark.parametrize("build", [build_react, build_plan_execute_verify, build_prompt_flow])
 async def test_a_missing_server_is_told_before_the_first_model_call_and_in_the_outcome(
-    build, tmp_path
+    build, tmp_path, caplog
 ):
     model = ScriptedModel(asked_once(build))
     mcp = {
@@ -66,6 +66,10 @@ async def test_a_missing_server_is_told_before_the_first_model_call_and_in_the_o
     assert "'registry' is left out: it did not answer within 0.3 s" in told[0]
     assert "raise startupTimeout in its entry" in told[0]
     assert "'gone' is left out: the command 'no-such-binary-anywhere' was not found" in told[1]
+    # Python writes these to stderr where nobody has configured a log.
+    logged = [one.getMessage() for one in caplog.records if one.name.endswith(".mcp.server")]
+    assert sorted(logged) == sorted(told[:2])
+    assert [*outcome][:3] == ["status", "reason", "warnings"]  # the first lines of a printed one
     assert "'bare' is there, but offers no tool" in told[2]
     assert outcome["warnings"] == told
     asked = [m.text for m in model.asked[0].messages]

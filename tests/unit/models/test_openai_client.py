@@ -157,7 +157,8 @@ async def asked_of(model: ChatOpenAI, seed: int) -> None:
 @pytest.mark.req("W-113")
 async def test_a_model_that_the_program_built_sends_the_same_bytes_for_less_and_stays_as_it_is():
     with listening() as (url, sent):
-        model = ChatOpenAI(model="x", api_key="none", base_url=url, max_retries=0)  # type: ignore[arg-type]
+        settings: dict[str, Any] = {"model": "x", "api_key": "none", "base_url": url}
+        model = ChatOpenAI(**settings, max_retries=0)
         for seed in range(10):
             await asked_of(model, seed)
         fields, before = dict(vars(model)), [body for _, _, body in sent]
