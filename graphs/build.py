@@ -42,7 +42,7 @@ from ..store.locks.thread_locks import LockedBy
 from ..tools.catalog import Catalog
 from ..tools.python_tools import PythonTool
 from ..turn.event_emitter import with_events
-from .options import BuildOptions, ModelOption, MoreOptions, ToolsOption, read_prompt
+from .options import BuildOptions, ModelOption, ToolsOption, read_prompt
 
 B = TypeVar("B", bound=LoopBuilder[Any, Any, Any, Any])
 
@@ -57,7 +57,7 @@ _DIRECT: Final = ("react", "task_agent", "router")
 def build_graph(
     name: str,
     draw: Callable[[Parts], LoopBuilder[StateT, Context, InputT, LoopOutput]],
-    options: MoreOptions,
+    options: BuildOptions,
     model: ModelOption = None,
     tools: ToolsOption = None,
 ) -> LoopGraph[StateT, Context, InputT, LoopOutput]:
@@ -67,8 +67,8 @@ def build_graph(
     if kept is not None:
         checkpointer = kept.checkpointer if checkpointer is None else checkpointer
         store = kept.store if store is None else store
-    given: BuildOptions = {**options, "name": named, "model": model, "tools": tools}
-    parts = assemble(**given)
+    given: BuildOptions = {**options, "name": named}
+    parts = assemble(model, tools, **given)
     if parts.toolbox.direct and name not in _DIRECT:
         warnings.warn(
             f"{name} writes its answer itself and does not use return_direct of"
@@ -79,7 +79,9 @@ def build_graph(
     return draw(parts).compile(checkpointer, store=store, name=named, **for_langgraph)
 
 
-def assemble(**options: Unpack[BuildOptions]) -> Parts:
+def assemble(
+    model: ModelOption = None, tools: ToolsOption = None, **options: Unpack[BuildOptions]
+) -> Parts:
     """Make the live objects that nodes share; a SettingsError if an option is wrong."""
     journal, kept = options.get("journal"), options.get("durability")
     wanted = options.get("result_schema")
@@ -96,11 +98,11 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
         journal = find_memory_journal(options.get("checkpointer"))
     instructions = read_instructions(options.get("instructions"))
     toolbox = Toolbox(
-        options.get("tools") or (), mcp=options.get("mcp"), policy=options.get("policy"),
+        tools or (), mcp=options.get("mcp"), policy=options.get("policy"),
         own=lambda: [build_skill_reader(instructions)] if instructions.skills else [],
     )  # fmt: skip
     return Parts(
-        models=Models(options.get("model")),
+        models=Models(model),
         toolbox=toolbox,
         prompts=options.get("prompts") or PromptManager(),
         instructions=instructions,

@@ -44,7 +44,7 @@ from .build import (
     make_unusable_parts,
     route_after_approve,
 )  # fmt: skip
-from .options import ModelOption, MoreOptions, ToolsOption, document_options
+from .options import BuildOptions, ModelOption, ToolsOption, document_options
 
 NAME = "customer_service"
 
@@ -192,7 +192,7 @@ def build_customer_service(
     *,
     company: Company | str | Path | None = None,
     agents: Sequence[AgentDefinition | str | Path] = (),
-    **options: Unpack[MoreOptions],
+    **options: Unpack[BuildOptions],
 ) -> CustomerServiceGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 

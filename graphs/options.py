@@ -36,29 +36,7 @@ _RAISES: Final = """Raises:
     SettingsError: A setting is wrong; the message says which and what to do."""
 
 
-class MoreOptions(TypedDict, total=False):
-    """What every graph can be built with besides; the words of `BuildOptions`."""
-
-    mcp: str | Path | Mapping[str, Any] | None
-    policy: PolicyLike
-    system_prompt: str | SystemMessage | None
-    prompts: PromptManager | None
-    instructions: str | Path | Sequence[str | Path] | None
-    hooks: Sequence[Hook]
-    durability: Durability | None
-    checkpointer: Checkpointer
-    store: BaseStore | None
-    journal: Journal | None
-    locked_by: LockedBy | None
-    result_schema: ResultType | None
-    response_format: Any
-    name: str | None
-    debug: bool
-    cache: BaseCache[Any] | None
-    transformers: Sequence[Callable[[tuple[str, ...]], Any]] | None
-
-
-class BuildOptions(MoreOptions, total=False):
+class BuildOptions(TypedDict, total=False):
     """What every graph can be built with; all of it is optional.
 
     model: `provider:name`, a chat model, or a mapping of role or tier to either. Without one:
@@ -84,22 +62,33 @@ class BuildOptions(MoreOptions, total=False):
     debug, cache, transformers: Passed on to LangGraph's `compile`.
     """
 
-    model: ModelOption
-    tools: ToolsOption
+    mcp: str | Path | Mapping[str, Any] | None
+    policy: PolicyLike
+    system_prompt: str | SystemMessage | None
+    prompts: PromptManager | None
+    instructions: str | Path | Sequence[str | Path] | None
+    hooks: Sequence[Hook]
+    durability: Durability | None
+    checkpointer: Checkpointer
+    store: BaseStore | None
+    journal: Journal | None
+    locked_by: LockedBy | None
+    result_schema: ResultType | None
+    response_format: Any
+    name: str | None
+    debug: bool
+    cache: BaseCache[Any] | None
+    transformers: Sequence[Callable[[tuple[str, ...]], Any]] | None
 
 
 _ALIASES: Final = {"prompt": "system_prompt", "response_format": "result_schema"}
 """Words of create_agent and of its relatives for options that mean the same."""
 
 _ASKS: Final = 'policy="ask", or rules, which ask a human before calls'
-_HOOKS: Final = "hooks=; docs/from-create-agent.md names what is built in"
 _INSTEAD: Final = {
-    "middleware": _HOOKS,
-    "pre_model_hook": _HOOKS,
-    "post_model_hook": _HOOKS,
+    "middleware": "hooks=; docs/from-create-agent.md names what is built in",
     "interrupt_before": _ASKS,
     "interrupt_after": _ASKS,
-    "interrupt_on": _ASKS,
     "context_schema": "context=Context(tool_context={…}) of a run for data that tools read",
     "state_schema": "the graph as a node of your own graph, which has that state",
 }

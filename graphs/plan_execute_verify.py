@@ -21,7 +21,7 @@ from .build import (
     draw_graph,
     make_outer_builder,
 )
-from .options import ModelOption, MoreOptions, ToolsOption, document_options
+from .options import BuildOptions, ModelOption, ToolsOption, document_options
 from .task_execution import NAME as TASK_EXECUTION, task_builder
 
 NAME = "plan_execute_verify"
@@ -87,7 +87,7 @@ def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, Loo
 
 @document_options
 def build_plan_execute_verify(
-    model: ModelOption = None, tools: ToolsOption = None, **options: Unpack[MoreOptions]
+    model: ModelOption = None, tools: ToolsOption = None, **options: Unpack[BuildOptions]
 ) -> PlanGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async."""
     return build_graph(NAME, plan_builder, options, model, tools)

@@ -29,7 +29,7 @@ from .build import (
     draw_graph,
     make_outer_builder,
 )
-from .options import ModelOption, MoreOptions, ToolsOption, document_options
+from .options import BuildOptions, ModelOption, ToolsOption, document_options
 
 NAME = "prompt_flow"
 
@@ -142,7 +142,7 @@ def build_prompt_flow(
     tools: ToolsOption = None,
     *,
     plan: dict[str, Any] | str | ExecutionPlan | None = None,
-    **options: Unpack[MoreOptions],
+    **options: Unpack[BuildOptions],
 ) -> FlowGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 

@@ -25,7 +25,7 @@ from .build import (
     make_outer_builder,
     route_after_approve,
 )
-from .options import ModelOption, MoreOptions, ToolsOption, document_options
+from .options import BuildOptions, ModelOption, ToolsOption, document_options
 
 NAME = "react"
 
@@ -100,7 +100,7 @@ def build_react(
     tools: ToolsOption = None,
     *,
     observe: Observe | None = None,
-    **options: Unpack[MoreOptions],
+    **options: Unpack[BuildOptions],
 ) -> ReactGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 

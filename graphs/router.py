@@ -24,7 +24,7 @@ from .build import (
     draw_graph,
     make_outer_builder,
 )
-from .options import ModelOption, MoreOptions, ToolsOption, document_options
+from .options import BuildOptions, ModelOption, ToolsOption, document_options
 from .plan_execute_verify import plan_builder
 from .prompt_flow import flow_builder
 from .react import react_builder
@@ -91,7 +91,7 @@ def router_builder(parts: Parts) -> LoopBuilder[RouterState, Context, LoopInput,
 
 @document_options
 def build_router(
-    model: ModelOption = None, tools: ToolsOption = None, **options: Unpack[MoreOptions]
+    model: ModelOption = None, tools: ToolsOption = None, **options: Unpack[BuildOptions]
 ) -> RouterGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 

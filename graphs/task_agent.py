@@ -25,7 +25,7 @@ from .build import (
     build_graph,
     make_outer_builder,
 )
-from .options import ModelOption, MoreOptions, ToolsOption, document_options
+from .options import BuildOptions, ModelOption, ToolsOption, document_options
 
 NAME = "task_agent"
 
@@ -73,7 +73,7 @@ def build_task_agent(
     *,
     definition: AgentDefinition | str | Path | None = None,
     agents: Sequence[AgentDefinition | str | Path] = (),
-    **options: Unpack[MoreOptions],
+    **options: Unpack[BuildOptions],
 ) -> TaskAgentGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 

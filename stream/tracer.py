@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
@@ -30,10 +30,7 @@ def start_span(
     kinds = sys.modules["opentelemetry.trace"].SpanKind
     span = tracer.start_span(name, kind=kinds[kind], attributes=known)
     try:
-        if current:
-            with _make_current(span):
-                yield span
-        else:
+        with _make_current(span) if current else nullcontext():
             yield span
     except (GraphBubbleUp, GeneratorExit):
         raise  # a question, or nobody reads on: no failure
