@@ -215,11 +215,13 @@ def beside_mcp_json(tmp_path, forked_servers):
 
 
 @pytest.fixture(params=["an empty folder", "the root"])
-def place(request, beside_mcp_json, monkeypatch):
+def place(request, beside_mcp_json, tmp_path, monkeypatch):
     """Where a program is started, by somebody who has not activated the environment."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     if request.param == "the root":
-        monkeypatch.chdir(request.getfixturevalue("checkout"))
+        root = request.getfixturevalue("checkout")
+        shutil.copy(tmp_path / "policy.yaml", root)
+        monkeypatch.chdir(root)
 
 
 @pytest.mark.req("W-146")
