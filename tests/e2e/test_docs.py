@@ -220,7 +220,8 @@ def place(request, beside_mcp_json, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     if request.param == "the root":
         root = request.getfixturevalue("checkout")
-        shutil.copy(tmp_path / "policy.yaml", root)
+        for file in ("mcp.json", "policy.yaml"):
+            shutil.copy(tmp_path / file, root)
         monkeypatch.chdir(root)
 
 
