@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run dev test lint format typecheck coverage check bench engines docs ui house image build
+.PHONY: help run dev test lint format typecheck coverage check bench engines docs picture ui house image build
 PYTHON ?= python3
 ROOMS := calls cli flow graphs hooks models nodes policy prompts run servers state store stream text tools turn ui
 BIN := .venv/bin
@@ -59,6 +59,9 @@ check: lint typecheck test ## Everything to run before a commit
 
 docs: .venv/.installed ## Refresh the generated parts of README and docs from the code
 	PYTHONPATH=tests $(BIN)/python -m support.docs_parts README.md docs/*.md
+
+picture: .venv/.installed ## Record the run of the front page anew, into docs/run.svg; needs tmux
+	$(BIN)/python benchmarks/picture.py
 
 bench: .venv/.installed ## Measure what the graphs cost, beside others, and write it into docs/costs.md
 	$(BIN)/python benchmarks/costs.py --write

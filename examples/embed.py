@@ -1,20 +1,18 @@
-"""Embed the graph: your tools, MCP servers and database. Runs offline without a key."""
+"""An agent with a tool of yours, which asks before it pays. Runs offline without a key."""
 
-from loopwright import Context, build_plan_execute_verify, open_durability
+from langgraph.types import Command
 
-
-def stock(article: str) -> str:
-    """Look up how many pieces of an article are in stock."""
-    return f"{({'Juno': 12, 'Alba': 3})[article]} pieces"
+from loopwright import build_task_agent, open_durability
 
 
-files = {"command": "python", "args": ["-m", "loopwright.servers.workspace", "--root", "."]}
-with open_durability("sqlite:///.loopwright/embed.db") as durability:
-    graph = build_plan_execute_verify(tools=[stock], mcp={"files": files}, durability=durability)
-    result = graph.invoke(
-        {"messages": [("user", 'How many pieces of the article "Juno" are in stock?')]},
-        {"configurable": {"thread_id": "shop-1"}},
-        context=Context(max_parallel_tasks=2),
-    )
-outcome = result["outcome"]
-print(*outcome["warnings"], outcome["status"], outcome["reason"], outcome["answer"])  # noqa: T201 - shows its result
+def pay(amount: int, payee: str) -> str:
+    """Pay an amount in EUR to a payee."""
+    return f"paid {amount} EUR to {payee}"
+
+
+kept = open_durability("sqlite:///agent.db")
+agent = build_task_agent(tools=[pay], policy="ask", durability=kept)
+thread = {"configurable": {"thread_id": "invoice-7"}}
+agent.invoke({"messages": [("user", 'Pay 40 EUR to "Miller"')]}, thread)  # asks: may it pay?
+outcome = agent.invoke(Command(resume="approve"), thread)["outcome"]  # or days later, elsewhere
+print(outcome["status"], outcome["answer"])  # noqa: T201 - shows its result

@@ -9,14 +9,19 @@ import shutil
 import struct
 import subprocess
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from support.docs_text import PAGES, README, ROOT, blocks
+from support.docs_text import PAGES, README, ROOT, blocks, table
 from support.forked import Command, server
 from support.patience import PATIENCE
 from support.screen import Terminal
+
+sys.path.append(str(ROOT / "benchmarks"))
+compare = import_module("compare")
 
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", ".links", ".env", ".loopwright", ".langgraph_api", ".hypothesis",
@@ -209,9 +214,21 @@ def beside_mcp_json(tmp_path, forked_servers):
     (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
 
 
+@pytest.fixture(params=["an empty folder", "the root"])
+def place(request, beside_mcp_json, tmp_path, monkeypatch):
+    """Where a program is started, by somebody who has not activated the environment."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    if request.param == "the root":
+        root = request.getfixturevalue("checkout")
+        for file in ("mcp.json", "policy.yaml"):
+            shutil.copy(tmp_path / file, root)
+        monkeypatch.chdir(root)
+
+
+@pytest.mark.req("W-146")
 @pytest.mark.parametrize("number", range(len(PYTHON)))
-def test_a_program_runs_as_it_stands(number, beside_mcp_json, capsys):
-    """Offline, in a folder with nothing but an mcp.json; warnings are errors."""
+def test_a_program_runs_as_it_stands(number, place, capsys):
+    """Offline, beside nothing but the files that its page shows; warnings are errors."""
     exec(compile(PYTHON[number], f"program {number} of the manual", "exec"), {"__name__": "manual"})
     printed = capsys.readouterr().out
     assert ("print(" in PYTHON[number]) == bool(printed)
@@ -249,18 +266,35 @@ def test_an_example_runs(example, printed, tmp_path):
 
 
 @pytest.mark.req("W-146")
-def test_the_first_program_runs_anywhere_with_no_python_on_the_path(checkout, tmp_path):
-    """As a user starts it who has not activated the environment."""
-    (folder := tmp_path / "empty").mkdir()
-    environ = environment(tmp_path / "home") | {"PYTHONWARNINGS": "error", "PATH": str(tmp_path)}
-    done = subprocess.run(
-        [INTERPRETER, checkout / "examples" / "embed.py"], cwd=folder, env=environ,
-        capture_output=True, text=True, timeout=PATIENCE,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("complete GOAL"), "no warning of a server that is left out"
-    assert "12 pieces" in done.stdout
-    assert (folder / ".loopwright" / "embed.db").exists()
+@pytest.mark.parametrize("folder", ["empty", "loopwright"])
+def test_the_first_program_runs_anywhere_with_no_python_on_the_path(folder, checkout, tmp_path):
+    """As a user starts it who has not activated the environment; a second time, too."""
+    (tmp_path / folder).mkdir(exist_ok=True)
+    environ = environment(tmp_path / "home") | {"PYTHONWARNINGS": "error", "PATH": "/nowhere"}
+    for _ in range(2):
+        done = subprocess.run(
+            [INTERPRETER, checkout / "examples" / "embed.py"], cwd=tmp_path / folder, env=environ,
+            capture_output=True, text=True, timeout=PATIENCE,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("complete")
+        assert "paid 40 EUR to Miller" in done.stdout
+    assert (tmp_path / folder / "agent.db").exists()
+
+
+def test_the_first_program_is_short_and_needs_nothing_beside_it():
+    lines = [line for line in PYTHON[0].splitlines() if line.strip()]
+    assert len(lines) <= 12
+    assert len(README.splitlines()) <= 120
+
+
+@pytest.mark.parametrize("case", compare.CASES)
+def test_the_comparison_says_what_was_measured(case):
+    """Of those that are installed; deepagents by the script itself."""
+    [row] = [row for row in table("| what goes wrong |") if row[-1] == f"`{case}`"]
+    said = dict(zip(compare.CONTESTANTS, row[1:], strict=False))
+    here = [name for name in said if name != "deepagents" or find_spec(name)]
+    assert compare.measure(case, here) == {name: said[name] for name in here}
 
 
 @pytest.mark.req("S0-113", "S0-162")

@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 from langchain_core.tools import tool
 
+import loopwright
 from loopwright import (
     Context,
     ScriptedModel,
@@ -48,7 +49,9 @@ from support.scripts import call, passed, plan, report, todo
 PARTS = {
     "ledger_server.py", "killing.py", "flow_plans.py", "house.py", "walk.py",
     "bench.py", "contestants.py", "costs.py", "fleet.py", "growth.py", "model_server.py",
-    "report.py", "worker.py",
+    "report.py", "worker.py", "bank_server.py",
+    # Their results stand on the front page.
+    "compare.py", "picture.py",
 }  # fmt: skip
 BENCHMARKS = sorted(p for p in (ROOT / "benchmarks").glob("*.py") if p.name not in PARTS)
 
@@ -230,7 +233,7 @@ GUIDE = "| | direct answer | single loop | planned calls |"
 
 
 @pytest.mark.req("S0-15", "S1-48")
-def test_the_front_page_says_when_to_use_which_graph():
+def test_the_guide_says_when_to_use_which_graph():
     rows = {row[0]: row[1:] for row in table(GUIDE)}
     assert {"complexity", "tools", "quality", "latency", "cost", "planning"} <= set(rows)
     assert all(len(cells) == 4 and all(cells[1:]) for cells in rows.values())
@@ -259,7 +262,15 @@ def test_a_plan_costs_two_calls_as_the_guide_says(steps):
     assert (outcome["status"], len(outcome["tasks"])) == ("complete", steps)
     assert outcome["spend"]["model_calls"] == 2
     for other in ("`react`", "`plan_execute_verify`", "a fixed workflow"):
-        assert other in section("README.md", "When to use what")
+        assert other in section("docs/graphs.md", "When to use what")
+    chosen = section("README.md", "When to use what")
+    assert set(re.findall(r"`(build_\w+)`", chosen)) == {
+        name for name in loopwright.__all__ if name.startswith("build_")
+    }
+
+
+def test_every_page_is_linked_from_the_front_page():
+    assert set(re.findall(r"\]\((docs/[\w-]+\.md)", README)) >= set(PAGES) - {"README.md"}
 
 
 @pytest.mark.req("S2-08")
@@ -312,7 +323,7 @@ def test_the_limits_of_the_loop_are_said_where_it_is_introduced():
     limits = section("docs/graphs.md", "react").partition("What `react` does not promise.")[2]
     assert "Only the model checks the answer" in limits
     assert "Open work is recorded only in the messages" in limits
-    assert "quality | as good as one look | nobody checks" in README
+    assert "quality | as good as one look | nobody checks" in MANUAL
 
 
 CONTEXT_GUIDE = "How do I tell the agents about my business?"
