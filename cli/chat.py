@@ -91,10 +91,11 @@ def _offer_threads(settings: Settings, output: Output) -> tuple[str | None, str]
             for place, thread in enumerate(threads, 1):
                 output.write_line(f"  {place}  {describe_thread(thread)}")
             output.write_line(_CHOICES)
-            choice = _CHOICE.fullmatch(typed := read_typed_line(at_end="/quit"))
+            typed = read_typed_line("/quit", partial(suggest, durability))
+            choice = _CHOICE.fullmatch(typed)
             place = int(choice[2]) if choice else 0
             if choice is None or not 1 <= place <= len(threads):  # then it is the first message
-                return None, typed
+                return None, drop_file_marks(typed)
             if not choice[1]:
                 return threads[place - 1].thread_id, ""
             _dismiss(durability, output, threads[place - 1].thread_id)

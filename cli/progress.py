@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from ..state.agent import COMPLETE_TASK
 from ..state.calls import TRANSITIONS, step_of
 from ..state.roles import ROLES
 from ..stream.views import read_part_fields
@@ -279,7 +280,8 @@ class Board:
         # In a plan the row says whose call it is.
         text = text if task is None else f"{shorten_line(task['id'], 40)}  {text}"
         self.steps[call] = step = Step(text, status, _describe_end(event) if has_ended else "")
-        if has_ended and (before is None or before.is_running):
+        is_news = has_ended and event.get("tool") != COMPLETE_TASK  # which is the answer itself
+        if is_news and (before is None or before.is_running):
             self.news.append(step)
         ran = before is not None and before.status == "executing"
         self.spend["tool_calls"] += ran and has_ended

@@ -135,10 +135,10 @@ def _open_history() -> "History":
     return FileHistory(path)
 
 
-def read_typed_line(at_end: str = "q") -> str:
+def read_typed_line(at_end: str = "q", complete: Complete | None = None) -> str:
     """A line of the user; at the end of the input `at_end`. Ctrl-C ends the run."""
     try:
-        return Prompt().read_line()
+        return Prompt(complete=complete).read_line()
     except EOFError:
         return at_end
     except PromptLeft:
