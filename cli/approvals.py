@@ -28,7 +28,7 @@ _ALL: Final[tuple[AnswerKind, ...]] = get_args(AnswerKind)
 _LONGEST, _SHOWN_LINES, _LAST_LINES, _SHOWN_COLUMNS = 2_000, 30, 6, 400
 _COMPARED: Final = 200_000
 """Bytes of a file that is compared with what is to be written."""
-_DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+_DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "dim"}
 
 _OPEN: Final = "[q]uit (the question stays open)"
 _WORDS: Final = "Type the answer; [q]uit leaves the question open"
@@ -290,10 +290,10 @@ def _render_call(question: Question) -> Text:
         body.append(f"\n{_truncate_text(description)}", style="not bold dim")
     diff = _compare_file(question.name, question.args) if question.kind == "call" else []
     plain = {key: value for key, value in question.args.items() if not (diff and key == "content")}
-    lines = [line for key, value in plain.items() for line in _list_argument(key, value)]
+    lines = [f"\n{line}" for name, value in plain.items() for line in _list_argument(name, value)]
     # Whoever must find out whether a call ran is shown its arguments whole.
     shorten = clean if question.kind == "uncertain" else _truncate_text
-    body.append("".join(f"\n{shorten(text)}" for text in ["\n".join(lines)] if text), "not bold")
+    body.append(shorten("".join(lines)), "not bold")
     for line in _truncate_text("\n".join(diff)).split("\n") if diff else ():
         body.append(f"\n{line}", f"not bold {_DIFF_STYLES.get(line[:1], '')}")
     if expiry := question.describe_expiry(datetime.now(UTC)):
@@ -317,10 +317,8 @@ def _list_argument(name: object, value: object) -> Iterator[str]:
 def _compare_file(tool: str, arguments: Mapping[str, Any]) -> list[str]:
     """What the workspace server's tools would change in a file of this folder, as a diff."""
     path, content = arguments.get("path"), arguments.get("content")
-    appends = tool.endswith("append_file")
-    if not (appends or tool.endswith("write_file")):
-        return []
-    if not (isinstance(path, str) and isinstance(content, str)):
+    is_write = tool.endswith(("write_file", "append_file"))
+    if not (is_write and isinstance(path, str) and isinstance(content, str)):
         return []
     try:
         file = Path(path).resolve(strict=True)
@@ -330,7 +328,7 @@ def _compare_file(tool: str, arguments: Mapping[str, Any]) -> list[str]:
         before = file.read_bytes().decode()
     except (OSError, ValueError):
         return []
-    after = before + content if appends else content
+    after = before + content if tool.endswith("append_file") else content
     names = (f"{path}, as it is in this folder", f"{path}, as proposed")
     return [*unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")]
 

@@ -99,18 +99,15 @@ def _build_message_options(complete: Complete) -> dict[str, Any]:
 
     keys = KeyBindings()
 
+    @keys.add("escape", "enter")
     @keys.add("enter")
-    def send(event: Any) -> None:
+    def handle_enter(event: Any) -> Any:
         buffer = event.current_buffer
         if buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
-            buffer.newline()
-        else:
-            buffer.validate_and_handle()
-
-    @keys.add("escape", "enter")
-    def break_line(event: Any) -> None:
-        event.current_buffer.newline()
+        elif len(event.key_sequence) == 1:
+            return buffer.validate_and_handle()
+        return buffer.newline()
 
     return {
         "completer": Suggestions(),

@@ -265,8 +265,12 @@ def test_a_write_is_approved_beside_what_it_changes_and_continue_comes_back_to_i
     assert "complete_task" not in talk.seen
     assert Path("notes.md").read_text() == "Bring tea.\nBring cups."
     assert messages_of_newest() == "Write down\nthe cups\nnotes.md"
-    talk.press("\x1b[A")  # what another process was told
-    talk.wait_for("the cups")
+    talk.type("/cost")
+    talk.wait_for("1 turn of this chat")
+    talk.wait_for_prompt()
+    for earlier in ("/cost", "qui", "the cups"):  # of this process, then of the other one
+        talk.press("\x1b[A")
+        talk.wait_for(earlier)
     talk.press(CTRL_C)
     talk.wait_for("Ctrl-C again")
     talk.type("/quit")
