@@ -78,6 +78,14 @@ def chat(
     return run_chat(settings, output, thread)
 
 
+@make_command(*_RUN[1:-1])
+def continue_(settings: Settings, output: Output) -> int:
+    """Talk on in the newest thread of this folder, and go on with its turn if it was cut off."""
+    from .chat import continue_chat  # noqa: PLC0415 - see the module
+
+    return continue_chat(settings, output)
+
+
 @make_command("graph", "module", "database", "json")
 def stop(
     settings: Settings,

@@ -6,9 +6,10 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Final, assert_never, get_args
 
@@ -24,7 +25,10 @@ from .terminal import clean, shorten_middle
 
 _ONLY_SHOWN: Final = frozenset({"finished", "changes", "problems"})
 _ALL: Final[tuple[AnswerKind, ...]] = get_args(AnswerKind)
-_LONGEST, _SHOWN_LINES, _LAST_LINES, _SHOWN_COLUMNS = 2_000, 20, 6, 400
+_LONGEST, _SHOWN_LINES, _LAST_LINES, _SHOWN_COLUMNS = 2_000, 30, 6, 400
+_COMPARED: Final = 200_000
+"""Bytes of a file that is compared with what is to be written."""
+_DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "dim"}
 
 _OPEN: Final = "[q]uit (the question stays open)"
 _WORDS: Final = "Type the answer; [q]uit leaves the question open"
@@ -283,14 +287,50 @@ def _render_call(question: Question) -> Text:
     # The description repeats the arguments, which are shown below.
     description = question.description.partition("\n\nArguments:")[0]
     if description:
-        body.append(f"\n{_truncate_text(clean(description))}", style="not bold dim")
-    arguments = clean(show_json(question.args, indent=2))
+        body.append(f"\n{_truncate_text(description)}", style="not bold dim")
+    diff = _compare_file(question.name, question.args) if question.kind == "call" else []
+    plain = {key: value for key, value in question.args.items() if not (diff and key == "content")}
+    lines = [f"\n{line}" for name, value in plain.items() for line in _list_argument(name, value)]
     # Whoever must find out whether a call ran is shown its arguments whole.
-    shown = arguments if question.kind == "uncertain" else _truncate_text(arguments)
-    body.append(f"\n{shown}", style="not bold")
+    shorten = clean if question.kind == "uncertain" else _truncate_text
+    body.append(shorten("".join(lines)), "not bold")
+    for line in _truncate_text("\n".join(diff)).split("\n") if diff else ():
+        body.append(f"\n{line}", f"not bold {_DIFF_STYLES.get(line[:1], '')}")
     if expiry := question.describe_expiry(datetime.now(UTC)):
         body.append(f"\n{expiry}", style="not bold dim")
     return body
+
+
+def _list_argument(name: object, value: object) -> Iterator[str]:
+    """An argument as JSON; a text of several lines as it stands, behind a bar."""
+    if isinstance(value, str) and "\n" in value:
+        yield f"{name}:"
+        yield from (f"  │ {line}" for line in value.split("\n"))
+    elif isinstance(value, dict | list) and "\\n" in show_json(value):
+        yield f"{name}:"
+        parts = value.items() if isinstance(value, dict) else enumerate(value, 1)
+        yield from (f"  {line}" for key, part in parts for line in _list_argument(key, part))
+    else:
+        yield f"{name}: {show_json(value)}"
+
+
+def _compare_file(tool: str, arguments: Mapping[str, Any]) -> list[str]:
+    """What the workspace server's tools would change in a file of this folder, as a diff."""
+    path, content = arguments.get("path"), arguments.get("content")
+    is_write = tool.endswith(("write_file", "append_file"))
+    if not (is_write and isinstance(path, str) and isinstance(content, str)):
+        return []
+    try:
+        file = Path(path).resolve(strict=True)
+        is_here = file.is_file() and file.is_relative_to(Path.cwd())
+        if not is_here or file.stat().st_size > _COMPARED:
+            return []
+        before = file.read_bytes().decode()
+    except (OSError, ValueError):
+        return []
+    after = before + content if tool.endswith("append_file") else content
+    names = (f"{path}, as it is in this folder", f"{path}, as proposed")
+    return [*unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")]
 
 
 def _render_question(question: Question) -> RenderableType:
@@ -309,7 +349,7 @@ def _render_question(question: Question) -> RenderableType:
 
 
 def _truncate_text(text: str) -> str:
-    lines = [shorten_middle(line, _SHOWN_COLUMNS) for line in text.split("\n")]
+    lines = [shorten_middle(line, _SHOWN_COLUMNS) for line in clean(text).split("\n")]
     if len(lines) > _SHOWN_LINES:
         left_out = f"… {len(lines) - _SHOWN_LINES} more lines: f"
         lines = [*lines[: _SHOWN_LINES - _LAST_LINES], left_out, *lines[-_LAST_LINES:]]

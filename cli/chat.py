@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import Final
 
@@ -15,11 +16,13 @@ from rich.text import Text
 
 from ..graphs.registry import find_builder
 from ..run.turn_input import awaits_only_desk
-from ..state.errors import LoopwrightError
+from ..state.errors import LoopwrightError, ThreadNotFound
+from ..state.outcome import Spend
 from ..store.durability import Durability
 from ..store.threads.thread_list import EXPIRY
 from ..text.canonical import plural
 from .approvals import Asker
+from .chat_commands import NAMES, SUGGESTED, Switch, drop_file_marks, run_command, suggest
 from .prompt import Keyboard, Prompt, PromptLeft, read_typed_line
 from .run import Session, open_session
 from .settings import NO_MODEL, Settings, check_thread_id, make_thread_id
@@ -35,16 +38,8 @@ from .threads import describe_thread, list_resumable
 from .view import LiveView, PlainView
 
 _COMMAND: Final = ("chat", "--thread")
-_HELP: Final = """\
-Type what you want; while a turn runs, what you type is handed to it.
-  /resume  go on with a turn that was stopped, waits, or did not reach its goal
-  /new     begin a new conversation; this one stays saved
-  /stop    end the turn that is running, as Ctrl-C does
-  /quit    leave, as Ctrl-D does; the conversation stays saved"""
-_COMMANDS: Final = frozenset({"/help", "/resume", "/new", "/stop", "/quit"})
-_CHOICES: Final = (
-    "A number goes on with that one, d and a number deletes it; else say what you want."
-)
+_WITH_WORDS: Final = frozenset({"/resume", "/model"})
+_CHOICES: Final = "Type a message to start, a number to continue, d2 to delete thread 2."
 _CHOICE: Final = re.compile(r"([dD]?)\s*(\d{1,9})")
 _MOST: Final = 9
 _AGAIN: Final = 0.1
@@ -58,8 +53,33 @@ def run_chat(settings: Settings, output: Output, thread: str | None) -> int:
     named = None if thread is None else check_thread_id(thread)
     asks = named is None and output.is_live and output.is_interactive
     chosen, first = _offer_threads(settings, output) if asks else (named, "")
-    with open_session(settings, output, chosen or make_thread_id()) as session:
-        return Conversation(settings, session, first).run_turns(resumes=chosen != named)
+    new = chosen or make_thread_id()
+    return _talk(output, Switch(settings, new, resumes=chosen != named), first)
+
+
+def continue_chat(settings: Settings, output: Output) -> int:
+    """Talk on in the newest thread, and go on with its turn if it was cut off; the exit code."""
+    with settings.open() as durability:
+        newest = list_resumable(durability.threads(limit=SUGGESTED))
+        if not newest:
+            msg = f"No thread is saved in {durability.url} yet: begin one with `loopwright chat`."
+            raise ThreadNotFound(msg)
+    cut_off = bool(newest[0].next) and not newest[0].waiting
+    return _talk(output, Switch(settings, newest[0].thread_id, resumes=cut_off))
+
+
+def _talk(output: Output, begun: Switch, first: str = "") -> int:
+    """Talk in one session after another."""
+    typed, spends = deque(filter(None, [first])), list[Spend]()
+    while True:
+        output.thread = output.resume = ""
+        with open_session(begun.settings, output, begun.thread) as session:
+            session.spends = spends
+            talk = Conversation(begun.settings, session, typed)
+            code = talk.run_turns(begun)
+        if talk.then is None:
+            return code
+        begun = talk.then
 
 
 def _offer_threads(settings: Settings, output: Output) -> tuple[str | None, str]:
@@ -71,13 +91,14 @@ def _offer_threads(settings: Settings, output: Output) -> tuple[str | None, str]
             for place, thread in enumerate(threads, 1):
                 output.write_line(f"  {place}  {describe_thread(thread)}")
             output.write_line(_CHOICES)
-            choice = _CHOICE.fullmatch(typed := read_typed_line(at_end="/quit"))
+            typed = read_typed_line("/quit", partial(suggest, durability))
+            choice = _CHOICE.fullmatch(typed)
             place = int(choice[2]) if choice else 0
-            chosen = threads[place - 1].thread_id if 1 <= place <= len(threads) else None
-            if not (choice and choice[1]):
-                return chosen, "" if chosen else typed
-            if chosen:
-                _dismiss(durability, output, chosen)
+            if choice is None or not 1 <= place <= len(threads):  # then it is the first message
+                return None, drop_file_marks(typed)
+            if not choice[1]:
+                return threads[place - 1].thread_id, ""
+            _dismiss(durability, output, threads[place - 1].thread_id)
     return None, ""
 
 
@@ -91,13 +112,19 @@ def _dismiss(durability: Durability, output: Output, thread: str) -> None:
 
 
 class Conversation:
-    """A session that gets one message after another."""
+    """A session that gets one message after another.
 
-    def __init__(self, settings: Settings, session: Session, first: str = "") -> None:
-        """Talk in a session; `first` is the first message, if it is typed already."""
+    Attributes:
+        then: The session that goes on, once this one is left.
+    """
+
+    def __init__(self, settings: Settings, session: Session, typed: deque[str]) -> None:
+        """Talk in a session; `typed` is what was typed already, line by line."""
         self._settings, self._session, self._output = settings, session, session.output
-        self._next = deque(filter(None, [first]))
-        self._prompt = Prompt(self._take_kept_signal)
+        self.then: Switch | None = None
+        self._next = typed
+        self._prompt = Prompt(self._take_kept_signal, partial(suggest, session.durability))
+        self._answers = Prompt(self._take_kept_signal)
         self._control: RunControl | None = None
         self._has_kept_signal = False
         self._stopper: threading.Thread | None = None
@@ -108,30 +135,31 @@ class Conversation:
         if session.asker is not None:
             session.asker = Asker(session.console, self._read_answer)
 
-    def run_turns(self, *, resumes: bool) -> int:
+    def run_turns(self, begun: Switch) -> int:
         """Turn after turn; through a pipe, the exit code of the last one."""
         if not self._output.is_interactive:  # a signal ends it, as it ends a run
-            return self._run_turns(resumes=resumes)
+            return self._run_turns(begun)
         self._session.turning = self._route_signals
         with send_signals_to(self._take_signal):
-            return self._run_turns(resumes=resumes)
+            return self._run_turns(begun)
 
-    def _run_turns(self, *, resumes: bool) -> int:
-        if self._greet(resumes=resumes):
-            self._next.append("/resume")
+    def _run_turns(self, begun: Switch) -> int:
+        if begun.is_new and self._greet(resumes=begun.resumes):
+            self._next.appendleft("/resume")
         code: int = Code.COMPLETE
         for line in self._read_lines():
             if line == "/quit":
                 break
             done = self._handle_line(line)
             code = code if done is None else done
+            if self.then is not None:
+                return code
             if not self._output.is_interactive and code in _ENDS and not self._is_colleagues():
                 break
         if self._output.resume and code != Code.WAITING:
             named = (self._session.thread, self._session.database)
-            self._output.write_line(
-                f"Go on with: {self._settings.build_resume_command(*named, *_COMMAND)}"
-            )
+            command = self._settings.build_resume_command(*named, *_COMMAND)
+            self._output.write_line(f"Go on with: {command}", whole=True)
         return Code.COMPLETE if self._output.is_interactive else code
 
     def _is_colleagues(self) -> bool:
@@ -168,7 +196,7 @@ class Conversation:
             elif (typed := self._read_message()) is None:
                 return
             else:
-                yield typed
+                yield drop_file_marks(typed)
 
     def _read_message(self) -> str | None:
         """A message typed at the prompt; None where the user leaves."""
@@ -185,24 +213,28 @@ class Conversation:
                 self._output.write_line("Ctrl-C again, Ctrl-D or /quit leaves.")
 
     def _handle_line(self, line: str) -> int | None:
-        """Run a command or a message; the exit code of a turn."""
-        session = self._session
+        """Run a command or a message; the exit code of a turn, or of a command that failed."""
+        session, (command, _, words) = self._session, line.partition(" ")
         match line:
             case "":
                 return None
-            case "/help":
-                self._output.write_line(_HELP)
             case "/new":
                 self._begin_thread()
             case "/stop":
                 return self._run_turn(self._stop_saved_turn)
             case "/resume":
                 return self._run_turn(lambda: session.resume(None))
+            case _ if line in NAMES or command in _WITH_WORDS:
+                return run_attempt(self._output, lambda: self._run_command(command, words))
             case _ if line.startswith("/") and line[1:].isalpha():
                 self._output.write_line(f"There is no {line}; /help names what there is.")
             case _:
                 return self._run_turn(lambda: session.run(line))
         return None
+
+    def _run_command(self, command: str, words: str) -> int:
+        self.then = run_command(self._settings, self._session, command, words.strip())
+        return Code.COMPLETE
 
     def _begin_thread(self) -> None:
         session, output = self._session, self._output
@@ -277,7 +309,7 @@ class Conversation:
         steered = False
         if line in {"/stop", "/quit"}:
             self._stop()
-        elif line not in _COMMANDS:
+        elif line.partition(" ")[0] not in NAMES:
             with suppress(LoopwrightError):
                 steered = self._session.graph.steer(self._session.config, line)
         if not steered and line != "/stop":
@@ -289,6 +321,6 @@ class Conversation:
         if self._keyboard is not None:
             self._keyboard.settle()
         try:
-            return self._prompt.read_line()
+            return self._answers.read_line()
         except EOFError:
             return "q"

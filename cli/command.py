@@ -75,7 +75,7 @@ def make_command(
         own = list(signature(body).parameters.values())[2:]
         shared = [signature(Settings).parameters[name] for name in options]
         command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
-        within.command(body.__name__, help=body.__doc__, hidden=hidden)(command)
+        within.command(body.__name__.rstrip("_"), help=body.__doc__, hidden=hidden)(command)
         return body
 
     return register

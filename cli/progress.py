@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from ..state.agent import COMPLETE_TASK
 from ..state.calls import TRANSITIONS, step_of
 from ..state.roles import ROLES
 from ..stream.views import read_part_fields
@@ -41,6 +42,12 @@ def render_spend(spend: Mapping[str, Any]) -> str:
     return " · ".join(
         [*calls, plural(tokens, "token"), *filter(None, [render_dollars(spend.get("usd"))])]
     )
+
+
+def sum_spends(spends: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """What several turns have used together."""
+    told = list(spends)
+    return {key: sum(spend.get(key) or 0 for spend in told) for key in _SPENT}
 
 
 def render_dollars(usd: float | None) -> str:
@@ -138,6 +145,14 @@ def _render_call_text(event: Event, limit: int = 100) -> str:
     return render_call(event.get("tool"), event.get("arguments"), limit)
 
 
+def _describe_end(event: Event) -> str:
+    """How long a call took that succeeded, else why it did not."""
+    if event.get("reused_from"):
+        return f"reused from {event['reused_from']}"
+    failed = event.get("status") != "success"
+    return shorten_line(event.get("result") or "", 200) if failed else _render_seconds(event)
+
+
 def _render_verdict(event: Event) -> str:
     result = (
         "passed" if event.get("passed") else f"not yet: {_join_parts(event.get('improvements'))}"
@@ -177,15 +192,17 @@ _LINES: Final = {
 
 
 class Step(NamedTuple):
-    """One call, or (without a status) something observed, in words."""
+    """One call, or a `warning`, in words."""
 
     text: str
-    status: str = ""
+    status: str
+    about: str = ""
+    """How long a call took, or why it failed."""
 
     @property
     def is_running(self) -> bool:
         """Whether it is a call that has not ended."""
-        return bool(self.status) and self.status not in _CALL_ENDED
+        return self.status not in {"warning", *_CALL_ENDED}
 
 
 @dataclass
@@ -195,15 +212,17 @@ class Board:
     Attributes:
         tasks: Tasks, or steps of a plan of tool calls, by id: the fields of the latest events, and
             `asks` while a human must allow a call.
-        steps: Calls, and what was observed, by id; the latest stands last.
+        steps: Calls by id; the latest stands last.
+        news: Calls that have ended, and warnings, that no view has shown yet.
     """
 
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     phase: str = "starting"
     spend: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SPENT, 0))
-    warnings: list[str] = field(default_factory=list)
+    news: list[Step] = field(default_factory=list)
     stopping: bool = False
+    _warnings: set[str] = field(default_factory=set)
 
     def load_saved(self, values: Mapping[str, Any]) -> None:
         """Load what a saved thread has done; interrupted tasks are open again."""
@@ -211,7 +230,9 @@ class Board:
             return
         self._update_todos(values.get("todos") or ())
         for record in values.get("evidence") or ():
-            self.steps[record["id"]] = Step(_render_call_text(record), str(record.get("status")))
+            step = Step(_render_call_text(record), str(record.get("status")))
+            self.steps[record["id"]] = step
+            self.news += [] if self.tasks else [step]
         for key in _SPENT:
             self.spend[key] += (values.get("spend") or {}).get(key) or 0
 
@@ -225,8 +246,9 @@ class Board:
             act(event)
         elif render := _WARNINGS.get(kind) or _NOTES.get(kind):
             sentence = shorten_line(render(event), 300)
-            if sentence not in self.warnings:
-                self.warnings.append(sentence)
+            if sentence not in self._warnings:
+                self._warnings.add(sentence)
+                self.news.append(Step(sentence, "warning"))
 
     def _update_todos(self, todos: Iterable[Any]) -> None:
         """Update tasks by id; unknown ids are new tasks."""
@@ -254,14 +276,15 @@ class Board:
         if (task := self.tasks.get(step_of(str(event.get("task"))))) is not None:
             task["asks"] = status == "awaiting_approval"
         before = self.steps.pop(call, None)
-        self.steps[call] = Step(_render_call_text(event), status)
+        text, has_ended = _render_call_text(event), status in _CALL_ENDED
+        # In a plan the row says whose call it is.
+        text = text if task is None else f"{shorten_line(task['id'], 40)}  {text}"
+        self.steps[call] = step = Step(text, status, _describe_end(event) if has_ended else "")
+        is_news = has_ended and event.get("tool") != COMPLETE_TASK  # which is the answer itself
+        if is_news and (before is None or before.is_running):
+            self.news.append(step)
         ran = before is not None and before.status == "executing"
-        self.spend["tool_calls"] += ran and status in _CALL_ENDED
-
-    def _on_observation(self, event: Event) -> None:
-        self.steps[f"observation {len(self.steps)}"] = Step(
-            shorten_line(event.get("text", ""), 300)
-        )
+        self.spend["tool_calls"] += ran and has_ended
 
     def _on_model(self, event: Event) -> None:
         self.spend["model_calls"] += int(event.get("asks", 1))

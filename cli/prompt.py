@@ -6,14 +6,16 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from .terminal import interrupt_run
+from ..store.sqlite.file import make_folder
+from .terminal import LOG_FILE, interrupt_run, open_without_link
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
     from prompt_toolkit.key_binding.key_processor import KeyPress
 
@@ -24,6 +26,7 @@ _SIGNALS: Final = {"c-c": "SIGINT", "c-z": "SIGTSTP", "c-\\": "SIGQUIT"}
 """A terminal whose keys are read one by one sends no signals itself."""
 
 
+_MENU_ROWS: Final = 6
 _ENTERS: Final = ("c-m", "c-j")
 
 
@@ -31,12 +34,25 @@ class PromptLeft(KeyboardInterrupt):
     """Ctrl-C at a prompt or a question."""
 
 
+Suggestion = tuple[str, int, str]
+"""What could stand in place of that many characters before the cursor, and what it is."""
+Complete = Callable[[str], Iterable[Suggestion]]
+"""From the text before the cursor to what could end it."""
+
+
 class Prompt:
     """Reads lines; the arrow keys bring earlier ones back."""
 
-    def __init__(self, is_interrupted: Callable[[], bool] = lambda: False) -> None:
-        """`is_interrupted` says whether Ctrl-C came before the prompt could hear it."""
-        self._is_interrupted = is_interrupted
+    def __init__(
+        self,
+        is_interrupted: Callable[[], bool] = lambda: False,
+        complete: Complete | None = None,
+    ) -> None:
+        """`is_interrupted` says whether Ctrl-C came before the prompt could hear it.
+
+        With `complete` it reads messages: of several lines, remembered in this folder's history.
+        """
+        self._is_interrupted, self._complete = is_interrupted, complete
         self._session: PromptSession[str] | None = None
 
     def read_line(self, default: str = "") -> str:
@@ -46,7 +62,7 @@ class Prompt:
             PromptLeft: Ctrl-C.
             EOFError: Ctrl-D, or the terminal is gone.
         """
-        session = self._session = self._session or _open_session()
+        session = self._session = self._session or _open_session(self._complete)
 
         def check() -> None:
             if self._is_interrupted():
@@ -55,7 +71,7 @@ class Prompt:
         return session.prompt("> ", default=default, pre_run=check).strip()
 
 
-def _open_session() -> "PromptSession[str]":
+def _open_session(complete: Complete | None) -> "PromptSession[str]":
     from prompt_toolkit import PromptSession  # noqa: PLC0415 - pipes do without it
     from prompt_toolkit.output import create_output  # noqa: PLC0415 - see above
     from prompt_toolkit.output.vt100 import Vt100_Output  # noqa: PLC0415 - see above
@@ -64,14 +80,62 @@ def _open_session() -> "PromptSession[str]":
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False  # a late reply of the terminal would look like typed keys
     return PromptSession(
-        output=output, interrupt_exception=PromptLeft, enable_suspend=True, reserve_space_for_menu=0
+        output=output,
+        interrupt_exception=PromptLeft,
+        enable_suspend=True,
+        **(_build_message_options(complete) if complete else {"reserve_space_for_menu": 0}),
     )
 
 
-def read_typed_line(at_end: str = "q") -> str:
+def _build_message_options(complete: Complete) -> dict[str, Any]:
+    """What a prompt for messages has more than one for answers."""
+    from prompt_toolkit.completion import Completer, Completion  # noqa: PLC0415 - see above
+    from prompt_toolkit.key_binding import KeyBindings  # noqa: PLC0415 - see above
+
+    class Suggestions(Completer):
+        def get_completions(self, document: Any, _: Any) -> Iterator[Completion]:
+            for text, length, about in complete(document.text_before_cursor):
+                yield Completion(text, -length, display_meta=about)
+
+    keys = KeyBindings()
+
+    @keys.add("escape", "enter")
+    @keys.add("enter")
+    def handle_enter(event: Any) -> Any:
+        buffer = event.current_buffer
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+        elif len(event.key_sequence) == 1:
+            return buffer.validate_and_handle()
+        return buffer.newline()
+
+    return {
+        "completer": Suggestions(),
+        "history": _open_history(),
+        "key_bindings": keys,
+        "multiline": True,
+        "prompt_continuation": "  ",
+        "reserve_space_for_menu": _MENU_ROWS,
+    }
+
+
+def _open_history() -> "History":
+    """The messages that were typed in this folder; in memory where nothing can be kept."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory  # noqa: PLC0415 - see above
+
+    path = LOG_FILE.with_name("history")
+    try:
+        make_folder(path.parent)
+        os.close(open_without_link(str(path), os.O_CREAT | os.O_RDWR))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(path)
+
+
+def read_typed_line(at_end: str = "q", complete: Complete | None = None) -> str:
     """A line of the user; at the end of the input `at_end`. Ctrl-C ends the run."""
     try:
-        return Prompt().read_line()
+        return Prompt(complete=complete).read_line()
     except EOFError:
         return at_end
     except PromptLeft:

@@ -32,6 +32,7 @@ from ..state.errors import (
     ThreadNotFound,
 )
 from ..state.messages import ROLE
+from ..state.outcome import Spend
 from ..state.roles import roles_of
 from ..store.checkpoints.thread_head import ThreadHead
 from ..store.durability import Durability
@@ -52,7 +53,7 @@ from .settings import (
 )
 from .terminal import Code, Output, choose_exit_code, ignore_signals, interrupt_run, send_signals_to
 from .threads import list_doubtful_writes, print_resume_hint
-from .view import LiveView, PlainView
+from .view import LiveView, PlainView, make_console
 
 
 def run_goal(
@@ -113,11 +114,12 @@ def open_session(
         human = human or settings.yes or output.is_interactive
         context = build_context(settings, interactive=human)
         # Questions go to standard error where standard output is a pipe.
-        console = Console(highlight=False, stderr=not output.is_live)
+        console = make_console(stderr=not output.is_live)
         graph, offline = build_named_graph(settings, name, context, durability, agent)
         keyboard = Keyboard() if output.is_interactive else None
         yield Session(
             graph=graph,
+            durability=durability,
             offline=offline,
             thread=thread,
             context=context,
@@ -180,6 +182,8 @@ class Session:
         database: Where its thread is kept.
         offline: A role has no model but the built-in one.
         wait: Seconds it waits for a thread that another run holds.
+        durability: The database that is open.
+        spends: What each turn that ended here has used.
         turning: Hands signals on while the graph runs; else they pause it.
     """
 
@@ -197,6 +201,9 @@ class Session:
     offline: bool = False
     turning: Callable[[RunControl], AbstractContextManager[None]] | None = None
     wait: float = 0
+    durability: Durability | None = None
+    spends: list[Spend] = field(default_factory=list)
+    _has_ended: bool = False
     _heard: int = 0
     _warned: set[str] = field(default_factory=set)
 
@@ -297,6 +304,7 @@ class Session:
         """Show an event; a warning that was shown before is skipped."""
         if not isinstance(event, Mapping):
             return
+        self._has_ended = self._has_ended or event.get("type") == "outcome"
         warning = str(event.get("text")) if event.get("type") == "warning" else ""
         if warning not in self._warned:
             self.view.show_event(event)
@@ -365,6 +373,9 @@ class Session:
             )
             raise ThreadIncompatible(msg)
         self._print_hand_over(values)
+        if self._has_ended:  # not only told again
+            self.spends.append(outcome["spend"])
+            self._has_ended = False
         self.view.show_end(outcome, values.get("evidence") or ())
         return choose_exit_code(outcome["status"])
 

@@ -48,7 +48,7 @@ Finding = tuple[str, str]
 def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
     """Print a graph's drawing, as plain text or as Mermaid."""
     drawn = find_drawable_graph(name).get_graph()
-    output.write_line(_render_graph(drawn) if ascii_ else drawn.draw_mermaid().rstrip())
+    output.write_line(_render_graph(drawn) if ascii_ else drawn.draw_mermaid().rstrip(), whole=True)
     return Code.COMPLETE
 
 
@@ -93,7 +93,7 @@ def prepare_database(settings: Settings) -> None:
 def _list_parts(settings: Settings, output: Output) -> list[tuple[str, Iterator[Finding]]]:
     return [
         ("Model", _check_models(settings)),
-        ("MCP servers", _check_servers(settings, output)),
+        ("MCP servers", check_servers(settings, output)),
         *([("Agent", _check_agent(settings, settings.agent))] if settings.agent else []),
         *(
             [("Company", _check_company(settings))]
@@ -172,7 +172,8 @@ def _check_model_answer(chosen: Chosen, roles: str) -> Finding:
     return _BROKEN, shorten_line(f"{chosen.name} ({roles}): {why}", 300) + f"; {advice}"
 
 
-def _check_servers(settings: Settings, output: Output) -> Iterator[Finding]:
+def check_servers(settings: Settings, output: Output) -> Iterator[Finding]:
+    """The tools of each server, which is started for that, and what the policy says of them."""
     names = [
         config.name for config in read_servers(_choose_mcp(settings), environ=settings.environ)
     ]

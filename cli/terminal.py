@@ -92,13 +92,17 @@ class Output:
         """Whether standard input is a terminal: a human started this."""
         return _is_terminal(sys.stdin)
 
-    def write_line(self, text: str) -> None:
-        """Write a line of progress or of the report."""
-        _write(sys.stderr if self.json else sys.stdout, text)
+    def write_line(self, text: str, *, whole: bool = False) -> None:
+        """Write a line of progress or of the report; `whole`: to be copied, so it is not broken."""
+        self._write_wrapped(sys.stderr if self.json else sys.stdout, text, whole)
 
     def write_error(self, sentence: str) -> None:
         """Write what went wrong."""
-        _write(sys.stderr, f"loopwright: {sentence}")
+        self._write_wrapped(sys.stderr, f"loopwright: {sentence}")
+
+    def _write_wrapped(self, stream: TextIO | None, text: str, whole: bool = False) -> None:
+        whole = whole or bool(self.resume and self.resume in text)
+        _write(stream, text if whole or not _is_terminal(stream) else wrap_words(clean(text)))
 
     def write_result(self, content: Mapping[str, Any]) -> None:
         """Write the one JSON object; what could steer a terminal is escaped, so nothing is lost."""
@@ -118,6 +122,19 @@ def _write(stream: TextIO | None, text: str) -> None:
         stream.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def wrap_words(text: str) -> str:
+    """Break lines between words where the terminal ends; what is indented stays so."""
+    from rich.console import Console  # noqa: PLC0415 - pipes do without it
+    from rich.text import Text  # noqa: PLC0415 - see above
+
+    console, rows = Console(), list[str]()
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        parts = Text(line.lstrip()).wrap(console, max(20, console.width - len(indent)))
+        rows += [indent + part.plain.rstrip() for part in parts] or [""]
+    return "\n".join(rows)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
@@ -264,7 +281,7 @@ def _log_error(error: Exception) -> None:
         traceback.print_exception(error, file=sys.stderr)
 
 
-def _open_without_link(path: str, flags: int) -> int:
+def open_without_link(path: str, flags: int) -> int:
     """Open a file; in the package's own folder follow no link, as others may write there."""
     own = Path(path).parent.name == OWN_FOLDER
     return os.open(path, flags | (getattr(os, "O_NOFOLLOW", 0) if own else 0), 0o600)
@@ -276,7 +293,7 @@ class _LogFile(logging.FileHandler):
     def _open(self) -> Any:
         make_folder(Path(self.baseFilename).parent)
         restrict_access(self.baseFilename, 0o600)
-        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=_open_without_link)
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=open_without_link)
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError):

@@ -8,12 +8,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from itertools import islice
 from typing import Any, Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
-from rich.markdown import Markdown
+from rich.markdown import CodeBlock, Markdown
+from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
+from rich.theme import Theme
 
 from ..state.contracts import FINISHED
 from ..state.plan import count_progress
@@ -38,16 +40,33 @@ _ICONS: Final = {
     "blocked": ("■", "yellow"),
     "executing": ("→", "cyan"),
     "awaiting_approval": ("?", "yellow"),
+    "warning": ("!", "yellow"),
 }
 _OTHER_ROWS: Final = 14
 """Screen rows kept for everything but the tasks and what is written."""
 _WRITTEN_ROWS: Final = 6
 _STEERS: Final = "words typed here are handed to the running turn; Ctrl-C stops it"
 _SHOWN_CALLS: Final = 4
-_SHOWN_WARNINGS: Final = 3
+_PLAIN: Final = Theme({
+    "markdown.code": "bold", "markdown.code_block": "", "markdown.link": "underline",
+    "markdown.link_url": "underline",
+})  # fmt: skip
+"""Rich's own styles have a black background, and colours that are pale on a white one."""
 
 Outcome = Mapping[str, Any]
 Records = Sequence[Mapping[str, Any]]
+
+
+def make_console(*, stderr: bool) -> Console:
+    """A console whose colours can be read on a dark and on a light terminal."""
+    return Console(highlight=False, stderr=stderr, theme=_PLAIN)
+
+
+class _Code(CodeBlock):
+    """Code as it stands, without a background."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Padding(Text(str(self.text).rstrip()), (0, 2))
 
 
 class PlainView:
@@ -100,7 +119,10 @@ class PlainView:
 
 
 class LiveView(PlainView):
-    """Tasks, running calls, spend, warnings, the message being written and typed words."""
+    """Tasks, running calls, spend, the message being written and typed words.
+
+    What has ended scrolls away above: each call and each warning once, at the end the tasks.
+    """
 
     modes = ("custom", "updates", "messages")
 
@@ -116,6 +138,7 @@ class LiveView(PlainView):
         super().__init__(output, brief=brief)
         self._console, self._keyboard = console, keyboard
         self._written = ("", "")
+        self._summarized: set[str] = set()
         self._board = Board()
         self._lock = threading.Lock()
         self._began = time.monotonic()
@@ -124,10 +147,11 @@ class LiveView(PlainView):
 
     @contextmanager
     def show_run(self, values: Mapping[str, Any]) -> Iterator[None]:
-        """Redraw during a part of the run; its tasks and warnings stay on the screen."""
+        """Redraw during a part of the run; what has ended meanwhile stays on the screen."""
         if not self._known:
             self._known = True
             self._board.load_saved(values)
+            self._show_news()
         live = Live(
             get_renderable=self._draw_view,
             console=self._console,
@@ -138,17 +162,23 @@ class LiveView(PlainView):
         try:
             with quiet, live:
                 yield
-        finally:
-            warnings = [Text(f"! {text}", style="yellow") for text in self._board.warnings]
-            self._console.print(Group(*warnings, *_build_work_rows(self._board)))
+        except BaseException:
+            self._show_tasks()
+            raise
 
     def show_event(self, event: Event) -> None:
-        """Apply the event; the next redraw shows it."""
+        """Apply the event; the next redraw shows it, and above stays what has ended."""
         with self._lock:
             self._board.apply(event)
+        self._show_news()
+        if event.get("type") in {"plan", "task"}:  # their messages say what the tasks say
+            self._summarized.add(str(event.get("message_id")))
+            self._written = ("", "")
 
     def show_text(self, name: str, text: str, *, again: bool = False) -> None:
         """The next redraw shows it."""
+        if name in self._summarized:
+            return
         before, written = self._written
         self._written = name, text if again or name != before else written + text
 
@@ -156,9 +186,25 @@ class LiveView(PlainView):
         """The next redraw shows it."""
         self._board.stopping = True
 
+    def show_end(self, outcome: Outcome, evidence: Records) -> None:
+        """Show the tasks, then the end."""
+        self._show_tasks()
+        super().show_end(outcome, evidence)
+
     def _show_answer(self, text: str) -> None:
         # Addresses are spelled out: a link must not hide where it leads.
-        self._console.print("", Markdown(text, hyperlinks=False), "")
+        answer = Markdown(text, hyperlinks=False)
+        answer.elements = {**Markdown.elements, "fence": _Code, "code_block": _Code}  # type: ignore[misc]  # of this one
+        self._console.print("", answer, "")
+
+    def _show_news(self) -> None:
+        news, self._board.news = self._board.news, []
+        for step in news:
+            self._console.print(_build_step_row(step))
+
+    def _show_tasks(self) -> None:
+        if self._board.tasks:
+            self._console.print(Group(*_build_task_rows(self._board)))
 
     def _draw_view(self) -> RenderableType:
         below = [*self._render_message(), *self._render_typed()]
@@ -186,13 +232,12 @@ def draw_board(board: Board, seconds: float, spinner: RenderableType, rows: int 
     head.add_row(spinner, Text(board.phase, style="bold"), Text(f"{seconds:.0f} s", style="dim"))
     calls = [step for step in board.steps.values() if step.is_running]
     return Group(
-        *_build_work_rows(board, rows),
+        *_build_task_rows(board, rows),
         head,
         *map(_build_step_row, calls[:_SHOWN_CALLS]),
         *_render_hidden_count(len(calls) - _SHOWN_CALLS, "more"),
         _build_row(render_spend(board.spend), style="dim"),
-        *(_build_row(f"! {text}", style="yellow") for text in board.warnings[-_SHOWN_WARNINGS:]),
-        *([Text(STOPPING, style="yellow")] if board.stopping else []),
+        *([Text(STOPPING, style="bold")] if board.stopping else []),
     )
 
 
@@ -200,14 +245,10 @@ def _build_row(text: str, style: str) -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
-def _build_work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
-    """The tasks or steps, cut to those around the current one; without any, the latest calls."""
+def _build_task_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
+    """The tasks or steps, cut to those around the current one."""
     if not board.tasks:
-        ended = [step for step in board.steps.values() if not step.is_running]
-        return [
-            *_render_hidden_count(len(ended) - rows, "above"),
-            *map(_build_step_row, ended[-rows:]),
-        ]
+        return []
     tasks = list(board.tasks.values())
     done, total = count_progress(tasks)
     noun = "step" if any(task.get("tool") for task in tasks) else "task"
@@ -231,9 +272,11 @@ def _render_hidden_count(count: int, where: str) -> list[Text]:
 
 
 def _build_step_row(step: Step) -> Text:
-    icon, style = _ICONS.get(step.status, _ICONS["executing"]) if step.status else (" ", "dim")
-    ended = step.status and not step.is_running
-    return _build_row(f"  {icon} ", style).append(step.text, "" if ended else style)
+    icon, style = _ICONS.get(step.status, _ICONS["executing"])
+    overflow: Any = "fold" if step.status == "warning" else "ellipsis"  # it ends with what to do
+    row = Text(f"  {icon} ", style, no_wrap=overflow != "fold", overflow=overflow)
+    row.append(step.text, "default")
+    return row.append(f"  {step.about}", "default dim") if step.about else row
 
 
 def _build_task_cells(board: Board, name: str, task: Mapping[str, Any]) -> list[Text]:
@@ -244,7 +287,7 @@ def _build_task_cells(board: Board, name: str, task: Mapping[str, Any]) -> list[
         shorten_line(task.get("feedback") or "", 200),
     )
     icon, style = _ICONS.get("awaiting_approval" if task.get("asks") else status, ("?", ""))
-    plain = "" if style == "cyan" else style
+    plain = style if style in {"dim", "red"} else ""
     words = shorten_line(task.get("description", ""), 200)
     if why and status not in {*UNFINISHED, "completed"}:
         words = why if tool else f"{words}  {status}: {why}"

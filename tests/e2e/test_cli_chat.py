@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -34,6 +35,11 @@ def messages(thread):
         return saved[thread].request, len(saved)
 
 
+def messages_of_newest():
+    with open_durability("sqlite:///.loopwright/threads.db") as kept:
+        return kept.threads(limit=1)[0].request
+
+
 @pytest.mark.req("S3-21")
 @pytest.mark.parametrize("graph", sorted(REGISTRY.keys() - {"customer_service"}))
 def test_every_graph_talks_one_message_a_line(graph, tmp_path):
@@ -48,7 +54,7 @@ def test_every_graph_talks_one_message_a_line(graph, tmp_path):
     assert "Bring coffee." in second
     assert told.count("\ncomplete (GOAL) · ") == 2
     assert "Evidence:" not in told
-    assert "/resume  go on" in first
+    assert "/resume [ID]   go on" in first
     assert "There is no /nothing; /help names what there is." in first
     assert told.endswith("Go on with: loopwright chat --thread t\n")
     assert messages("t") == ("Read notes.md", 1)
@@ -190,6 +196,104 @@ def test_a_question_of_a_conversation_stays_open_and_is_answered_later():
     assert Path("out.txt").read_text() == "hello"
     again.type("/quit")
     assert again.end() == 0
+
+
+@pytest.mark.req("W-145")
+def test_what_is_no_choice_of_the_list_is_the_first_message():
+    Path("notes.md").write_text("The meeting is on Monday.")
+    talk = Terminal("chat", "--review")
+    talk.wait_for_prompt()
+    talk.type("Read notes.md")
+    talk.wait_for("[q]uit")
+    talk.type("q")
+    talk.wait_for("Waiting for an answer")
+    talk.type("/quit")
+    assert talk.end() == 0
+    for first, told in (("Read notes.md", "on Monday"), ("d7", "model call")):
+        again = Terminal("chat")
+        again.wait_for("Type a message to start, a number to continue, d2 to delete thread 2.")
+        again.type(first)
+        again.wait_for(told)
+        again.wait_for_prompt()
+        again.type("/quit")
+        assert again.end() == 0
+        assert messages_of_newest() == first
+
+
+def shown_of(talk):
+    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", talk.seen)
+
+
+DONE = {"summary": "I have written it down."}
+
+
+@pytest.fixture
+def asked():
+    """What was shown where a message of three lines led to a write, which waits to be approved."""
+    Path("notes.md").write_text("Bring tea.\n")
+    write = {"path": "notes.md", "content": "Bring tea.\nBring cups.", "overwrite": True}
+    for name, call, args in (("asks", "write_file", write), ("ends", "complete_task", DONE)):
+        turns = {"agent": [[{"name": call, "args": args}]]}
+        Path(f"{name}.json").write_text(json.dumps(turns))
+    talk = Terminal("chat", "--graph", "task_agent", "--script", "asks.json")
+    talk.wait_for_prompt()
+    talk.press("Write down\x1b\rthe cups\\\n@no")  # Alt-Enter, a backslash, and a file
+    talk.wait_for("notes.md")
+    talk.press("\t")
+    talk.wait_for("tes.md")
+    talk.press("\n")
+    talk.wait_for("[q]uit")
+    shown = shown_of(talk)
+    talk.type("q")
+    talk.wait_for("Waiting for an answer")
+    talk.wait_for_prompt()
+    talk.type("/quit")
+    assert talk.end() == 0
+    return shown
+
+
+@pytest.mark.req("W-148")
+def test_a_write_is_approved_beside_what_it_changes_and_continue_comes_back_to_it(asked):
+    assert "+Bring cups." in asked
+    assert " Bring tea." in asked
+    talk = Terminal("continue", "--script", "ends.json", COLUMNS="60")
+    talk.wait_for("[q]uit")
+    talk.type("a")
+    talk.wait_for("I have written it down.")
+    talk.wait_for_prompt()
+    assert shown_of(talk).count("✓ write_file") == 1
+    assert "complete_task" not in talk.seen
+    assert Path("notes.md").read_text() == "Bring tea.\nBring cups."
+    assert messages_of_newest() == "Write down\nthe cups\nnotes.md"
+    talk.type("/cost")
+    talk.wait_for("1 turn of this chat")
+    talk.wait_for_prompt()
+    for earlier in ("/cost", "qui", "the cups"):  # of this process, then of the other one
+        talk.press("\x1b[A")
+        talk.wait_for(earlier)
+    talk.press(CTRL_C)
+    talk.wait_for("Ctrl-C again")
+    talk.type("/quit")
+    assert talk.end() == 0
+
+
+@pytest.mark.req("W-148")
+def test_commands_say_what_the_chat_costs_which_tools_it_has_and_which_model_answers(tmp_path):
+    (tmp_path / "notes.md").write_text("The meeting is on Monday.")
+    script = json.dumps({"agent": [[{"name": "complete_task", "args": DONE}]]})
+    (tmp_path / "script.json").write_text(script)
+    lines = "Hello\n/cost\n/tools\n/model\n/model offline\nRead notes.md\n/resume x\nHi\n"
+    how = ("--graph", "task_agent", "--script", "script.json", "--thread", "t")
+    code, told, errors = chat(*how, stdin=lines)
+    assert "1 turn of this chat: 1 model call · 0 tool calls" in told
+    assert "ask write_file (otherwise): " in told
+    assert re.search(r"> /model\nscript.json \(.*agent.*\)\n> /model offline\noffline \(", told)
+    assert "Monday" in told.partition("> Read notes.md")[2]
+    assert (code, "no thread 'x'" in errors, "> Hi" in told) == (2, True, False)
+    assert messages("t") == ("Hello", 1)
+    chat("--thread", "other", stdin="Read notes.md\n")
+    code, told, _ = chat("--thread", "t", stdin="/resume other\n/cost\n")
+    assert (code, "plan_execute_verify · thread other" in told) == (0, True)
 
 
 @pytest.mark.req("S3-24", "S3-43", "S4-46")

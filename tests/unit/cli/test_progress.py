@@ -90,8 +90,12 @@ def test_a_step_shows_its_tool_and_what_it_still_waits_for():
 
 def test_warnings_are_shown_once_each():
     warning = {"type": "warning", "text": "server x is down"}
-    shown = drawn(board_after(warning, warning, RETRY, FALLBACK, BUDGET))
-    assert shown.count("server x is down") == 0  # only the latest three fit
+    screen = io.StringIO()
+    view = LiveView(Output(), Console(file=screen, width=80))
+    for event in (warning, warning, RETRY, FALLBACK, BUDGET):
+        view.show_event(event)
+    shown = screen.getvalue()
+    assert shown.count("! server x is down") == 1
     assert "! m (planner) failed, retry 2 in 1.5 s: busy" in shown
     assert "! m (planner) failed: down; asking n instead" in shown
     assert "! 1,600 of 2,000 tokens are used" in shown
@@ -125,14 +129,35 @@ def test_a_million_characters_are_still_one_short_line():
     assert len(render_event(event) or "") in range(100, 161)
 
 
-@pytest.mark.req("W-146")
-def test_the_live_view_leaves_its_warnings_and_then_its_tasks_on_the_screen():
+CALLS = ("  ! careful", '✓ 2  put {"p": 1}  0.2 s', '2  put {"p": 1}  Not run.')
+END = {
+    "status": "complete", "reason": "GOAL", "answer": "Done.", "unmet": [], "uncertain_calls": [],
+    "tasks": [], "models": {}, "spend": {},
+}  # fmt: skip
+
+
+@pytest.mark.req("W-148")
+def test_the_live_view_leaves_each_call_and_warning_once_and_the_plan_once():
+    plan = PLAN | {"message_id": "m1"}
+    call = {"type": "tool_call", "id": "2.1.0", "task": "2", "tool": "put", "arguments": {"p": 1}}
+    ended = call | {"status": "success", "seconds": 0.25}
     shown = io.StringIO()
-    console = Console(file=shown, width=80, height=30, force_terminal=True)
+    console = Console(file=shown, width=80, height=30, force_terminal=True, color_system=None)
     view = LiveView(Output(), console)
     with view.show_run({}):
-        view.show_event(PLAN)
+        view.show_event(plan)
+        view.show_text("m1", "1. read 2. write 3. check")
         view.show_event({"type": "warning", "text": "careful"})
-        view.show_stopping()
-    left = shown.getvalue().rpartition("\x1b[?25h")[2]
-    assert -1 < left.find("careful") < left.find("1 of 3 tasks done")
+        view.show_event(call | {"status": "executing"})
+        view.show_event(ended)
+        view.show_event(ended)
+        view.show_event(call | {"id": "2.1.1", "status": "awaiting_approval"})
+        during = shown.getvalue()
+    with view.show_run({}):  # after the answer
+        view.show_event(call | {"id": "2.1.1", "status": "error", "result": "Not run."})
+    assert "1. read 2." not in shown.getvalue(), "the plan's message says what the tasks say"
+    assert "\n" in during.partition('✓ 2  put {"p": 1}  0.2 s')[2], "as it happens"
+    assert [shown.getvalue().count(text) for text in CALLS] == [1, 1, 1]
+    kept = len(shown.getvalue())
+    view.show_end(END, ())
+    assert shown.getvalue()[kept:].count("1 of 3 tasks done") == 1
