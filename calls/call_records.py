@@ -334,7 +334,9 @@ def tell_end(call: Call) -> None:
     """Tell how a call ended, and make the message that answers it."""
     links = {"reused_from": call.reused_from, "same_as": call.same_as, "reason": call.reason}
     more = {name: value for name, value in links.items() if value}
-    text, seconds = call.outcome.text[:_EVENT_TEXT], round(call.seconds, 3)
+    refused = call.pending.get("own") and call.outcome.to_model
+    text = say("own_call_failed") if refused else call.outcome.text[:_EVENT_TEXT]
+    seconds = round(call.seconds, 3)
     call.change_status(call.final_status, result=text, seconds=seconds, **more)
     if components := call.outcome.artifact.get(SHOWN, []):
         for event in make_component_events(call.id, components):

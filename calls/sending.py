@@ -201,7 +201,7 @@ def explain_unreadable(tool: CatalogTool, error: NoJson) -> ToolResult:
 def _mark_uncertain(tool: CatalogTool, result: ToolResult) -> Response:
     if tool.read_only:
         return Response(result)
-    told = say("may_have_worked", text=result.text)
+    told = say("may_have_worked", text=result.to_model or result.text)
     text = f"{result.text} {say('call_in_doubt')}"
     return Response(replace(result, text=text, to_model=told), UNCERTAIN)
 

@@ -84,11 +84,14 @@ class _Request:
         """The tools that are told of, and whether these are all, whole."""
         more = self.more_tools
         named = re.findall(r"^- (\S+): (.*)$", more, re.MULTILINE)
+        is_whole = "…" not in more and bool(named or not more)
+        if not named:
+            lines = re.findall(r"^(?:\S+: )?((?:[\w-]+, )+[\w-]+)", more, re.MULTILINE)
+            named = [(name, "") for line in lines for name in line.split(", ")]
         listed = [*self.read("tools"), *(read_json(self.system, "tools") or ())]
         listed += [{"name": name, "description": about} for name, about in named]
         # What plans is offered no tool, but perhaps its contract as one.
         known = [tool for tool in read_tools(listed) if tool.name not in _OURS]
-        is_whole = "…" not in more and bool(named or not more)
         return (known if listed or self.request else self.tools), is_whole
 
 

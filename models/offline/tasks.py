@@ -146,8 +146,8 @@ def explain_refusal(parts: Sequence[str], tools: Sequence[Tool]) -> str:
     why = " ".join(f'"{part[:300]}": {m.why}' for part, m in lacking)
     if not tools:
         return f"{NO_ANSWER} {why} {NO_TOOLS}"
-    offers = "; ".join(f"{tool.name} ({tool.about})" for tool in tools[:8])
-    advice = f'{ONLY_ENGLISH} Its tools: {offers}. Try their words, such as: "{tools[0].about}".'
+    offers = "; ".join(f"{t.name} ({t.about})" if t.about else t.name for t in tools[:8])
+    advice = f'{ONLY_ENGLISH} Its tools: {offers}. Try their words, such as: "{tools[0].about or tools[0].name}".'
     return f"{NO_ANSWER} {why} {advice}"
 
 

@@ -68,7 +68,7 @@ def model(end: str) -> ScriptedModel:
     return ScriptedModel({role: lambda *_, a=answer: a for role, answer in script.items()})
 
 
-def run(name: str, end: str) -> tuple[Any, list[Any]]:
+def run(name: str, end: str, **more: Any) -> tuple[Any, list[Any]]:
     tool = StructuredTool.from_function(write)
     tool.metadata = {"readOnlyHint": False, "destructiveHint": True}
     graph = BUILD[name](
@@ -76,7 +76,7 @@ def run(name: str, end: str) -> tuple[Any, list[Any]]:
         checkpointer=InMemorySaver(),
     )  # fmt: skip
     limits: Any = {"limit": {"max_tool_calls": 1}, "failed tool": {"max_turns": 1}}.get(end, {})
-    context = Context(interactive=end == "rejected", **limits)
+    context = Context(interactive=end == "rejected", **limits, **more)
     read: list[Any] = []
     given: Any = {"messages": [("user", "Write the note.")]}
     while given is not None:
@@ -112,3 +112,10 @@ def test_people_read_no_code_and_no_sentence_for_a_model(name, end):
     # Told once: what the answer says stands in no list behind it.
     brief = list_brief_lines(outcome)
     assert not [t for t in outcome["unmet"] if t in outcome["answer"] and f"  - {t}" in brief]
+
+
+@pytest.mark.req("W-144")
+def test_people_read_it_in_the_language_of_the_run():
+    outcome, _ = run("react", "rejected", language="zh")
+    assert outcome["headline"] == "受阻：你拒绝了一个调用。"
+    assert "DENIED" not in outcome["answer"]
