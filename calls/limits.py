@@ -45,7 +45,9 @@ async def guard_against_loops(work: "PassScope", call: Call, then: "Then") -> No
     if circle is not None and call.known_tool.read_only:
         name, same_as = call.pending["name"], circle.same_as
         work.scope.notes.append(say("not_made", tool=name, call=call.id, evidence=same_as))
-        call.answer(say("call_repeated", times=circle.times), "error", circle.reason, to_model=circle.text)
+        call.answer(
+            say("call_repeated", times=circle.times), "error", circle.reason, to_model=circle.text
+        )
         call.same_as = same_as
         return
     await then(call)

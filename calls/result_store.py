@@ -76,7 +76,9 @@ class ResultStore:
         key = key if await self._save_value(key, value) else ""
         text = result.text if is_shown else _shorten_text(result.text, cap, key)
         told = result.to_model if is_shown else ""
-        return replace(result, text=text, to_model=told, data=None, artifact=artifact, media=()), key
+        return replace(
+            result, text=text, to_model=told, data=None, artifact=artifact, media=()
+        ), key
 
     async def load_data(self, key: str) -> Any:
         """What a tool gave, as data, whose text is stored; MISSING where none of this id is."""

@@ -27,7 +27,7 @@ from support.flows import (
 from support.patience import PATIENCE
 
 KEYS = {
-    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
+    "status", "reason", "headline", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
     "warnings", "result", "resume",
 }  # fmt: skip
 
