@@ -147,7 +147,8 @@ def explain_refusal(parts: Sequence[str], tools: Sequence[Tool]) -> str:
     if not tools:
         return f"{NO_ANSWER} {why} {NO_TOOLS}"
     offers = "; ".join(f"{t.name} ({t.about})" if t.about else t.name for t in tools[:8])
-    advice = f'{ONLY_ENGLISH} Its tools: {offers}. Try their words, such as: "{tools[0].about or tools[0].name}".'
+    words_of = tools[0].about or tools[0].name
+    advice = f'{ONLY_ENGLISH} Its tools: {offers}. Try their words, such as: "{words_of}".'
     return f"{NO_ANSWER} {why} {advice}"
 
 

@@ -25,8 +25,8 @@ from support.reacting import (
 from support.scripts import call, thought
 
 KEYS = {
-    "status", "reason", "headline", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
-    "warnings", "result", "resume",
+    "status", "reason", "headline", "answer", "tasks", "unmet", "uncertain_calls", "spend",
+    "models", "warnings", "result", "resume",
 }  # fmt: skip
 
 

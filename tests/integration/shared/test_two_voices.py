@@ -1,4 +1,4 @@
-"""What people read of a turn that did not end well: sentences for them, without codes, each once."""
+"""What people read of a turn that did not end well: sentences for them, each once, no codes."""
 
 import re
 from typing import Any, get_args
@@ -31,7 +31,7 @@ BUILD: Any = {
 }  # fmt: skip
 ENDS = ("rejected", "stuck", "limit", "failed tool")
 FOR_MODELS = re.compile(
-    r"(?i)do not send|do without|report (it|that|what)|call it again|send the call|try another tool|"
+    r"(?i)do not send|do without|report (it|that|what)|call it again|send the call|another tool|"
     r"answer with what|correct the arguments|tool message|the model must|go on with the task"
 )
 """Words of the sentences that tell a model what to do."""
