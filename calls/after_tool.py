@@ -30,7 +30,7 @@ async def show_to_hooks(work: "PassScope", call: Call, then: "Then") -> None:
     tail_of, result = call.pending.get("tail_of", ""), call.outcome
     fields = build_hook_fields(call.known_tool, call.args)
     fields["tool_response"] = {
-        "llmContent": result.text,
+        "llmContent": result.to_model or result.text,
         "returnDisplay": result.text if result.data is None else result.data,
         "error": {"message": result.text} if result.is_error else None,
     }
@@ -41,12 +41,12 @@ async def show_to_hooks(work: "PassScope", call: Call, then: "Then") -> None:
     if wanted and not verdict.is_blocked:
         if tail_of:
             note = say("no_tail_here", tool=wanted.name)
-            shown = replace(shown, text=f"{shown.text}\n\n{note}")
+            shown = replace(shown, to_model=f"{shown.to_model or shown.text}\n\n{note}")
         else:
             follows = await _run_tail(work, call.pending, wanted.name, wanted.args)
             shown = replace(follows, update=merge_updates(shown.update, follows.update))
     if verdict.context:
-        shown = replace(shown, text=f"{shown.text}\n\n{verdict.context}")
+        shown = replace(shown, to_model=f"{shown.to_model or shown.text}\n\n{verdict.context}")
     if verdict.halt_reason is not None:
         shown = replace(shown, artifact={**shown.artifact, HOOK_STOP: verdict.halt_reason})
     call.result = shown

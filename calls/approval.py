@@ -15,7 +15,7 @@ from ..text.canonical import hash_of, shorten_text
 from ..text.display import show_json, show_words
 from ..text.sentences import say
 from ..tools.catalog import CatalogTool
-from .call_records import Call, PendingCall
+from .call_records import Call, PendingCall, Reason
 from .forms import (
     build_form_question,
     build_reply,
@@ -218,13 +218,13 @@ async def apply_decision(gate: Gate, call: Call, decision: Decision | None) -> N
     """
     pending = call.pending
     if pending["action"] == "error":
-        call.answer(pending["reason"], "error")
+        _answer_invalid(call, pending["reason"])
     elif pending["action"] == "deny":
         call.deny(pending["reason"])
     elif pending["action"] == "ask":
         await _settle_asked(gate, call, decision)
     elif call.tool is None:
-        call.answer(explain_unknown_tool(pending["name"], gate.catalog), "error")
+        _answer_invalid(call, explain_unknown_tool(pending["name"], gate.catalog))
     else:
         if gate.judge(call.tool, pending["args"])[1] in ("ask", "deny"):
             # Perhaps it went without a question because the human had allowed it for the thread.
@@ -240,7 +240,7 @@ async def _settle_asked(gate: Gate, call: Call, decision: Decision | None) -> No
     elif not pending.get("form") and _answer_by_word(call, decision):
         return
     elif call.tool is None:
-        call.answer(explain_unknown_tool(pending["name"], gate.catalog), "error")
+        _answer_invalid(call, explain_unknown_tool(pending["name"], gate.catalog))
     elif decision["type"] == "edit" and not pending.get("form"):
         await _settle_edited(gate, call, call.tool, decision)
     elif (args := _judge_arguments(gate, call, pending["args"], asked=True)) is not None:
@@ -278,7 +278,7 @@ def _judge_arguments(gate: Gate, call: Call, args: object, *, asked: bool) -> di
     """
     fitted, action, reason = gate.judge(call.known_tool, args)
     if action == "error":
-        call.answer(reason, "error")
+        _answer_invalid(call, reason)
     elif action == "ask" and not asked:
         call.deny(say("unapproved"))
     elif action == "deny" and not (asked and reason == NOT_INTERACTIVE):  # somebody has answered
@@ -301,17 +301,27 @@ def _answer_by_word(call: Call, said: Decision) -> bool:
         case "respond":
             call.answer(words or say("no_output"), "success", "answered by the user")
         case "reject" if doubt and not doubt["other"]:
-            name = "user_gave_up_saying" if words else "user_gave_up"
-            text = say(name, words=words.rstrip("."), advice=say("report_doubt"))
-            call.answer(text, "cancelled", GAVE_UP)
+            _answer_no(call, "gave_up", words, say("report_doubt"), GAVE_UP)
         case "reject":
-            name = "user_rejected_saying" if words else "user_rejected"
-            text = say(name, words=words.rstrip("."), advice=say("do_without"))
-            call.answer(text, "cancelled", "rejected")
+            _answer_no(call, "rejected", words, say("do_without"), "rejected")
         case "expired":
-            call.answer(say("expired", advice=say("send_anew")), "cancelled", "expired")
+            told = say("expired", advice=say("send_anew"))
+            call.answer(say("call_expired"), "cancelled", "expired", to_model=told)
         case _:
             # What was saved by somebody else allows nothing, and ends no run.
             _: Never = kind
             call.deny(say("unapproved"))
     return True
+
+
+def _answer_no(call: Call, name: str, words: str, advice: str, reason: Reason) -> None:
+    """Answer a call that a human rejected or gave up, perhaps with words."""
+    saying = "_saying" if words else ""
+    told = say(f"user_{name}{saying}", words=words.rstrip("."), advice=advice)
+    call.answer(say(f"you_{name}{saying}", words=words), "cancelled", reason, to_model=told)
+
+
+def _answer_invalid(call: Call, why: str) -> None:
+    """Answer a call that cannot run as it was sent."""
+    told = say("failed_call", why=why.rstrip("."), advice=say("correct_it"))
+    call.answer(why, "error", to_model=told)

@@ -258,18 +258,20 @@ class Call:
         """The status it ends in."""
         return self.end_status or ("error" if self.outcome.is_error else "success")
 
-    def answer(self, text: str, status: ToolStatus, reason: Reason = "") -> None:
+    def answer(
+        self, text: str, status: ToolStatus, reason: Reason = "", *, to_model: str = ""
+    ) -> None:
         """Answer a call that does not run."""
-        self.result = ToolResult(text, is_error=status != "success")
+        self.result = ToolResult(text, is_error=status != "success", to_model=to_model)
         self.end_status, self.reason = status, reason
 
     def deny(self, why: str) -> None:
         """Answer a call that policy, a hook or the lack of a human forbids."""
         nobody = why == NOT_INTERACTIVE
-        if nobody:
-            why = say("nobody_to_approve", code=NOT_INTERACTIVE)
-        text = say("refused_call", why=why.rstrip("."), advice=say("report_it"))
-        self.answer(text, "cancelled", NOT_INTERACTIVE if nobody else "denied")
+        why = say("nobody_to_approve") if nobody else why.rstrip(".")
+        told = say("refused_call", why=why, advice=say("report_it"))
+        reason: Reason = "not_interactive" if nobody else "denied"
+        self.answer(say("call_ended_so", why=why), "cancelled", reason, to_model=told)
 
     def emit_status(self, **more: object) -> None:
         """Tell where the call stands."""
@@ -332,7 +334,9 @@ def tell_end(call: Call) -> None:
     """Tell how a call ended, and make the message that answers it."""
     links = {"reused_from": call.reused_from, "same_as": call.same_as, "reason": call.reason}
     more = {name: value for name, value in links.items() if value}
-    text, seconds = call.outcome.text[:_EVENT_TEXT], round(call.seconds, 3)
+    refused = call.pending.get("own") and call.outcome.to_model
+    text = say("own_call_failed") if refused else call.outcome.text[:_EVENT_TEXT]
+    seconds = round(call.seconds, 3)
     call.change_status(call.final_status, result=text, seconds=seconds, **more)
     if components := call.outcome.artifact.get(SHOWN, []):
         for event in make_component_events(call.id, components):
@@ -349,7 +353,7 @@ def _build_message(call: Call) -> ToolMessage:
     artifact = {key: value for key, value in result.artifact.items() if key != SHOWN}
     artifact |= {} if result.data is None else {"data": result.data}
     return ToolMessage(
-        content=result.text or say("no_output"),
+        content=result.to_model or result.text or say("no_output"),
         id=str(uuid.uuid4()),
         name=pending["name"],
         tool_call_id=pending["call_id"],

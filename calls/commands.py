@@ -58,7 +58,7 @@ def read_commands(
     texts = [result.text for result in results]
     if reader.left:
         texts.append(say("command_not_applied", what=", ".join(dict.fromkeys(reader.left))))
-    return replace(results[0], text="\n".join(texts), update=reader.update)
+    return replace(results[0], text="\n".join(texts), to_model="", update=reader.update)
 
 
 @dataclass

@@ -94,8 +94,8 @@ class CallJournal:
             call.result, call.doubt = None, doubt
             return True
         # A human had it run again, which cannot be done: to ask once more would bring no more.
-        text = say("doubted_and_barred", why=doubt.why, bar=why, advice=say("report_doubt"))
-        call.answer(text, "cancelled", UNCERTAIN)
+        told = say("doubted_and_barred", why=doubt.why, bar=why, advice=say("report_doubt"))
+        call.answer(say("call_begun", why=doubt.why), "cancelled", UNCERTAIN, to_model=told)
         return True
 
     async def record_decision(self, call: Call) -> None:
@@ -174,8 +174,7 @@ def answer_from_row(call: Call, row: Row, *, plain: bool = False) -> None:
         update={} if row.source else known.get("update") or {},
     )
     if row.source and not plain:
-        text = say("made_before", source=row.source, result=result.text)
-        result = replace(result, text=text)
+        result = replace(result, to_model=say("made_before", source=row.source, result=result.text))
     call.result, call.end_status, call.reason = result, None, ""
     call.stored, call.counts = str(known.get("stored", "")), not row.source
     call.reused_from, call.args = row.source, dict(row.arguments)
@@ -197,12 +196,13 @@ def _result_to_json(call: Call) -> dict[str, Any]:
 def answer_unasked(call: Call, doubt: Doubt) -> None:
     """Answer a call that is in doubt, or that another one's doubt holds up: nobody can be asked."""
     if doubt.other:
-        text = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
-        call.answer(text, "cancelled", NOT_INTERACTIVE)
+        told = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
+        text = say("call_held", why=doubt.why)
+        call.answer(text, "cancelled", NOT_INTERACTIVE, to_model=told)
         return
     doubt.count_doubt()
-    text = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
-    call.answer(text, "cancelled", UNCERTAIN)
+    told = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
+    call.answer(say("call_begun", why=doubt.why), "cancelled", UNCERTAIN, to_model=told)
 
 
 async def journal_write(work: "PassScope", call: Call, then: "Then") -> None:

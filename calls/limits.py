@@ -20,7 +20,8 @@ async def pay_for_call(work: "PassScope", call: Call, then: "Then") -> None:
     if call.pending.get("form") or await work.scope.budget.pay_tool_call():
         await then(call)
         return
-    call.answer(say("calls_spent", advice=say("answer_with_it")), "error")
+    told = say("calls_spent", advice=say("answer_with_it"))
+    call.answer(say("call_over_allowance"), "error", to_model=told)
     if not call.known_tool.read_only:
         await work.book.answer_blocked(call, call.outcome.text)
 
@@ -44,7 +45,9 @@ async def guard_against_loops(work: "PassScope", call: Call, then: "Then") -> No
     if circle is not None and call.known_tool.read_only:
         name, same_as = call.pending["name"], circle.same_as
         work.scope.notes.append(say("not_made", tool=name, call=call.id, evidence=same_as))
-        call.answer(circle.text, "error", circle.reason)
+        call.answer(
+            say("call_repeated", times=circle.times), "error", circle.reason, to_model=circle.text
+        )
         call.same_as = same_as
         return
     await then(call)
@@ -62,7 +65,8 @@ def warn_of_circle(call: Call, circle: Repeat) -> None:
     """Warn of a call that was sent once more; it counts only if it brought nothing new."""
     result = call.outcome
     again = circle.is_same(result.text)
-    call.result = replace(result, text=f"{result.text}\n\n{circle.build_warning(again=again)}")
+    told = f"{result.to_model or result.text}\n\n{circle.build_warning(again=again)}"
+    call.result = replace(result, to_model=told)
     if not again or call.reason in (UNCERTAIN, GAVE_UP):
         return
     call.same_as = circle.same_as

@@ -75,7 +75,10 @@ class ResultStore:
         key = _name_value(value)
         key = key if await self._save_value(key, value) else ""
         text = result.text if is_shown else _shorten_text(result.text, cap, key)
-        return replace(result, text=text, data=None, artifact=artifact, media=()), key
+        told = result.to_model if is_shown else ""
+        return replace(
+            result, text=text, to_model=told, data=None, artifact=artifact, media=()
+        ), key
 
     async def load_data(self, key: str) -> Any:
         """The data of a stored result; MISSING if there is none with this id."""

@@ -46,12 +46,13 @@ class ToolResult:
     """A normalised result.
 
     Attributes:
-        text: What the model reads.
+        text: What it gave, or why it did not: what people read, and the records keep.
         data: The structured part as JSON, or None.
         is_error: The tool failed.
         artifact: What programs may want besides (`links`, `media`, the tool's own artifact).
         media: Binary parts, not yet stored.
         update: What the tool wants changed in the graph's state, as JSON; see `commands`.
+        to_model: What the model reads in its place, such as with what to do next; of this `text`.
     """
 
     text: str
@@ -60,6 +61,7 @@ class ToolResult:
     artifact: dict[str, Any] = field(default_factory=dict)
     media: tuple[Media, ...] = ()
     update: dict[str, Any] = field(default_factory=dict)
+    to_model: str = ""
 
 
 def mask_result(result: ToolResult, secrets: Secrets) -> ToolResult:
@@ -67,6 +69,7 @@ def mask_result(result: ToolResult, secrets: Secrets) -> ToolResult:
     return replace(
         result,
         text=secrets.mask_text(result.text),
+        to_model=secrets.mask_text(result.to_model),
         data=secrets.mask_json(result.data),
         artifact=secrets.mask_json(result.artifact),
         update=secrets.mask_json(result.update),
@@ -83,9 +86,10 @@ def normalize_result(raw: object) -> ToolResult:
 
 
 def make_failure(why: str) -> ToolResult:
-    """A failed call as a result: one sentence, and what the model can do."""
-    text = say("failed_call", why=why.rstrip(". "), advice=say("correct_it"))
-    return ToolResult(make_storable(text), is_error=True)
+    """A failed call as a result: one sentence, and for the model what it can do."""
+    why = make_storable(why.rstrip(". "))
+    told = say("failed_call", why=why, advice=say("correct_it"))
+    return ToolResult(say("call_ended_so", why=why), is_error=True, to_model=told)
 
 
 def from_exception(name: str, error: BaseException) -> ToolResult:
@@ -294,18 +298,6 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-ADVICE: Final = (
-    "correct_it", "do_without", "report_doubt", "send_anew", "report_it", "answer_with_it"
-)  # fmt: skip
-
-
-def drop_advice(text: str) -> str:
-    """Why a call did not work, in one line, without what a model is to do about it."""
-    for name in ADVICE:
-        text = text.replace(say(name), "")
-    return " ".join(text.split())
-
-
 # Results that are made to be looked at: texts, JSON and components, in the order they stand in.
 # A tool returns `{"items": [{"type": "text", "value": "…"}, {"type": "component", "name": …,
 # "props": {…}}, …]}`, also `json` and `webcomponent`; `content` for `items` and `component` for
@@ -330,7 +322,8 @@ def render_items(result: ToolResult) -> ToolResult:
     ]
     components = [drawn for drawn in shown if drawn is not None][:_MOST]
     artifact = {**result.artifact, **({SHOWN: components} if components else {})}
-    return replace(result, text=make_storable("\n\n".join(filter(None, texts))), artifact=artifact)
+    text = make_storable("\n\n".join(filter(None, texts)))
+    return replace(result, text=text, artifact=artifact)
 
 
 def _read_items(data: Any) -> Sequence[Mapping[str, Any]]:

@@ -50,9 +50,9 @@ class KnownResult:
     def mark_reused(self) -> ToolResult:
         """The result, its first line saying that it is reused and how to ask again."""
         age = f"{self.age:.0f}"
-        text = say("reused", evidence=self.id, seconds=age, result=self.result.text)
+        told = say("reused", evidence=self.id, seconds=age, result=self.result.text)
         artifact = {**self.result.artifact, "reused_from": self.id}
-        return replace(self.result, text=text, artifact=artifact, media=())
+        return replace(self.result, to_model=told, artifact=artifact, media=())
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,8 @@ def _fail_too(call: Call, made: Call, *, plain: bool) -> None:
     """Answer a read as its twin was answered, which failed."""
     result = made.outcome
     if not plain:
-        result = replace(result, text=say("failed_too", evidence=made.id, result=result.text))
+        told = say("failed_too", evidence=made.id, result=result.to_model or result.text)
+        result = replace(result, to_model=told)
     call.result, call.end_status, call.reason = result, made.end_status, made.reason
     call.stored, call.reused_from = made.stored, made.id
 

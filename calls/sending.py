@@ -122,8 +122,8 @@ async def _call_python(
             offered = [known.tool for known in tools if known.tool]
             values = inject_arguments(shown, tool, call.pending, config, offered)
         except InjectionError as error:
-            text = say("failed_call", why=error, advice=say("do_without"))
-            return ToolResult(text, is_error=True)
+            told = say("failed_call", why=error, advice=say("do_without"))
+            return ToolResult(say("call_ended_so", why=error), is_error=True, to_model=told)
         args = {**args, **values}
     request = {"type": "tool_call", "name": tool.original, "args": args, "id": id_}
     result = await run_tool(cast("BaseTool", tool.tool), request, config)
@@ -194,13 +194,16 @@ def explain_unreadable(tool: CatalogTool, error: NoJson) -> ToolResult:
     """What to say of a result that is no JSON."""
     if tool.read_only:
         return make_failure(say("tool_unread", tool=tool.name, why=error))
-    return ToolResult(say("ran_but_unread", why=error))
+    told = say("ran_but_unread", why=error)
+    return ToolResult(say("call_made_but", why=error), to_model=told)
 
 
 def _mark_uncertain(tool: CatalogTool, result: ToolResult) -> Response:
     if tool.read_only:
         return Response(result)
-    return Response(replace(result, text=say("may_have_worked", text=result.text)), UNCERTAIN)
+    told = say("may_have_worked", text=result.to_model or result.text)
+    text = f"{result.text} {say('call_in_doubt')}"
+    return Response(replace(result, text=text, to_model=told), UNCERTAIN)
 
 
 def _has_ended(error: BaseException) -> bool:

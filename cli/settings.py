@@ -28,8 +28,9 @@ DEFINED: Final = "task_agent"
 DESK: Final = "customer_service"
 """The graph that works for a company."""
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+NO_MODEL_SAID: Final = "No language model is configured"
 NO_MODEL: Final = (
-    "No language model is configured: the built-in offline model stands in, which only matches"
+    f"{NO_MODEL_SAID}: the built-in offline model stands in, which only matches"
     " words. Set OPENAI_API_KEY or LOOPWRIGHT_MODEL (and OPENAI_BASE_URL for a server of your own)"
     " to use a real one."
 )

@@ -22,7 +22,7 @@ from ..state.plan import count_progress
 from ..text.canonical import plural
 from .progress import UNFINISHED, Board, Event, Step, render_event, render_item_count, render_spend
 from .prompt import Keyboard
-from .settings import NO_MODEL
+from .settings import NO_MODEL, NO_MODEL_SAID
 from .terminal import Output, clean, render_call, shorten_line
 
 STOPPING: Final = (
@@ -320,13 +320,18 @@ def _describe_progress(board: Board, task: Mapping[str, Any]) -> str:
 
 def list_brief_lines(outcome: Outcome) -> list[str]:
     """The lines after an answer in a conversation: the outcome, and what is left open."""
-    how = f"{outcome['status']} ({outcome['reason']}) · {render_spend(outcome['spend'])}"
+    how = f"{_render_headline(outcome)} {render_spend(outcome['spend'])}"
     return [how, *_list_open_work(outcome)]
+
+
+def _render_headline(outcome: Outcome) -> str:
+    """How it ended; the outcome of an older version has no sentence for it."""
+    return str(outcome.get("headline") or outcome["status"])
 
 
 def _list_open_work(outcome: Outcome) -> list[str]:
     # A partial answer lists what is missing in its own words: not twice.
-    unmet = [text for text in outcome["unmet"] if f"- {text}" not in outcome["answer"]]
+    unmet = [text for text in outcome["unmet"] if text not in outcome["answer"]]
     return [
         *_render_section("Unmet", [f"- {shorten_line(text, 300)}" for text in unmet]),
         *_render_section(
@@ -342,7 +347,7 @@ def list_closing_lines(output: Output, outcome: Outcome, evidence: Records) -> l
         roles.setdefault(model, []).append(role)
     models = "; ".join(f"{model} ({', '.join(roles[model])})" for model in roles)
     lines = [
-        f"Outcome: {outcome['status']} ({outcome['reason']})",
+        _render_headline(outcome),
         *_list_open_work(outcome),
         *_render_section("Evidence", _list_evidence(outcome, evidence)),
         f"Models: {models or 'none'}",
@@ -351,7 +356,7 @@ def list_closing_lines(output: Output, outcome: Outcome, evidence: Records) -> l
     ]
     if outcome.get("resume"):
         lines.append(f"Go on with: {output.resume}")
-    if "offline" in roles:
+    if "offline" in roles and NO_MODEL_SAID not in outcome["answer"]:
         lines.append(NO_MODEL)
     return lines
 

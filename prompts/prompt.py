@@ -21,6 +21,7 @@ from ..text.sentences import (
     ENGLISH,
     FILE,
     FILES,
+    PEOPLE,
     SENTENCES,
     learn_language,
     match_language,
@@ -209,8 +210,9 @@ def read_language(folder: Path) -> str:
     }
     for role, text in templates.items():
         _check_slots(str(folder / f"{role}.md"), role, text)
-    if (sentences := folder / FILE).is_file():
-        _check_sentences(sentences)
+    for sentences in (folder / FILE, folder / PEOPLE):
+        if sentences.is_file():
+            _check_sentences(sentences)
     learn_language(name, folder)
     CORE_TEMPLATES[name] = {role: text.strip() for role, text in templates.items()}
     return name

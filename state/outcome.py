@@ -119,6 +119,8 @@ class Outcome(TypedDict):
 
     status: OutcomeStatus
     reason: Reason
+    headline: str
+    """The end in a sentence for people, in the language of the run."""
     answer: str
     tasks: list[TaskOutcome]
     unmet: list[str]

@@ -97,7 +97,14 @@ def describe_not_run(record: Mapping[str, Any]) -> str:
     """Why a call that was planned did not run, or is in doubt, in words."""
     if record.get("reason") in (UNCERTAIN, GAVE_UP):
         return describe_doubt(record)
-    return say("call_not_run", call=format_call(record), why=record.get("reason"))
+    return say(_NOT_RUN.get(record.get("reason", ""), "call_was_denied"), call=format_call(record))
+
+
+_NOT_RUN: Final = {
+    "rejected": "call_you_rejected",
+    "not_interactive": "call_nobody_asked",
+    "expired": "call_too_late",
+}
 
 
 def describe_undone_calls(

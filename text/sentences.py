@@ -20,12 +20,15 @@ from .words import fold_case
 
 ENGLISH: Final = "en"
 FILE: Final = "sentences.md"
+"""What models are told."""
+PEOPLE: Final = "people.md"
+"""What people read."""
 SYNONYMS: Final = "synonyms.md"
 EMPTY_PHRASES: Final = "empty_phrases.md"
 OFFLINE: Final = "offline_words.md"
 CUSTOMER: Final = "customer.md"
 CUSTOMER_WORDS: Final = "customer_words.md"
-FILES: Final = frozenset({FILE, SYNONYMS, EMPTY_PHRASES, OFFLINE, CUSTOMER, CUSTOMER_WORDS})
+FILES: Final = frozenset({FILE, PEOPLE, SYNONYMS, EMPTY_PHRASES, OFFLINE, CUSTOMER, CUSTOMER_WORDS})
 """What stands in the folder of a language beside its templates."""
 LANGUAGE: Final[ContextVar[str]] = ContextVar("loopwright_language", default=ENGLISH)
 
@@ -71,8 +74,8 @@ def learn_language(language: str, folder: Traversable | Path) -> None:
         file = folder.joinpath(name)
         return read_sentences(file.read_text(encoding="utf-8")) if file.is_file() else None
 
-    if (sentences := read(FILE)) is not None:
-        SENTENCES[language] = sentences
+    if texts := [said for name in (FILE, PEOPLE) if (said := read(name)) is not None]:
+        SENTENCES[language] = {name: text for said in texts for name, text in said.items()}
     if (sentences := read(CUSTOMER)) is not None:
         _FOR_CUSTOMERS[language] = sentences
     for kind, lines in (read(CUSTOMER_WORDS) or {}).items():

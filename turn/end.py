@@ -179,7 +179,8 @@ async def _show_answer_to_hooks(scope: RunScope, state: LoopState, outcome: Outc
 
 def _report_outcome(scope: RunScope, outcome: Outcome, message: str) -> None:
     """Emit the outcome; a graph that works for an outer turn does not close that turn."""
-    fields = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
+    keys = ("status", "reason", "headline", "unmet", "warnings")
+    fields = {key: outcome[key] for key in keys}
     scope.emit({"type": "outcome", **fields, "message_id": message})
     if scope.around.handed is None:
         measure(RUNS, 1, {AGENT: scope.agent, STATUS: outcome["status"]})
@@ -301,12 +302,15 @@ def build_outcome(
     (status, reason), unmet = facts.end, collect_unmet(facts)
     if reason == "BUDGET":
         unmet = [*unmet, _describe_spend(spend)]
-    answer = facts.answer or build_fallback_answer(facts.results, unmet)
+    asks = reason == "MISSING_INFORMATION" and not facts.results
+    answer = facts.answer or ("\n\n".join(unmet) if asks else "")
+    answer = answer or build_fallback_answer(facts.results, unmet)
     return Outcome(
         status=status,
         reason=reason,
         warnings=list(warnings),  # early: who prints an outcome reads its first lines
-        answer=answer or say("nothing_done", reason=reason),
+        headline=describe_end(facts),
+        answer=answer or say("nothing_done"),
         tasks=[_build_task_outcome(task) for task in [*facts.tasks, *facts.listed]],
         unmet=unmet,
         uncertain_calls=list(facts.uncertain),
@@ -327,6 +331,20 @@ _ADVICE: Final[dict[Reason, str]] = {
     "NOT_INTERACTIVE": "Resume it where somebody can answer, or allow the call in the policy.",
     "LOOP_DETECTED": "Or send a message that says what to do differently.",
 }
+
+
+def describe_end(facts: Facts) -> str:
+    """How a turn ended, in one sentence for people: it names no code."""
+    (status, reason), refused = facts.end, {record.get("reason") for record in facts.evidence}
+    if status in ("complete", "partial") and reason == "GOAL":
+        return say(f"end_{status}")
+    name = reason.lower()
+    if reason in ("DENIED", "MISSING_INFORMATION") and "rejected" in refused:
+        name = "rejected"
+    if reason == "SAME_BLOCKERS" and facts.halt is None:
+        name = "in_vain"
+    end = say(f"end_{name}") if reason not in ("GOAL", "ABORTED") else say(f"end_{status}")
+    return say("end_something_done", end=end) if status == "partial" else end
 
 
 def _describe_spend(spend: Spend) -> str:

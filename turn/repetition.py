@@ -172,20 +172,19 @@ def _build_tokens(
 ) -> list[_Token]:
     """These calls as tool, arguments and result; a result shown again is the one it shows."""
     again = {record["same_as"] for record in records if record.get("same_as")}
-    results = {r["id"]: _strip_reuse_note(r) for r in history if r["id"] in again} if again else {}
+    results = {r["id"]: _read_result(r) for r in history if r["id"] in again} if again else {}
     return [
         (
             *_identify_call(record, content),
-            results.get(record.get("same_as", ""), _strip_reuse_note(record)),
+            results.get(record.get("same_as", ""), _read_result(record)),
         )
         for record in records
     ]
 
 
-def _strip_reuse_note(record: Evidence) -> str:
-    """The result without the line that says where a reused one comes from."""
-    result = _ANY_RESULT if record["tool"] == DELEGATE else record["result"]
-    return result.partition("\n")[2] if record.get("reused_from") else result
+def _read_result(record: Evidence) -> str:
+    """What counts as the result of a call; that of an agent is always in other words."""
+    return _ANY_RESULT if record["tool"] == DELEGATE else record["result"]
 
 
 def find_repeated_words(texts: Sequence[str], repeats: int, phrases: int) -> str:

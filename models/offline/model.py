@@ -19,7 +19,7 @@ from ...state.roles import ROLE_METADATA
 from ...tools.catalog import READ_RESULT
 from ...tools.python_tools import LLM_CALL
 from . import tasks
-from .matching import Match, Tool, clauses, is_question, read_tools
+from .matching import Match, Tool, clauses, is_question, read_tools, words
 from .tasks import NO_MODEL, Part
 
 _OURS: Final = frozenset({
@@ -75,17 +75,24 @@ class _Request:
         return read_json(self.shown, name) or default
 
     @property
-    def known_tools(self) -> list[Tool] | None:
-        """All the tools there are; None where of some only the beginning is told."""
-        more = read_section(f"{self.system}\n{self.shown}", "more_tools") or ""
+    def more_tools(self) -> str:
+        """The list of tools that are not defined in the request."""
+        return read_section(f"{self.system}\n{self.shown}", "more_tools") or ""
+
+    @property
+    def known_tools(self) -> tuple[list[Tool], bool]:
+        """The tools that are told of, and whether these are all, whole."""
+        more = self.more_tools
         named = re.findall(r"^- (\S+): (.*)$", more, re.MULTILINE)
-        if "…" in more or (more and not named):
-            return None
+        is_whole = "…" not in more and bool(named or not more)
+        if not named:
+            lines = re.findall(r"^(?:\S+: )?((?:[\w-]+, )+[\w-]+)", more, re.MULTILINE)
+            named = [(name, "") for line in lines for name in line.split(", ")]
         listed = [*self.read("tools"), *(read_json(self.system, "tools") or ())]
         listed += [{"name": name, "description": about} for name, about in named]
         # What plans is offered no tool, but perhaps its contract as one.
         known = [tool for tool in read_tools(listed) if tool.name not in _OURS]
-        return known if listed or self.request else self.tools
+        return (known if listed or self.request else self.tools), is_whole
 
 
 def _answer(role: str, request: _Request) -> AIMessage:
@@ -105,16 +112,17 @@ def _explain_refusal(role: str, request: _Request) -> str:
     """Why whoever is asked first begins nothing; "" where something may be done."""
     if role not in ("planner", "flow_planner", "dispatcher", "responder", "agent", "thought"):
         return ""
-    talk, known = tasks.read_talk(request.messages), request.known_tools
-    # What stands in a template of one's own may not be read.
-    begun = talk.calls or talk.must_answer or request.read("steps")
-    if begun or known is None or (role == "thought" and not known):
+    talk, (known, is_whole) = tasks.read_talk(request.messages), request.known_tools
+    if talk.calls or talk.must_answer or request.read("steps"):
         return ""
     if talk.attached:
         return f"{NO_MODEL}, so what you attached cannot be read: say in words what is wanted."
     if request.read("improvements"):  # what was not done would end so again
         return f"{tasks.NO_OTHER_WAY}."
-    return tasks.explain_refusal(clauses(request.request) or talk.asked, known)
+    asked = clauses(request.request) or talk.asked
+    if not (is_whole or {*words(" ".join(asked))}.isdisjoint(words(request.more_tools))):
+        return ""  # what is left out of the list may fit
+    return tasks.explain_refusal(asked, known)
 
 
 def _execute(request: _Request) -> AIMessage | dict[str, Any]:
@@ -133,6 +141,11 @@ def _execute(request: _Request) -> AIMessage | dict[str, Any]:
 def _build_call(text: str, match: Match) -> AIMessage:
     made = [{"name": match.tool, "args": call, "id": None} for call in match.calls]
     return AIMessage(text, tool_calls=made)
+
+
+def _think(request: _Request) -> str:
+    known, is_whole = request.known_tools
+    return tasks.think(request.messages, (is_whole and known) or request.tools)
 
 
 def _work(request: _Request) -> AIMessage:
@@ -170,7 +183,7 @@ _ANSWERS: Final[Mapping[str, Callable[[_Request], AIMessage | str | dict[str, An
     "planner": lambda r: tasks.plan(r.request, r.read("limits", {}).get("tasks", 20)),
     "executor": _execute,
     "verifier": lambda r: tasks.judge(r.request, r.read("tasks"), r.read("evidence")),
-    "thought": lambda r: tasks.think(r.messages, r.known_tools or r.tools),
+    "thought": _think,
     "action": lambda r: _build_call(*tasks.work(r.messages, r.tools)[:2]),
     "observation": lambda r: tasks.observe(r.messages),
     "agent": _work,

@@ -38,6 +38,7 @@ NO_ANSWER: Final = (
     "model such as 'openai:gpt-5.4-mini', and ask again."
 )
 ONLY_ENGLISH: Final = "The offline model only understands English, and matches words with tools."
+NO_TOOLS: Final = f"{ONLY_ENGLISH} There are no tools."
 NOT_DONE: Final = "Not done. "
 _KEPT: Final = 6_000  # characters of a result that a report holds
 _SHOWN: Final = 200
@@ -143,9 +144,12 @@ def explain_refusal(parts: Sequence[str], tools: Sequence[Tool]) -> str:
     if not lacking or (able and not changes and not any(POINTS_BACK.search(p) for p, _ in lacking)):
         return ""
     why = " ".join(f'"{part[:300]}": {m.why}' for part, m in lacking)
-    offers = "; ".join(f"{tool.name} ({tool.about})" for tool in tools[:8]) or "there are none"
-    example = f' Try their words, such as: "{tools[0].about}".' if tools else ""
-    return f"{NO_ANSWER} {why} {ONLY_ENGLISH} Its tools: {offers}.{example}"
+    if not tools:
+        return f"{NO_ANSWER} {why} {NO_TOOLS}"
+    offers = "; ".join(f"{t.name} ({t.about})" if t.about else t.name for t in tools[:8])
+    words_of = tools[0].about or tools[0].name
+    advice = f'{ONLY_ENGLISH} Its tools: {offers}. Try their words, such as: "{words_of}".'
+    return f"{NO_ANSWER} {why} {advice}"
 
 
 # plan_execute_verify

@@ -12,7 +12,6 @@ from ...calls.call_records import Call
 from ...calls.commands import collect_updates
 from ...calls.gate import open_calls
 from ...calls.path import run_calls
-from ...calls.results import drop_advice
 from ...calls.sending import compute_deadline
 from ...flow.references import MissingValue, find_references, resolve_reference, resolve_references
 from ...models.ask_value import ask_for_step
@@ -253,7 +252,7 @@ def classify_failure(
 
     `limit` is how many seconds it had, None for an unknown tool; `spent`: the allowance is used up.
     """
-    why = drop_advice(made.outcome.text)
+    why = " ".join(made.outcome.text.split())
     if made.final_status == "cancelled":
         doubt = made.reason in (UNCERTAIN, GAVE_UP)
         return fail_with("uncertain" if doubt else "refused", why, denied=made.reason)

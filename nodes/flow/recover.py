@@ -152,7 +152,9 @@ def _end_turn(state: FlowState, failed: Sequence[FlowStep], decision: _Decision)
     replanned_for = ", ".join(dict.fromkeys(cause["step"] for cause in state.causes))
     before = f"After replanning from {replanned_for}: " if replanned_for else ""
     why = say("given_up", why=decision.why) if decision.halt == "ERROR" else decision.why
-    unmet = [*state.unmet, *(f"{before}{describe_undone(step)}" for step in failed), why]
+    told = [f"{before}{describe_undone(step)}" for step in failed]
+    refused = decision.halt in ("DENIED", "NOT_INTERACTIVE")  # each step has said so
+    unmet = [*state.unmet, *told, *([] if refused else [why])]
     return FlowUpdate(halt=decision.halt, unmet=list(dict.fromkeys(unmet)))
 
 

@@ -14,8 +14,8 @@ from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 KEYS = {
-    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
-    "warnings", "result", "resume",
+    "status", "reason", "headline", "answer", "tasks", "unmet", "uncertain_calls", "spend",
+    "models", "warnings", "result", "resume",
 }  # fmt: skip
 
 

@@ -335,4 +335,4 @@ def test_a_call_that_was_refused_is_named_though_the_verdict_passes():
     )
     outcome = graph.invoke({"messages": [("user", "Write x and read it.")]})["outcome"]
     assert (outcome["status"], outcome["reason"]) == ("partial", "GOAL")
-    assert outcome["unmet"] == ['write({"text": "x"}) was not run (denied).']
+    assert outcome["unmet"] == ['write({"text": "x"}) was not run: it was not allowed.']

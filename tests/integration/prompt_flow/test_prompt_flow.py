@@ -27,8 +27,8 @@ from support.flows import (
 from support.patience import PATIENCE
 
 KEYS = {
-    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
-    "warnings", "result", "resume",
+    "status", "reason", "headline", "answer", "tasks", "unmet", "uncertain_calls", "spend",
+    "models", "warnings", "result", "resume",
 }  # fmt: skip
 
 

@@ -69,12 +69,12 @@ async def test_an_identical_read_is_answered_from_memory_and_says_so(world):
     await world.call(args={"a": 1, "b": 2})
     world.clock.now += 12.4
     again = await world.call(args={"b": 2, "a": 1})
-    head, _, text = again.text.partition("\n")
+    head, _, text = again.to_model.partition("\n")
     assert head == (
         "[reused from 1.1.0, 12 s old: the same call was made before; "
         'add "refresh": true to its arguments to make it again]'
     )
-    assert text == "result 1"
+    assert text == again.text == "result 1"
     assert again.data == {"n": 1}
     assert again.artifact == {"reused_from": "1.1.0"}
     assert not again.is_error

@@ -24,6 +24,7 @@ def outcome(**changes):
     return {
         "status": "partial",
         "reason": "MAX_ROUNDS",
+        "headline": "Stopped: the limit of repairs was reached. A part is done.",
         "answer": "# Half\n\nof it",
         "tasks": [
             {"id": "1", "description": "read", "status": "completed", "evidence": ["1.1.0"]},
@@ -45,7 +46,7 @@ def lines(**changes):
 
 def test_everything_is_told():
     told = "\n".join(lines())
-    assert "Outcome: partial (MAX_ROUNDS)" in told
+    assert "Stopped: the limit of repairs was reached. A part is done." in told
     assert "- write is missing" in told
     assert "1  read (completed)" in told
     assert '✓ [1.1.0] read {"p": "a' in told

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.tools import tool
+from langchain_core.tools import StructuredTool, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from loopwright import PromptManager
@@ -234,6 +234,25 @@ def test_a_question_that_stays_open_is_named_and_no_plan_is_made_twice(graph: st
     assert "who owns the ship" in " ".join([*outcome["unmet"], outcome["answer"]])
     assert outcome["spend"]["by_role"].get("planner", {}).get("model_calls", 0) <= 2
     assert outcome["spend"]["tool_calls"] <= 2, "a question of prompt_flow is a step"
+
+
+@every_graph
+@pytest.mark.req("W-147")
+@pytest.mark.parametrize("goal", ["Say hello", "What can you do?"])
+@pytest.mark.parametrize("count", [0, 6, 120])
+def test_small_talk_costs_one_call_and_gets_one_answer(graph: str, goal: str, count: int) -> None:
+    about = "Work on things of this kind, whatever their number is, in the registry of all things"
+    desk = Desk()
+    many = [
+        StructuredTool.from_function(desk.made, name=f"work_{n}", description=f"{about} {n}")
+        for n in range(count)
+    ]
+    desk.tools = many if count > len(desk.tools) else desk.tools[:count]
+    outcome = run(graph, goal, desk)
+    assert (outcome["status"], outcome["spend"]["model_calls"]) == ("blocked", 1)
+    assert outcome["answer"].count(NO_MODEL) == outcome["answer"].count(goal) == 1
+    assert desk.tools == [] or "Its tools: " + desk.tools[0].name in outcome["answer"]
+    assert outcome["unmet"] == [outcome["answer"]], "said once, and the terminal leaves it out"
 
 
 # ---- the role, and the language of the prompts

@@ -14,8 +14,8 @@ SKIPPED = flow_step("s3", "skipped", optional=True, feedback="it needs s2")
 OPEN = flow_step("s3", "pending", depends_on=["s2"])
 
 KEYS = {
-    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
-    "warnings", "resume", "result",
+    "status", "reason", "headline", "answer", "tasks", "unmet", "uncertain_calls", "spend",
+    "models", "warnings", "resume", "result",
 }  # fmt: skip
 
 
