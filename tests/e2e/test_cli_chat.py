@@ -52,7 +52,7 @@ def test_every_graph_talks_one_message_a_line(graph, tmp_path):
     assert told.startswith(f"{graph} · thread t · /help\n{NO_MODEL}\n> Read notes.md")
     assert "Monday" in first
     assert "Bring coffee." in second
-    assert told.count("\ncomplete (GOAL) · ") == 2
+    assert told.count("\nComplete. ") == 2
     assert "Evidence:" not in told
     assert "/resume [ID]   go on" in first
     assert "There is no /nothing; /help names what there is." in first
@@ -129,7 +129,7 @@ def test_words_reach_the_turn_its_answer_is_shown_while_it_is_written_ctrl_c_twi
     talk.press("next ")
     talk.wait_for("> next")
     provider.half.set()
-    talk.wait_for("complete (GOAL)")
+    talk.wait_for("Complete.")
     talk.type("time")  # what was half typed stands at the prompt
     assert provider.begun.acquire(timeout=PATIENCE)
     assert "next time" in provider.asked()
@@ -192,7 +192,7 @@ def test_a_question_of_a_conversation_stays_open_and_is_answered_later():
     again.wait_for("[q]uit")
     assert not Path("out.txt").exists()
     again.type("a")
-    again.wait_for("complete (GOAL)")
+    again.wait_for("Complete.")
     assert Path("out.txt").read_text() == "hello"
     again.type("/quit")
     assert again.end() == 0

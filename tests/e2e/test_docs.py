@@ -146,7 +146,7 @@ def test_the_goal_of_the_quick_start_shows_a_repair_as_the_manual_says(tmp_path)
     terminal = Terminal("run", "--graph", "prompt_flow", json.loads(goal))
     assert terminal.end() == 0, terminal.seen
     said = "\n".join(plain(terminal.seen))
-    assert "Outcome: complete (GOAL)" in said
+    assert "\nComplete.\n" in said
     assert "The returns policy is owned by Mara Lindqvist, Customer Care." in said
     assert "Models: offline (flow_planner, recovery, llm_call, answerer)" in said
     assert "· 5 tool calls ·" in said, "the files are listed once, the read that fails is repeated"
