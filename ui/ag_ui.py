@@ -130,6 +130,8 @@ async def _stream_events(
     wanted = _choose_input(given, before)
     if wanted is _NOTHING:
         return
+    if isinstance(wanted, dict):
+        view.add_request(wanted["messages"])
     modes = {"stream_mode": ["messages", "custom"], **options}
     async with aclosing(cast("Any", graph.astream(wanted, place, **modes))) as parts:
         async for mode, part in parts:

@@ -3,10 +3,12 @@
 Agent Chat UI draws a question only under the last message, and that must be the assistant's.
 """
 
+import asyncio
 from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
+from ag_ui.core import EventType, RunAgentInput
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -25,6 +27,7 @@ from loopwright import (
 )
 from loopwright.prompts.prompt import read_json
 from loopwright.text.sentences import say
+from loopwright.ui.ag_ui import ag_ui_events
 from support.flows import (
     ASK,
     World as FlowWorld,
@@ -472,21 +475,66 @@ DESKS = {
     "flow": (lambda _: (flow_desk(), ["Go.", "Once more."]), {"flow-graph"}),
     "react": (lambda _: (react_desk(), ["Go.", "Go on."]), set()),
     "agent": (agent_desk, {"todo-list", "handoff"}),
+    "service": (service_desk, {"proposal", "receipt", "handoff"}),
+    "router": (router_desk, {"executor-response", "flow-graph"}),
 }
 
 
-@pytest.mark.req("W-140")
+async def served(graph, values, given):
+    """A run for a client of AG-UI; with the thread it saw before, as all snapshots must have it."""
+    new = [m["id"] for m in given.get("messages", ())]
+    had = [m.id for m in values.get("messages", ()) if not str(m.id).startswith("do-not-render-")]
+    whole = {"threadId": "t", "runId": "r", "tools": [], "context": [], "state": {}}
+    run = RunAgentInput.model_validate({**whole, "messages": [], "forwardedProps": {}, **given})
+    how = {"answered_by": "operator", "context": Context(review_plan=True)}
+    events = [event async for event in ag_ui_events(graph, run, **how)]
+    assert events[-1].type == EventType.RUN_FINISHED, events[-1]
+    begun = [event.message_id for event in events if event.type == EventType.TEXT_MESSAGE_START]
+    assert len(begun) == len({*begun}), "a draft that stands is not told again"
+    snapshots = [e.messages for e in events if e.type == EventType.MESSAGES_SNAPSHOT]
+    seen = [[m.id for m in one if m.role != "activity"] for one in snapshots]
+    for ids in seen:
+        assert [one for one in ids if one in {*had, *new}] == [*had, *new]
+        assert [one for one in seen[-1] if one in ids] == ids, "in the order of the thread"
+    assert "complete_task" not in {getattr(event, "tool_call_name", "") for event in events}
+    calls = [c.function.name for m in snapshots[-1] for c in getattr(m, "tool_calls", None) or ()]
+    assert "complete_task" not in calls
+
+
+def at_rest(graph, before):
+    """The thread as each door tells it: nothing goes, nothing moves, no id is there twice."""
+    state = graph.get_state(THREAD)
+    messages = state.values["messages"]
+    assert next(iter(graph.get_state_history(THREAD))).values["messages"] == messages
+    assert chat_ui_drops(state.values) == []
+    ids = [message.id for message in messages]
+    calls = [c["id"] for m in messages if m.type == "ai" for c in m.tool_calls]
+    asked = [question.id for question in state.interrupts]
+    for names in (ids, calls, asked, [one["id"] for one in state.values["ui"]]):
+        assert len(names) == len({*names})
+    known = [message.id for message in before.get("messages", ())]
+    assert [one for one in ids if one in known] == known
+    return state
+
+
+@pytest.mark.req("W-140", "W-141", "W-142", "W-143")
 @pytest.mark.parametrize("name", DESKS)
-def test_every_component_stands_under_a_message_of_the_thread_at_rest(name, tmp_path):
+async def test_every_graph_keeps_the_contract_with_front_ends(name, tmp_path):
     build, wanted = DESKS[name]
     graph, texts = build(tmp_path)
+    values, turns = {}, 0
     for text in texts:
-        given = said(text)
-        while given is not None:
-            graph.invoke(given, THREAD, context=Context(review_plan=True))
-            state, given = graph.get_state(THREAD), None
-            assert chat_ui_drops(state.values) == []
-            if state.interrupts:
-                given = Command(resume={state.interrupts[0].id: "approve"})
-        assert state.values["outcome"]["status"] == "complete", state.values["outcome"]
-    assert {one["name"] for one in state.values["ui"]} >= OF_EACH | wanted
+        user = {"id": f"user-{(turns := turns + 1)}", "role": "user", "content": text}
+        await served(graph, values, {"messages": [user]})
+        while (state := await asyncio.to_thread(at_rest, graph, values)).interrupts:
+            values, (first, *more) = state.values, state.interrupts
+            if more:  # Agent Chat UI answers one at a time
+                one, how = {first.id: "approve"}, Context(review_plan=True)
+                await graph.ainvoke(Command(resume=one), THREAD, context=how)
+            else:
+                yes = {"interruptId": first.id, "status": "resolved", "payload": {"approved": True}}
+                await served(graph, values, {"resume": [yes]})
+        values = state.values
+        assert whole(values["messages"])
+        assert values["outcome"]["status"] == "complete", values["outcome"]
+    assert {one["name"] for one in values["ui"]} >= OF_EACH | wanted
