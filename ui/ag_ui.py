@@ -202,15 +202,6 @@ def _convert_answer(question: Question, entry: "ag.ResumeEntry") -> Any:
     ours = isinstance(question.value, Mapping) and "action_requests" in question.value
     if entry.status == "cancelled":
         return {"type": "reject"} if ours else entry.payload
-    match entry.payload if ours else None:
-        case {"approved": True, "editedArgs": dict(args)}:
-            return {"type": "edit", "args": args}
-        case {"approved": True, **more} if more.get("editedArgs") is None:
-            return {"type": "approve"}
-        case {"approved": False, **more}:
-            return {"type": "reject", "message": str(more.get("message") or "")}
-        case {"answer": str(words)}:
-            return {"type": "respond", "message": words}
     return entry.payload
 
 
