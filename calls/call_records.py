@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, cast
 from langchain_core.messages import ToolMessage
 from typing_extensions import TypedDict
 
+from ..state.agent import hide_end
 from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
 from ..state.messages import STORED
@@ -354,7 +355,7 @@ def _build_message(call: Call) -> ToolMessage:
     artifact |= {} if result.data is None else {"data": result.data}
     return ToolMessage(
         content=result.to_model or result.text or say("no_output"),
-        id=str(uuid.uuid4()),
+        id=hide_end(str(uuid.uuid4()), [pending]),
         name=pending["name"],
         tool_call_id=pending["call_id"],
         status="success" if call.final_status == "success" else "error",

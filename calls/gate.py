@@ -316,17 +316,18 @@ def read_calls(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
 
 
 def make_unique_ids(message: AIMessage, scope: RunScope, *, task: str, round_: int) -> list[str]:
-    """An id for each call of a message: the provider's, or a new one if the thread has it already.
+    """An id for each call of a message: the provider's, or a new one if another call may have it.
 
-    Providers repeat ids or give none. Ours is made of the turn and a hash, because ids of steps may
-    contain characters that no call id may have, and OpenAI allows 40 characters.
+    Providers repeat ids or give none; calls of tasks and sub-agents run beside others. Ours is made
+    of the turn and a hash, because ids of steps may contain characters that no call id may have,
+    and OpenAI allows 40 characters.
     """
     given, ids = [call.get("id") for call in calls_in(message)], list[str]()
     known = scope.around.public.get("messages", ()) if any(given) else ()
     taken = {call["id"] for m in known if m.type == "ai" for call in calls_in(m)}
     for index, own in enumerate(given):
         made = hash_of([scope.agent, call_id(task, round_, index)])[:12]
-        is_new = isinstance(own, str) and own and own not in taken
+        is_new = isinstance(own, str) and own and own not in taken and not scope.around.apart
         ids.append(str(own) if is_new else f"call_{scope.turn}_{made}")
         taken.add(ids[-1])
     return ids

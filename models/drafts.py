@@ -112,11 +112,11 @@ def make_draft_listeners(
         role: Who writes it.
         field: The field with the words, if the answer is an object.
         but: A regular expression for what the text may be that is for no reader.
-        call: The tool whose arguments are that object.
+        call: The tool whose arguments are that object. A later node returns the message.
     """
     if "AfterModel" in scope.hooks.events:
         return []
-    shown = begin_draft(name, {ROLE: role})
+    shown = begin_draft(name, {ROLE: role}, stands=bool(call))
     return [] if shown is None else [Draft(shown, field, but, call)]
 
 

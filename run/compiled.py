@@ -28,7 +28,7 @@ from ..store.checkpoints.async_adapters import (
     ensure_async_store,
     wrap_parent_stores,
 )
-from ..stream.customer_view import show_chunk, show_state
+from ..stream.customer_view import leave_panel_out, show_chunk, show_state
 from .builder import CheckedStateGraph
 from .client_access import find_reader, is_operator, is_server_call
 from .run import Run
@@ -160,16 +160,20 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     def _show_chunk(self, run: Run, chunk: Any, options: Mapping[str, Any]) -> Any:
         """A chunk of a run's stream as its caller gets it; None where they do not."""
         if self._is_for_customer(run):
-            return show_chunk(chunk, options)
-        return hide_operator_questions(chunk) if run.customer and not run.is_nested else chunk
+            shown = show_chunk(chunk, options)
+        else:
+            hides = run.customer and not run.is_nested
+            shown = hide_operator_questions(chunk) if hides else chunk
+        return leave_panel_out(shown) if self._is_client(run.configurable) else shown
 
     def _show_state(self, run: Run, state: StateSnapshot) -> StateSnapshot:
         """A state as its caller gets it."""
         run = find_reader(run)
         if self._is_for_customer(run):
-            return show_state(state)
-        hides = run.customer and not run.is_nested
-        return cast("StateSnapshot", hide_operator_questions(state)) if hides else state
+            state = show_state(state)
+        elif run.customer and not run.is_nested:
+            state = hide_operator_questions(state)
+        return leave_panel_out(state) if self._is_client(run.configurable) else state
 
     def astream_events(
         self, input: Any, config: RunnableConfig | None = None, **options: Any

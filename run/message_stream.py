@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar, copy_context
 from functools import wraps
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from langchain_core.messages import (
     AIMessage,
@@ -47,9 +48,14 @@ class Retracted(RemoveMessage, AIMessageChunk):  # type: ignore[misc]  # its typ
 class StreamedDraft:
     """A message as the listeners see it while it is written; `about` signs its first chunk."""
 
-    def __init__(self, name: str, about: Mapping[str, str], *, known: bool) -> None:
-        """Nothing is shown yet; of a `known` message listeners have an older version."""
-        self._name, self._about = name, dict(about)
+    def __init__(
+        self, name: str, about: Mapping[str, str], *, known: bool, stands: bool = False
+    ) -> None:
+        """Nothing is shown yet; of a `known` message listeners have an older version.
+
+        One that `stands` is the draft of a message that another node may return.
+        """
+        self._name, self._about, self.stands = name, dict(about), stands
         # Models call back from tasks and threads of their own, where LangGraph would not find us.
         self._context = copy_context()
         self._text = self._reasoning = ""
@@ -139,15 +145,41 @@ def _is_sum(message: AIMessage, shown: AIMessageChunk, rest: AIMessageChunk) -> 
 _DRAFTS: ContextVar[dict[str, StreamedDraft] | None] = ContextVar("loopwright_drafts", default=None)
 
 
-def begin_draft(name: str, about: Mapping[str, str]) -> StreamedDraft | None:
+_STANDING = WeakKeyDictionary[Any, dict[str, StreamedDraft]]()
+"""By listener: the drafts that are shown, and whose message a later node may return."""
+
+
+def _take_standing(listeners: Sequence[Any]) -> dict[str, StreamedDraft]:
+    return _STANDING.pop(listeners[0], {}) if listeners else {}
+
+
+def _hold_standing(
+    drafts: Mapping[str, StreamedDraft], update: Mapping[str, Any], listeners: Sequence[Any]
+) -> dict[str, StreamedDraft]:
+    """The drafts that this node ends; the others stand until a later node returns their message."""
+    said = set() if "outcome" not in update else {*drafts}
+    said |= {message.id for message in update.get("messages") or ()}
+    held = {n: one for n, one in drafts.items() if one.stands and one.begun and n not in said}
+    if held:
+        _STANDING[listeners[0]] = held
+    return {name: one for name, one in drafts.items() if name not in held}
+
+
+def begin_draft(
+    name: str, about: Mapping[str, str], *, stands: bool = False
+) -> StreamedDraft | None:
     """Show a message while it is written; None if nobody listens to the node.
 
     `name` is the message's id; `about` has texts of its `additional_kwargs` that are known already.
+    A draft that `stands` is taken back when the next one begins, or when the turn ends without it.
     """
     if (drafts := _DRAFTS.get()) is None:
         return None
-    known = any(name in listener.seen for listener in keys.find_message_handlers(get_config()))
-    return drafts.setdefault(name, StreamedDraft(name, about, known=known))
+    listeners = keys.find_message_handlers(get_config())
+    for before in _take_standing(listeners).values():
+        before.retract()
+    known = any(name in listener.seen for listener in listeners)
+    return drafts.setdefault(name, StreamedDraft(name, about, known=known, stands=stands))
 
 
 def stream_drafts(action: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -165,6 +197,7 @@ def stream_drafts(action: Callable[..., Awaitable[Any]]) -> Callable[..., Awaita
             update = await action(state, *args, **kwargs)
         except BaseException as error:
             is_cut = isinstance(error, GraphDrained | asyncio.CancelledError)
+            drafts |= _take_standing(listeners)
             said = [one.cut() for one in drafts.values() if one.begun and is_cut]
             _retract_drafts(drafts, state)
             _keep_cut_messages([message for message in said if message.text])
@@ -175,7 +208,9 @@ def stream_drafts(action: Callable[..., Awaitable[Any]]) -> Callable[..., Awaita
             told = update.get("messages")
             messages = [m for m in told or () if isinstance(m, BaseMessage)]
             seen = set[object]().union(*(one.seen for one in listeners))
-            _settle_drafts(messages, drafts, state, seen)
+            drafts |= _take_standing(listeners)
+            ended = _hold_standing(drafts, update, listeners)
+            _settle_drafts(messages, ended, state, seen)
         return update
 
     return node

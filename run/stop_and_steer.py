@@ -24,7 +24,7 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 from langchain_core.runnables import RunnableConfig
-from langgraph.errors import GraphDrained
+from langgraph.errors import GraphDrained, GraphInterrupt
 from langgraph.graph import END
 from langgraph.runtime import RunControl, Runtime
 from langgraph.types import Command
@@ -128,6 +128,9 @@ async def allow_early_end(run: Run) -> AsyncIterator[None]:
     control = run.options.get("control")
     try:
         yield
+    except GraphInterrupt as asked:  # LangGraph tells a question by its node and by its task
+        asked.args = ([*{question.id: question for question in asked.args[0]}.values()],)
+        raise
     except GraphDrained:
         if not isinstance(control, Control) or control.is_paused:
             raise

@@ -1,7 +1,7 @@
 """What an agent is, and the state of its loop; the graph's own agent and sub-agents share them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Annotated, Any, Final, Literal
@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from .calls import CallState, CallsUpdate, Evidence, TurnState, keep_newest
 from .context import Context
 from .loop import LoopState, LoopUpdate
-from .messages import EVIDENCE, Messages, slice_since
+from .messages import EVIDENCE, PLACEHOLDER, Messages, slice_since
 from .outcome import Reason
 from .plan import Task, merge_tasks
 from .roles import Tier
@@ -30,6 +30,16 @@ MODEL_TURN: Final = "model_turn"
 COMPLETE_TASK: Final = "complete_task"
 DELEGATE: Final = "delegate_to_agent"
 Status = Literal["success", "partial", "blocked"]
+
+
+def hide_end(name: str, calls: Sequence[Mapping[str, Any]], text: str = "") -> str:
+    """The id of a message with these calls, or of the answer to one.
+
+    People are not shown how an agent ends its work: its answer says it.
+    """
+    ends = bool(calls) and all(call["name"] == COMPLETE_TASK for call in calls)
+    return f"{PLACEHOLDER}{name}" if ends and not text.strip() else name
+
 
 WARNED: Final[frozenset[Reason]] = frozenset(
     {"MAX_TURNS", "TIMEOUT", "BUDGET", "ERROR_NO_COMPLETE_TASK_CALL"}

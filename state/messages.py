@@ -304,7 +304,9 @@ _ANSWER: Final = ".answer"
 
 
 PLACEHOLDER: Final = "do-not-render-"
-"""How Agent Chat UI begins the id of an answer it made up: "Successfully handled tool call"."""
+"""How the id of a message begins that Agent Chat UI does not draw: its own made-up answers,
+"Successfully handled tool call", and what only says how an agent's work ended."""
+
 
 Answer = Callable[[str], ToolMessage]
 """From the id of a call that has no answer to the message that answers it."""

@@ -225,23 +225,27 @@ def _from_text(text: str) -> object:
     kind = _KIND_WORDS.get(word.strip().lower())
     if kind in {"reject", "respond"} or (kind == "approve" and not rest.strip()):
         return {"type": kind, "message": rest.strip()}
-    msg = (
-        "an answer is approve, reject[: reason], respond: text, or JSON such as "
-        '{"type": "edit", "args": {…}}'
-    )
-    raise ValueError(msg)
+    raise ValueError(_SHAPES)
+
+
+_SHAPES: Final = (
+    "an answer is approve, reject[: reason], respond: text, or JSON such as "
+    '{"type": "edit", "args": {…}}'
+)
 
 
 def _normalize_decision(value: object) -> object:
     """A decision in any front end's words as the fields of an answer."""
-    if not isinstance(value, dict):
-        return value
+    if not isinstance(value, dict) or not (value := _read_protocol_answer(value)).get("type"):
+        raise ValueError(_SHAPES)
     kind = _KIND_WORDS.get(str(value.get("type", "")).strip().lower())
     if kind is None:
         msg = f"an answer's type is approve, reject, edit or respond, not {value.get('type')!r}"
         raise ValueError(msg)
     args = value.get("args")
     words = value.get("message") or (args if isinstance(args, str) else "")
+    if kind == "respond" and (not words or (isinstance(words, str) and not words.strip())):
+        kind = "reject"  # an empty response says no more than that there is none
     read = {
         "type": kind,
         "name": value.get("name") or "",
@@ -257,6 +261,19 @@ def _normalize_decision(value: object) -> object:
         name = action.get("name") or action.get("action") or ""
         return {**read, "name": name, "args": action["args"]}
     return read
+
+
+def _read_protocol_answer(value: dict[str, Any]) -> dict[str, Any]:
+    """An answer in AG-UI's words; what says in any way that it is not approved is a rejection."""
+    match value:
+        case {"approved": False, **more}:
+            return {"type": "reject", "message": more.get("message") or ""}
+        case {"approved": True, **more} if "type" not in more:
+            args = more.get("editedArgs")
+            return {**more, "type": "approve" if args is None else "edit", "args": args}
+        case {"answer": str(words)} if "type" not in value:
+            return {"type": "respond", "message": words}
+    return value
 
 
 def _check_remember(value: object) -> object:
@@ -285,7 +302,7 @@ class TextAnswer(Answer):
     @classmethod
     def _any_shape(cls, value: object) -> object:
         if (plain := _read_plain_text(value)) is not None:
-            return _normalize_decision({"type": "respond", "message": plain})
+            return {"type": "respond", "message": make_storable(plain)}
         answer = _unwrap_decision(value)
         if isinstance(answer, dict) and answer.get("type") == "reject":
             # Agent Inbox sends what was typed as a rejection with text for `args`.

@@ -21,6 +21,7 @@ from ..state.messages import (
     calls_in,
     find_request,
     make_repairs,
+    make_rewrite,
     make_signature,
 )
 from ..state.plan import Task
@@ -49,13 +50,25 @@ def make_message_id(state: LoopState) -> str:
 
 def find_phase_id(state: LoopState) -> str:
     """The id of the message whose calls the phase runs, else of the phase's own message."""
+    newest = _find_open_message(state)
+    return make_message_id(state) if newest is None else str(newest.id)
+
+
+def has_open_calls(state: LoopState) -> bool:
+    """Whether calls of the conversation run: other calls would part them from their answers."""
+    newest = _find_open_message(state)
+    return newest is not None and EVIDENCE not in newest.additional_kwargs
+
+
+def _find_open_message(state: LoopState) -> AnyMessage | None:
+    """The message that has calls without an answer, if it is the newest but for answers."""
     answered: set[str] = set()
     for message in reversed(state.messages):
         if not isinstance(message, ToolMessage):
             made = {call["id"] for call in calls_in(message)}
-            return str(message.id) if made - answered else make_message_id(state)
+            return message if made - answered else None
         answered.add(message.tool_call_id)
-    return make_message_id(state)
+    return None
 
 
 def make_report_id(turn: str, task: Task) -> str:
@@ -141,10 +154,19 @@ def list_unanswered(state: LoopState) -> Iterator[AIMessage]:
             yield message
 
 
-def select_new_messages(state: LoopState, told: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The messages that are not in the conversation yet, each once."""
-    known = {message.id for message in state.messages}
-    return [*{message.id: message for message in told if message.id not in known}.values()]
+def add_messages(state: LoopState, told: Sequence[AnyMessage]) -> list[Any]:
+    """The writes that add the messages not in the conversation yet.
+
+    An answer stands behind the call that people were asked about: its place never changes again.
+    """
+    after = list(state.messages)
+    for message in told:
+        if any(one.id == message.id for one in after):
+            continue
+        asked = [answer_name(one) for one in after]
+        place = asked.index(str(message.id)) + 1 if message.id in asked else len(after)
+        after.insert(place, message)
+    return make_rewrite(state.messages, after)
 
 
 def move_answer_last(state: LoopState, message: AIMessage) -> list[Any]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, Final
 
+from ..state.agent import COMPLETE_TASK
 from ..state.calls import SERVER_ASKS, UNCERTAIN
 from ..state.channels import Component
 from ..state.plan import count_progress
@@ -178,8 +179,8 @@ def _view_verdict(folded: Folded, event: Event) -> Iterator[Component]:
 
 
 def _view_call(_: Folded, event: Event) -> Iterator[Component]:
-    """A call, and the question about it, once there was one."""
-    if event["status"] in _PASSING:
+    """A call, and the question about it, once there was one; an agent's end is its answer."""
+    if event["status"] in _PASSING or event["tool"] == COMPLETE_TASK:
         return
     turn, seq, under = event["turn"], event["seq"], event.get("message_id", "")
     call = _CALL | _pick_fields(event, *_CALL)

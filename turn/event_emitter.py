@@ -25,7 +25,12 @@ from ..state.loop import LoopState
 from ..store.checkpoints.thread_head import write_node_update
 from ..stream.events import OF_PHASES, Event, find_outer_call, shorten_event, subject_of
 from ..stream.meters import AGENT, KIND, QUESTIONS, is_metered, measure
-from ..stream.turn_messages import find_phase_id, make_question_message, select_new_messages
+from ..stream.turn_messages import (
+    add_messages,
+    find_phase_id,
+    has_open_calls,
+    make_question_message,
+)
 from ..stream.views import components_of
 
 log = logging.getLogger(__name__)
@@ -118,9 +123,14 @@ def emit_answered(how: str) -> None:
 async def show_questions(
     state: LoopState, role: str, questions: Sequence[Interrupt], before: Sequence[AnyMessage]
 ) -> None:
-    """Show the questions of tasks, and before them the messages of what ended."""
+    """Show the questions of tasks, and before them the messages of what ended.
+
+    Calls of sub-agents are shown by their components, under the call that delegates to them.
+    """
     asked = [make_question_message(state, role, each.value, each.id) for each in questions]
-    if fresh := select_new_messages(state, [*before, *asked]):
+    inside = has_open_calls(state)
+    shown = [one for one in asked if not (inside and one.tool_calls)]
+    if fresh := add_messages(state, [*before, *shown]):
         await write_node_update(get_config()["configurable"], {"messages": fresh})
 
 

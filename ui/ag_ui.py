@@ -130,6 +130,8 @@ async def _stream_events(
     wanted = _choose_input(given, before)
     if wanted is _NOTHING:
         return
+    if isinstance(wanted, dict):
+        view.add_request(wanted["messages"])
     modes = {"stream_mode": ["messages", "custom"], **options}
     async with aclosing(cast("Any", graph.astream(wanted, place, **modes))) as parts:
         async for mode, part in parts:
@@ -200,15 +202,6 @@ def _convert_answer(question: Question, entry: "ag.ResumeEntry") -> Any:
     ours = isinstance(question.value, Mapping) and "action_requests" in question.value
     if entry.status == "cancelled":
         return {"type": "reject"} if ours else entry.payload
-    match entry.payload if ours else None:
-        case {"approved": True, "editedArgs": dict(args)}:
-            return {"type": "edit", "args": args}
-        case {"approved": True, **more} if more.get("editedArgs") is None:
-            return {"type": "approve"}
-        case {"approved": False, **more}:
-            return {"type": "reject", "message": str(more.get("message") or "")}
-        case {"answer": str(words)}:
-            return {"type": "respond", "message": words}
     return entry.payload
 
 

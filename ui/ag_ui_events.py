@@ -13,7 +13,7 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from langchain_core.messages import (
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Interrupt as Question, StateSnapshot
 
+from ..state.agent import COMPLETE_TASK
 from ..state.channels import unpack_fields
 from ..state.errors import SettingsError
 from ..state.loop import PUBLIC
@@ -63,13 +64,15 @@ _WORDS: Final[dict[str, Any]] = {
 
 
 def _convert_message(message: BaseMessage) -> Any:
-    """A message of the thread in the protocol's form; None for a kind it does not know."""
+    """A message of the thread in the protocol's form; None for one that people are not shown."""
     about: dict[str, Any] = {"id": str(message.id)}
     if role := message.additional_kwargs.get("agent_type"):
         about["metadata"] = {"agent_type": role}
     if isinstance(message, HumanMessage):
         return ag.UserMessage(**about, content=str(message.text))
     if isinstance(message, ToolMessage):
+        if message.name == COMPLETE_TASK:
+            return None
         text, call = str(message.text), str(message.tool_call_id)
         error = text if message.status == "error" else None
         return ag.ToolMessage(**about, content=text, tool_call_id=call, error=error)
@@ -79,18 +82,28 @@ def _convert_message(message: BaseMessage) -> Any:
                 id=str(c["id"]),
                 function=ag.FunctionCall(name=c["name"], arguments=_dump_arguments(c)),
             )
-            for c in message.tool_calls
+            for c in _list_shown_calls(message)
         ]
+        if message.tool_calls and not (calls or message.text):
+            return None
         return ag.AssistantMessage(**about, content=str(message.text), tool_calls=calls or None)
     return None
+
+
+def _list_shown_calls(message: AIMessage) -> list[Any]:
+    """The calls of a message but for an agent's end, which its answer tells."""
+    return [call for call in message.tool_calls if call["name"] != COMPLETE_TASK]
 
 
 def _dump_arguments(call: Mapping[str, Any]) -> str:
     return json.dumps(call["args"], ensure_ascii=False)
 
 
-def _convert_question(question: Question) -> "ag.Interrupt":
-    """A question in the protocol's form; everything else about it is metadata."""
+def _convert_question(question: Question, known: Collection[str]) -> "ag.Interrupt":
+    """A question in the protocol's form; everything else about it is metadata.
+
+    It names its call if that is one of the `known`: the client has no calls of sub-agents.
+    """
     value = question.value if isinstance(question.value, Mapping) else {}
     kind, call = str(value.get("type", "")), value.get("tool_call_id")
     configs: Sequence[Mapping[str, Any]] = value.get("review_configs") or [{}]
@@ -110,7 +123,7 @@ def _convert_question(question: Question) -> "ag.Interrupt":
         id=question.id,
         reason=reason,
         message=value.get("description") or str(question.value),
-        tool_call_id=str(call) if call else None,
+        tool_call_id=str(call) if call in known else None,
         response_schema=schema,
         expires_at=value.get("expires_at"),
         metadata={"value": question.value},
@@ -120,7 +133,8 @@ def _convert_question(question: Question) -> "ag.Interrupt":
 def build_outcome(state: StateSnapshot) -> Any:
     """How a run ended: with questions, stopped, or well."""
     if state.interrupts:
-        questions = [_convert_question(question) for question in state.interrupts]
+        known = {c["id"] for m in state.values["messages"] if m.type == "ai" for c in m.tool_calls}
+        questions = [_convert_question(question, known) for question in state.interrupts]
         return ag.RunFinishedInterruptOutcome(type="interrupt", interrupts=questions)
     outcome = state.values.get("outcome") or {}
     if outcome.get("status") == "cancelled":
@@ -141,6 +155,8 @@ class ClientView:
     steps: dict[str, str] = field(default_factory=dict)
     """The phase each task is in; those of the graph itself under ''."""
     calls: set[str] = field(default_factory=set)
+    moved: dict[str, Any] = field(default_factory=dict)
+    """Whole messages that were taken out, and may come back at another place."""
 
     def load_state(self, state: StateSnapshot) -> None:
         """Load the thread."""
@@ -156,24 +172,46 @@ class ClientView:
         if mode == "custom":
             yield from self._convert_event(part if isinstance(part, Mapping) else {"value": part})
             return
-        message = part[0]
-        match message:
-            case RemoveMessage():
-                yield from self._remove_message(str(message.id))
-            case AIMessageChunk():
-                yield from self._add_chunk(str(message.id), message)
-            case AIMessage():
-                yield from self._add_message(message)
-            case ToolMessage() if str(message.id) not in self.messages:
-                self.messages[str(message.id)] = _convert_message(message)
-                yield ag.ToolCallResultEvent(
-                    message_id=str(message.id),
-                    tool_call_id=str(message.tool_call_id),
-                    content=str(message.text),
-                )
+        message, id_ = part[0], str(part[0].id)
+        if isinstance(message, RemoveMessage):
+            yield from self._take_out(id_)
+        elif id_ in self.moved and self.moved[id_] == _convert_message(message):
+            self.messages[id_] = self.moved.pop(id_)
+            yield from () if self.moved else (self._make_snapshot(),)
+        elif isinstance(message, AIMessageChunk):
+            yield from self._settle_moved()
+            yield from self._add_chunk(id_, message)
+        elif isinstance(message, AIMessage):
+            yield from self._add_message(message)
+        elif isinstance(message, ToolMessage) and id_ not in self.messages:
+            yield from self._add_result(message)
+
+    def _add_result(self, message: ToolMessage) -> Iterator["ag.BaseEvent"]:
+        shown = self.messages[str(message.id)] = _convert_message(message)
+        if shown is not None:
+            call, text = shown.tool_call_id, shown.content
+            yield ag.ToolCallResultEvent(message_id=shown.id, tool_call_id=call, content=text)
+
+    def _take_out(self, id_: str) -> Iterator["ag.BaseEvent"]:
+        """A draft is taken back at once; a whole message may come back at another place."""
+        if id_ in self.messages and id_ not in self.written:
+            self.moved[id_] = self.messages.pop(id_)
+        else:
+            yield from self._remove_message(id_)
+
+    def add_request(self, messages: Sequence[HumanMessage]) -> None:
+        """Add what the client has sent: it has it, and the thread will."""
+        self.messages |= {str(message.id): _convert_message(message) for message in messages}
+
+    def _settle_moved(self) -> Iterator["ag.BaseEvent"]:
+        """What was taken out and has not come back is gone."""
+        if self.moved:
+            self.moved.clear()
+            yield self._make_snapshot()
 
     def _convert_event(self, event: Mapping[str, Any]) -> Iterator["ag.BaseEvent"]:
         kind, id_ = str(event.get("type", "custom")), str(event.get("id", ""))
+        yield from self._settle_moved()
         if kind == "ui":
             shown = _make_activity(event)
             self.messages[id_] = shown
@@ -237,7 +275,7 @@ class ClientView:
         yield from self._announce_calls(message)
 
     def _announce_calls(self, message: AIMessage) -> Iterator["ag.BaseEvent"]:
-        for call in message.tool_calls:
+        for call in _list_shown_calls(message):
             id_ = str(call["id"])
             if id_ in self.calls:
                 continue

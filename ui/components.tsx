@@ -108,8 +108,8 @@ export const FlowGraph = ({ props, around }: Shown<Props.FlowGraph>) => (
   </Card>
 );
 
-/** One line, which opens: a run makes many calls. */
-export const ToolCall = ({ props, around }: Shown<Props.ToolCall>) => (
+/** One line, which opens: a run makes many calls. While it is asked about, the question shows it. */
+export const ToolCall = ({ props, around }: Shown<Props.ToolCall>) => around.question && around.beside.includes("approval") ? null : (
   <Card common={props} around={around}>
     <Folded
       label={<code className="words">{cut(props.tool) || "call"}</code>} open={props.status === "error"}

@@ -19,6 +19,7 @@ from ...state.agent import (
     AgentUpdate,
     Report,
     find_objective,
+    hide_end,
 )
 from ...state.calls import find_stop_in_calls
 from ...state.context import Context
@@ -91,7 +92,8 @@ async def _read_answer(
     calls = _refuse_several_ends(hold_for_review(scope, state, calls))
     if stopped := find_stop_in_calls(calls):
         return AgentUpdate(halt="DENIED", unmet=[stopped])
-    kept = sign_message(set_call_ids(message, calls), name, "agent", answer.reasoning, own_turn)
+    named = hide_end(name, calls, message.text)
+    kept = sign_message(set_call_ids(message, calls), named, "agent", answer.reasoning, own_turn)
     calls = [_stop_circle(scope, state, call) for call in calls]
     given = [c for c in calls if c["name"] == DELEGATE and c["action"] == "allow"]
     others = (call for call in calls if call not in given)

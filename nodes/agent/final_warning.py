@@ -16,6 +16,7 @@ from ...state.agent import (
     AgentUpdate,
     Report,
     find_reached_limit,
+    hide_end,
 )
 from ...state.context import Context
 from ...state.messages import ENDS
@@ -57,7 +58,13 @@ async def final_warning(
         return update
     report, about = _report(message, agent), {MODEL_TURN: scope.run.model_turn, ENDS: True}
     messages: list[BaseMessage] = [
-        sign_message(message, name, "agent", answer.reasoning, about),
+        sign_message(
+            message,
+            hide_end(name, message.tool_calls, message.text),
+            "agent",
+            answer.reasoning,
+            about,
+        ),
         *_answers(message, accepted=report is not None),
     ]
     if message.text or len(messages) > 1:

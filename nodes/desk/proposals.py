@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage
 from ...calls.call_records import PendingCall, update_call
 from ...calls.guard import build_agreement
 from ...state.desk import DeskState, DeskUpdate, Proposal, ProposedCall, names_change
+from ...state.messages import ANSWER
 from ...state.questions import By
 from ...text.canonical import hash_of
 from ...text.sentences import say, say_to
@@ -135,9 +136,11 @@ def build_agreed_calls(proposal: Proposal) -> AIMessage:
 def emit_proposal(
     scope: RunScope, state: DeskState, proposal: Proposal, answered: str = ""
 ) -> None:
-    """Show the question with its buttons; under the same id once more when it is answered."""
+    """Show the question with its buttons; where it stood once more when it is answered."""
+    put = f"{ANSWER}{proposal['turn']}-"
+    stood = (str(m.id) for m in reversed(state.messages) if str(m.id).startswith(put))
     scope.emit({
         "type": "proposal", "id": proposal["id"], "answered": answered,
         "lines": [call["line"] for call in proposal["calls"]],
-        "message_id": build_answer_id(state),
+        "message_id": next(stood, build_answer_id(state)),
     })  # fmt: skip

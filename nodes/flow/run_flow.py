@@ -34,7 +34,7 @@ from ...state.outcome import Spend
 from ...state.plan import Task, merge_tasks
 from ...store.journal.port import Row
 from ...stream.events import make_call_events
-from ...stream.turn_messages import make_answers, make_question_message, select_new_messages
+from ...stream.turn_messages import add_messages, make_answers, make_question_message
 from ...text.sentences import say
 from ...turn.budget import get_limit_reason
 from ...turn.event_emitter import show_questions
@@ -72,7 +72,7 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     update["spend"] = sum_spend(scope, ended)
     update |= _halt(scope, state, ended)
     shown = [*run.answers_in(ended), *update["messages"], *_question(state, update)]
-    update["messages"] = select_new_messages(state, shown)
+    update["messages"] = add_messages(state, shown)
     return update
 
 

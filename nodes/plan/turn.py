@@ -33,8 +33,7 @@ def remember_calls(state: PlanState, update: dict[str, Any]) -> dict[str, Any]:
 
 
 async def adopt_state(scope: RunScope, state: PlanState) -> PlanUpdate:
-    """Plan and evidence to keep, if the same request goes on or the last turn was cut off at
-    work."""
+    """Plan and evidence to keep if the request goes on or the last turn was cut off at work."""
     done, ended = TurnWork(state.todos, state.evidence), fold_ends(state.todos, state.cut_off)
     before = await resume_work(scope, state, done, ended)
     evidence = state.evidence if before is None else before.evidence

@@ -21,10 +21,10 @@ from ...state.outcome import Spend
 from ...state.plan import Task, apply_wishes, map_dependencies, sort_by_dependencies
 from ...stream.events import make_call_events
 from ...stream.turn_messages import (
+    add_messages,
     make_answers,
     make_phase_message,
     make_report_id,
-    select_new_messages,
 )
 from ...text.sentences import say
 from ...turn.begin import describe_evidence
@@ -60,7 +60,7 @@ async def work(
     )
     update = fold_ends(state.todos, ended) | PlanUpdate(spend=sum_spend(scope, ended))
     tasks.tell_wishes(update)
-    update["messages"] = select_new_messages(state, tasks.collect_messages(ended))
+    update["messages"] = add_messages(state, tasks.collect_messages(ended))
     unfinished = any(end["task"]["status"] != "completed" for end in ended)
     return update | _limit(scope.budget, unfinished=unfinished)
 

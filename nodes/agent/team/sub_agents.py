@@ -29,7 +29,7 @@ from ....state.outcome import Spend
 from ....store.journal.port import Row
 from ....stream.components import Handoff, text_of
 from ....stream.events import make_call_events, make_component_events
-from ....stream.turn_messages import make_answers, select_new_messages
+from ....stream.turn_messages import add_messages, make_answers
 from ....text.canonical import beginning_of
 from ....text.sentences import say
 from ....turn.begin import make_evidence
@@ -243,7 +243,9 @@ class SubAgents:
         # What was changed is among the calls inside.
         evidence += [call.evidence | Evidence(read_only=True) for call in answered]
         evidence = merge_records([], [evidence, [self._note_unmet(end, evidence) for end in ends]])
-        messages = [*self.collect_answers(ends), *(call.message for call in answered)]
+        messages: list[Any] = [*self.collect_answers(ends), *(call.message for call in answered)]
+        if isinstance(self.state, LoopState):
+            messages = add_messages(self.state, messages)
         return AgentUpdate(
             messages=messages,
             evidence=evidence,
@@ -262,9 +264,7 @@ class SubAgents:
         if not isinstance(self.state, LoopState):
             return []
         ended = [record for end in ends for record in end["evidence"]]
-        return select_new_messages(
-            self.state, make_answers(self.state, [*self.scope.around.heard.values(), *ended])
-        )
+        return [*make_answers(self.state, [*self.scope.around.heard.values(), *ended])]
 
     async def show_asked(self, questions: Sequence[Interrupt], ends: Sequence[AgentEnd]) -> None:
         """Show what is asked where people look: in the conversation of the graph's own agent."""

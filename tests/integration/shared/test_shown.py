@@ -3,10 +3,12 @@
 Agent Chat UI draws a question only under the last message, and that must be the assistant's.
 """
 
+import asyncio
 from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
+from ag_ui.core import EventType, RunAgentInput
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -15,73 +17,27 @@ from langgraph.types import Command, interrupt
 from loopwright import (
     Context,
     ScriptedModel,
-    build_customer_service,
     build_plan_execute_verify,
     build_prompt_flow,
-    build_react,
-    build_router,
-    desk_agents,
     open_durability,
 )
 from loopwright.prompts.prompt import read_json
 from loopwright.text.sentences import say
+from loopwright.ui.ag_ui import ag_ui_events
 from support.flows import (
-    ASK,
-    World as FlowWorld,
-    declared,
     flow,
     planning,
-    put,
     step,
 )
+from support.front_desks import DESKS, OF_EACH, Desk, flow_desk, react_desk, role_of
 from support.front_ends import chat_ui_draws, chat_ui_drops, chat_ui_sends, chat_ui_shows
-from support.office import Office, done, give
-from support.routed import models, payer, planned
-from support.scripts import PROOFREAD, call, passed, plan, report, thought, todo
+from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 
 
 def said(text):
     return {"messages": [{"role": "user", "content": text}]}
-
-
-def role_of(messages):
-    return messages[0].text.split()[3].rstrip(".")
-
-
-class Desk:
-    """A task for each list of texts, which it saves in calls of one message, one after the other.
-
-    Every message of a model calls its calls `call_0`, `call_1`, as some providers do.
-    """
-
-    def __init__(self, *tasks):
-        self.tasks, self.saved = tasks, []
-        self.model = ScriptedModel(self.turn)
-
-    def save(self, text: str) -> str:
-        """Save a text."""
-        self.saved.append(text)
-        return f"saved {text}"
-
-    def turn(self, messages, offered):
-        human, role = next(m.text for m in messages if m.type == "human"), role_of(messages)
-        if role == "planner":
-            return plan(
-                *(todo(str(n), "save " + "+".join(t), []) for n, t in enumerate(self.tasks, 1))
-            )
-        if role == "verifier":
-            proof = {f"t{e['task']}": [e["id"]] for e in read_json(human, "evidence")}
-            return passed("All is saved.", **proof)
-        texts = read_json(human, "task")["description"].removeprefix("save ").split("+")
-        if any(m.type == "tool" for m in messages):
-            return report("Saved it.")
-        return [call("save", f"call_{n}", text=text) for n, text in enumerate(texts)]
-
-    def graph(self, **options):
-        how = {"policy": [{"tool": "save", "action": "ask"}], "checkpointer": InMemorySaver()}
-        return build_plan_execute_verify(model=self.model, tools=[self.save], **(how | options))
 
 
 def shown(graph, *, hidden=(False, True)):
@@ -220,26 +176,6 @@ def test_a_question_that_is_withdrawn_leaves_no_call_open(graph_of):
         assert whole(state.values["messages"])
     _, result = approved(graph, graph.invoke(said("Go, at last."), THREAD), hidden=[False])
     assert whole(result["messages"])
-
-
-def flow_desk(*plans, **more):
-    plans = plans or [flow(put("w1", "a"), put("w2", f"b{n}")) for n in range(6)]
-    return FlowWorld().graph(planning(*plans, **more), policy=ASK, checkpointer=InMemorySaver())
-
-
-def react_desk():
-    def turn(messages, offered):
-        newest = max(n for n, m in enumerate(messages) if m.type == "human" and "Go" in m.text)
-        done = any(m.type == "tool" for m in messages[newest:])
-        if not offered:  # a thought may call no tool
-            return thought("Both texts are saved." if done else "I save.", more=not done)
-        return [call("save", "call_0", text="a"), call("save", "call_1", text="b")]
-
-    desk = Desk()
-    return build_react(
-        model=ScriptedModel(turn), tools=[desk.save], policy="ask", observe="direct",
-        checkpointer=InMemorySaver(),
-    )  # fmt: skip
 
 
 GRAPHS = {"plan": lambda: Desk("a", "b").graph(), "flow": flow_desk, "react": react_desk}
@@ -401,92 +337,61 @@ def test_a_page_that_streams_graphs_inside_graphs_is_sent_no_state_but_the_threa
     assert all(a <= b for a, b in pairwise(known)), "none goes"
 
 
-# Components: Agent Chat UI draws one under the message that its `metadata.message_id` names
+async def served(graph, values, given):
+    """A run for a client of AG-UI; with the thread it saw before, as all snapshots must have it."""
+    new = [m["id"] for m in given.get("messages", ())]
+    had = [m.id for m in values.get("messages", ()) if not str(m.id).startswith("do-not-render-")]
+    whole = {"threadId": "t", "runId": "r", "tools": [], "context": [], "state": {}}
+    run = RunAgentInput.model_validate({**whole, "messages": [], "forwardedProps": {}, **given})
+    how = {"answered_by": "operator", "context": Context(review_plan=True)}
+    events = [event async for event in ag_ui_events(graph, run, **how)]
+    assert events[-1].type == EventType.RUN_FINISHED, events[-1]
+    begun = [event.message_id for event in events if event.type == EventType.TEXT_MESSAGE_START]
+    assert len(begun) == len({*begun}), "a draft that stands is not told again"
+    snapshots = [e.messages for e in events if e.type == EventType.MESSAGES_SNAPSHOT]
+    seen = [[m.id for m in one if m.role != "activity"] for one in snapshots]
+    for ids in seen:
+        assert [one for one in ids if one in {*had, *new}] == [*had, *new]
+        assert [one for one in seen[-1] if one in ids] == ids, "in the order of the thread"
+    assert "complete_task" not in {getattr(event, "tool_call_name", "") for event in events}
+    calls = [c.function.name for m in snapshots[-1] for c in getattr(m, "tool_calls", None) or ()]
+    assert "complete_task" not in calls
 
 
-def agent_desk(_):
-    """A list that is reviewed, calls that are asked about, sub-agents, one in the background."""
-    todos = [{"description": f"save {name}", "status": "pending"} for name in "abc"]
-    work = [
-        [call("write_todos", "w1", todos=todos)],
-        [call("save", "s1", text="a"), call("save", "s2", text="b")],
-        give("left", "right"),
-        give("later", background=True),
-        "I have saved all.",
-        [call("write_todos", "w2", todos=[{**one, "status": "completed"} for one in todos])],
-        done("All is saved."),
-    ]
-    one = [[call("save", text="c")], done("It is saved.")] * 2
-    office = Office(chief=work * 2, left=one, right=one, later=one)
-    graph = office.graph(tools=[Desk().save], policy=ASKS, checkpointer=InMemorySaver())
-    return graph, ["Go.", "Once more."]
+def at_rest(graph, before):
+    """The thread as each door tells it: nothing goes, nothing moves, no id is there twice."""
+    state = graph.get_state(THREAD)
+    messages = state.values["messages"]
+    assert next(iter(graph.get_state_history(THREAD))).values["messages"] == messages
+    assert chat_ui_drops(state.values) == []
+    ids = [message.id for message in messages]
+    calls = [c["id"] for m in messages if m.type == "ai" for c in m.tool_calls]
+    asked = [question.id for question in state.interrupts]
+    for names in (ids, calls, asked, [one["id"] for one in state.values["ui"]]):
+        assert len(names) == len({*names})
+    known = [message.id for message in before.get("messages", ())]
+    assert [one for one in ids if one in known] == known
+    return state
 
 
-def service_desk(_):
-    """A sub-agent that searches, a change that is agreed to and allowed, and a hand-over."""
-
-    def search_knowledge_base(query: str) -> dict:
-        """Search the articles."""
-        return {"articles": [{"id": "kb-1", "title": query, "url": "u", "score": 3.0}]}
-
-    def transfer_to_human(reason: str) -> dict:
-        """Put the case into the queue."""
-        return {"transfer_id": "H-1"}
-
-    asks = call("delegate_to_agent", "d", agent_name="refund_expert", objective="Look into it")
-    model = {
-        **PROOFREAD,
-        "listener": [{"intent": "refund", "mood": "calm", "score": 0}] * 3,
-        "support": [[asks], [call("save", text="5 euro")], "It is saved."],
-        "agent": [[call("search_knowledge_base", query="refund")], done("None.")],
-    }
-    graph = build_customer_service(
-        model=ScriptedModel(model), agents=desk_agents(), checkpointer=InMemorySaver(), policy=ASKS,
-        tools=[Desk().save, declared(search_knowledge_base, readOnlyHint=True), transfer_to_human],
-    )  # fmt: skip
-    return graph, ["Pay it back", "yes", "I want a human"]
-
-
-def router_desk(folder):
-    """Each graph inside in its turn."""
-    ways = ["plan_execute_verify", "task_agent", "prompt_flow", "react"]
-    steps = [{"id": "1", "description": "pay", "tool": "pay", "arguments": {"name": "Ada"}}]
-    scripts = planned("Ada", "Bo") | {
-        "dispatcher": [{"graph": way, "why": "it fits"} for way in ways],
-        "agent": [[call("pay", name="Ada")], done("Paid.")],
-        "flow_planner": [{"goal": "pay", "planId": "p", "steps": steps}],
-        "answerer": ["Ada is paid [1]."],
-        "thought": [thought("I pay.", more=True, reason="r"), thought("Paid.")],
-        "action": [[call("pay", name="Ada")]], "observation": ["paid"],
-    }  # fmt: skip
-    graph = build_router(
-        model=models(scripts), tools=[payer(folder)], policy="ask", checkpointer=InMemorySaver()
-    )
-    return graph, [f"Pay Ada and Bo, then tell Cy what {way} does, in a report" for way in ways]
-
-
-ASKS = [{"tool": "save", "action": "ask"}]
-OF_EACH = {"tool-call", "approval", "summary-response"}
-DESKS = {
-    "plan": (lambda _: (Desk("ab", "cd").graph(), ["Go.", "Once more."]), {"executor-response"}),
-    "flow": (lambda _: (flow_desk(), ["Go.", "Once more."]), {"flow-graph"}),
-    "react": (lambda _: (react_desk(), ["Go.", "Go on."]), set()),
-    "agent": (agent_desk, {"todo-list", "handoff"}),
-}
-
-
-@pytest.mark.req("W-140")
+@pytest.mark.req("W-140", "W-141", "W-142", "W-143")
 @pytest.mark.parametrize("name", DESKS)
-def test_every_component_stands_under_a_message_of_the_thread_at_rest(name, tmp_path):
+async def test_every_graph_keeps_the_contract_with_front_ends(name, tmp_path):
     build, wanted = DESKS[name]
     graph, texts = build(tmp_path)
+    values, turns = {}, 0
     for text in texts:
-        given = said(text)
-        while given is not None:
-            graph.invoke(given, THREAD, context=Context(review_plan=True))
-            state, given = graph.get_state(THREAD), None
-            assert chat_ui_drops(state.values) == []
-            if state.interrupts:
-                given = Command(resume={state.interrupts[0].id: "approve"})
-        assert state.values["outcome"]["status"] == "complete", state.values["outcome"]
-    assert {one["name"] for one in state.values["ui"]} >= OF_EACH | wanted
+        user = {"id": f"user-{(turns := turns + 1)}", "role": "user", "content": text}
+        await served(graph, values, {"messages": [user]})
+        while (state := await asyncio.to_thread(at_rest, graph, values)).interrupts:
+            values, (first, *more) = state.values, state.interrupts
+            if more:  # Agent Chat UI answers one at a time
+                one, how = {first.id: "approve"}, Context(review_plan=True)
+                await graph.ainvoke(Command(resume=one), THREAD, context=how)
+            else:
+                yes = {"interruptId": first.id, "status": "resolved", "payload": {"approved": True}}
+                await served(graph, values, {"resume": [yes]})
+        values = state.values
+        assert whole(values["messages"])
+        assert values["outcome"]["status"] == "complete", values["outcome"]
+    assert {one["name"] for one in values["ui"]} >= OF_EACH | wanted

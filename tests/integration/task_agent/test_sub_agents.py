@@ -94,13 +94,13 @@ def test_three_levels_each_ask_and_the_answers_find_their_way(tmp_path):
             questions["agent/left.1.0/deep.1.0.1.0"].id: {"type": "approve"},
             questions["agent/right.1.1.1.0"].id: no,
         }
-        shown = graph.get_state(THREAD).values["messages"]
+        shown = graph.get_state(THREAD).values
         result = graph.invoke(Command(resume=answers), THREAD)
-    assert [m.tool_calls[0]["name"] for m in shown if m.type == "ai"] == [
-        "delegate_to_agent",
-        "save",
-        "save",
-    ]
+    (delegates,) = [m for m in shown["messages"] if m.type == "ai"]
+    assert {c["name"] for c in delegates.tool_calls} == {"delegate_to_agent"}
+    asked = [one for one in shown["ui"] if one["name"] == "approval"]
+    assert {one["props"]["id"] for one in asked} == set(questions)
+    assert {one["metadata"]["message_id"] for one in asked} == {delegates.id}
     assert save.saved == ["deep"]
     left, right, quiet = heard
     assert left["evidence"] == ["agent/left.1.0/deep.1.0.1.0", "agent/left.1.0.1.0"]

@@ -40,7 +40,7 @@ def test_a_rejection_without_a_reason_is_an_approval_in_chat_ui_and_the_manual_s
 def test_every_kind_of_answer_can_be_given_is_offered_and_stands_in_the_docs():
     assert {kind for kinds in DECISIONS.values() for kind in kinds} == set(KINDS)
     for kind in KINDS:
-        assert Answer.model_validate({"type": kind, "args": {}}).type == kind
+        assert Answer.model_validate({"type": kind, "args": {}, "message": "x"}).type == kind
         for about in ("call", "uncertain"):
             assert kind in Question("i", {}, "?", kind=about, allowed=(kind,)).answer_hint
     with pytest.raises(ValidationError) as unknown:
