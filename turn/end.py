@@ -180,7 +180,7 @@ async def _show_answer_to_hooks(scope: RunScope, state: LoopState, outcome: Outc
 def _report_outcome(scope: RunScope, outcome: Outcome, message: str) -> None:
     """Emit the outcome; a graph that works for an outer turn does not close that turn."""
     keys = ("status", "reason", "headline", "unmet", "warnings")
-    fields = {key: outcome[key] for key in keys}
+    fields = {key: value for key, value in outcome.items() if key in keys}
     scope.emit({"type": "outcome", **fields, "message_id": message})
     if scope.around.handed is None:
         measure(RUNS, 1, {AGENT: scope.agent, STATUS: outcome["status"]})
