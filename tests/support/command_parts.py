@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from loopwright.cli import app
+from loopwright.cli.chat_commands import COMMANDS
 from loopwright.cli.settings import Settings
 
 _SHARED = [field.name for field in fields(Settings) if field.name != "environ"]
@@ -54,3 +55,9 @@ def options_table() -> str:
     rows = ["| option | meaning |", "|---|---|"]
     rows += [f"| `{found[name].opts[-1]}` | {found[name].help} |" for name in _SHARED]
     return "\n".join(rows)
+
+
+def chat_table() -> str:
+    """Every command of a conversation."""
+    rows = [f"| `{name}` | {about} |" for name, about in COMMANDS.items()]
+    return "\n".join(["| in the chat | does |", "|---|---|", *rows])

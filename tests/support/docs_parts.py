@@ -24,7 +24,7 @@ from loopwright.nodes.parts import Parts
 from loopwright.run import client_access
 from loopwright.state.limits import LIMITS
 from loopwright.stream.components import COMPONENTS
-from support.command_parts import commands_table, options_table
+from support.command_parts import chat_table, commands_table, options_table
 from support.docs_text import table
 from support.flow_examples import module
 
@@ -162,6 +162,7 @@ def parts() -> dict[str, str]:
         "components": components_table(),
         "commands": commands_table(),
         "options of commands": options_table(),
+        "commands of a chat": chat_table(),
     }
 
 
