@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -112,8 +113,8 @@ def shows(shown, promised):
     return re.match(pattern, "\n".join(shown), re.DOTALL)
 
 
-WALK = "docs/own-company.md"
-REST = "\n".join(text for page, text in PAGES.items() if page != WALK)
+WALKS = COMPANY, TUTORIAL = "docs/own-company.md", "docs/tutorial.md"
+REST = "\n".join(text for page, text in PAGES.items() if page not in WALKS)
 CONSOLE = [block.removeprefix("$ ").split("\n", 1) for block in blocks("console", REST)]
 
 
@@ -152,38 +153,42 @@ def test_the_goal_of_the_quick_start_shows_a_repair_as_the_manual_says(tmp_path)
     assert "· 5 tool calls ·" in said, "the files are listed once, the read that fails is repeated"
 
 
-# ---- a company of one's own
+# ---- pages that begin in an empty folder
 
 FILE = re.compile(r"^\*\*`([\w./-]+)`\*\*\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
-def walk(tmp_path, monkeypatch, forked_servers):
+def types(tmp_path, monkeypatch, forked_servers):
     """From an empty folder: a command of the page as its reader types it; what it shows."""
     (folder := tmp_path / "empty").mkdir()
     monkeypatch.chdir(folder)
     environ = environment(tmp_path / "home") | {"PATH": os.environ["PATH"]}
 
-    def types(command, lines):
-        first, *args = shlex.split(command)
+    def run(command, lines):
+        sets = dict(re.findall(r"\b([A-Z_]+)=(\S+)", command))
+        first, *args = shlex.split(re.sub(r"^([A-Z_]+=\S+ )+", "", command))
         if first == "export":
-            environ.update(word.split("=", 1) for word in args)
+            environ.update(sets)
             return ""
+        if first == "cat":
+            return "".join(Path(name).read_text(encoding="utf-8") for name in args)
         script = Path(args.pop(0)).resolve() if first == "python" else None
         typed = "".join(f"{line}\n" for line in lines)
-        with Command(server(), args, env=environ, stdin=typed, script=script) as process:
+        with Command(server(), args, env=environ | sets, stdin=typed, script=script) as process:
             code, (told, wrong) = process.wait(PATIENCE), process.said()
+        if code == -signal.SIGKILL:
+            return f"{told}Killed\n"  # which the reader's shell says
         assert code in ((0, 5) if "chat" in args else (0,)), (command, told, wrong)
         return told
 
-    return types
+    return run
 
 
-def test_a_company_of_ones_own_works_as_its_page_says(walk):
-    """Each file and command of the page, in its order, and nothing else."""
-    page = PAGES[WALK]
-    parts = re.split(r"(?=^\*\*`)|(?=^```console\n)", page, flags=re.MULTILINE)[1:]
-    assert len(parts) * 2 == len(re.findall("^```", page, re.MULTILINE)), "no other block"
+def walk(page, types):
+    """Each file and command of a page, in its order, and nothing else."""
+    parts = re.split(r"(?=^\*\*`)|(?=^```console\n)", PAGES[page], flags=re.MULTILINE)[1:]
+    assert len(parts) * 2 == len(re.findall("^```", PAGES[page], re.MULTILINE)), "no other block"
     for part in parts:
         if made := FILE.match(part):
             Path(made[1]).parent.mkdir(parents=True, exist_ok=True)
@@ -193,10 +198,19 @@ def test_a_company_of_ones_own_works_as_its_page_says(walk):
         for step in block.removeprefix("$ ").split("\n$ "):
             command, _, promised = step.partition("\n")
             typed = re.findall(r"^> (.*)$", promised, re.MULTILINE) if " chat " in command else []
-            shown = walk(command, typed)
+            shown = types(command, typed)
             assert shows(plain(shown), plain(promised)), (command, shown)
+
+
+def test_a_company_of_ones_own_works_as_its_page_says(types):
+    walk(COMPANY, types)
     orders = json.loads(Path("orders.json").read_text(encoding="utf-8"))["orders"]
     assert [one["status"] for one in orders.values()] == ["cancelled", "cancelled"]
+
+
+def test_the_tutorial_ends_with_a_kill_inside_a_write_and_one_payment_each(types):
+    walk(TUTORIAL, types)
+    assert Path("payments.txt").read_text() == "paid A-7\npaid A-8\n"
 
 
 # ---- programs
