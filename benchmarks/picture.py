@@ -25,7 +25,7 @@ PICTURE: Final = ROOT / "docs" / "run.svg"
 COLUMNS, ROWS, BELOW = 92, 24, 4
 GOAL: Final = 'List the open invoices, pay 40 EUR to "Miller" and pay 15 EUR to "Chen"'
 WIDE, HIGH, MARGIN = 8.0, 18, 14
-PATIENCE = 120.0
+PATIENCE = 25.0
 LONGEST = 0.7
 """Seconds that a wait is shown at most."""
 COLOURS: Final = ("484f58", "ff7b72", "3fb950", "d29922", "58a6ff", "bc8cff", "39c5cf", "b1bac4")
@@ -115,7 +115,8 @@ def play(terminals: Terminals, folder: Path) -> None:
     terminals.type("run", "a")
     while not (folder / "ledger.txt").exists():
         time.sleep(0.1)
-    terminals.wait_for("run", "→ pay", hold=0.5)
+    time.sleep(0.5)
+    terminals.shoot(0.7)
     terminals.type("side", f"kill -9 {terminals.running()}", rest=0.4)
     terminals.wait_for("run", "Killed", hold=1)
     terminals.type("side", "clear; cat ledger.txt")
