@@ -97,11 +97,12 @@ def describe_not_run(record: Mapping[str, Any]) -> str:
     """Why a call that was planned did not run, or is in doubt, in words."""
     if record.get("reason") in (UNCERTAIN, GAVE_UP):
         return describe_doubt(record)
-    return say(_NOT_RUN.get(record.get("reason", ""), "call_was_denied"), call=format_call(record))
+    return say(_NOT_RUN.get(record.get("reason", ""), "call_not_run"), call=format_call(record))
 
 
 _NOT_RUN: Final = {
     "rejected": "call_you_rejected",
+    "denied": "call_was_denied",
     "not_interactive": "call_nobody_asked",
     "expired": "call_too_late",
 }

@@ -201,7 +201,7 @@ REFUSALS = [
     ),
     pytest.param([payment(1)], {}, {"policy": "deny"}, ["⟦⟦deny⟧ ⟦⟧⟧"], id="denied in this run"),
     pytest.param(
-        [payment(1)], {}, {"policy": "ask"}, ["⟦⟦not_interactive⟧ ⟦⟧⟧"], id="nobody to approve"
+        [payment(1)], {}, {"policy": "ask"}, ["⟦⟦⟧ ⟦⟧⟧"], id="nobody to approve"
     ),
     pytest.param(
         [called("花"), called("草")], {}, {"max_tool_calls": 1}, ["⟦⟦⟧⟧"], id="spent allowance"

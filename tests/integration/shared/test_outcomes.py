@@ -207,7 +207,7 @@ async def test_a_write_that_a_stop_kept_from_running_is_not_done_by_being_said(g
     stopped = (await made.ainvoke(said("Pay both."), THREAD))["outcome"]
     resumed = (await made.ainvoke(None, THREAD))["outcome"]
     assert (stopped["status"], resumed["status"]) == ("cancelled", "partial")
-    assert resumed["unmet"] == ['pay({"to": "bob"}) was not run (stopped).']
+    assert resumed["unmet"] == ['pay({"to": "bob"}) was not run.']
     assert paid == ["ada"]
     told = "\n".join(m.text for m in scripted.asked[-1].messages)
     assert say("stopped_first") in told
