@@ -43,6 +43,8 @@ class Part:
     title: str
     goals: list[Goal]
     table: list[list[str]]
+    paged: dict[str, str] = field(default_factory=dict)
+    """The columns that the page shows, by their head in the table: what the page calls them."""
     curves: dict[str, dict[str, list[tuple[int, float]]]] = field(default_factory=dict)
 
 
@@ -83,21 +85,28 @@ def machine(took: float, size: str) -> str:
     )
 
 
-def written(parts: Sequence[Part], profiles: dict[str, list[str]], took: float, size: str) -> None:
-    """Put goals, tables, profiles and plot into the docs."""
-    goals = [["goal", "measured", "at most", "met"]]
-    goals += [goal.row() for part in parts for goal in part.goals]
-    lines = [machine(took, size), table(goals)]
+def written(parts: Sequence[Part], took: float, size: str) -> None:
+    """Put one table of results, and the plot, into the docs."""
+    lines = [machine(took, size), table(join_tables(parts))]
     for part in parts:
-        lines.append(table(part.table))
         if part.curves:
             draw(part)
             lines.append(f"![{part.title}, by turns of a run]({PLOT.name})")
-    for title, rows in profiles.items():
-        lines.append("\n".join([f"Where the CPU goes: {title}", "", "```text", *rows, "```"]))
     page = PAGE.read_text()
     before, after = page.split(BEGIN)[0], page.split(END)[1]
     PAGE.write_text(f"{before}{BEGIN}\n" + "\n\n".join(lines) + f"\n{END}{after}")
+
+
+def join_tables(parts: Sequence[Part]) -> list[list[str]]:
+    """A row for each of the first part, a column for each result that the page shows."""
+    columns = [(part, head) for part in parts for head in part.paged]
+    rows = {row[0]: [row[0]] for part, _ in columns[:1] for row in part.table[1:]}
+    for part, head in columns:
+        place = part.table[0].index(head)
+        cells = {row[0]: row[place] for row in part.table[1:]}
+        for name, row in rows.items():
+            row.append(cells.get(name, ""))
+    return [["", *(part.paged[head] for part, head in columns)], *rows.values()]
 
 
 def draw(part: Part) -> None:

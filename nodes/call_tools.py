@@ -1,6 +1,6 @@
 """Run the calls of one model turn along the one path every call takes."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final, cast
@@ -12,6 +12,7 @@ from ..calls.approval import keep_waiting
 from ..calls.call_records import Call
 from ..calls.commands import build_messages, collect_updates, merge_values
 from ..calls.path import run_calls
+from ..calls.toolbox import Toolbox
 from ..state.calls import (
     STOPPED,
     UNCERTAIN,
@@ -22,7 +23,7 @@ from ..state.calls import (
     is_left_in_doubt,
 )
 from ..state.context import Context
-from ..state.messages import ENDS, make_signature
+from ..state.messages import ENDS, STORED, make_signature
 from ..state.outcome import Spend
 from ..stream.turn_messages import make_message_id
 from ..text.sentences import say
@@ -85,7 +86,7 @@ async def call_tools(
     elif done.waiting and scope.run.stopped():
         update |= ended(STOPPED, "")
     elif not done.waiting and role in _DIRECT and parts.toolbox.direct:
-        update |= _answer_directly(state, update["messages"], parts.toolbox.direct, role)
+        update |= await _answer_directly(scope, state, update["messages"], parts.toolbox, role)
     return update
 
 
@@ -93,13 +94,19 @@ _DIRECT: Final = ("action", "agent")
 """Roles of graphs that end with the result of a tool of `return_direct`."""
 
 
-def _answer_directly(state: Any, came: Sequence[Any], direct: Collection[str], role: str) -> Any:
+async def _answer_directly(
+    scope: RunScope, state: Any, came: Sequence[Any], toolbox: Toolbox, role: str
+) -> Any:
     """End with the results as the answer, if each call of the message was of such a tool."""
     before = takewhile(lambda message: message.type == "tool", reversed(state.messages))
-    results = [*[*before][::-1], *came]
+    results, direct = [*[*before][::-1], *came], toolbox.direct
     if not all(m.type == "tool" and m.status == "success" and m.name in direct for m in results):
         return {}
-    text = "\n\n".join(message.text for message in results)
+    whole, texts = toolbox.open_results(scope), []
+    for message in results:  # a long one is shown cut
+        key = message.additional_kwargs.get(STORED)
+        texts.append((await whole.load_text(key) if key else "") or message.text)
+    text = "\n\n".join(texts)
     signed = {**make_signature(role), ENDS: True}
     answer = AIMessage(text, id=make_message_id(state), additional_kwargs=signed)
     end = {"should_continue": False, "task_completed": True, "messages": [*came, answer]}

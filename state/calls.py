@@ -67,16 +67,24 @@ STOPPED: Final = "stopped"
 
 
 class Evidence(TypedDict, total=False):
-    """One call, id `<task>.<round>.<index>`, or a task's report without calls, `<task>.report`."""
+    """One call, or what a task reported without calls; keys that say nothing are missing."""
 
     id: str
+    """`<task or step>.<round>.<index>`; of earlier turns with `t<turn>:` before it."""
     task: str
+    """The task or step; `react` or `agent`."""
     call_id: str
+    """The provider's id of the call."""
     tool: str | None
+    """The tool; none for a report."""
     arguments: dict[str, Any]
+    """What it was called with."""
     status: str
+    """`success`, `error` or `cancelled`."""
     result: str
+    """What the model was shown."""
     seconds: float
+    """How long it took."""
     reason: str
     """Why it was cancelled; `uncertain`: it may have taken effect."""
     reused_from: str
@@ -86,18 +94,19 @@ class Evidence(TypedDict, total=False):
     server: str
     """The MCP server of an uncertain call."""
     read_only: bool
+    """It changed nothing."""
     unknown: bool
     """There is no such tool, or none that may be called."""
     undeclared: bool
     """Its tool does not say whether it changes anything."""
     own: bool
-    """A call of a tool of the package that changes the graph's state alone, and failed."""
+    """A call of the package's own tool failed."""
     unmet: list[str]
-    """Of a delegation: what the agent said it left undone, or why it ended before its end."""
+    """What a sub-agent left undone."""
     turn: int
-    """Of a record of an earlier user turn."""
+    """The earlier turn that it belongs to."""
     components: list[dict[str, Any]]
-    """What people are shown of the result."""
+    """Components that people are shown."""
 
 
 def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) -> list[Evidence]:

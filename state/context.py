@@ -48,10 +48,10 @@ class Context(BaseModel):
         description="Models per role (planner, executor, …) or tier (fast, balanced, powerful).",
     )
     tiers: dict[str, Tier] = Field(
-        default_factory=dict, description="Tier per role, where it should differ from the default."
+        default_factory=dict, description="Tier per role, if it should differ from the default."
     )
     fallback_models: list[str] = Field(
-        default_factory=list, description="Models asked, in this order, when the first one fails."
+        default_factory=list, description="Models to try, in this order, if the first one fails."
     )
     system_context: str = Field(
         default="",
@@ -64,101 +64,105 @@ class Context(BaseModel):
     language: str | None = Field(
         default=None,
         min_length=1,
-        description="Language of what models are told: en, zh, or your own; none: as built.",
+        description="Language of the prompts: en, zh, or your own; none: as built.",
     )
-    interactive: bool = Field(
-        default=True, description="A human can answer questions while the run waits."
-    )
+    interactive: bool = Field(default=True, description="A human can answer questions.")
     review_plan: bool = Field(default=False, description="Show each plan to the user before work.")
     drafts: bool = Field(
-        default=False, description="A customer sees replies while they are written, unchecked."
+        default=False,
+        description="Customers see replies as they are written, before they are checked.",
     )
     policy: PolicyWord = Field(
         default="default",
-        description="For calls no rule speaks of; looser only where the program has no policy.",
+        description="For calls that no rule names; looser only if the program has no policy.",
     )
     question_expires_in: float | None = Field(
         default=None,
         gt=0,
         le=31_536_000,
-        description="Seconds a question about a call may be answered; none: forever.",
+        description="Seconds in which a question about a call may be answered; none: forever.",
     )
     max_planning_rounds: int = Field(
-        default=3, ge=1, le=20, description="Asks for a plan before each work phase."
+        default=3, ge=1, le=20, description="Planner calls before each work phase."
     )
     max_executor_rounds: int = Field(
         default=50,
         ge=1,
         le=10_000,
-        description="Model turns with tools per task and user turn; one more may report.",
+        description="Model turns per task; one more may report.",
     )
     max_verify_cycles: int = Field(
-        default=3, ge=1, le=20, description="Verdicts per user turn; the last one ends it."
+        default=3, ge=1, le=20, description="Verdicts per turn; the last one ends it."
     )
     max_iterations: int = Field(
         default=50,
         ge=1,
         le=10_000,
-        description="Thought and action rounds per user turn; one more thought may answer.",
+        description="Rounds of react; one more thought may answer.",
     )
     max_turns: int = Field(
         default=100,
         ge=1,
         le=10_000,
-        description="Model turns of task_agent per user turn, one more may report; of"
-        " customer_service before a human takes over.",
+        description="Model turns of task_agent; one more may report. In customer_service a "
+        "human then takes over.",
     )
     max_agent_depth: int = Field(
-        default=3, ge=0, le=10, description="How deep agents of task_agent may delegate; 0: never."
+        default=3, ge=0, le=10, description="How deep agents may delegate; 0: never."
     )
     observe: Literal["model", "direct"] | None = Field(
         default=None,
-        description="Who sums up results between actions: a model, or nobody; none: as built.",
+        description="Who sums up results in react: a model, or nobody; none: as built.",
     )
-    max_tasks: int = Field(default=20, ge=1, le=200, description="Tasks a plan may have.")
+    max_tasks: int = Field(default=20, ge=1, le=200, description="Tasks in a plan.")
     max_steps: int = Field(
-        default=50, ge=1, le=1_000, description="Steps a plan of prompt_flow may have."
+        default=50, ge=1, le=1_000, description="Steps in a plan of prompt_flow."
     )
     max_recoveries: int = Field(
         default=4,
         ge=0,
         le=20,
-        description="New plans after failures in prompt_flow, per user turn.",
+        description="New plans of prompt_flow after failures.",
     )
     max_parallel_tasks: int = Field(
-        default=4, ge=1, le=64, description="Tasks or steps side by side."
+        default=4, ge=1, le=64, description="Tasks or steps at once; protects your tools."
     )
-    max_parallel_models: int = Field(default=8, ge=1, le=256, description="Model calls at once.")
-    max_model_calls: int = Field(default=2_000, ge=1, le=100_000, description="Per user turn.")
-    max_tool_calls: int = Field(default=1_000, ge=1, le=100_000, description="Per user turn.")
+    max_parallel_models: int = Field(
+        default=8, ge=1, le=256, description="Model calls at once; protects your rate limit."
+    )
+    max_model_calls: int = Field(
+        default=2_000, ge=1, le=100_000, description="Model calls per turn."
+    )
+    max_tool_calls: int = Field(default=1_000, ge=1, le=100_000, description="Tool calls per turn.")
     max_tokens: int = Field(
-        default=50_000_000, ge=1_000, description="Input and output tokens per user turn."
+        default=50_000_000, ge=1_000, description="Input and output tokens per turn."
     )
     max_cost: float | None = Field(
-        default=None, gt=0, description="US dollars for models per user turn; none: no limit."
+        default=None, gt=0, description="US dollars for models per turn."
     )
     max_output_tokens: int | None = Field(
         default=None,
         ge=16,
         le=1_000_000,
-        description="Tokens a model call may write; none: 16,384 with max_cost, else the model's.",
+        description="Tokens a model call may write; none: 16,384 with max_cost, else the "
+        "model's limit.",
     )
     prices: dict[str, dict[str, float]] = Field(
         default_factory=dict,
-        description="Dollars per million tokens of models: input, output, cached_input.",
+        description="Dollars per million tokens by model: input, output, cached_input.",
     )
     context_budget: int = Field(
-        default=100_000, ge=1_000, description="Tokens one request may have, whoever asks."
+        default=100_000, ge=1_000, description="Tokens per request; longer ones are cut."
     )
     context_target: int = Field(
         default=80_000,
         ge=800,
-        description="Tokens of a request above which an agent's history is compressed.",
+        description="Tokens above which an agent's history is compressed.",
     )
     max_seconds: float = Field(
         default=14_400,
         gt=0,
-        description="Active seconds per user turn; waiting for a human is free.",
+        description="Active seconds per turn; waiting for a human is free.",
     )
     model_deadline: float = Field(
         default=120, gt=0, le=3_600, description="Seconds per model call."
@@ -169,23 +173,23 @@ class Context(BaseModel):
         default=60,
         gt=0,
         le=3_600,
-        description="Seconds an MCP server may take to start, if its entry does not say.",
+        description="Seconds an MCP server may take to start, unless its entry says otherwise.",
     )
     result_cap: int = Field(
         default=16_000,
         ge=500,
         le=1_000_000,
-        description="Characters of a tool result shown at once.",
+        description="Characters of a tool result shown at once; the model can read on.",
     )
     shown_tools: int = Field(
         default=60,
         ge=0,
         le=10_000,
-        description="With more tools than this a model is told their names and looks them up.",
+        description="With more tools, a model sees names and looks the rest up.",
     )
     dedupe: Literal["off", "read_only", "all"] = Field(
         default="read_only",
-        description="Whose earlier results are reused; all adds tools that declare nothing.",
+        description="Results to reuse; all: also of tools that declare nothing.",
     )
     dedupe_seconds: float = Field(
         default=60, gt=0, le=86_400, description="How old a reused result may be."
@@ -194,39 +198,36 @@ class Context(BaseModel):
         default=5,
         ge=3,
         le=100,
-        description="Rounds of the same calls with the same results that end the work; two before "
-        "that the model is warned.",
+        description="Identical rounds that end the work; two before, the model is warned.",
     )
     loop_phrases: int = Field(
         default=10,
         ge=3,
         le=100,
-        description="How often the same words must come close together to count as a loop.",
+        description="How often the same words count as a loop.",
     )
     loop_check_after: int = Field(
         default=30,
         ge=1,
         le=10_000,
-        description="Model turns of task_agent after which a model looks for loops, too.",
+        description="Model turns of task_agent after which a model looks for loops.",
     )
     loop_confidence: float = Field(
-        default=0.9, gt=0, le=1, description="How sure it must be; a second model must agree."
+        default=0.9, gt=0, le=1, description="How sure that model must be; a second one must agree."
     )
     route_share: float = Field(
         default=0.5,
         gt=0,
         le=1,
-        description="Part of what is left of a turn's limits that router gives to a cheaper graph.",
+        description="Share of the remaining limits that router gives to a cheaper graph.",
     )
-    resource_id: str = Field(
-        default="", description="What the user has open, told to the model; empty: nothing."
-    )
+    resource_id: str = Field(default="", description="What the user has open; the model is told.")
     task_id: str = Field(
-        default="", description="The user's task in the application, told to the model."
+        default="", description="The user's task in the application; the model is told."
     )
     tool_context: dict[str, Any] = Field(
         default_factory=dict,
-        description="Data of the application for its tools, as JSON; models are not told.",
+        description="Data of the application for its tools, as JSON; models do not see it.",
     )
 
     @model_validator(mode="before")

@@ -8,23 +8,35 @@ from collections.abc import Mapping
 
 
 class LoopwrightError(Exception):
-    """The root: catching it catches everything the package raises on purpose."""
+    """The root of all errors below."""
 
 
 class SettingsError(LoopwrightError, ValueError):
-    """A setting, a file or a name given by the user is wrong."""
+    """A setting, file or name that you gave is wrong; nothing ran.
+
+    Correct what the message names.
+    """
 
 
 class ModelUnavailable(SettingsError):
-    """The named model cannot be built: unknown provider, missing package or missing key."""
+    """Unknown provider, missing package or missing key.
+
+    Install the package, set the key.
+    """
 
 
 class ToolServerError(SettingsError):
-    """The MCP configuration cannot be used at all (one dead server is only a warning)."""
+    """The MCP configuration cannot be read.
+
+    Correct the file.
+    """
 
 
 class DatabaseError(SettingsError):
-    """The database URL names something that cannot be opened."""
+    """The database cannot be opened or written.
+
+    Check the URL, the rights, the disk.
+    """
 
 
 class ThreadError(LoopwrightError, RuntimeError):
@@ -32,35 +44,59 @@ class ThreadError(LoopwrightError, RuntimeError):
 
 
 class ThreadNotFound(ThreadError, LookupError):
-    """No checkpoint is stored under this thread id."""
+    """Nothing is saved under this thread id.
+
+    Look at `loopwright threads`.
+    """
 
 
 class ThreadIncompatible(ThreadError):
-    """The thread was saved by a graph whose nodes or schema version this one does not have."""
+    """Another graph or another version saved the thread.
+
+    Use that one, or start a new thread.
+    """
 
 
 class ThreadBusy(ThreadError):
-    """Another run holds this thread; it is refused at once, and nothing of it is changed."""
+    """Another run holds the thread; nothing was changed.
+
+    Wait, stop it, or steer it.
+    """
 
 
 class LeaseLost(ThreadBusy):
-    """Another run has taken the thread from this one, which writes nothing more."""
+    """Another run has taken the thread from this one, which writes nothing more.
+
+    Resume when the other run has ended.
+    """
 
 
 class AnswerRejected(LoopwrightError, ValueError):
-    """The answer to a pending question has none of the accepted shapes; the question stays open."""
+    """The answer to a question has no accepted shape.
+
+    Answer again: the question is still open.
+    """
 
 
 class StateKeyError(LoopwrightError, TypeError):
-    """A node returned a key that its graph's state does not have, often a misspelt one."""
+    """A node of your own returned a key that the state lacks.
+
+    Check its spelling.
+    """
 
 
 class SyncCallInLoop(LoopwrightError, RuntimeError):
-    """A sync method was called on the package's own event loop, where it would wait for itself."""
+    """A sync method was called on the package's own event loop.
+
+    Use the async method.
+    """
 
 
 class ModelCallFailed(LoopwrightError, RuntimeError):
-    """A model stayed unreachable through every retry and fallback; the thread can be resumed."""
+    """No model answered, through every retry and fallback.
+
+    Resume the thread later.
+    """
 
 
 def read_variable(environ: Mapping[str, str], name: str) -> str | None:

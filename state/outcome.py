@@ -115,24 +115,36 @@ class Tried(TypedDict):
 
 
 class Outcome(TypedDict):
-    """The end of a run. `resume` says how to go on, None where nothing is left to do."""
+    """The end of a run."""
 
     status: OutcomeStatus
+    """How it ended."""
     reason: Reason
+    """Why, in one word."""
     headline: str
     """The end in a sentence for people, in the language of the run."""
     answer: str
+    """The text for the user; also the last message."""
     tasks: list[TaskOutcome]
+    """`id`, `description`, `status`, `result`, `evidence`, `attempts`, `seconds` of each task or
+    step; in react none."""
     unmet: list[str]
+    """What is missing, in sentences."""
     uncertain_calls: list[dict[str, Any]]
+    """Writes that may have happened: `id`, `task`, `tool`, `server`, `arguments`, `why`."""
     spend: Spend
+    """Calls, tokens, dollars and active seconds; by role and by model."""
     models: dict[str, str]
+    """Which model answered for each role."""
     warnings: list[str]
+    """Problems that did not end the run, such as a missing MCP server."""
     result: Any
-    """The answer as data of the graph's result schema; None without one."""
+    """The answer as data of the graph's result schema; none without one."""
     resume: dict[str, Any] | None
+    """How to continue; none if nothing is left to do."""
     tried: NotRequired[list[Tried]]
-    """Of the router: the graphs that had the request, in their order."""
+    """Of router: the graphs that had the request, in order: `graph`, `why`, `status`, `reason`,
+    `model_calls`."""
 
 
 class Quote(TypedDict):

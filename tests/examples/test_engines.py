@@ -1,4 +1,4 @@
-"""The recipes that docs/engines.md links are the files that `make engines` runs."""
+"""docs/engines.md links the recipes, which `make engines` runs."""
 
 import ast
 from pathlib import Path
@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_page_links_the_file_that_runs(file):
     text = file.read_text(encoding="utf-8")
-    assert f"](../examples/engines/{file.name})" in PAGE
+    assert f"(../examples/engines/{file.name})" in PAGE
     tree = ast.parse(text)
     lines = {
         line

@@ -27,6 +27,13 @@ from loopwright.stream.components import COMPONENTS
 from support.command_parts import chat_table, commands_table, options_table
 from support.docs_text import table
 from support.flow_examples import module
+from support.reference_parts import (
+    errors_table,
+    evidence_table,
+    outcome_table,
+    plain,
+    settings_table,
+)
 
 _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -67,16 +74,6 @@ def plan_picture() -> str:
     return "\n".join(["```mermaid", "graph TD;", *arrows, "```"])
 
 
-def settings_table() -> str:
-    """Every field of Context with its default, range and meaning."""
-    rows = ["| setting | default | range | meaning |", "|---|---|---|---|"]
-    for name, field in Context.model_json_schema()["properties"].items():
-        default = getattr(Context(), name)
-        shown = "none" if default is None else f"`{_plain(default)}`"
-        rows.append(f"| `{name}` | {shown} | {_range(field)} | {field['description']} |")
-    return "\n".join(rows)
-
-
 def rule(name: str) -> tuple[str, str]:
     """What the operator's ceiling is for a field of Context, and what a client may do."""
     if name in client_access.FREE:
@@ -86,7 +83,7 @@ def rule(name: str) -> tuple[str, str]:
     if name == client_access.SHARED:
         return "keys that stay", "adds keys"
     if order := client_access.STRICTEST_FIRST.get(name):
-        words = " < ".join(f"`{_plain(word).strip(chr(34))}`" for word in order)
+        words = " < ".join(f"`{plain(word).strip(chr(34))}`" for word in order)
         return f"the loosest: {words}", "makes it stricter"
     if type(getattr(Context(), name)) in (int, float) or name in client_access.ENDLESS:
         return "the highest", "lowers it"
@@ -131,25 +128,6 @@ def components_table() -> str:
     return "\n".join(rows)
 
 
-def _plain(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float | int):
-        return f"{value:_}"
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _range(field: dict[str, Any]) -> str:
-    given = [kind for kind in field.get("anyOf", ()) if kind.get("type") != "null"]
-    field = given[0] if len(given) == 1 else field
-    low = field.get("minimum", field.get("exclusiveMinimum"))
-    if low is None:
-        return "/".join(field.get("enum", []))
-    above = "above " if "exclusiveMinimum" in field else "from "
-    high = f" to {_plain(field['maximum'])}" if "maximum" in field else ""
-    return f"{above}{_plain(low)}{high}"
-
-
 def parts() -> dict[str, str]:
     """The generated parts by the name in their comment."""
     return {
@@ -157,6 +135,9 @@ def parts() -> dict[str, str]:
         **{f"drawing of {name}": drawing(name) for name in graphs() if name != "agent_loop"},
         "plan of the sales example": plan_picture(),
         "settings": settings_table(),
+        "outcome": outcome_table(),
+        "evidence": evidence_table(),
+        "errors": errors_table(),
         "who sets what": who_table(),
         "limits of doors": limits_table(),
         "components": components_table(),

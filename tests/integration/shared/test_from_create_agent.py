@@ -34,7 +34,7 @@ def price(article: str) -> str:
     if article == "none":
         msg = "There is no such article."
         raise ValueError(msg)
-    return f"{article}: 3 EUR"
+    return f"{article}: 3 EUR" if article != "long" else "3 EUR or " * 4_000
 
 
 @tool
@@ -132,6 +132,10 @@ async def test_the_result_of_a_tool_of_return_direct_is_the_answer(make):
     )  # fmt: skip
     assert end["messages"][-1].text == end["outcome"]["answer"]
     assert model.asked[-1].role in ("action", "agent")
+
+    _, graph = make([call("price", article="long")])
+    end = await graph.ainvoke(said())
+    assert end["outcome"]["answer"] == price.invoke({"article": "long"})
 
     failed = [call("price", article="none")]
     mixed = [call("price", article="a"), call("stock", article="a")]

@@ -1,0 +1,82 @@
+"""The reference of settings, outcome, evidence and errors, made from docstrings of the code."""
+
+import ast
+import inspect
+from typing import Any
+
+from loopwright import Context
+from loopwright.state import errors
+from loopwright.state.calls import Evidence
+from loopwright.state.outcome import Outcome
+
+
+def settings_table() -> str:
+    """Every field of Context with its default, range and meaning."""
+    rows = ["| setting | default (range) | meaning |", "|---|---|---|"]
+    for name, field in Context.model_json_schema()["properties"].items():
+        default = getattr(Context(), name)
+        shown = "none" if default is None else f"`{plain(default)}`"
+        span = f" ({found})" if (found := _range(field)) else ""
+        rows.append(f"| `{name}` | {shown}{span} | {field['description']} |")
+    return "\n".join(rows)
+
+
+def outcome_table() -> str:
+    """Every key of an outcome with the docstring below it."""
+    rows = ["| key | holds |", "|---|---|"]
+    rows += [f"| `{name}` | {says} |" for name, says in _read_fields(Outcome).items()]
+    return "\n".join(rows)
+
+
+def evidence_table() -> str:
+    """Every key of a record of evidence with the docstring below it."""
+    rows = ["| evidence has | which is |", "|---|---|"]
+    rows += [f"| `{name}` | {says} |" for name, says in _read_fields(Evidence).items()]
+    return "\n".join(rows)
+
+
+def errors_table() -> str:
+    """Every error: what it means and, after an empty line in its docstring, what to do."""
+    rows = ["| error | means | do |", "|---|---|---|"]
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, errors.LoopwrightError):
+            means, _, act = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
+            rows.append(f"| `{name}` | {_flow(means)} | {_flow(act)} |")
+    return "\n".join(rows)
+
+
+def _read_fields(kind: Any) -> dict[str, str]:
+    """The fields of a TypedDict, each with the docstring below it."""
+    (body,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(body, ast.ClassDef)
+    fields: dict[str, str] = {}
+    for node, after in zip(body.body, [*body.body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            says = getattr(getattr(after, "value", None), "value", "")
+            fields[node.target.id] = _flow(says if isinstance(says, str) else "")
+    return fields
+
+
+def _flow(text: str) -> str:
+    return " ".join(text.split())
+
+
+def plain(value: object) -> str:
+    """A default as JSON or Python users read it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float | int):
+        return f"{value:_}"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _range(field: dict[str, Any]) -> str:
+    given = [kind for kind in field.get("anyOf", ()) if kind.get("type") != "null"]
+    field = given[0] if len(given) == 1 else field
+    low = field.get("minimum", field.get("exclusiveMinimum"))
+    if low is None:
+        return "/".join(field.get("enum", []))
+    high = f" to {plain(field['maximum'])}" if "maximum" in field else ""
+    if "exclusiveMinimum" in field:
+        return f"above {plain(low)}{high}"
+    return f"{plain(low)}{high}" if high else f"from {plain(low)}"
