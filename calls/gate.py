@@ -316,9 +316,9 @@ def read_calls(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
 
 
 def make_unique_ids(message: AIMessage, scope: RunScope, *, task: str, round_: int) -> list[str]:
-    """An id for each call of a message: the provider's, or a new one if another call may have it.
+    """An id for each call of a message: the provider's, or a new one if the thread has it already.
 
-    Providers repeat ids or give none; calls of tasks and sub-agents run beside others. Ours is made
+    Providers repeat ids or give none; tasks that run side by side may still share one. Ours is made
     of the turn and a hash, because ids of steps may contain characters that no call id may have,
     and OpenAI allows 40 characters.
     """
@@ -327,7 +327,7 @@ def make_unique_ids(message: AIMessage, scope: RunScope, *, task: str, round_: i
     taken = {call["id"] for m in known if m.type == "ai" for call in calls_in(m)}
     for index, own in enumerate(given):
         made = hash_of([scope.agent, call_id(task, round_, index)])[:12]
-        is_new = isinstance(own, str) and own and own not in taken and not scope.around.apart
+        is_new = isinstance(own, str) and own and own not in taken
         ids.append(str(own) if is_new else f"call_{scope.turn}_{made}")
         taken.add(ids[-1])
     return ids

@@ -338,11 +338,9 @@ def describe_end(facts: Facts) -> str:
     (status, reason), refused = facts.end, {record.get("reason") for record in facts.evidence}
     if status in ("complete", "partial") and reason == "GOAL":
         return say(f"end_{status}")
-    name = reason.lower()
+    name = "in_vain" if reason == "SAME_BLOCKERS" and facts.halt is None else reason.lower()
     if reason in ("DENIED", "MISSING_INFORMATION") and "rejected" in refused:
         name = "rejected"
-    if reason == "SAME_BLOCKERS" and facts.halt is None:
-        name = "in_vain"
     end = say(f"end_{name}") if reason not in ("GOAL", "ABORTED") else say(f"end_{status}")
     return say("end_something_done", end=end) if status == "partial" else end
 
