@@ -83,7 +83,7 @@ export const VerifierResponse = ({ props, around }: Shown<Props.Verifier>) => (
   </Card>
 );
 
-const whyEnded = (reason: string) => (reason === "GOAL" ? "" : inWords(reason.toLowerCase()));
+const whyEnded = (reason: string) => reason;
 
 export const SummaryResponse = ({ props, around }: Shown<Props.Summary>) => (
   <Card

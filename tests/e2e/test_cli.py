@@ -137,7 +137,7 @@ def test_json_is_one_object_and_nothing_else(graph, notes):
     ends = (3, "blocked") if graph == "customer_service" else (0, "complete")
     assert (done.returncode, told["status"], told["thread"]) == (*ends, "mine")
     assert set(told) == {
-        "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
+        "status", "reason", "headline", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
         "warnings", "resume", "result", "thread", *(["tried"] if graph == "router" else []),
     }  # fmt: skip
 
@@ -173,7 +173,7 @@ def test_a_plan_waits_for_its_review_and_runs_once_it_is_approved(notes):
     command = ["--graph", "prompt_flow", "--thread", "t", "--review", "Read notes.md"]
     denied = cli("run", *command)
     assert denied.returncode == 3
-    assert "blocked (NOT_INTERACTIVE)" in denied.stdout
+    assert "Blocked: somebody must approve a call" in denied.stdout
     waiting = cli("run", "--yes", *command)
     assert waiting.returncode == 5, "--yes is for calls, not for plans"
     assert "Run this plan?" in waiting.stdout
@@ -203,7 +203,7 @@ def test_what_policy_asks_is_denied_where_nobody_can_be_asked(graph):
     model = of_desk(WRITE, "I cannot do that here.") if graph == DESK_GRAPH else ()
     done = cli("run", "--graph", graph, "Write the text 'hello' to out.txt", *model)
     assert done.returncode == 3
-    assert "blocked (NOT_INTERACTIVE)" in done.stdout
+    assert "Blocked: somebody must approve a call" in done.stdout
     assert not Path("out.txt").exists()
 
 
