@@ -45,11 +45,9 @@ class Context(BaseModel):
     )
     models: dict[str, str] = Field(
         default_factory=dict,
-        description="Models per role (planner, executor, …) or tier (fast, balanced, powerful).",
+        description="Models per role or tier (fast, balanced, powerful).",
     )
-    tiers: dict[str, Tier] = Field(
-        default_factory=dict, description="Tier per role, if it should differ from the default."
-    )
+    tiers: dict[str, Tier] = Field(default_factory=dict, description="Tier per role.")
     fallback_models: list[str] = Field(
         default_factory=list, description="Models to try, in this order, if the first one fails."
     )
@@ -80,7 +78,7 @@ class Context(BaseModel):
         default=None,
         gt=0,
         le=31_536_000,
-        description="Seconds in which a question about a call may be answered; none: forever.",
+        description="Seconds in which an approval is possible; none: forever.",
     )
     max_planning_rounds: int = Field(
         default=3, ge=1, le=20, description="Planner calls before each work phase."
@@ -112,7 +110,7 @@ class Context(BaseModel):
     )
     observe: Literal["model", "direct"] | None = Field(
         default=None,
-        description="Who sums up results in react: a model, or nobody; none: as built.",
+        description="Who sums up results in react: a model or nobody.",
     )
     max_tasks: int = Field(default=20, ge=1, le=200, description="Tasks in a plan.")
     max_steps: int = Field(
@@ -124,19 +122,13 @@ class Context(BaseModel):
         le=20,
         description="New plans of prompt_flow after failures.",
     )
-    max_parallel_tasks: int = Field(
-        default=4, ge=1, le=64, description="Tasks or steps at once; protects your tools."
-    )
-    max_parallel_models: int = Field(
-        default=8, ge=1, le=256, description="Model calls at once; protects your rate limit."
-    )
+    max_parallel_tasks: int = Field(default=4, ge=1, le=64, description="Tasks or steps at once.")
+    max_parallel_models: int = Field(default=8, ge=1, le=256, description="Model calls at once.")
     max_model_calls: int = Field(
         default=2_000, ge=1, le=100_000, description="Model calls per turn."
     )
     max_tool_calls: int = Field(default=1_000, ge=1, le=100_000, description="Tool calls per turn.")
-    max_tokens: int = Field(
-        default=50_000_000, ge=1_000, description="Input and output tokens per turn."
-    )
+    max_tokens: int = Field(default=50_000_000, ge=1_000, description="Tokens per turn.")
     max_cost: float | None = Field(
         default=None, gt=0, description="US dollars for models per turn."
     )
@@ -157,7 +149,7 @@ class Context(BaseModel):
     context_target: int = Field(
         default=80_000,
         ge=800,
-        description="Tokens above which an agent's history is compressed.",
+        description="Tokens above which a history is compressed.",
     )
     max_seconds: float = Field(
         default=14_400,
@@ -189,7 +181,7 @@ class Context(BaseModel):
     )
     dedupe: Literal["off", "read_only", "all"] = Field(
         default="read_only",
-        description="Results to reuse; all: also of tools that declare nothing.",
+        description="Results to reuse; all: also undeclared tools.",
     )
     dedupe_seconds: float = Field(
         default=60, gt=0, le=86_400, description="How old a reused result may be."
@@ -213,7 +205,7 @@ class Context(BaseModel):
         description="Model turns of task_agent after which a model looks for loops.",
     )
     loop_confidence: float = Field(
-        default=0.9, gt=0, le=1, description="How sure that model must be; a second one must agree."
+        default=0.9, gt=0, le=1, description="How sure it must be; a second model must agree."
     )
     route_share: float = Field(
         default=0.5,
@@ -221,9 +213,9 @@ class Context(BaseModel):
         le=1,
         description="Share of the remaining limits that router gives to a cheaper graph.",
     )
-    resource_id: str = Field(default="", description="What the user has open; the model is told.")
+    resource_id: str = Field(default="", description="What the user has open, for the model.")
     task_id: str = Field(
-        default="", description="The user's task in the application; the model is told."
+        default="", description="The user's task in the application, for the model."
     )
     tool_context: dict[str, Any] = Field(
         default_factory=dict,

@@ -28,9 +28,9 @@ from support.command_parts import chat_table, commands_table, options_table
 from support.docs_text import table
 from support.flow_examples import module
 from support.reference_parts import (
-    errors_table,
-    evidence_table,
-    outcome_table,
+    list_errors,
+    list_evidence,
+    list_outcome,
     plain,
     settings_table,
 )
@@ -135,9 +135,9 @@ def parts() -> dict[str, str]:
         **{f"drawing of {name}": drawing(name) for name in graphs() if name != "agent_loop"},
         "plan of the sales example": plan_picture(),
         "settings": settings_table(),
-        "outcome": outcome_table(),
-        "evidence": evidence_table(),
-        "errors": errors_table(),
+        "outcome": list_outcome(),
+        "evidence": list_evidence(),
+        "errors": list_errors(),
         "who sets what": who_table(),
         "limits of doors": limits_table(),
         "components": components_table(),

@@ -1,4 +1,4 @@
-"""The reference of settings, outcome, evidence and errors, made from docstrings of the code."""
+"""The reference of settings, outcome, evidence and errors, made from the code."""
 
 import ast
 import inspect
@@ -15,37 +15,35 @@ def settings_table() -> str:
     rows = ["| setting | default (range) | meaning |", "|---|---|---|"]
     for name, field in Context.model_json_schema()["properties"].items():
         default = getattr(Context(), name)
-        shown = "none" if default is None else f"`{plain(default)}`"
+        shown = (
+            "none" if default is None else "" if default in ({}, [], "") else f"`{plain(default)}`"
+        )
         span = f" ({found})" if (found := _range(field)) else ""
         rows.append(f"| `{name}` | {shown}{span} | {field['description']} |")
     return "\n".join(rows)
 
 
-def outcome_table() -> str:
+def list_outcome() -> str:
     """Every key of an outcome with the docstring below it."""
-    rows = ["| key | holds |", "|---|---|"]
-    rows += [f"| `{name}` | {says} |" for name, says in _read_fields(Outcome).items()]
-    return "\n".join(rows)
+    return "\n".join(f"- `{name}`: {says}" for name, says in read_fields(Outcome).items())
 
 
-def evidence_table() -> str:
+def list_evidence() -> str:
     """Every key of a record of evidence with the docstring below it."""
-    rows = ["| evidence has | which is |", "|---|---|"]
-    rows += [f"| `{name}` | {says} |" for name, says in _read_fields(Evidence).items()]
-    return "\n".join(rows)
+    return "\n".join(f"- `{name}`: {says}" for name, says in read_fields(Evidence).items())
 
 
-def errors_table() -> str:
-    """Every error: what it means and, after an empty line in its docstring, what to do."""
-    rows = ["| error | means | do |", "|---|---|---|"]
-    for name, kind in vars(errors).items():
-        if isinstance(kind, type) and issubclass(kind, errors.LoopwrightError):
-            means, _, act = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
-            rows.append(f"| `{name}` | {_flow(means)} | {_flow(act)} |")
-    return "\n".join(rows)
+def list_errors() -> str:
+    """Every error: what it means and what to do, as its docstring says."""
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.LoopwrightError)
+    ]
+    return "\n".join(f"- `{kind.__name__}`: {_flow(kind.__doc__ or '')}" for kind in kinds)
 
 
-def _read_fields(kind: Any) -> dict[str, str]:
+def read_fields(kind: Any) -> dict[str, str]:
     """The fields of a TypedDict, each with the docstring below it."""
     (body,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(body, ast.ClassDef)
@@ -76,7 +74,7 @@ def _range(field: dict[str, Any]) -> str:
     low = field.get("minimum", field.get("exclusiveMinimum"))
     if low is None:
         return "/".join(field.get("enum", []))
-    high = f" to {plain(field['maximum'])}" if "maximum" in field else ""
+    high = plain(field["maximum"]) if "maximum" in field else ""
     if "exclusiveMinimum" in field:
-        return f"above {plain(low)}{high}"
-    return f"{plain(low)}{high}" if high else f"from {plain(low)}"
+        return f"above {plain(low)}" + (f" to {high}" if high else "")
+    return f"{plain(low)}–{high}" if high else f"from {plain(low)}"
