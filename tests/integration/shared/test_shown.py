@@ -394,3 +394,24 @@ async def test_every_graph_keeps_the_contract_with_front_ends(name, tmp_path):
         assert whole(values["messages"])
         assert values["outcome"]["status"] == "complete", values["outcome"]
     assert {one["name"] for one in values["ui"]} >= OF_EACH | wanted
+
+
+@pytest.mark.req("W-149")
+def test_a_setting_leaves_the_panel_of_agent_chat_ui_out(monkeypatch):
+    """It draws its panel under the last message: one that it does not draw has none."""
+    graph, page = react_desk(), {"configurable": {"thread_id": "t", "assistant_id": "desk"}}
+    graph.invoke(said("Go."), THREAD)
+    assert chat_ui_draws(graph.get_state(page).values["messages"])
+    monkeypatch.setenv("LOOPWRIGHT_CHAT_PANEL", "off")
+    of_program, of_page = graph.get_state(THREAD).values, graph.get_state(page).values
+    assert chat_ui_draws(of_program["messages"])
+    assert not chat_ui_draws(of_page["messages"])
+    assert of_page["messages"][:-1] == of_program["messages"]
+    assert chat_ui_drops(of_page) == []
+    newest = next(iter(graph.get_state_history(page)))
+    assert newest.values["messages"][-1].id == of_page["messages"][-1].id
+    told = [*graph.stream(Command(resume="approve"), page, stream_mode="values")]
+    assert not chat_ui_draws(told[-1]["messages"])
+    (asked,) = graph.get_state(page).interrupts
+    done = graph.invoke(Command(resume={asked.id: "reject"}), page)
+    assert not any(str(m.id).startswith("do-not-render-") for m in done["messages"])
