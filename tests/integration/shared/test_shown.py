@@ -353,6 +353,10 @@ async def served(graph, values, given):
     for ids in seen:
         assert [one for one in ids if one in {*had, *new}] == [*had, *new]
         assert [one for one in seen[-1] if one in ids] == ids, "in the order of the thread"
+    if events[-1].outcome.type == "interrupt":
+        known = {c.id for m in snapshots[-1] for c in getattr(m, "tool_calls", None) or ()}
+        about = [one.tool_call_id for one in events[-1].outcome.interrupts]
+        assert {one for one in about if one} <= known
     assert "complete_task" not in {getattr(event, "tool_call_name", "") for event in events}
     calls = [c.function.name for m in snapshots[-1] for c in getattr(m, "tool_calls", None) or ()]
     assert "complete_task" not in calls
@@ -365,15 +369,16 @@ def at_rest(graph, before):
     assert next(iter(graph.get_state_history(THREAD))).values["messages"] == messages
     assert chat_ui_drops(state.values) == []
     ids = [message.id for message in messages]
+    calls = [c["id"] for m in messages if m.type == "ai" for c in m.tool_calls]
     asked = [question.id for question in state.interrupts]
-    for names in (ids, asked, [one["id"] for one in state.values["ui"]]):
+    for names in (ids, calls, asked, [one["id"] for one in state.values["ui"]]):
         assert len(names) == len({*names})
     known = [message.id for message in before.get("messages", ())]
     assert [one for one in ids if one in known] == known
     return state
 
 
-@pytest.mark.req("W-140", "W-141", "W-143")
+@pytest.mark.req("W-140", "W-141", "W-142", "W-143")
 @pytest.mark.parametrize("name", DESKS)
 async def test_every_graph_keeps_the_contract_with_front_ends(name, tmp_path):
     build, wanted = DESKS[name]
