@@ -69,9 +69,10 @@ bench: .venv/.installed ## Measure what the graphs cost, beside others, and writ
 engines: .venv/.installed ## Run turns through DBOS, Celery and Temporal's activities, with kills; ENGINES="dbos threads=20"
 	$(BIN)/python benchmarks/engines.py $(ENGINES)
 
-ui: .venv/.installed ## Build the components; needs Node
+ui: .venv/.installed ## Build the components; needs Node. CHAT=<a built Agent Chat UI> takes pictures of each graph
 	$(BIN)/python -c "from loopwright.ui import props_schema; print(props_schema(), end='')" > ui/props.schema.json
 	cd ui && npm install --no-package-lock --no-audit --no-fund && npm run check && npm run build
+	$(if $(CHAT),PYTHONPATH=tests $(BIN)/python -m support.chat_pages $(CHAT) ui/pictures)
 
 house: .venv/.installed ## Weigh the house beside its budgets: lines, files entered, channels, rows
 	$(BIN)/python benchmarks/house.py

@@ -68,16 +68,12 @@ def show_state(state: StateSnapshot) -> StateSnapshot:
     )
 
 
-PANEL: Final = "LOOPWRIGHT_CHAT_PANEL"
-"""The variable that leaves Agent Chat UI's own panel out, if it is `off`."""
-
-
 def leave_panel_out(part: Any) -> Any:
-    """A state or a chunk in which a question is put by our component alone.
+    """A state or a chunk in which our component alone puts a question, if the variable says so.
 
     Agent Chat UI draws its own panel under the last message, unless it does not draw that message.
     """
-    if os.environ.get(PANEL) != "off":
+    if os.environ.get("LOOPWRIGHT_CHAT_PANEL") != "off":
         return part
     match part:
         case StateSnapshot(values=dict(values), interrupts=asked) if asked:

@@ -25,7 +25,7 @@ from ..state.messages import (
     make_signature,
 )
 from ..state.plan import Task
-from ..text.canonical import beginning_of, make_storable, make_storable_json
+from ..text.canonical import beginning_of, hash_of, make_storable, make_storable_json
 from ..text.sentences import say
 
 _MOST: Final = 4_000
@@ -98,6 +98,24 @@ def make_question_message(
             about |= {EVIDENCE: evidence}
             return AIMessage("", id=name, tool_calls=made, additional_kwargs=about)
     return AIMessage(_describe_question(question), id=name, additional_kwargs=about)
+
+
+def separate_calls(state: LoopState, asked: Sequence[AIMessage]) -> list[AIMessage]:
+    """The messages with call ids that the thread does not have yet: tasks side by side share some.
+
+    Only the thread has the new id: in its own talk a task keeps the provider's.
+    """
+    known = {str(message.id) for message in state.messages}
+    taken = {call["id"] for message in state.messages for call in calls_in(message)}
+    told = []
+    for message in asked:
+        for call in message.tool_calls if message.id not in known else ():
+            if call["id"] in taken:
+                own = f"call_{state.turn_id}_{hash_of([message.additional_kwargs[EVIDENCE]])[:12]}"
+                message = message.model_copy(update={"tool_calls": [{**call, "id": own}]})
+            taken.add(message.tool_calls[0]["id"])
+        told.append(message)
+    return told
 
 
 def _shorten_arguments(value: Any) -> Any:

@@ -30,6 +30,7 @@ from ..stream.turn_messages import (
     find_phase_id,
     has_open_calls,
     make_question_message,
+    separate_calls,
 )
 from ..stream.views import components_of
 
@@ -129,7 +130,7 @@ async def show_questions(
     """
     asked = [make_question_message(state, role, each.value, each.id) for each in questions]
     inside = has_open_calls(state)
-    shown = [one for one in asked if not (inside and one.tool_calls)]
+    shown = separate_calls(state, [one for one in asked if not (inside and one.tool_calls)])
     if fresh := add_messages(state, [*before, *shown]):
         await write_node_update(get_config()["configurable"], {"messages": fresh})
 

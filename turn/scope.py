@@ -102,8 +102,6 @@ class Surroundings:
     journal."""
     public: Mapping[str, Any] = field(default_factory=dict)
     """The graph's state as its tools see it, as the node found it."""
-    apart: bool = False
-    """The node's messages are those of a task or a sub-agent, not the thread's."""
     by_tools: frozenset[str] = frozenset()
     """The fields of it that tools may change."""
     heard: dict[str, Evidence] = field(default_factory=dict)
@@ -354,7 +352,6 @@ def _find_surroundings(state: _State, outer: RunScope | None, parts: GraphParts)
         known,
         handed=known.handed if works_for_it else None,
         public=_build_public_state(state, outer),
-        apart=outer is not None and not isinstance(state, LoopState),
         by_tools=getattr(state, "by_tools", frozenset()),
     )
 

@@ -13,7 +13,7 @@
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from ..state.agent import COMPLETE_TASK
 from ..state.channels import unpack_fields
 from ..state.errors import SettingsError
 from ..state.loop import PUBLIC
-from ..state.messages import REASONING
+from ..state.messages import EVIDENCE, REASONING
 
 try:
     from ag_ui import core as ag
@@ -99,10 +99,11 @@ def _dump_arguments(call: Mapping[str, Any]) -> str:
     return json.dumps(call["args"], ensure_ascii=False)
 
 
-def _convert_question(question: Question, known: Collection[str]) -> "ag.Interrupt":
+def _convert_question(question: Question, known: Mapping[str, str]) -> "ag.Interrupt":
     """A question in the protocol's form; everything else about it is metadata.
 
-    It names its call if that is one of the `known`: the client has no calls of sub-agents.
+    It names its call as the thread does; the client has no calls of sub-agents. `known` maps ids,
+    of evidence and of calls, to those of the thread's calls.
     """
     value = question.value if isinstance(question.value, Mapping) else {}
     kind, call = str(value.get("type", "")), value.get("tool_call_id")
@@ -123,7 +124,7 @@ def _convert_question(question: Question, known: Collection[str]) -> "ag.Interru
         id=question.id,
         reason=reason,
         message=value.get("description") or str(question.value),
-        tool_call_id=str(call) if call in known else None,
+        tool_call_id=known.get(str(value.get("id"))) or known.get(str(call)),
         response_schema=schema,
         expires_at=value.get("expires_at"),
         metadata={"value": question.value},
@@ -133,7 +134,10 @@ def _convert_question(question: Question, known: Collection[str]) -> "ag.Interru
 def build_outcome(state: StateSnapshot) -> Any:
     """How a run ended: with questions, stopped, or well."""
     if state.interrupts:
-        known = {c["id"] for m in state.values["messages"] if m.type == "ai" for c in m.tool_calls}
+        made = [m for m in state.values["messages"] if m.type == "ai" and m.tool_calls]
+        known = {str(call["id"]): str(call["id"]) for m in made for call in m.tool_calls}
+        about = {m.additional_kwargs.get(EVIDENCE): str(m.tool_calls[0]["id"]) for m in made}
+        known |= {str(name): call for name, call in about.items() if name}
         questions = [_convert_question(question, known) for question in state.interrupts]
         return ag.RunFinishedInterruptOutcome(type="interrupt", interrupts=questions)
     outcome = state.values.get("outcome") or {}

@@ -19,6 +19,8 @@ export function Approval({ props: given, around }: { props: Props; around: Surro
     wasLive.current = around.live;
   }, [around.live]);
   const props = asAsked(given, around.question);
+  // The call beside it says that it waits, or that it ran.
+  const told = !around.question && around.calls.includes(given.id) && ["", "approve"].includes(given.answered);
   const open = around.act && !around.live && !props.answered && !sent;
   const send = (answer: Json) => {
     setSent(String(answer.type));
@@ -27,7 +29,7 @@ export function Approval({ props: given, around }: { props: Props; around: Surro
   const doing = mode || directly(props);
   const leave = () => (mode ? setMode("") : send({ type: "reject", message: "" }));
   const form = { args: props.action.args, send, leave, back: mode ? "Back" : "Do not answer" };
-  return (
+  return told ? null : (
     <Card common={props} around={around} title={heading(props)} aside={said(OUTCOMES, props.answered || sent) ?? (open ? "" : around.live ? "waiting" : "no longer asked")}>
       <Words>{props.description}</Words>
       {!isPlan(props) && doing !== "edit" && !directly(props) && Object.keys(props.action.args).length > 0 && (

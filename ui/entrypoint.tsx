@@ -43,6 +43,7 @@ function useAround(props: Given): Partial<Surroundings> {
   return {
     act: asked && submit, say, question: asked?.value, live: Boolean(stream.isLoading),
     said: message ? textOf(message.content) : "", beside: beside.map(({ name }) => name),
+    calls: beside.filter(({ name }) => name === "tool-call").map(({ props }) => String(props.id)),
   };
 }
 

@@ -3,6 +3,7 @@ declare module "@langchain/langgraph-sdk/react-ui" {
   interface Shown {
     id: string;
     name: string;
+    props: Record<string, unknown>;
     metadata?: { message_id?: string };
   }
   export function useStreamContext(): {

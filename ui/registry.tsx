@@ -18,7 +18,7 @@ export const get = (name: string): Drawn | undefined => known.get(name);
 
 export const names = (): string[] => [...known.keys()];
 
-const ALONE: Surroundings = { live: true, said: "", beside: [] };
+const ALONE: Surroundings = { live: true, said: "", beside: [], calls: [] };
 
 /** Draws a component; nothing where name or props are missing. */
 export function render(name: unknown, props: unknown, around: Partial<Surroundings> = {}): ReactNode {

@@ -57,4 +57,6 @@ export interface Surroundings {
   said: string;
   /** The names of the other components under that message. */
   beside: string[];
+  /** The ids of the calls that are drawn there. */
+  calls: string[];
 }

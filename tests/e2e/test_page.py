@@ -75,7 +75,12 @@ def with_everywhere(name, text):
 @pytest.mark.req("S0-86", "S0-91")
 def test_nothing_hostile_runs_in_any_component(tmp_path):
     items = [
-        component(name, with_everywhere(name, text), f"{name}-{place}")
+        component(
+            name,
+            with_everywhere(name, text),
+            f"{name}-{place}",
+            "call" if name == "tool-call" else "m",  # beside its question it says nothing
+        )
         for place, text in enumerate(HOSTILE)
         for name in COMPONENTS
     ]
@@ -178,6 +183,22 @@ ANSWERS = {
         {"type": "edit", "args": {"path": "b.md", "size": 4, "tags": ["x"]}},
     ),
 }  # fmt: skip
+
+
+@pytest.mark.req("W-149")
+def test_a_call_and_its_question_are_one_block(tmp_path):
+    """The question while it is open; then the call, which says what became of it."""
+    items, stream = asking("open")
+    approval = {"action": {"name": "write_file", "args": CALL}}
+    items += [
+        component("tool-call", {"id": name, "tool": f"write {name}"}, f"{name}-call")
+        for name in ("open", "next", "done", "no")
+    ]
+    for name, answered in (("next", ""), ("done", "approve"), ("no", "reject")):
+        items.append(component("approval", {"id": name, "answered": answered, **approval}, name))
+    words = [drawn["words"] for drawn in opened(tmp_path, items, stream=stream)["drawn"]]
+    assert ["Approve" in text for text in words] == [True] + [False] * 7
+    assert [bool(text) for text in words] == [True, False, True, True, True, False, False, True]
 
 
 @pytest.mark.req("S0-94", "S0-96", "S1-45")

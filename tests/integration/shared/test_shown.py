@@ -353,6 +353,10 @@ async def served(graph, values, given):
     for ids in seen:
         assert [one for one in ids if one in {*had, *new}] == [*had, *new]
         assert [one for one in seen[-1] if one in ids] == ids, "in the order of the thread"
+    if events[-1].outcome.type == "interrupt":
+        known = {c.id for m in snapshots[-1] for c in getattr(m, "tool_calls", None) or ()}
+        about = [one.tool_call_id for one in events[-1].outcome.interrupts]
+        assert {one for one in about if one} <= known
     assert "complete_task" not in {getattr(event, "tool_call_name", "") for event in events}
     calls = [c.function.name for m in snapshots[-1] for c in getattr(m, "tool_calls", None) or ()]
     assert "complete_task" not in calls
@@ -365,15 +369,16 @@ def at_rest(graph, before):
     assert next(iter(graph.get_state_history(THREAD))).values["messages"] == messages
     assert chat_ui_drops(state.values) == []
     ids = [message.id for message in messages]
+    calls = [c["id"] for m in messages if m.type == "ai" for c in m.tool_calls]
     asked = [question.id for question in state.interrupts]
-    for names in (ids, asked, [one["id"] for one in state.values["ui"]]):
+    for names in (ids, calls, asked, [one["id"] for one in state.values["ui"]]):
         assert len(names) == len({*names})
     known = [message.id for message in before.get("messages", ())]
     assert [one for one in ids if one in known] == known
     return state
 
 
-@pytest.mark.req("W-140", "W-141", "W-143")
+@pytest.mark.req("W-140", "W-141", "W-142", "W-143")
 @pytest.mark.parametrize("name", DESKS)
 async def test_every_graph_keeps_the_contract_with_front_ends(name, tmp_path):
     build, wanted = DESKS[name]
@@ -394,3 +399,24 @@ async def test_every_graph_keeps_the_contract_with_front_ends(name, tmp_path):
         assert whole(values["messages"])
         assert values["outcome"]["status"] == "complete", values["outcome"]
     assert {one["name"] for one in values["ui"]} >= OF_EACH | wanted
+
+
+@pytest.mark.req("W-149")
+def test_a_setting_leaves_the_panel_of_agent_chat_ui_out(monkeypatch):
+    """It draws its panel under the last message: one that it does not draw has none."""
+    graph, page = react_desk(), {"configurable": {"thread_id": "t", "assistant_id": "desk"}}
+    graph.invoke(said("Go."), THREAD)
+    assert chat_ui_draws(graph.get_state(page).values["messages"])
+    monkeypatch.setenv("LOOPWRIGHT_CHAT_PANEL", "off")
+    of_program, of_page = graph.get_state(THREAD).values, graph.get_state(page).values
+    assert chat_ui_draws(of_program["messages"])
+    assert not chat_ui_draws(of_page["messages"])
+    assert of_page["messages"][:-1] == of_program["messages"]
+    assert chat_ui_drops(of_page) == []
+    newest = next(iter(graph.get_state_history(page)))
+    assert newest.values["messages"][-1].id == of_page["messages"][-1].id
+    told = [*graph.stream(Command(resume="approve"), page, stream_mode="values")]
+    assert not chat_ui_draws(told[-1]["messages"])
+    (asked,) = graph.get_state(page).interrupts
+    done = graph.invoke(Command(resume={asked.id: "reject"}), page)
+    assert not any(str(m.id).startswith("do-not-render-") for m in done["messages"])
