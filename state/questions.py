@@ -304,6 +304,8 @@ class TextAnswer(Answer):
         if (plain := _read_plain_text(value)) is not None:
             return {"type": "respond", "message": make_storable(plain)}
         answer = _unwrap_decision(value)
+        if isinstance(value, str) and answer == {"type": "respond", "message": ""}:
+            return answer  # typed without words: not a front end's way to reject
         if isinstance(answer, dict) and answer.get("type") == "reject":
             # Agent Inbox sends what was typed as a rejection with text for `args`.
             args = answer.get("args")

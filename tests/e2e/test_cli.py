@@ -137,8 +137,9 @@ def test_json_is_one_object_and_nothing_else(graph, notes):
     ends = (3, "blocked") if graph == "customer_service" else (0, "complete")
     assert (done.returncode, told["status"], told["thread"]) == (*ends, "mine")
     assert set(told) == {
-        "status", "reason", "headline", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
-        "warnings", "resume", "result", "thread", *(["tried"] if graph == "router" else []),
+        "status", "reason", "headline", "answer", "tasks", "unmet", "uncertain_calls", "spend",
+        "models", "warnings", "resume", "result", "thread",
+        *(["tried"] if graph == "router" else []),
     }  # fmt: skip
 
 

@@ -57,13 +57,13 @@ def model(end: str) -> ScriptedModel:
         "answerer": "Nothing.", "agent": [made],
         "executor": [made],
     }  # fmt: skip
-    after = {
+    after: dict[str, Any] = {
         "executor": [[made], report("I could not.", taskCompleted=False)],
         "thought": [thought("I write the note.", more=True), thought("I could not.")],
         "agent": [[made], [call("complete_task", summary="I could not.", status="blocked")]],
     }  # fmt: skip
     if end == "rejected":
-        rest = {role: lambda *_, a=answer: a for role, answer in script.items()}
+        rest: dict[str, Any] = {role: lambda *_, a=answer: a for role, answer in script.items()}
         return ScriptedModel(rest | after)
     return ScriptedModel({role: lambda *_, a=answer: a for role, answer in script.items()})
 
