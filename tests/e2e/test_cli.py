@@ -125,7 +125,7 @@ def test_a_run_without_a_terminal_is_told_in_plain_lines(notes):
     assert "call 1.1.0 success" in done.stdout
     assert "✓ [1.1.0] read_file" in done.stdout
     assert "Monday at nine" in done.stdout
-    assert "the built-in offline model stands in" in done.stdout
+    assert "No language model is configured" in done.stdout
     assert done.stderr == ""
 
 
