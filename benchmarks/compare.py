@@ -16,7 +16,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -29,6 +28,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.types import Command
+from side_environment import enter_environment
 
 from loopwright import AgentDefinition, AgentLimits, Context, ScriptedModel, build_task_agent
 from loopwright.store.durability import open_durability
@@ -41,21 +41,6 @@ CONTESTANTS = (*PEERS, "loopwright")
 SYSTEM = "You pay what you are told to."
 THREAD: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 100}
 Script = Callable[[list[BaseMessage], list[str]], Any]
-
-
-def prepare() -> None:
-    """Go on in an environment that has deepagents, beside what this one has."""
-    python = HOME / "bin" / "python"
-    if Path(sys.prefix) == HOME or find_spec("deepagents"):
-        return
-    if not (HOME / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
-        beside = next(path for path in sys.path if path.endswith("site-packages"))
-        room = next(HOME.glob("lib/*/site-packages"))
-        (room / "beside.pth").write_text(f"import site; site.addsitedir({beside!r})\n")
-        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
-        (HOME / "ready").touch()
-    os.execv(python, [str(python), *sys.argv])
 
 
 @dataclass
@@ -354,7 +339,8 @@ def main() -> None:
     """Measure the cases named, or all of them."""
     if sys.argv[1:2] == ["--begin"]:
         asyncio.run(begin(*sys.argv[2:4]))
-    prepare()
+    if find_spec("deepagents") is None:
+        enter_environment(HOME, PACKAGES)
     for name in sys.argv[1:] or CASES:
         print(json.dumps({"case": name, **measure(name)}), flush=True)  # noqa: T201 - the result
 

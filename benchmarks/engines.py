@@ -28,6 +28,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from side_environment import enter_environment
+
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".venv" / "engines"
 PACKAGES = ("dbos>=3.4,<4", "celery[redis]>=5.6,<6", "temporalio>=1.35,<2")
@@ -50,21 +52,6 @@ os._exit(0)
 """
 _WORKERS = 2
 _ENDED = "SELECT name FROM loopwright_taken WHERE state = 'ended'"
-
-
-def prepare() -> None:
-    """Go on in an environment that has the engines, beside what this one has."""
-    python = HOME / "bin" / "python"
-    if Path(sys.prefix) == HOME:
-        return
-    if not (HOME / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
-        beside = next(path for path in sys.path if path.endswith("site-packages"))
-        room = next(HOME.glob("lib/*/site-packages"))
-        (room / "beside.pth").write_text(f"import site; site.addsitedir({beside!r})\n")
-        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
-        (HOME / "ready").touch()
-    os.execv(python, [str(python), *sys.argv])
 
 
 class Fleet:
@@ -324,7 +311,7 @@ def redis(folder: Path) -> Iterator[str]:
 
 def main(given: Sequence[str]) -> int:
     """Run, count, print; the exit code."""
-    prepare()
+    enter_environment(HOME, PACKAGES)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
     numbers = {"threads": 100, "turns": 5, "seed": 1}
     numbers |= {key: int(value) for key, _, value in (one.partition("=") for one in given) if value}
