@@ -227,13 +227,13 @@ class Models:
 def _make_lean(models: Mapping[str, Model]) -> dict[str, Model]:
     """The models; a `ChatOpenAI` sends the same for less CPU time, a subclass is taken as it is."""
     openai = sys.modules.get("langchain_openai")
-    if openai is None or all(type(model) is not openai.ChatOpenAI for model in models.values()):
+    stock: dict[int, Any] = {
+        id(one): one for one in models.values() if openai and type(one) is openai.ChatOpenAI
+    }
+    if not stock:
         return dict(models)
     from .openai_client import make_lean  # noqa: PLC0415 - heavy
 
-    stock: dict[int, Any] = {
-        id(one): one for one in models.values() if type(one) is openai.ChatOpenAI
-    }
     lean = {key: make_lean(one) for key, one in stock.items()}
     return {role: lean.get(id(model), model) for role, model in models.items()}
 
