@@ -1,4 +1,4 @@
-"""Who calls a graph, and what a client of a server may set and do.
+"""Who calls a graph, and what a client of a server may set, do and is shown.
 
 A program that embeds a graph is the operator. Under a server every caller is a client, and its own
 claims prove nothing. The operator's `Context` is a ceiling: a client may lower limits, make rules
@@ -13,19 +13,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END
 from langgraph.runtime import Runtime
-from langgraph.types import Command
+from langgraph.types import Command, StateSnapshot
 from pydantic import ValidationError
 
 from ..state.agent import MODEL_TURN
 from ..state.context import DEFAULTS, SESSION_KEY, Context, Session, explain_unfit_context
 from ..state.errors import SettingsError
 from ..state.limits import read_file, refuse_excess
-from ..state.messages import ANSWER, CUT, ENDS, EVIDENCE, REJECTED, REPEATS, ROLE, STEERS, TOLD
+from ..state.messages import (
+    ANSWER,
+    CUT,
+    ENDS,
+    EVIDENCE,
+    PLACEHOLDER,
+    REJECTED,
+    REPEATS,
+    ROLE,
+    STEERS,
+    TOLD,
+)
 from ..store.base import langgraph_keys as keys
 from ..store.journal.port import FENCE_KEY, Fence
 from ..store.locks.thread_locks import LockEntry
@@ -349,3 +360,25 @@ def _check_models(name: str, said: Any, offered: Collection[str]) -> None:
 def _show_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def leave_panel_out(part: Any) -> Any:
+    """A state or a chunk in which our component alone puts a question, if the variable says so.
+
+    Agent Chat UI draws its own panel under the last message, unless it does not draw that message.
+    """
+    if os.environ.get("LOOPWRIGHT_CHAT_PANEL") != "off":
+        return part
+    match part:
+        case StateSnapshot(values=dict(values), interrupts=asked) if asked:
+            return part._replace(values=_end_hidden(values))
+        case (*around, {"messages": list(), "__interrupt__": asked} as values) if asked:
+            return (*around, _end_hidden(values))
+        case {"messages": list(), "__interrupt__": asked} if asked:
+            return _end_hidden(part)
+    return part
+
+
+def _end_hidden(values: dict[str, Any]) -> dict[str, Any]:
+    last = AIMessage("", id=f"{PLACEHOLDER}panel")
+    return {**values, "messages": [*values.get("messages", ()), last]}

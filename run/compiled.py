@@ -28,9 +28,9 @@ from ..store.checkpoints.async_adapters import (
     ensure_async_store,
     wrap_parent_stores,
 )
-from ..stream.customer_view import leave_panel_out, show_chunk, show_state
+from ..stream.customer_view import show_chunk, show_state
 from .builder import CheckedStateGraph
-from .client_access import find_reader, is_operator, is_server_call
+from .client_access import find_reader, is_operator, is_server_call, leave_panel_out
 from .run import Run
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {

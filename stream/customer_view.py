@@ -5,14 +5,12 @@ how a turn ended. Calls, results, warnings, reasons and what the desk knows are 
 graph's doors ask for each chunk of a stream and each state.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage
 from langgraph.types import Overwrite, StateSnapshot
 
-from ..state.messages import CUT, PLACEHOLDER, REASONING, REJECTED
+from ..state.messages import CUT, REASONING, REJECTED
 from ..state.questions import is_for_operator
 
 FOR_CUSTOMERS: Final = frozenset({"proposal", "receipt"})
@@ -66,28 +64,6 @@ def show_state(state: StateSnapshot) -> StateSnapshot:
     return state._replace(
         values=_show_values(state.values), next=after, tasks=tuple(tasks), interrupts=asked
     )
-
-
-def leave_panel_out(part: Any) -> Any:
-    """A state or a chunk in which our component alone puts a question, if the variable says so.
-
-    Agent Chat UI draws its own panel under the last message, unless it does not draw that message.
-    """
-    if os.environ.get("LOOPWRIGHT_CHAT_PANEL") != "off":
-        return part
-    match part:
-        case StateSnapshot(values=dict(values), interrupts=asked) if asked:
-            return part._replace(values=_end_hidden(values))
-        case (*around, {"messages": list(), "__interrupt__": asked} as values) if asked:
-            return (*around, _end_hidden(values))
-        case {"messages": list(), "__interrupt__": asked} if asked:
-            return _end_hidden(part)
-    return part
-
-
-def _end_hidden(values: dict[str, Any]) -> dict[str, Any]:
-    last = AIMessage("", id=f"{PLACEHOLDER}panel")
-    return {**values, "messages": [*values.get("messages", ()), last]}
 
 
 def _show_values(values: Any) -> dict[str, Any]:
