@@ -8,7 +8,7 @@ ask a human, to limit calls and to set a deadline. The model refuses a request a
 tool call in it has no result. A human who is asked approves; who is asked whether a payment was
 made looks into the ledger first. A payment is a line in the ledger, which checks nothing.
 
-deepagents is installed into build/peers on the first run. Prints one line of JSON a case: what was
+deepagents is installed into .venv/peers on the first run. Prints one line of JSON a case: what was
 measured, in the words of the table on the front page. A test holds the two side by side.
 """
 
@@ -34,7 +34,7 @@ from loopwright import AgentDefinition, AgentLimits, Context, ScriptedModel, bui
 from loopwright.store.durability import open_durability
 
 ROOT = Path(__file__).parents[1]
-HOME = ROOT / "build" / "peers"
+HOME = ROOT / ".venv" / "peers"
 PACKAGES = ("deepagents==0.7.32",)
 PEERS = ("create_agent", "deepagents")
 CONTESTANTS = (*PEERS, "loopwright")

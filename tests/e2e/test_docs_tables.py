@@ -49,7 +49,7 @@ from support.scripts import call, passed, plan, report, todo
 PARTS = {
     "ledger_server.py", "killing.py", "flow_plans.py", "house.py", "walk.py",
     "bench.py", "contestants.py", "costs.py", "fleet.py", "growth.py", "model_server.py",
-    "report.py", "worker.py", "bank_server.py",
+    "report.py", "worker.py", "bank_server.py", "side_environment.py",
     # Their results stand on the front page.
     "compare.py", "picture.py",
 }  # fmt: skip
