@@ -18,7 +18,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END
 from langgraph.runtime import Runtime
-from langgraph.types import Command, StateSnapshot
+from langgraph.types import Command, Interrupt, StateSnapshot
 from pydantic import ValidationError
 
 from ..state.agent import MODEL_TURN
@@ -370,13 +370,20 @@ def leave_panel_out(part: Any) -> Any:
     if os.environ.get("LOOPWRIGHT_CHAT_PANEL") != "off":
         return part
     match part:
-        case StateSnapshot(values=dict(values), interrupts=asked) if asked:
+        case StateSnapshot(values=dict(values), interrupts=asked) if _is_shown_by_us(asked):
             return part._replace(values=_end_hidden(values))
-        case (*around, {"messages": list(), "__interrupt__": asked} as values) if asked:
-            return (*around, _end_hidden(values))
-        case {"messages": list(), "__interrupt__": asked} if asked:
+        case (*around, {"messages": list(), "__interrupt__": asked} as values):
+            return (*around, _end_hidden(values)) if _is_shown_by_us(asked) else part
+        case {"messages": list(), "__interrupt__": asked} if _is_shown_by_us(asked):
             return _end_hidden(part)
     return part
+
+
+def _is_shown_by_us(asked: Sequence[Interrupt]) -> bool:
+    """Whether a component of ours puts the questions; a tool's own `interrupt()` has none."""
+    return bool(asked) and all(
+        isinstance(one.value, Mapping) and "action_requests" in one.value for one in asked
+    )
 
 
 def _end_hidden(values: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from loopwright import (
     ScriptedModel,
     build_plan_execute_verify,
     build_prompt_flow,
+    build_task_agent,
     open_durability,
 )
 from loopwright.prompts.prompt import read_json
@@ -420,3 +421,21 @@ def test_a_setting_leaves_the_panel_of_agent_chat_ui_out(monkeypatch):
     (asked,) = graph.get_state(page).interrupts
     done = graph.invoke(Command(resume={asked.id: "reject"}), page)
     assert not any(str(m.id).startswith("do-not-render-") for m in done["messages"])
+
+
+def test_a_question_that_is_not_ours_keeps_the_panel(monkeypatch):
+    """Agent Chat UI's panel is all that a tool's own `interrupt()` can be answered in."""
+    monkeypatch.setenv("LOOPWRIGHT_CHAT_PANEL", "off")
+    page = {"configurable": {"thread_id": "t", "assistant_id": "desk"}}
+
+    def size(name: str) -> str:
+        """The size of somebody."""
+        return f"{name} wears {interrupt({'question': 'Which size?'})}"
+
+    turns = [AIMessage("", tool_calls=[call("size", "1", name="Ada")]), AIMessage("She wears 40.")]
+    graph = build_task_agent(ScriptedModel({"agent": turns}), [size], checkpointer=InMemorySaver())
+    told = [*graph.stream(said("Go."), page, stream_mode="values")]
+    state = graph.get_state(page)
+    assert [one.value for one in state.interrupts] == [{"question": "Which size?"}]
+    assert chat_ui_draws(state.values["messages"])
+    assert chat_ui_draws(told[-1]["messages"])
