@@ -230,7 +230,7 @@ def open_queue(records: TurnRecords) -> "TurnQueue":
     if records.journal.open().pool is None:
         msg = (
             f"{records.database!r} is a file, and has no queue: run the turn at once by graph.take,"
-            " or keep threads in postgresql://… (docs/durability.md shows both)."
+            " or keep threads in postgresql://… (docs/engines.md shows both)."
         )
         raise SettingsError(msg)
     with records.opening:
