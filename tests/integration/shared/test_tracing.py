@@ -73,7 +73,9 @@ def about(run: Run) -> dict[str, Any]:
 def documented() -> set[str]:
     """The names that the page tells of tracing."""
     page = (DOCS / "embedding.md").read_text(encoding="utf-8")
-    return set(re.findall(r"`([^`]+)`", page.split("\n## How do I trace runs?\n")[1].split("\n## ")[0]))
+    return set(
+        re.findall(r"`([^`]+)`", page.split("\n## How do I trace runs?\n")[1].split("\n## ")[0])
+    )
 
 
 def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
