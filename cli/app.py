@@ -60,7 +60,7 @@ def resume(
         typer.Argument(help="approve, reject[: reason], respond: text, or JSON. None: be asked."),
     ] = None,
 ) -> int:
-    """Go on with a thread that paused, waits for an answer or did not reach its goal."""
+    """Go on with a thread that paused, waits or did not reach its goal."""
     from .run import resume_thread  # noqa: PLC0415 - see the module
 
     return resume_thread(settings, output, thread, answer)
@@ -72,7 +72,7 @@ def chat(
     output: Output,
     thread: Annotated[str | None, typer.Option("--thread", help="Go on with this one.")] = None,
 ) -> int:
-    """Talk with a graph: message by message, on a terminal or one a line through a pipe."""
+    """Talk with a graph, on a terminal or through a pipe."""
     from .chat import run_chat  # noqa: PLC0415 - see the module
 
     return run_chat(settings, output, thread)
@@ -80,7 +80,7 @@ def chat(
 
 @make_command(*_RUN[1:-1])
 def continue_(settings: Settings, output: Output) -> int:
-    """Talk on in the newest thread of this folder, and go on with its turn if it was cut off."""
+    """Talk on in the newest thread of this folder."""
     from .chat import continue_chat  # noqa: PLC0415 - see the module
 
     return continue_chat(settings, output)
@@ -92,7 +92,7 @@ def stop(
     output: Output,
     thread: Annotated[str, typer.Argument(help="The thread whose turn is to end.")],
 ) -> int:
-    """End a thread's turn as cancelled, also if another process runs it."""
+    """End a thread's turn as cancelled, in any process."""
     from .thread_commands import stop_thread  # noqa: PLC0415 - see the module
 
     return stop_thread(settings, output, thread)
@@ -105,7 +105,7 @@ def steer(
     thread: Annotated[str, typer.Argument(help="The thread that is running.")],
     message: Annotated[str, typer.Argument(help="The new words; - reads standard input.")],
 ) -> int:
-    """Send a message to a running thread; it plans the steps again that have not begun."""
+    """Send a message to a running thread."""
     from .thread_commands import steer_thread  # noqa: PLC0415 - see the module
 
     return steer_thread(settings, output, thread, message)
@@ -128,7 +128,7 @@ def enqueue(
     ] = None,
     every: Annotated[str, typer.Option(help="Again and again, as cron says, in UTC.")] = "",
 ) -> int:
-    """Put a message into the database for a worker, behind those that wait for the thread."""
+    """Put a message into the database for a worker."""
     from .thread_commands import enqueue_message, parse_due  # noqa: PLC0415 - see the module
 
     how = {"id": name, "at": None if at is None else parse_due(at), "every": every}
@@ -142,7 +142,7 @@ def dequeue(
     thread: Annotated[str, typer.Argument(help="The thread.")],
     turn: Annotated[str, typer.Argument(help="The turn's id; see turns.")],
 ) -> int:
-    """Take a turn back that was enqueued and has not begun, or was set aside."""
+    """Take back a turn that has not begun or was set aside."""
     from .thread_commands import dequeue_turn  # noqa: PLC0415 - see the module
 
     return dequeue_turn(settings, output, thread, turn)
@@ -155,7 +155,7 @@ def turns(
     thread: Annotated[str | None, typer.Argument(help="Only this one's; all without it.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 100,
 ) -> int:
-    """List the turns that wait for a worker, run, or are set aside, in the order they came."""
+    """List the turns that wait for a worker, run, or are set aside."""
     from .thread_commands import show_turns  # noqa: PLC0415 - see the module
 
     return show_turns(settings, output, thread, limit)
@@ -181,7 +181,7 @@ def worker(
         float, typer.Option(help="Seconds after which what a dead worker held is free.")
     ] = 30.0,
 ) -> int:
-    """Run the turns that wait in a database, and those whose run has died, until a signal."""
+    """Run turns that wait or whose run has died, until a signal."""
     from .worker import WorkerOptions, run_worker  # noqa: PLC0415 - see the module
 
     chosen = settings if url is None else replace(settings, database=url)
@@ -219,7 +219,7 @@ def desk(
         str | None, typer.Option("--as", help="Your name; that of your login without it.")
     ] = None,
 ) -> int:
-    """Attend to customers whom a human has taken over: list, see, answer, decide, return."""
+    """Attend to customers whom a human has taken over."""
     from .desk import (  # noqa: PLC0415 - see the module
         DeskRequest,
         choose_holder,
@@ -302,7 +302,7 @@ def check(
         typer.Option(help="File with a call a line, as JSON: say what would be decided, and why."),
     ] = None,
 ) -> int:
-    """Prove a policy's tables, and try them on calls that nobody makes."""
+    """Prove a policy's tables, and try sample calls."""
     from .policy_check import check_policy  # noqa: PLC0415 - see the module
 
     return check_policy(output, file, on)
@@ -324,7 +324,7 @@ def prune(
         str | None, typer.Option(help="Again and again, with a pause of 30m, 12h, 1d.")
     ] = None,
 ) -> int:
-    """Remove older checkpoints of threads that are at rest, also while others run."""
+    """Remove older checkpoints of threads at rest."""
     from .threads import prune_threads, read_kept  # noqa: PLC0415 - see the module
 
     return prune_threads(settings, output, thread, read_kept(keep, turns, older_than), every)
@@ -356,7 +356,7 @@ def doctor(
         bool, typer.Option("--prepare", help="First make the tables there that are missing.")
     ] = False,
 ) -> int:
-    """Say whether a run would work here, or with --db whether that database alone would."""
+    """Say whether a run would work here, or with --db whether that database would."""
     from .show import examine, prepare_database  # noqa: PLC0415 - see the module
 
     chosen = settings if url is None else replace(settings, database=url)

@@ -22,12 +22,12 @@ from .terminal import shorten_line
 from .threads import list_resumable
 
 COMMANDS: Final = {
-    "/resume [ID]": "go on with a turn that was stopped, waits or fell short, or another thread",
-    "/new": "begin a new conversation; this one stays saved",
+    "/resume [ID]": "go on with a turn that stopped, waits or fell short, or with another thread",
+    "/new": "begin a new conversation",
     "/stop": "end the turn that is running, as Ctrl-C does",
-    "/model [NAME]": "say which models answer, or name the one that answers from now on",
-    "/tools": "list the tools, and what the policy says of them",
-    "/cost": "say what the turns of this chat have used",
+    "/model [NAME]": "say which models answer, or choose one",
+    "/tools": "list the tools, and what the policy says",
+    "/cost": "say what this chat has used",
     "/help": "list the commands",
     "/quit": "leave, as Ctrl-D does; the conversation stays saved",
 }

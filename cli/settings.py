@@ -54,7 +54,7 @@ class Settings:
     ] = None
     instructions: Annotated[
         list[str] | None,
-        Option(help="Folder whose AGENTS.md and skills are followed; LOOPWRIGHT_INSTRUCTIONS."),
+        Option(help="Folder of AGENTS.md and skills; LOOPWRIGHT_INSTRUCTIONS."),
     ] = None
     model: Annotated[
         str | None,
@@ -71,8 +71,8 @@ class Settings:
     agent: Annotated[
         str | None,
         Option(
-            help="The agent of task_agent: its Markdown file, or the name of one that ships or that"
-            " a folder of LOOPWRIGHT_AGENTS has. Else the thread's."
+            help="The agent of task_agent: its Markdown file, or a name that ships or is in"
+            " LOOPWRIGHT_AGENTS. Else the thread's."
         ),
     ] = None
     yes: Annotated[
@@ -92,13 +92,11 @@ class Settings:
     ] = None
     results: Annotated[
         str | None,
-        Option(help="URL of an object store for long results; LOOPWRIGHT_RESULTS, else the db."),
+        Option(help="Object store for long results; LOOPWRIGHT_RESULTS, else the db."),
     ] = None
     wait: Annotated[
         float | None,
-        Option(
-            help="Seconds to wait for a thread that another run holds; LOOPWRIGHT_WAIT, else 0."
-        ),
+        Option(help="Seconds to wait for a busy thread; LOOPWRIGHT_WAIT, else 0."),
     ] = None
     module: Annotated[
         str | None, Option(help="package.module:graph of your own, or a function of it.")

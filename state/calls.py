@@ -70,7 +70,7 @@ class Evidence(TypedDict, total=False):
     """One call, or what a task reported without calls; keys that say nothing are missing."""
 
     id: str
-    """`<task or step>.<round>.<index>`; of earlier turns with `t<turn>:` before it."""
+    """`<task or step>.<round>.<index>`, in earlier turns after `t<turn>:`."""
     task: str
     """The task or step; `react` or `agent`."""
     call_id: str
@@ -90,15 +90,15 @@ class Evidence(TypedDict, total=False):
     reused_from: str
     """The earlier call whose result was reused."""
     same_as: str
-    """The earlier call with the same result: the loop guard showed it, or a write repeated it."""
+    """The earlier call with the same result."""
     server: str
     """The MCP server of an uncertain call."""
     read_only: bool
     """It changed nothing."""
     unknown: bool
-    """There is no such tool, or none that may be called."""
+    """There is no such tool."""
     undeclared: bool
-    """Its tool does not say whether it changes anything."""
+    """Its tool does not say whether it writes."""
     own: bool
     """A call of the package's own tool failed."""
     unmet: list[str]

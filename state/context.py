@@ -40,7 +40,7 @@ class Context(BaseModel):
     model: str | None = Field(
         default=None,
         min_length=1,
-        description="Model for every role, as provider:name, such as openai:gpt-5.4-mini.",
+        description="Model for every role, such as openai:gpt-5.4-mini.",
         json_schema_extra={"langgraph_type": "model"},
     )
     models: dict[str, str] = Field(
@@ -49,7 +49,7 @@ class Context(BaseModel):
     )
     tiers: dict[str, Tier] = Field(default_factory=dict, description="Tier per role.")
     fallback_models: list[str] = Field(
-        default_factory=list, description="Models to try, in this order, if the first one fails."
+        default_factory=list, description="Models to try if the first one fails."
     )
     system_context: str = Field(
         default="",
@@ -62,13 +62,13 @@ class Context(BaseModel):
     language: str | None = Field(
         default=None,
         min_length=1,
-        description="Language of the prompts: en, zh, or your own; none: as built.",
+        description="Language of the prompts: en, zh, or your own.",
     )
     interactive: bool = Field(default=True, description="A human can answer questions.")
     review_plan: bool = Field(default=False, description="Show each plan to the user before work.")
     drafts: bool = Field(
         default=False,
-        description="Customers see replies as they are written, before they are checked.",
+        description="Customers see replies before they are checked.",
     )
     policy: PolicyWord = Field(
         default="default",
@@ -78,7 +78,7 @@ class Context(BaseModel):
         default=None,
         gt=0,
         le=31_536_000,
-        description="Seconds in which an approval is possible; none: forever.",
+        description="Seconds in which a call can be approved.",
     )
     max_planning_rounds: int = Field(
         default=3, ge=1, le=20, description="Planner calls before each work phase."
@@ -102,8 +102,7 @@ class Context(BaseModel):
         default=100,
         ge=1,
         le=10_000,
-        description="Model turns of task_agent; one more may report. In customer_service a "
-        "human then takes over.",
+        description="Model turns of task_agent; in customer_service a human then takes over.",
     )
     max_agent_depth: int = Field(
         default=3, ge=0, le=10, description="How deep agents may delegate; 0: never."
@@ -136,8 +135,7 @@ class Context(BaseModel):
         default=None,
         ge=16,
         le=1_000_000,
-        description="Tokens a model call may write; none: 16,384 with max_cost, else the "
-        "model's limit.",
+        description="Tokens per model answer; none: 16,384 with max_cost, else the model's limit.",
     )
     prices: dict[str, dict[str, float]] = Field(
         default_factory=dict,
@@ -165,7 +163,7 @@ class Context(BaseModel):
         default=60,
         gt=0,
         le=3_600,
-        description="Seconds an MCP server may take to start, unless its entry says otherwise.",
+        description="Seconds an MCP server may take to start.",
     )
     result_cap: int = Field(
         default=16_000,
@@ -190,7 +188,7 @@ class Context(BaseModel):
         default=5,
         ge=3,
         le=100,
-        description="Identical rounds that end the work; two before, the model is warned.",
+        description="Identical rounds that end the work.",
     )
     loop_phrases: int = Field(
         default=10,
@@ -211,15 +209,13 @@ class Context(BaseModel):
         default=0.5,
         gt=0,
         le=1,
-        description="Share of the remaining limits that router gives to a cheaper graph.",
+        description="Share of the limits left that a cheaper graph of router gets.",
     )
     resource_id: str = Field(default="", description="What the user has open, for the model.")
-    task_id: str = Field(
-        default="", description="The user's task in the application, for the model."
-    )
+    task_id: str = Field(default="", description="The user's task, for the model.")
     tool_context: dict[str, Any] = Field(
         default_factory=dict,
-        description="Data of the application for its tools, as JSON; models do not see it.",
+        description="Data for your tools, as JSON; models do not see it.",
     )
 
     @model_validator(mode="before")

@@ -122,7 +122,7 @@ class Outcome(TypedDict):
     reason: Reason
     """Why, in one word."""
     headline: str
-    """The end in a sentence for people, in the language of the run."""
+    """The end in a sentence for people."""
     answer: str
     """The text for the user; also the last message."""
     tasks: list[TaskOutcome]
@@ -137,14 +137,13 @@ class Outcome(TypedDict):
     models: dict[str, str]
     """Which model answered for each role."""
     warnings: list[str]
-    """Problems that did not end the run, such as a missing MCP server."""
+    """Problems, such as a missing MCP server."""
     result: Any
-    """The answer as data of the graph's result schema; none without one."""
+    """The answer as data of the result schema."""
     resume: dict[str, Any] | None
-    """How to continue; none if nothing is left to do."""
+    """How to continue, if something is left to do."""
     tried: NotRequired[list[Tried]]
-    """Of router: the graphs that had the request, in order: `graph`, `why`, `status`, `reason`,
-    `model_calls`."""
+    """Of router, for each graph: `graph`, `why`, `status`, `reason`, `model_calls`."""
 
 
 class Quote(TypedDict):
