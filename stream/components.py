@@ -248,21 +248,29 @@ def _render(value: Any) -> str:
 
 
 def make_component(
-    name: str, key: str, props: Props | Mapping[str, Any], *, under: str, seq: int, **more: Any
+    event: Mapping[str, Any],
+    name: str,
+    key: str,
+    props: Props | Mapping[str, Any],
+    *,
+    under: str | None = None,
+    **more: Any,
 ) -> Component:
-    """A component as the stream and the state have it.
+    """A component that an event draws, as the stream and the state have it.
 
     Args:
+        event: What draws it; it has the number.
         name: Which one.
-        key: Begins its id, the same however often it is shown.
+        key: Begins its id, the same however often it is shown; without one `under` does.
         props: Its props.
-        under: Id of the message it stands under.
-        seq: Number of its event.
+        under: Id of the message it stands under, if that is not the event's.
         more: Goes into its metadata.
     """
     given = props.model_dump(mode="json") if isinstance(props, Props) else dict(props)
-    about = {"message_id": under, "seq": seq, **more}
-    return {"type": "ui", "id": f"{key}.{name}", "name": name, "props": given, "metadata": about}
+    place = event.get("message_id", "") if under is None else under
+    about = {"message_id": place, "seq": event["seq"], **more}
+    own = f"{key or place}.{name}"
+    return {"type": "ui", "id": own, "name": name, "props": given, "metadata": about}
 
 
 def remove_under(drawn: Iterable[AnyUIMessage], gone: Sequence[str]) -> list[Component]:

@@ -39,12 +39,8 @@ def components_of(folded: Folded, event: Event) -> Iterator[Component]:
 def _view_draft(folded: Folded, event: Event) -> Iterator[Component]:
     """An answer that is still being written."""
     fields, role = event["fields"], event["role"]
-    under, seq = event.get("message_id", ""), event["seq"]
     if role in _PLANNERS:
-        todos = fields.get("todos", fields.get("steps"))
-        drafts = (
-            [todo for todo in todos if isinstance(todo, Mapping)] if type(todos) is list else []
-        )
+        drafts = _read_objects(fields.get("todos", fields.get("steps")))
         plan = {
             "summary": str(fields.get("summary") or fields.get("goal") or ""),
             # Counts and times come from a run, not from a model.
@@ -52,7 +48,7 @@ def _view_draft(folded: Folded, event: Event) -> Iterator[Component]:
             "missing_information": _read_texts(fields.get("missing_information")),
             "streaming": True,
         }
-        yield make_component("planner-response", under, plan, under=under, seq=seq)
+        yield make_component(event, "planner-response", "", plan)
     elif role == "verifier":
         verdict = VerifierResponse(
             feedback=str(fields.get("overall_feedback") or ""),
@@ -60,14 +56,11 @@ def _view_draft(folded: Folded, event: Event) -> Iterator[Component]:
             improvements=_read_texts(fields.get("improvements")),
             streaming=True,
         )
-        yield make_component(
-            "verifier-response", _make_verdict_id(event), verdict, under=under, seq=seq
-        )
+        yield make_component(event, "verifier-response", _make_verdict_id(event), verdict)
     elif role == "executor" and (task := folded.get(f"task:{event['task']}")):
         report = _make_report(task, summary=str(fields.get("summary") or ""), streaming=True)
-        yield make_component(
-            "executor-response", _make_attempt_id(task), report, under=task["message_id"], seq=seq
-        )
+        key, under = _make_attempt_id(task), task["message_id"]
+        yield make_component(event, "executor-response", key, report, under=under)
 
 
 def _make_verdict_id(event: Event) -> str:
@@ -77,10 +70,9 @@ def _make_verdict_id(event: Event) -> str:
 
 def _view_plan(folded: Folded, event: Event) -> Iterator[Component]:
     """The plan as it was made, and its progress."""
-    under, seq = event.get("message_id", ""), event["seq"]
     todos = [_make_step({**todo, "status": "pending"}) for todo in event["todos"]]
     plan = {"summary": "", "todos": todos, "missing_information": [], "streaming": False}
-    yield make_component("planner-response", under, plan, under=under, seq=seq)
+    yield make_component(event, "planner-response", "", plan)
     yield from _view_progress(folded, event)
 
 
@@ -110,9 +102,9 @@ def _view_progress(folded: Folded, event: Event) -> Iterator[Component]:
     plan = folded.get("plan") or folded.get("todos")
     if plan is None:
         return
-    under, turn, seq = plan.get("message_id", ""), event["turn"], event["seq"]
     name, key = ("flow-graph", "steps") if _has_tool_steps(plan) else ("todo-list", "todos")
-    yield make_component(name, turn, {key: _view_parts(folded, plan)}, under=under, seq=seq)
+    parts, under = {key: _view_parts(folded, plan)}, plan.get("message_id", "")
+    yield make_component(event, name, event["turn"], parts, under=under)
 
 
 def _has_tool_steps(plan: Event) -> bool:
@@ -152,8 +144,7 @@ def _view_step(folded: Folded, plan: Event, step: Mapping[str, Any]) -> dict[str
 def _view_task(_: Folded, event: Event) -> Iterator[Component]:
     """A task, under the message that reports it."""
     report = _make_report(event, summary=event.get("result", ""))
-    under, seq = event["message_id"], event["seq"]
-    yield make_component("executor-response", _make_attempt_id(event), report, under=under, seq=seq)
+    yield make_component(event, "executor-response", _make_attempt_id(event), report)
 
 
 def _make_attempt_id(task: Event) -> str:
@@ -166,15 +157,13 @@ def _make_report(task: Event, *, summary: str, streaming: bool = False) -> dict[
 
 
 def _view_verdict(folded: Folded, event: Event) -> Iterator[Component]:
-    under, seq = event.get("message_id", ""), event["seq"]
     verdict = VerifierResponse(
         passed=event["passed"],
         improvements=_read_texts(event["improvements"]),
         tasks=_read_judged(event.get("tasks")),
         feedback=event.get("feedback", ""),
     )
-    key = _make_verdict_id(event)
-    yield make_component("verifier-response", key, verdict, under=under, seq=seq)
+    yield make_component(event, "verifier-response", _make_verdict_id(event), verdict)
     yield from _view_progress(folded, event)
 
 
@@ -182,9 +171,8 @@ def _view_call(_: Folded, event: Event) -> Iterator[Component]:
     """A call, and the question about it, once there was one; an agent's end is its answer."""
     if event["status"] in _PASSING or event["tool"] == COMPLETE_TASK:
         return
-    turn, seq, under = event["turn"], event["seq"], event.get("message_id", "")
-    call = _CALL | _pick_fields(event, *_CALL)
-    yield make_component("tool-call", f"{turn}.{event['id']}", call, under=under, seq=seq)
+    key, call = f"{event['turn']}.{event['id']}", _CALL | _pick_fields(event, *_CALL)
+    yield make_component(event, "tool-call", key, call)
     if event.get("asked"):
         about = Approval(
             id=event["id"],
@@ -192,7 +180,7 @@ def _view_call(_: Folded, event: Event) -> Iterator[Component]:
             action=Action(name=event["tool"], args=event["arguments"]),
             answered=_read_answer(event),
         )
-        yield make_component("approval", f"{turn}.{event['id']}", about, under=under, seq=seq)
+        yield make_component(event, "approval", key, about)
 
 
 _KINDS: Final = {UNCERTAIN: "uncertain_call", SERVER_ASKS: "elicitation"}
@@ -209,33 +197,22 @@ def _read_answer(event: Event) -> Any:
 
 
 def _view_tool_component(_: Folded, event: Event) -> Iterator[Component]:
-    turn, key = event["turn"], f"{event['call']}.{event['place']}"
-    under = event.get("message_id", "")
-    yield make_component(
-        event["name"],
-        f"{turn}.{key}",
-        event["props"],
-        under=under,
-        seq=event["seq"],
-        text=event["text"],
-    )
+    key = f"{event['turn']}.{event['call']}.{event['place']}"
+    yield make_component(event, event["name"], key, event["props"], text=event["text"])
 
 
 def _view_question(_: Folded, event: Event) -> Iterator[Component]:
-    under, seq = event.get("message_id", ""), event["seq"]
-    question = Approval(
-        id=under, kind=event["kind"], description=event["text"], answered=event["answered"]
-    )
-    yield make_component("approval", under, question, under=under, seq=seq)
+    about = {"id": event.get("message_id", ""), "description": event["text"]}
+    question = Approval(**about, kind=event["kind"], answered=event["answered"])
+    yield make_component(event, "approval", "", question)
 
 
 def _view_props(name: str) -> _View:
     """The view of an event whose fields are a component's props."""
 
     def view(_: Folded, event: Event) -> Iterator[Component]:
-        under, seq = event["message_id"], event["seq"]
-        props = COMPONENTS[name].model_validate(event)
-        yield make_component(name, f"{under}.{event.get('id', '')}", props, under=under, seq=seq)
+        key = f"{event['message_id']}.{event.get('id', '')}"
+        yield make_component(event, name, key, COMPONENTS[name].model_validate(event))
 
     return view
 
@@ -251,8 +228,7 @@ def _view_summary(folded: Folded, event: Event) -> Iterator[Component]:
         unmet=_read_texts(event.get("unmet")),
         warnings=_read_texts(event.get("warnings")),
     )
-    under = event.get("message_id", "")
-    yield make_component("summary-response", under, summary, under=under, seq=event["seq"])
+    yield make_component(event, "summary-response", "", summary)
 
 
 def _make_todo(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,9 +265,12 @@ def _read_judged(tasks: object) -> list[Judged]:
             completed=bool(task.get("completed")),
             feedback=str(task.get("feedback") or ""),
         )
-        for task in (tasks if isinstance(tasks, list) else ())
-        if isinstance(task, Mapping)
+        for task in _read_objects(tasks)
     ]
+
+
+def _read_objects(given: object) -> list[Mapping[str, Any]]:
+    return [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
 
 
 def _read_texts(given: object) -> list[str]:

@@ -48,7 +48,7 @@ def test_events_merge_alike_in_whatever_batches(given_, data):
 
 MESSAGES = st.one_of(
     st.builds(
-        lambda key, seq: make_component("tool-call", key, {"n": seq}, under="m", seq=seq),
+        lambda key, seq: make_component({"seq": seq}, "tool-call", key, {"n": seq}, under="m"),
         st.sampled_from("abc"), st.integers(1, 9),
     ),
     st.builds(lambda key: {"type": "remove-ui", "id": f"{key}.tool-call"}, st.sampled_from("abc")),
