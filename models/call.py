@@ -36,7 +36,7 @@ async def call_model(asker: Asker, request: Request) -> Reply:
     config = merge_configs(
         {"callbacks": ensure_config().get("callbacks")},
         {
-            "run_name": spans.build_run_name(asker.scope, asker.role),
+            "run_name": f"{asker.role} {spans.find_task(asker.scope)}".strip(),
             "tags": [TAG_NOSTREAM],
             "metadata": spans.build_metadata(asker.scope, asker.role),
             "callbacks": [hearing],

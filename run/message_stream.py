@@ -75,7 +75,8 @@ class StreamedDraft:
     def settle(self, message: AIMessage) -> None:
         """Show the rest of the message, or all of it anew where it came otherwise."""
         before = AIMessageChunk(content=self._text, additional_kwargs=self._shown_metadata())
-        if not (self.begun and _is_sum(message, before, rest := _make_rest_chunk(message, before))):
+        rest = _make_rest_chunk(message, before)
+        if not (self.begun and message_chunk_to_message(before + rest) == message):
             self.retract()
             rest = _make_rest_chunk(message, AIMessageChunk(content=""))
         self._context.run(push_message, rest, state_key=None)
@@ -136,10 +137,6 @@ def _make_call_chunks(message: AIMessage) -> list[ToolCallChunk]:
         ToolCallChunk(type="tool_call_chunk", name=name, args=args, id=call_id, index=index)
         for index, (name, args, call_id) in enumerate(made)
     ]
-
-
-def _is_sum(message: AIMessage, shown: AIMessageChunk, rest: AIMessageChunk) -> bool:
-    return bool(message_chunk_to_message(shown + rest) == message)
 
 
 _DRAFTS: ContextVar[dict[str, StreamedDraft] | None] = ContextVar("loopwright_drafts", default=None)

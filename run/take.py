@@ -128,7 +128,8 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
                 values = await self.ainvoke(cast("Any", given), config, **options)
             except NothingToRun as over:
                 waits = over.asks and turn.kind == "message"
-                asks = over.asks if _is_operators(options) else hide_operator_questions(over.asks)
+                hides = options.get(ANSWERED_BY) == "customer"
+                asks = hide_operator_questions(over.asks) if hides else over.asks
                 return Taken("asks", questions=asks) if waits else Taken("ended", over.outcome)
             except GraphDrained:
                 return Taken("busy", why="paused")
@@ -158,10 +159,6 @@ class TakingGraph(Compiled[StateT, ContextT, InputT, OutputT]):
             )
             raise SettingsError(msg)
         return records
-
-
-def _is_operators(options: Mapping[str, Any]) -> bool:
-    return options.get(ANSWERED_BY) != "customer"
 
 
 def read_id(name: object) -> str:

@@ -1,7 +1,7 @@
 """State of customer_service, and what its models must answer."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, Literal, NotRequired, get_args
 
@@ -217,12 +217,7 @@ class DeskState(CallState, LoopState):
         """Whether the answer settles an issue of which that was not asked yet."""
         if not self.task_completed or self.new_proposal is not None or self.issue in self.confirmed:
             return False
-        return bool(self.written_ids or cites_any(self.answer, self.sources))
-
-
-def cites_any(text: str, sources: Collection[str]) -> bool:
-    """Whether a text cites one of the sources."""
-    return any(f"{name}]" in text for name in sources)
+        return bool(self.written_ids) or any(f"{name}]" in self.answer for name in self.sources)
 
 
 AROUND: Final = (".handed_off", ".returned")

@@ -26,16 +26,11 @@ SPENT: Final = "loopwright/spent_"
 _FINISH: Final = ("finish_reason", "stop_reason")
 
 
-def build_run_name(scope: RunScope, role: str) -> str:
-    """The name of a model call's run: the role, and the task it works on."""
-    return f"{role} {scope.path}" if scope.path != scope.agent else role
-
-
 def build_metadata(
     scope: RunScope, role: str, call: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
     """The metadata of the run of a model call, or of a tool `call`."""
-    used, task = scope.budget.usage, _find_task(scope, call.get("task"))
+    used, task = scope.budget.usage, find_task(scope, call.get("task"))
     known = {ROLE_METADATA: role, TASK: task, CALL: call.get("id"), TURN: scope.turn}
     known |= {MODEL_TURN: scope.run.model_turn}
     spent = {f"{SPENT}{name}": used[name] for name in ("model_calls", "tool_calls", "tokens")}
@@ -111,7 +106,7 @@ def _record_answer(span: Any, about: dict[str, str], answer: AIMessage) -> None:
             measure(TOKENS, cast("int", tokens), about | of_kind)
 
 
-def _find_task(scope: RunScope, task: str | None = None) -> str:
+def find_task(scope: RunScope, task: str | None = None) -> str:
     """The task or step; "" in a graph without them."""
     named = task or scope.path
     return "" if named == scope.agent else named
@@ -122,7 +117,7 @@ def _build_attributes(scope: RunScope, operation: str, task: str | None = None) 
         "gen_ai.operation.name": operation,
         "gen_ai.agent.name": scope.agent,
         "gen_ai.conversation.id": scope.thread,
-        "loopwright.task": _find_task(scope, task),
+        "loopwright.task": find_task(scope, task),
         "loopwright.turn": scope.turn,
     }
 

@@ -178,11 +178,6 @@ def _iter_ids(data: Any) -> Iterator[str]:
                 yield shorten_text(show_value(value), _LONGEST)
 
 
-def render_receipt(lines: list[ReceiptLine]) -> str:
-    """The receipt as plain text, a line for each change; a proposal's own words tell of it."""
-    return "\n".join(line.text for line in lines if line.kind != "proposed")
-
-
 async def finish_turn(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Any:
     """End the turn; where a change was asked for, its receipt stands last in what is said."""
     receipt = emit_receipt(await make_scope(state, runtime, desk.parts), state, desk)
@@ -199,9 +194,10 @@ async def finish_turn(state: DeskState, runtime: Runtime[Context], *, desk: Desk
 
 
 def emit_receipt(scope: RunScope, state: DeskState, desk: Desk, under: str = "") -> str:
-    """Show the receipt beside a message, by default the turn's answer; its plain text."""
+    """Show the receipt beside a message, by default the turn's answer; a line for each change."""
     lines = list_lines(state, desk)
     if lines:
         props = Receipt(lines=lines).model_dump(mode="json")
         scope.emit({"type": "receipt", **props, "message_id": under or build_answer_id(state)})
-    return render_receipt(lines)
+    # A proposal's own words tell of it.
+    return "\n".join(line.text for line in lines if line.kind != "proposed")

@@ -145,7 +145,8 @@ class FlowRun(FlowPass):
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
         run = StepRun(step=step, flow=self)
         # What was decided on or sent already goes on, whatever stands before it by now.
-        is_new = run.is_new and not self._has_begun(step)
+        begun = any(step_of(i) == name for i in (*self.approved, *self.begun))
+        is_new = run.is_new and not begun
         barred = self._bar_step(step, inputs, waited_for)
         if is_new and barred:
             return barred
@@ -162,10 +163,6 @@ class FlowRun(FlowPass):
             end = await ForEachRun(step=step, flow=self, barred=barred is not None).run(inputs)
         self.hear(end)  # now: whoever waits for its slot begins before the end is told
         return end
-
-    def _has_begun(self, step: FlowStep) -> bool:
-        """Whether something was decided on or sent for an item of the step."""
-        return any(step_of(i) == step["id"] for i in (*self.approved, *self.begun))
 
     def _bar_step(
         self, step: FlowStep, inputs: Mapping[str, FlowStep], waited_for: Mapping[str, StepEnd]

@@ -114,13 +114,9 @@ class Source:
         """Whether the figure stands in it, as it is spelled or as the same number."""
         return figure.text in self.spellings or figure.value in self.values
 
-    def carries_link(self, link: str) -> bool:
-        """Whether the link or address stands in it whole."""
-        return link in self.links
-
     @cached_property
     def links(self) -> frozenset[str]:
-        """The links and addresses in it."""
+        """The links and addresses that stand in it whole."""
         return frozenset(one.text for one in find_links(self.all_text))
 
     def find_quotes(self, figure: Figure) -> list[Figure]:

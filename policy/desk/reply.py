@@ -175,7 +175,7 @@ class _Check:
         sources = [known.link_source, known.record_source, known.customer_source]
         sources += [known.article_sources[one] for one in self.cited]
         for link in find_links(_blank_citations(text, known.articles)):
-            if not any(source.carries_link(link.text) for source in sources):
+            if not any(link.text in source.links for source in sources):
                 yield say("desk_unknown_link", link=link.text)
 
     def _is_customers(self, text: str, figure: Figure) -> bool:

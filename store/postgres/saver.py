@@ -260,7 +260,7 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         with (
             _explain_errors(),
             self._connect() as connection,
-            _open_pipeline(connection, pipeline=pipeline),
+            send_together(connection) if pipeline else nullcontext(),
         ):
             yield connection.cursor(binary=True)
 
@@ -276,10 +276,6 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
                 kind, _, text = record.partition(" ")
                 values[name] = self.serde.loads_typed((kind, b64decode(text)))
         return saved
-
-
-def _open_pipeline(connection: Any, *, pipeline: bool) -> AbstractContextManager[None]:
-    return send_together(connection) if pipeline else nullcontext()
 
 
 @contextmanager

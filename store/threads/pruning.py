@@ -152,7 +152,7 @@ class ThreadPruning:
         """
         head = self._read_head(thread)
         saved = self._list_checkpoints(thread)
-        kept = keeps(_get_id(head), saved)
+        kept = keeps(str(head.saved.checkpoint["id"]), saved)
         self._make_standalone(thread, find_orphans(kept, saved))
         gone = {one.id for one in saved} - kept
         self._remove(thread, kept, gone)
@@ -312,7 +312,3 @@ def _get_turn(row: Mapping[str, Any]) -> str:
     if row["kind"] == "turn":
         return str(row["name"]).split(" ", maxsplit=1)[0]
     return str(json.loads(decode_body(row["body"]))["turn"])
-
-
-def _get_id(head: ThreadHead) -> str:
-    return str(head.saved.checkpoint["id"])

@@ -186,7 +186,7 @@ class SubAgents:
             unmet=unmet,
             text=shown.text,
             stored=stored,
-            evidence=[_shorten_evidence(record) for record in evidence],
+            evidence=[r | Evidence(result=beginning_of(r["result"], _KEPT)) for r in evidence],
             spend=used,
             warnings=state.warnings,
         )
@@ -301,7 +301,3 @@ async def list_rows(scope: RunScope, path: str) -> list[Row]:
 def is_within(task: str, path: str) -> bool:
     """Whether a task is a sub-agent, or one below it."""
     return f"{task}/".startswith(f"{path}/")
-
-
-def _shorten_evidence(record: Evidence) -> Evidence:
-    return record | Evidence(result=beginning_of(record["result"], _KEPT))
