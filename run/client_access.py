@@ -379,11 +379,13 @@ def leave_panel_out(part: Any) -> Any:
     return part
 
 
-def _is_shown_by_us(asked: Sequence[Interrupt]) -> bool:
-    """Whether a component of ours puts the questions; a tool's own `interrupt()` has none."""
-    return bool(asked) and all(
-        isinstance(one.value, Mapping) and "action_requests" in one.value for one in asked
-    )
+def _is_shown_by_us(asked: Sequence[Interrupt | Mapping[str, Any]]) -> bool:
+    """Whether a component of ours puts the questions; a tool's own `interrupt()` has none.
+
+    A server's own saver reads a question back as the mapping of its fields.
+    """
+    values = [one["value"] if isinstance(one, Mapping) else one.value for one in asked]
+    return bool(values) and all(isinstance(v, Mapping) and "action_requests" in v for v in values)
 
 
 def _end_hidden(values: dict[str, Any]) -> dict[str, Any]:
