@@ -106,7 +106,7 @@ def main() -> int:
     if outcome is None:
         say("\nThe question waits: start the program again with the same folder to answer it.")
         return WAITING
-    say(f"\n{outcome['answer']}\n\n{outcome['status']} ({outcome['reason']})")
+    say(f"\n{outcome['answer']}\n\n{outcome['headline']}")
     with closing(sqlite3.connect(out / "shop.db")) as shop:
         for number, order, cents in shop.execute("SELECT number, order_id, cents FROM refunds"):
             say(f"  R-{number}: {cents / 100:.2f} EUR for {order}")

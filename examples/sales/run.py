@@ -100,7 +100,7 @@ def main() -> int:
         outcome = run(out, chosen.model or analyst())
     except LoopwrightError as error:
         parser.exit(4, f"{error}\n")
-    say(f"\n{outcome['answer']}\n\n{outcome['status']} ({outcome['reason']})")
+    say(f"\n{outcome['answer']}\n\n{outcome['headline']}")
     for path in sorted(out.iterdir()):
         say(f"  {chosen.out / path.name}")
     return 0 if outcome["status"] == "complete" else 3

@@ -61,7 +61,7 @@ def analysed(environment, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sales")
     code, said = ran("sales", folder, environment)
     assert code == 0, said
-    assert "complete (GOAL)" in said
+    assert "\nComplete.\n" in said
     return said, folder / "out"
 
 
@@ -181,7 +181,7 @@ def test_the_refund_is_made_once_and_the_reply_says_what_it_must(run, tmp_path):
     assert code == 0, said
     assert said.count("Run request_refund") == 1
     assert said.index("sentiment completed") < said.index("Run request_refund")
-    assert "complete (GOAL)" in said
+    assert "\nComplete.\n" in said
     [refund] = rows(tmp_path / "out", "refunds")
     assert (refund["order_id"], refund["cents"]) == ("A-1042", 14_900)
     [reply] = rows(tmp_path / "out", "ticket_notes")
@@ -195,7 +195,7 @@ def test_the_refund_is_made_once_and_the_reply_says_what_it_must(run, tmp_path):
     assert text.endswith("Kind regards\nCustomer care")
     code, again = run()
     assert code == 0
-    assert "complete (GOAL)" in again
+    assert "\nComplete.\n" in again
     assert "request_refund" not in again, "a case that is closed is not worked on again"
     assert len(rows(tmp_path / "out", "refunds")) == 1
 
@@ -240,7 +240,7 @@ def kill_at_the_question(tmp_path, environment):
 def test_a_refund_that_is_refused_is_not_made_and_nothing_is_sent(run, tmp_path):
     code, said = run("--ask", said="n\n")
     assert code == 3
-    assert "blocked (DENIED)" in said
+    assert "\nBlocked: you rejected a call." in said
     assert rows(tmp_path / "out", "refunds") == rows(tmp_path / "out", "ticket_notes") == []
 
 
