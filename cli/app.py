@@ -1,6 +1,5 @@
 """The commands. Everything heavy is imported when a command needs it: `--help` must not wait."""
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -11,10 +10,6 @@ from .settings import DEFAULT_GRAPH, Settings, read_plan_input
 from .terminal import Output, run_guarded
 
 __all__ = ["app"]
-
-_EarlierDb = Annotated[str | None, typer.Option("--url", hidden=True)]
-"""What two commands called --db before."""
-
 
 _RUN = (
     "graph", "agent", "mcp", "policy", "instructions", "model", "script", "yes", "review",
@@ -168,7 +163,6 @@ _WORKER = ("agent", "mcp", "policy", "instructions", "model", "script", "databas
 def worker(
     settings: Settings,
     output: Output,
-    url: _EarlierDb = None,
     graphs: Annotated[
         list[str] | None, typer.Option("--graph", help="Run turns of this one; all without it.")
     ] = None,
@@ -184,10 +178,8 @@ def worker(
     """Run turns that wait or whose run has died, until a signal."""
     from .worker import WorkerOptions, run_worker  # noqa: PLC0415 - see the module
 
-    chosen = settings if url is None else replace(settings, database=url)
-    return run_worker(
-        chosen, output, WorkerOptions(graphs or [], modules or [], concurrency, lease)
-    )
+    wanted = WorkerOptions(graphs or [], modules or [], concurrency, lease)
+    return run_worker(settings, output, wanted)
 
 
 _DESK = ("graph", "mcp", "policy", "instructions", "model", "script", "database", "results", "json")
@@ -351,7 +343,6 @@ def graph(
 def doctor(
     settings: Settings,
     output: Output,
-    url: _EarlierDb = None,
     prepare: Annotated[
         bool, typer.Option("--prepare", help="First make the tables there that are missing.")
     ] = False,
@@ -359,7 +350,6 @@ def doctor(
     """Say whether a run would work here, or with --db whether that database would."""
     from .show import examine, prepare_database  # noqa: PLC0415 - see the module
 
-    chosen = settings if url is None else replace(settings, database=url)
     if prepare:
-        prepare_database(chosen)
-    return examine(chosen, output, chosen.database)
+        prepare_database(settings)
+    return examine(settings, output, settings.database)

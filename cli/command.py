@@ -61,9 +61,7 @@ def loopwright(
 Body = Callable[..., int]
 
 
-def make_command(
-    *options: str, within: typer.Typer = app, hidden: bool = False
-) -> Callable[[Body], Body]:
+def make_command(*options: str, within: typer.Typer = app) -> Callable[[Body], Body]:
     """Make a command of a function, which takes its own arguments and these of the settings."""
 
     def register(body: Body) -> Body:
@@ -75,7 +73,7 @@ def make_command(
         own = list(signature(body).parameters.values())[2:]
         shared = [signature(Settings).parameters[name] for name in options]
         command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
-        within.command(body.__name__.rstrip("_"), help=body.__doc__, hidden=hidden)(command)
+        within.command(body.__name__.rstrip("_"), help=body.__doc__)(command)
         return body
 
     return register

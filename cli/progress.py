@@ -179,7 +179,7 @@ _LINES: Final = {
     "task": _make_renderer("task {id} {status}: {description}"),
     "observation": _make_renderer("observation: {text}"),
     "model": _make_renderer("{role} asked {model}: {input_tokens} tokens in, {output_tokens} out"),
-    "outcome": lambda event: f"outcome: {event.get('headline') or event.get('status')}",
+    "outcome": _make_renderer("outcome: {headline}"),
     "phase": _render_phase,
     "plan": _render_plan,
     "todos": _render_todos,

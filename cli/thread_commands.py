@@ -33,7 +33,7 @@ def stop_thread(settings: Settings, output: Output, thread: str) -> int:
     elif outcome is None:
         output.write_line(f"The run of {thread} ends at its next border, as cancelled.")
     else:
-        output.write_line(f"{thread}: {outcome.get('headline') or outcome['status']}")
+        output.write_line(f"{thread}: {outcome['headline']}")
         output.write_line(outcome["answer"])
     if resume and not output.json:
         output.write_line(f"Go on with it later: {resume}")

@@ -320,13 +320,8 @@ def _describe_progress(board: Board, task: Mapping[str, Any]) -> str:
 
 def list_brief_lines(outcome: Outcome) -> list[str]:
     """The lines after an answer in a conversation: the outcome, and what is left open."""
-    how = f"{_render_headline(outcome)} {render_spend(outcome['spend'])}"
+    how = f"{outcome['headline']} {render_spend(outcome['spend'])}"
     return [how, *_list_open_work(outcome)]
-
-
-def _render_headline(outcome: Outcome) -> str:
-    """How it ended; the outcome of an older version has no sentence for it."""
-    return str(outcome.get("headline") or outcome["status"])
 
 
 def _list_open_work(outcome: Outcome) -> list[str]:
@@ -347,7 +342,7 @@ def list_closing_lines(output: Output, outcome: Outcome, evidence: Records) -> l
         roles.setdefault(model, []).append(role)
     models = "; ".join(f"{model} ({', '.join(roles[model])})" for model in roles)
     lines = [
-        _render_headline(outcome),
+        outcome["headline"],
         *_list_open_work(outcome),
         *_render_section("Evidence", _list_evidence(outcome, evidence)),
         f"Models: {models or 'none'}",

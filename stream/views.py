@@ -222,7 +222,7 @@ def _view_summary(folded: Folded, event: Event) -> Iterator[Component]:
     done, total = count_progress(_view_parts(folded, plan) if plan else [])
     summary = SummaryResponse(
         status=event["status"],
-        reason="" if event["reason"] == "GOAL" else event.get("headline", ""),
+        reason="" if event["reason"] == "GOAL" else event["headline"],
         done=done,
         total=total,
         unmet=_read_texts(event.get("unmet")),

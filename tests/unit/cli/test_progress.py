@@ -131,8 +131,8 @@ def test_a_million_characters_are_still_one_short_line():
 
 CALLS = ("  ! careful", '✓ 2  put {"p": 1}  0.2 s', '2  put {"p": 1}  Not run.')
 END = {
-    "status": "complete", "reason": "GOAL", "answer": "Done.", "unmet": [], "uncertain_calls": [],
-    "tasks": [], "models": {}, "spend": {},
+    "status": "complete", "reason": "GOAL", "headline": "Complete.", "answer": "Done.",
+    "unmet": [], "uncertain_calls": [], "tasks": [], "models": {}, "spend": {},
 }  # fmt: skip
 
 
