@@ -130,19 +130,16 @@ def _check_tools(settings: Settings, names: set[str]) -> None:
 def set_staffing(settings: Settings, output: Output, away: str | None) -> int:
     """Note that nobody is at the desk, and for how long, or that somebody is back."""
     until = None if away is None else datetime.now(UTC) + parse_age(away, "--away")
+    at = until and until.isoformat(timespec="seconds")
+    said = "The desk is staffed: customers get a colleague."
     with settings.open() as durability:
         if until is None:
             durability.store.delete(*AWAY)
         else:
-            durability.store.put(*AWAY, {"until": until.isoformat(timespec="seconds")})
-    end = until.astimezone().strftime("%Y-%m-%d %H:%M") if until else None
-    if output.json:
-        output.write_result({"away_until": until.isoformat(timespec="seconds") if until else None})
-    elif end:
-        output.write_line(f"Nobody is at the desk until {end}: customers get a ticket.")
-    else:
-        output.write_line("The desk is staffed: customers get a colleague.")
-    return Code.COMPLETE
+            durability.store.put(*AWAY, {"until": at})
+            end = until.astimezone().strftime("%Y-%m-%d %H:%M")
+            said = f"Nobody is at the desk until {end}: customers get a ticket."
+    return output.report({"away_until": at}, said)
 
 
 def _find_hand_over(settings: Settings, thread: str) -> HandOver:
@@ -176,26 +173,13 @@ def _print_news(output: Output, case: HandOver, state: Any, news: list[AnyMessag
     texts = [m.text for m in news if m.type != "tool" and m.text.strip() and not calls_in(m)]
     waiting, outcome = bool(state.interrupts), state.values.get("outcome")
     owner = unpack_fields(state.values).get("owner", "bot")
-    if output.json:
-        output.write_result(
-            {
-                "thread": case.thread_id,
-                "owner": owner,
-                "waiting": waiting,
-                "said": texts,
-                "outcome": outcome,
-            }
-        )
-        return Code.COMPLETE
-    for text in texts:
-        output.write_line(f"> {text}")
+    end = "The assistant has the conversation again."
     if owner == "human":
-        output.write_line("The conversation is yours.")
+        end = "The conversation is yours."
     elif waiting:
-        output.write_line(f"The assistant asks: loopwright resume {case.thread_id}")
-    else:
-        output.write_line("The assistant has the conversation again.")
-    return Code.COMPLETE
+        end = f"The assistant asks: loopwright resume {case.thread_id}"
+    told = {"thread": case.thread_id, "owner": owner, "waiting": waiting, "said": texts}
+    return output.report({**told, "outcome": outcome}, *(f"> {text}" for text in texts), end)
 
 
 def _print_waiting(output: Output, durability: Durability) -> int:

@@ -11,7 +11,7 @@ from ..policy.trials import TriedCall, try_call
 from ..state.errors import SettingsError
 from ..state.limits import read_file
 from ..text.canonical import plural
-from .terminal import Code, Output, clean
+from .terminal import Output
 
 _SHAPE: Final = (
     'write one such as {"tool": "request_refund", "args": {"order_id": "A-1"}, "customer": "C-1",'
@@ -24,20 +24,13 @@ def check_policy(output: Output, file: str, on: str | None) -> int:
     table = PolicyTable.read(file)
     rows = sum(len(section.rows) for section in table.sections.values())
     trials = [*_try_calls(table, Path(on))] if on else []
-    if output.json:
-        calls = [{"line": line, **trial} for line, trial in trials]
-        output.write_result(
-            {"policy": file, "tools": len(table.tools), "rows": rows, "calls": calls}
-        )
-        return Code.COMPLETE
-    output.write_line(
-        f"{clean(file)}: {plural(len(table.tools), 'tool')}, {plural(rows, 'row')};"
-        " each case has exactly one row."
+    calls = [{"line": line, **trial} for line, trial in trials]
+    counts = f"{plural(len(table.tools), 'tool')}, {plural(rows, 'row')}"
+    return output.report(
+        {"policy": file, "tools": len(table.tools), "rows": rows, "calls": calls},
+        f"{file}: {counts}; each case has exactly one row.",
+        *(part for line, trial in trials for part in _describe_trial(line, trial)),
     )
-    for line, trial in trials:
-        for part in _describe_trial(line, trial):
-            output.write_line(clean(part))
-    return Code.COMPLETE
 
 
 def _try_calls(table: PolicyTable, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

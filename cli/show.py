@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -295,22 +295,15 @@ def quote_goal(settings: Settings, output: Output, goal: str) -> int:
     agent = select_agent(settings, output, graph_name)
     graph, _ = build_named_graph(settings, graph_name, context, None, agent)
     bounds = graph.quote(read_goal(goal), context=context)
-    if output.json:
-        output.write_result({"status": "quote", **bounds})
-        return Code.COMPLETE
+    return output.report({"status": "quote", **bounds}, *_describe_quote(bounds))
+
+
+def _describe_quote(bounds: Mapping[str, Any]) -> Iterator[str]:
     for name in ("model_calls", "tool_calls", "tokens"):
-        output.write_line(f"{name.replace('_', ' ')}: at most {bounds[name]:,}")
-    known = (
-        f"at most {render_dollars(bounds['usd']) or '$0'}"
-        if bounds["usd"] is not None
-        else "not known"
-    )
-    output.write_line(f"cost: {known}")
+        yield f"{name.replace('_', ' ')}: at most {bounds[name]:,}"
+    usd = bounds["usd"]
+    yield "cost: not known" if usd is None else f"cost: at most {render_dollars(usd) or '$0'}"
     for model, price in bounds["models"].items():
         rates = " · ".join(f"{kind} ${usd:g}" for kind, usd in (price or {}).items())
-        output.write_line(
-            f"  {model}: {rates or 'price not known'}{' per million tokens' * bool(rates)}"
-        )
-    for note in bounds["notes"]:
-        output.write_line(note)
-    return Code.COMPLETE
+        yield f"  {model}: {rates + ' per million tokens' if rates else 'price not known'}"
+    yield from bounds["notes"]

@@ -108,6 +108,15 @@ class Output:
         """Write the one JSON object; what could steer a terminal is escaped, so nothing is lost."""
         _write(sys.stdout, show_json(content, indent=2))
 
+    def report(self, content: Mapping[str, Any], *lines: str) -> Code:
+        """Write what a command came to: with `json` the object, else the lines; its exit code."""
+        if self.json:
+            self.write_result(content)
+        else:
+            for line in lines:
+                self.write_line(line)
+        return Code.COMPLETE
+
     def write_event(self, content: Mapping[str, Any]) -> None:
         """Write one JSON object a line, for a command that goes on."""
         _write(sys.stdout, show_json(content))

@@ -28,16 +28,11 @@ def stop_thread(settings: Settings, output: Output, thread: str) -> int:
     """End the thread's turn as cancelled; the exit code."""
     with _open_thread(settings, thread) as (graph, config, resume):
         outcome = graph.stop(config)
-    if output.json:
-        output.write_result({"thread": thread, "running": outcome is None, "outcome": outcome})
-    elif outcome is None:
-        output.write_line(f"The run of {thread} ends at its next border, as cancelled.")
-    else:
-        output.write_line(f"{thread}: {outcome['headline']}")
-        output.write_line(outcome["answer"])
-    if resume and not output.json:
-        output.write_line(f"Go on with it later: {resume}")
-    return Code.COMPLETE
+    said = [f"The run of {thread} ends at its next border, as cancelled."]
+    if outcome is not None:
+        said = [f"{thread}: {outcome['headline']}", outcome["answer"]]
+    said += [f"Go on with it later: {resume}"] if resume else []
+    return output.report({"thread": thread, "running": outcome is None, "outcome": outcome}, *said)
 
 
 def steer_thread(settings: Settings, output: Output, thread: str, message: str) -> int:
@@ -51,11 +46,8 @@ def steer_thread(settings: Settings, output: Output, thread: str, message: str) 
             f" with `{shlex.join(['loopwright', 'run', '--thread', thread, words])}`."
         )
         raise SettingsError(msg)
-    if output.json:
-        output.write_result({"thread": thread, "running": True})
-    else:
-        output.write_line(f"Handed over: the run of {thread} takes it up at its next border.")
-    return Code.COMPLETE
+    said = f"Handed over: the run of {thread} takes it up at its next border."
+    return output.report({"thread": thread, "running": True}, said)
 
 
 def enqueue_message(
@@ -71,15 +63,10 @@ def enqueue_message(
     words = read_goal(message, "message")
     with _open_thread(settings, thread) as (graph, config, _):
         turn = graph.enqueue(config, Command(resume=words) if answers else words, **how)
-    if output.json:
-        shown = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}
-        output.write_result({**shown, "outcome": turn.outcome})
-    else:
-        due = f" for {turn.at:%Y-%m-%d %H:%M} UTC" if turn.at else ""
-        output.write_line(
-            f"{turn.thread} {turn.id}: {turn.state}{due}; `loopwright worker` runs it."
-        )
-    return Code.COMPLETE
+    shown = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}
+    due = f" for {turn.at:%Y-%m-%d %H:%M} UTC" if turn.at else ""
+    said = f"{turn.thread} {turn.id}: {turn.state}{due}; `loopwright worker` runs it."
+    return output.report({**shown, "outcome": turn.outcome}, said)
 
 
 def parse_due(text: str) -> datetime | timedelta:
@@ -140,13 +127,8 @@ def dequeue_turn(settings: Settings, output: Output, thread: str, name: str) -> 
         stop = f": `loopwright stop {thread}` ends it" if turn and not turn.over else ""
         msg = f"The turn {name!r} of the thread {thread!r} {how}{stop}."
         raise SettingsError(msg)
-    if output.json:
-        output.write_result(_turn_to_json(turn))
-    else:
-        output.write_line(
-            f"{clean(turn.thread)} {clean(turn.id)}: taken back, no worker will run it."
-        )
-    return Code.COMPLETE
+    said = f"{turn.thread} {turn.id}: taken back, no worker will run it."
+    return output.report(_turn_to_json(turn), said)
 
 
 def _build_row(turn: Turn, *, live: bool) -> tuple[str, ...]:
