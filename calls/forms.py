@@ -29,12 +29,13 @@ def build_form_question(call: Mapping[str, Any], objection: str) -> dict[str, An
     secret = ", ".join(map(show_text, list_secret_fields(form.get("schema"))))
     warning = f"{who} wants a secret: {secret}. Reject it unless you know why." if secret else ""
     description = "\n\n".join(filter(None, [objection, asked, warning, about]))
+    kind: questions.Allowed = "respond" if fields else "confirm"
     return {
         "type": "elicitation",
         "id": call["id"],
         "task": call["task"],
         "form": form,
-        **questions.make_question("ask_user", fields, description, answers="respond"),
+        **questions.make_question("ask_user", fields, description, answers=kind),
     }
 
 
@@ -59,8 +60,10 @@ def fill_form(
 ) -> tuple[dict[str, Any] | None, str]:
     """The form as an answer fills it in, and what is wrong with it."""
     fields = list_fields(form)
-    if kind == "reject" or not fields:
+    if kind == "reject":
         return None, ""
+    if not fields:  # words are no yes
+        return None, "" if kind == "approve" else "There is nothing to fill in: approve or reject."
     wanted = f"The form wants a JSON object with {', '.join(fields)}."
     values = _read_fields(fields, args, message)
     if values is None:

@@ -48,6 +48,7 @@ _KINDS: Final = {
     ),
     "user": ("Question", _WORDS),
     "form": ("A tool asks", f"Type the answer, or the fields as JSON; [d]ecline  {_OPEN}"),
+    "confirm": ("A tool asks", f"[y]es  [n]o  {_OPEN}"),
     "desk": ("A colleague has this conversation", _WORDS),
     "other": ("Waiting for an answer", _WORDS),
 }
@@ -71,8 +72,8 @@ class Question:
         value: The whole payload.
         description: The question in words.
         kind: `call`: may a tool be called; `uncertain`: did a call run; `review` of a plan; `user`:
-            asked by the model; `form`: asked by a tool's server; `desk`: a colleague has the
-            customer; `other`: a tool's own question.
+            asked by the model; `form`, or `confirm` by yes or no: asked by a tool's server;
+            `desk`: a colleague has the customer; `other`: a tool's own question.
         name: The tool, or what the question is called.
         args: The tool's arguments, or the plan.
         allowed: The kinds of answers it takes.
@@ -98,14 +99,16 @@ class Question:
         request, reviews = requests[0], value.get("review_configs") or [{}]
         name, expires_at = str(request.get("name", "")), value.get("expires_at")
         kind = "call" if "tool_call_id" in request else _NAMES.get(name, "call")
+        kind = _TYPES.get(str(value.get("type")), kind)
+        allowed = tuple(reviews[0].get("allowed_decisions") or _ALL)
         return cls(
             interrupt.id,
             value,
             str(request.get("description") or ""),
-            kind=_TYPES.get(str(value.get("type")), kind),
+            kind="confirm" if kind == "form" and "approve" in allowed else kind,
             name=name,
             args=dict(request.get("args") or {}),
-            allowed=tuple(reviews[0].get("allowed_decisions") or _ALL),
+            allowed=allowed,
             expires_at=datetime.fromisoformat(expires_at) if expires_at else None,
         )
 
@@ -204,14 +207,14 @@ class Asker:
     def _build_reply(self, letter: str, rest: str, question: Question) -> Reply:
         """The answer for a choice; None if there is none yet."""
         match letter:
-            case "a" | "o":
+            case "a" | "o" | "y":
                 return {"type": "approve"}
             case "s":
                 return {"type": "approve", "remember": "tool"}
             case "r":
                 why = "Why? (the model is told; empty is fine)"
                 return {"type": "reject", "message": rest or self._read_line(why)}
-            case "g" | "d":
+            case "g" | "d" | "n":
                 return {"type": "reject", "message": rest}
             case "i":
                 result = self._read_line(

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from ..text.canonical import make_storable
 from ..text.sentences import say
 
-Allowed = Literal["decide", "settle", "respond"]
+Allowed = Literal["decide", "settle", "respond", "confirm"]
 
 By = Literal["customer", "operator"]
 ANSWERED_BY: Final = "answered_by"
@@ -26,8 +26,9 @@ DECISIONS: Final[Mapping[Allowed, tuple[AnswerKind, ...]]] = {
     "decide": ("approve", "edit", "reject", "respond"),
     "settle": ("approve", "respond", "reject"),
     "respond": ("respond", "edit", "reject"),
+    "confirm": ("approve", "reject"),
 }
-"""The answers a question takes: whether to act, how an uncertain act ended, or words."""
+"""The answers a question takes: whether to act, how an uncertain act ended, words, yes or no."""
 
 
 def make_question(

@@ -115,6 +115,25 @@ def test_a_server_asks_ten_times_in_a_call(tmp_path):
     assert "10 questions in one call" in heard
 
 
+@pytest.mark.parametrize(
+    "words", ["respond: no", {"answer": "no"}, {"type": "edit", "args": {"answer": "no"}}]
+)
+def test_a_form_without_fields_is_a_yes_or_no_and_words_are_no_yes(tmp_path, words):
+    bare = {"times": 1, "fields": {}}
+    for answer, action in (("approve", "accept"), ("reject", "decline")):
+        folder = tmp_path / answer
+        folder.mkdir()
+        fickle = Fickle(folder, policy="allow", args=bare)
+        (question,) = fickle.turn()["__interrupt__"]
+        decisions = question.value["review_configs"][0]["allowed_decisions"]
+        assert decisions == ["approve", "reject"]
+        (again,) = fickle.turn(Command(resume=words))["__interrupt__"]
+        assert again.value["description"].startswith("There is nothing to fill in")
+        result = fickle.turn(Command(resume=answer))
+        heard = json.loads(next(m.text for m in result["messages"] if m.name == "save"))
+        assert [one["action"] for one in heard] == [action]
+
+
 SECRETS: list[Any] = [
     {"answer": {"type": "string", "format": "password"}}, {"bankPassword": {"type": "string"}},
     {"api_token": {"type": "string"}}, {"PIN": {"type": "string"}},

@@ -6,6 +6,7 @@ import pytest
 from langgraph.types import Interrupt
 from rich.console import Console
 
+from loopwright.calls.forms import build_form_question
 from loopwright.cli.approvals import Asker, Question
 from loopwright.state.questions import make_question
 
@@ -123,3 +124,22 @@ def test_a_plan_can_be_approved_rejected_edited_or_talked_about(about, lines, re
     monkeypatch.delenv("EDITOR", raising=False)
     monkeypatch.delenv("VISUAL", raising=False)
     assert asked(about, *lines)[0] == reply
+
+
+@pytest.mark.parametrize(
+    ("lines", "reply"),
+    [
+        (("y",), {"type": "approve"}),
+        (("no",), {"type": "reject", "message": ""}),
+        (("q",), None),
+    ],
+)
+def test_a_form_without_fields_is_answered_by_yes_or_no(lines, reply):
+    call = {
+        "id": "1", "task": "1", "name": "wipe", "server": "disk",
+        "form": {"message": "Delete it all?", "schema": {"properties": {}}},
+    }  # fmt: skip
+    question = Interrupt(value=build_form_question(call, ""), id="f" * 32)
+    answer, shown = asked(Question.from_interrupt(question), *lines)
+    assert answer == reply
+    assert "[y]es  [n]o" in shown
