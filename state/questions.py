@@ -205,6 +205,8 @@ def _unfold(value: object) -> object:
         case str():
             return _from_text(value)
         case dict() if isinstance(value.get("decisions"), list):
+            if {"type", "approved"} & value.keys():
+                raise ValueError(_BOTH)
             inner = _unfold(value["decisions"])
             around = {key: value[key] for key in ("remember", "tool_call_id") if key in value}
             return {**around, **inner} if isinstance(inner, dict) else inner
@@ -229,6 +231,7 @@ def _from_text(text: str) -> object:
     raise ValueError(_SHAPES)
 
 
+_BOTH: Final = "one answer is wanted, and this says two things"
 _SHAPES: Final = (
     "an answer is approve, reject[: reason], respond: text, or JSON such as "
     '{"type": "edit", "args": {…}}'
@@ -272,6 +275,8 @@ def _read_protocol_answer(value: dict[str, Any]) -> dict[str, Any]:
         case {"approved": True, **more} if "type" not in more:
             args = more.get("editedArgs")
             return {**more, "type": "approve" if args is None else "edit", "args": args}
+        case {"approved": said} if said is not True:
+            raise ValueError(_BOTH if "type" in value else _SHAPES)
         case {"answer": str(words)} if "type" not in value:
             return {"type": "respond", "message": words}
     return value

@@ -210,6 +210,11 @@ UNKNOWN = [
     [], "", 0, True, {"decisions": []}, {"type": "deny"}, {"approved": "false"},
     {"approved": True, "editedArgs": []},
     {"decisions": [{"type": "approve"}, {"type": "reject"}]},
+    # They say both.
+    {"type": "approve", "approved": "no"}, {"type": "approve", "approved": None},
+    {"decisions": [{"type": "approve"}], "approved": False},
+    {"decisions": [{"type": "approve"}], "type": "reject"},
+    {"decisions": [{"decisions": [{"type": "approve"}], "type": "reject"}]},
 ]  # fmt: skip
 
 
