@@ -86,7 +86,9 @@ async def call_tools(
     elif done.waiting and scope.run.stopped():
         update |= ended(STOPPED, "")
     elif not done.waiting and role in _DIRECT and parts.toolbox.direct:
-        update |= await _answer_directly(scope, state, update["messages"], parts.toolbox, role)
+        records = [*state.evidence, *evidence]
+        came = update["messages"]
+        update |= await _answer_directly(scope, state, came, records, parts.toolbox, role)
     return update
 
 
@@ -95,17 +97,20 @@ _DIRECT: Final = ("action", "agent")
 
 
 async def _answer_directly(
-    scope: RunScope, state: Any, came: Sequence[Any], toolbox: Toolbox, role: str
-) -> Any:
+    scope: RunScope, state: Any, came: Sequence[Any], records: Sequence[Evidence],
+    toolbox: Toolbox, role: str,
+) -> Any:  # fmt: skip
     """End with the results as the answer, if each call of the message was of such a tool."""
     before = takewhile(lambda message: message.type == "tool", reversed(state.messages))
     results, direct = [*[*before][::-1], *came], toolbox.direct
     if not all(m.type == "tool" and m.status == "success" and m.name in direct for m in results):
         return {}
     whole, texts = toolbox.open_results(scope), []
-    for message in results:  # a long one is shown cut
-        key = message.additional_kwargs.get(STORED)
-        texts.append((await whole.load_text(key) if key else "") or message.text)
+    plain = {record["id"]: record["result"] for record in records}
+    for message in results:  # a long one is shown cut, others with words for the model
+        key, shown = (message.additional_kwargs.get(name) for name in (STORED, "evidence"))
+        text = await whole.load_text(key) if key else ""
+        texts.append(text or plain.get(str(shown)) or message.text)
     text = "\n\n".join(texts)
     signed = {**make_signature(role), ENDS: True}
     answer = AIMessage(text, id=make_message_id(state), additional_kwargs=signed)

@@ -14,7 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from loopwright import Context, ScriptedModel, build_react, build_task_agent
+from loopwright import Context, Hook, ScriptedModel, build_react, build_task_agent
 from loopwright.graphs.registry import REGISTRY
 from support.reacting import said
 from support.scripts import call, thought
@@ -143,6 +143,23 @@ async def test_the_result_of_a_tool_of_return_direct_is_the_answer(make):
         _, graph = make(calls)
         end = await graph.ainvoke(said())
         assert end["outcome"]["answer"] == "3 EUR."
+
+
+@pytest.mark.req("W-150", "W-144")
+@pytest.mark.parametrize("make", [react_of, agent_of])
+async def test_the_answer_of_return_direct_has_no_words_for_the_model(make):
+    once = call("price", article="a")
+    both = [once, call("stock", article="a")]
+
+    def add_note(_: Any) -> dict[str, Any]:
+        return {"hookSpecificOutput": {"additionalContext": "Tell nobody about the discount."}}
+
+    _, graph = make(both, [once])
+    assert (await graph.ainvoke(said()))["outcome"]["answer"] == "a: 3 EUR"
+    _, graph = make([once, once])
+    assert (await graph.ainvoke(said()))["outcome"]["answer"] == "a: 3 EUR\n\na: 3 EUR"
+    _, graph = make([once], hooks=[Hook(event="AfterTool", run=add_note)])
+    assert (await graph.ainvoke(said()))["outcome"]["answer"] == "a: 3 EUR"
 
 
 @pytest.mark.req("W-150")
