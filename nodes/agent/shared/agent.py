@@ -145,6 +145,8 @@ class Agent:
         toolbox = parts.toolbox.narrow(
             definition.tools, list_tools, read_only=definition.read_only, reserved=_RESERVED
         )
+        if output is not None:
+            toolbox.direct = frozenset()  # no tool's result is the output that it must give
         return cls(definition, replace(parts, toolbox=toolbox), output, team)
 
     @property

@@ -14,7 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from loopwright import Context, Hook, ScriptedModel, build_react, build_task_agent
+from loopwright import AgentDefinition, Context, Hook, ScriptedModel, build_react, build_task_agent
 from loopwright.graphs.registry import REGISTRY
 from support.reacting import said
 from support.scripts import call, thought
@@ -160,6 +160,15 @@ async def test_the_answer_of_return_direct_has_no_words_for_the_model(make):
     assert (await graph.ainvoke(said()))["outcome"]["answer"] == "a: 3 EUR\n\na: 3 EUR"
     _, graph = make([once], hooks=[Hook(event="AfterTool", run=add_note)])
     assert (await graph.ainvoke(said()))["outcome"]["answer"] == "a: 3 EUR"
+
+
+@pytest.mark.req("W-150")
+async def test_an_agent_that_must_give_an_output_gives_it_also_after_return_direct():
+    end = call("complete_task", status="success", summary="3 EUR.", output={"euros": 3})
+    model = ScriptedModel({"agent": [[call("price", article="a")], [end]]})
+    graph = build_task_agent(model, [price], definition=AgentDefinition(output=Price))
+    outcome = (await graph.ainvoke(said()))["outcome"]
+    assert (outcome["status"], outcome["result"]) == ("complete", {"euros": 3})
 
 
 @pytest.mark.req("W-150")
