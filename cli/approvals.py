@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import unified_diff
@@ -193,16 +193,26 @@ class Asker:
     def ask(self, question: Question, place: str = "") -> Reply:
         """Ask one question, with its place such as `1 of 3`; None if it stays open."""
         title = _KINDS[question.kind][0] + (f" ({place})" if place else "")
-        body = _render_call(question) if question.is_call else _render_question(question)
-        self._console.print(Panel(body, title=title, title_align="left", border_style="yellow"))
-        self._say(question.choices)
+        diff = self._show(question, title)
         while True:
             letter, rest = _parse_choice(self._read(), question)
             if letter == "q":
                 return None
+            if letter in ("a", "s") and diff != _compare_file(question):
+                self._say("The file has changed since it was shown, so nothing is approved yet:")
+                diff = self._show(question, title)
+                continue
             if reply := self._build_reply(letter, rest, question):
                 return reply
             self._say(question.choices)
+
+    def _show(self, question: Question, title: str) -> list[str]:
+        """Show a question and what can be typed; the diff that was shown."""
+        diff = _compare_file(question)
+        body = _render_call(question, diff) if question.is_call else _render_question(question)
+        self._console.print(Panel(body, title=title, title_align="left", border_style="yellow"))
+        self._say(question.choices)
+        return diff
 
     def _build_reply(self, letter: str, rest: str, question: Question) -> Reply:
         """The answer for a choice; None if there is none yet."""
@@ -285,13 +295,12 @@ def _map_letters(menu: str) -> dict[str, str]:
     return named | {alias: letter for alias, letter in _ALIASES.items() if letter in named}
 
 
-def _render_call(question: Question) -> Text:
+def _render_call(question: Question, diff: Sequence[str]) -> Text:
     body = Text(clean(question.name), style="bold")
     # The description repeats the arguments, which are shown below.
     description = question.description.partition("\n\nArguments:")[0]
     if description:
         body.append(f"\n{_truncate_text(description)}", style="not bold dim")
-    diff = _compare_file(question.name, question.args) if question.kind == "call" else []
     plain = {key: value for key, value in question.args.items() if not (diff and key == "content")}
     lines = [f"\n{line}" for name, value in plain.items() for line in _list_argument(name, value)]
     # Whoever must find out whether a call ran is shown its arguments whole.
@@ -317,11 +326,13 @@ def _list_argument(name: object, value: object) -> Iterator[str]:
         yield f"{name}: {show_json(value)}"
 
 
-def _compare_file(tool: str, arguments: Mapping[str, Any]) -> list[str]:
+def _compare_file(question: Question) -> list[str]:
     """What the workspace server's tools would change in a file of this folder, as a diff."""
-    path, content = arguments.get("path"), arguments.get("content")
-    is_write = tool.endswith(("write_file", "append_file"))
-    if not (is_write and isinstance(path, str) and isinstance(content, str)):
+    path, content = question.args.get("path"), question.args.get("content")
+    is_write = question.name.endswith(("write_file", "append_file"))
+    if not (
+        question.kind == "call" and is_write and isinstance(path, str) and isinstance(content, str)
+    ):
         return []
     try:
         file = Path(path).resolve(strict=True)
@@ -331,9 +342,9 @@ def _compare_file(tool: str, arguments: Mapping[str, Any]) -> list[str]:
         before = file.read_bytes().decode()
     except (OSError, ValueError):
         return []
-    after = before + content if tool.endswith("append_file") else content
+    after = before + content if question.name.endswith("append_file") else content
     names = (f"{path}, as it is in this folder", f"{path}, as proposed")
-    return [*unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")]
+    return [*unified_diff(before.split("\n"), after.split("\n"), *names, lineterm="")]
 
 
 def _render_question(question: Question) -> RenderableType:

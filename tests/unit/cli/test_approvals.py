@@ -11,8 +11,8 @@ from loopwright.cli.approvals import Asker, Question
 from loopwright.state.questions import make_question
 
 
-def tool_question(args=None, id_="a" * 32):
-    value = make_question("write", args or {"path": "x"}, "Run write?", tool_call_id="call_1")
+def tool_question(args=None, id_="a" * 32, tool="write"):
+    value = make_question(tool, args or {"path": "x"}, "Run write?", tool_call_id="call_1")
     return Question.from_interrupt(Interrupt(value=value, id=id_))
 
 
@@ -143,3 +143,36 @@ def test_a_form_without_fields_is_answered_by_yes_or_no(lines, reply):
     answer, shown = asked(Question.from_interrupt(question), *lines)
     assert answer == reply
     assert "[y]es  [n]o" in shown
+
+
+def write_question(content, tool="write_file"):
+    return tool_question({"path": "notes.md", "content": content, "overwrite": True}, tool=tool)
+
+
+def test_a_diff_shows_the_ends_of_lines_that_a_write_changes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.md").write_bytes(b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\nsix")
+    _, shown = asked(write_question("one\ntwo\nthree\nfour\nfive\nSIX\n"), "a")
+    for line in ("-one", "+one", "-five", "+five", "-six", "+SIX"):
+        assert f"│ {line} " in shown
+
+
+def test_what_is_approved_is_the_diff_that_was_shown(tmp_path, monkeypatch):
+    """Somebody saves the file while the question is open: a write would take their words away."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "notes.md"
+    file.write_text("one\n")
+
+    def read():
+        if file.read_text() == "one\n":
+            file.write_text("one\nhours of work\n")
+            return "a"
+        return "r"
+
+    shown = io.StringIO()
+    console = Console(file=shown, width=100)
+    reply = Asker(console, read).ask(write_question("one\ntwo\n"))
+    assert reply == {"type": "reject", "message": "r"}
+    first, _, second = shown.getvalue().partition("The file has changed")
+    assert "hours of work" not in first
+    assert "-hours of work" in second
