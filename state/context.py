@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -32,6 +32,14 @@ def explain_unfit_context(given: dict[str, Any]) -> str:
     return f"it has {length} bytes of JSON, of {most} that each call of a tool carries"
 
 
+_Few = Annotated[int, Field(ge=1, le=20)]
+_Turns = Annotated[int, Field(ge=1, le=10_000)]
+_Calls = Annotated[int, Field(ge=1, le=100_000)]
+_Repeats = Annotated[int, Field(ge=3, le=100)]
+_Deadline = Annotated[float, Field(gt=0, le=3_600)]
+_Share = Annotated[float, Field(gt=0, le=1)]
+
+
 class Context(BaseModel):
     """Settings of a run. Pure JSON: live objects and secrets go to the graph's builder."""
 
@@ -40,12 +48,11 @@ class Context(BaseModel):
     model: str | None = Field(
         default=None,
         min_length=1,
-        description="Model for every role, such as openai:gpt-5.4-mini.",
         json_schema_extra={"langgraph_type": "model"},
+        description="Model for every role, such as openai:gpt-5.4-mini.",
     )
     models: dict[str, str] = Field(
-        default_factory=dict,
-        description="Models per role or tier (fast, balanced, powerful).",
+        default_factory=dict, description="Models per role or tier (fast, balanced, powerful)."
     )
     tiers: dict[str, Tier] = Field(default_factory=dict, description="Tier per role.")
     fallback_models: list[str] = Field(
@@ -53,80 +60,60 @@ class Context(BaseModel):
     )
     system_context: str = Field(
         default="",
-        description="What every role should know about the application.",
         json_schema_extra={"langgraph_type": "prompt"},
+        description="What every role should know about the application.",
     )
     business_context: dict[str, str] = Field(
         default_factory=dict, description="What one role should know: role to Markdown text."
     )
     language: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Language of the prompts: en, zh, or your own.",
+        default=None, min_length=1, description="Language of the prompts: en, zh, or your own."
     )
     interactive: bool = Field(default=True, description="A human can answer questions.")
     review_plan: bool = Field(default=False, description="Show each plan to the user before work.")
     drafts: bool = Field(
-        default=False,
-        description="Customers see replies before they are checked.",
+        default=False, description="Customers see replies before they are checked."
     )
     policy: PolicyWord = Field(
         default="default",
         description="For calls that no rule names; looser only if the program has no policy.",
     )
     question_expires_in: float | None = Field(
-        default=None,
-        gt=0,
-        le=31_536_000,
-        description="Seconds in which a call can be approved.",
+        default=None, gt=0, le=31_536_000, description="Seconds in which a call can be approved."
     )
-    max_planning_rounds: int = Field(
-        default=3, ge=1, le=20, description="Planner calls before each work phase."
+    max_planning_rounds: _Few = Field(
+        default=3, description="Planner calls before each work phase."
     )
-    max_executor_rounds: int = Field(
-        default=50,
-        ge=1,
-        le=10_000,
-        description="Model turns per task; one more may report.",
+    max_executor_rounds: _Turns = Field(
+        default=50, description="Model turns per task; one more may report."
     )
-    max_verify_cycles: int = Field(
-        default=3, ge=1, le=20, description="Verdicts per turn; the last one ends it."
+    max_verify_cycles: _Few = Field(
+        default=3, description="Verdicts per turn; the last one ends it."
     )
-    max_iterations: int = Field(
-        default=50,
-        ge=1,
-        le=10_000,
-        description="Rounds of react; one more thought may answer.",
+    max_iterations: _Turns = Field(
+        default=50, description="Rounds of react; one more thought may answer."
     )
-    max_turns: int = Field(
+    max_turns: _Turns = Field(
         default=100,
-        ge=1,
-        le=10_000,
         description="Model turns of task_agent; in customer_service a human then takes over.",
     )
     max_agent_depth: int = Field(
         default=3, ge=0, le=10, description="How deep agents may delegate; 0: never."
     )
     observe: Literal["model", "direct"] | None = Field(
-        default=None,
-        description="Who sums up results in react: a model or nobody.",
+        default=None, description="Who sums up results in react: a model or nobody."
     )
     max_tasks: int = Field(default=20, ge=1, le=200, description="Tasks in a plan.")
     max_steps: int = Field(
         default=50, ge=1, le=1_000, description="Steps in a plan of prompt_flow."
     )
     max_recoveries: int = Field(
-        default=4,
-        ge=0,
-        le=20,
-        description="New plans of prompt_flow after failures.",
+        default=4, ge=0, le=20, description="New plans of prompt_flow after failures."
     )
     max_parallel_tasks: int = Field(default=4, ge=1, le=64, description="Tasks or steps at once.")
     max_parallel_models: int = Field(default=8, ge=1, le=256, description="Model calls at once.")
-    max_model_calls: int = Field(
-        default=2_000, ge=1, le=100_000, description="Model calls per turn."
-    )
-    max_tool_calls: int = Field(default=1_000, ge=1, le=100_000, description="Tool calls per turn.")
+    max_model_calls: _Calls = Field(default=2_000, description="Model calls per turn.")
+    max_tool_calls: _Calls = Field(default=1_000, description="Tool calls per turn.")
     max_tokens: int = Field(default=50_000_000, ge=1_000, description="Tokens per turn.")
     max_cost: float | None = Field(
         default=None, gt=0, description="US dollars for models per turn."
@@ -145,25 +132,16 @@ class Context(BaseModel):
         default=100_000, ge=1_000, description="Tokens per request; longer ones are cut."
     )
     context_target: int = Field(
-        default=80_000,
-        ge=800,
-        description="Tokens above which a history is compressed.",
+        default=80_000, ge=800, description="Tokens above which a history is compressed."
     )
     max_seconds: float = Field(
-        default=14_400,
-        gt=0,
-        description="Active seconds per turn; waiting for a human is free.",
+        default=14_400, gt=0, description="Active seconds per turn; waiting for a human is free."
     )
-    model_deadline: float = Field(
-        default=120, gt=0, le=3_600, description="Seconds per model call."
-    )
+    model_deadline: _Deadline = Field(default=120, description="Seconds per model call.")
     model_retries: int = Field(default=3, ge=0, le=10, description="Retries per model call.")
-    tool_deadline: float = Field(default=60, gt=0, le=3_600, description="Seconds per tool call.")
-    startup_timeout: float = Field(
-        default=60,
-        gt=0,
-        le=3_600,
-        description="Seconds an MCP server may take to start.",
+    tool_deadline: _Deadline = Field(default=60, description="Seconds per tool call.")
+    startup_timeout: _Deadline = Field(
+        default=60, description="Seconds an MCP server may take to start."
     )
     result_cap: int = Field(
         default=16_000,
@@ -178,44 +156,28 @@ class Context(BaseModel):
         description="With more tools, a model sees names and looks the rest up.",
     )
     dedupe: Literal["off", "read_only", "all"] = Field(
-        default="read_only",
-        description="Results to reuse; all: also undeclared tools.",
+        default="read_only", description="Results to reuse; all: also undeclared tools."
     )
     dedupe_seconds: float = Field(
         default=60, gt=0, le=86_400, description="How old a reused result may be."
     )
-    loop_repeats: int = Field(
-        default=5,
-        ge=3,
-        le=100,
-        description="Identical rounds that end the work.",
+    loop_repeats: _Repeats = Field(default=5, description="Identical rounds that end the work.")
+    loop_phrases: _Repeats = Field(
+        default=10, description="How often the same words count as a loop."
     )
-    loop_phrases: int = Field(
-        default=10,
-        ge=3,
-        le=100,
-        description="How often the same words count as a loop.",
+    loop_check_after: _Turns = Field(
+        default=30, description="Model turns of task_agent after which a model looks for loops."
     )
-    loop_check_after: int = Field(
-        default=30,
-        ge=1,
-        le=10_000,
-        description="Model turns of task_agent after which a model looks for loops.",
+    loop_confidence: _Share = Field(
+        default=0.9, description="How sure it must be; a second model must agree."
     )
-    loop_confidence: float = Field(
-        default=0.9, gt=0, le=1, description="How sure it must be; a second model must agree."
-    )
-    route_share: float = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="Share of the limits left that a cheaper graph of router gets.",
+    route_share: _Share = Field(
+        default=0.5, description="Share of the limits left that a cheaper graph of router gets."
     )
     resource_id: str = Field(default="", description="What the user has open, for the model.")
     task_id: str = Field(default="", description="The user's task, for the model.")
     tool_context: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Data for your tools, as JSON; models do not see it.",
+        default_factory=dict, description="Data for your tools, as JSON; models do not see it."
     )
 
     @model_validator(mode="before")
