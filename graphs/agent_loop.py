@@ -7,9 +7,9 @@ each sub-agent; `gather` takes in what came of those in the background.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal
 
-from langgraph.graph import END, START
+from langgraph.graph import END
 
 from ..calls.approval import route_calls
 from ..nodes.agent.agent_turn import agent_turn
@@ -33,7 +33,7 @@ from ..state.agent import (
     is_long,
 )
 from ..state.context import Context
-from .build import assemble_served_parts
+from .build import Phase, assemble_served_parts, draw_graph
 
 NAME = "agent_loop"
 
@@ -112,39 +112,25 @@ def _route_end(state: AgentState) -> Literal["final_warning", "finish"]:
     return "final_warning" if state.halt in WARNED and state.round else "finish"
 
 
-def add_loop(
-    builder: LoopBuilder[Any, Any, Any, Any], agent: Agent, runs: Runs, end: str = "finish"
-) -> None:
-    """Draw the loop into a graph; `end` is what comes when the work has ended."""
-
-    def map_routes(route: Callable[..., str]) -> dict[str, str]:
-        names = get_args(get_type_hints(route)["return"])
-        return {name: end if name == "finish" else name for name in names}
+def list_phases(agent: Agent, runs: Runs) -> dict[str, Phase]:
+    """The loop as parts of a graph."""
 
     def run_accompanied(action: Callable[..., Any]) -> Callable[..., Any]:
         return partial(run_with_background, action=action, agent=agent, runs=runs)
 
     call = partial(call_tools, parts=agent.parts, role="agent", ended=abort_turn_after_calls)
-    builder.add_node("agent_turn", run_accompanied(partial(agent_turn, agent=agent)))
-    builder.add_node("approve", partial(approve_delegation, agent=agent))
-    builder.add_node("call_tools", run_accompanied(call))
-    builder.add_node("delegate", partial(delegate, agent=agent, runs=runs))
-    builder.add_node("gather", partial(gather, agent=agent, runs=runs))
-    builder.add_node("review_plan", partial(review_todos, agent=agent))
-    builder.add_node("check_limits", partial(check_limits, agent=agent))
-    builder.add_node("check_loop", partial(check_loop, agent=agent))
-    builder.add_node("final_warning", partial(final_warning, agent=agent))
-    builder.add_conditional_edges("agent_turn", route_after_turn, map_routes(route_after_turn))
-    builder.add_conditional_edges("approve", route_after_approve)
-    builder.add_conditional_edges("call_tools", route_after_calls, map_routes(route_after_calls))
-    builder.add_edge("review_plan", "agent_turn")
-    builder.add_conditional_edges("check_loop", route_after_check, map_routes(route_after_check))
-    builder.add_conditional_edges("delegate", route_to_turn)
-    builder.add_node("compress", partial(compress, agent=agent))
-    builder.add_edge("compress", "agent_turn")
-    builder.add_conditional_edges("gather", route_after_gather, map_routes(route_after_gather))
-    builder.add_conditional_edges("check_limits", route_after_limits)
-    builder.add_edge("final_warning", end)
+    return {
+        "agent_turn": (run_accompanied(partial(agent_turn, agent=agent)), route_after_turn),
+        "approve": (partial(approve_delegation, agent=agent), route_after_approve),
+        "call_tools": (run_accompanied(call), route_after_calls),
+        "delegate": (partial(delegate, agent=agent, runs=runs), route_to_turn),
+        "gather": (partial(gather, agent=agent, runs=runs), route_after_gather),
+        "review_plan": (partial(review_todos, agent=agent), "agent_turn"),
+        "check_limits": (partial(check_limits, agent=agent), route_after_limits),
+        "check_loop": (partial(check_loop, agent=agent), route_after_check),
+        "final_warning": (partial(final_warning, agent=agent), "finish"),
+        "compress": (partial(compress, agent=agent), "agent_turn"),
+    }
 
 
 def build_runs(team: Team, parts: Parts) -> Runs:
@@ -162,9 +148,7 @@ def agent_builder(
     """Draw the graph of one sub-agent, which ends with its `report` and `halt`."""
     builder = LoopBuilder[AgentState, Context, AgentInput, AgentState](AgentState, Context)
     builder.ends_itself = True
-    add_loop(builder, agent, runs, END)
-    builder.add_edge(START, "agent_turn")
-    return builder
+    return draw_graph(builder, END, **list_phases(agent, runs))
 
 
 builder = agent_builder(Agent.of(AgentDefinition(), assemble_served_parts()), {})

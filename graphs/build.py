@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args, get_type_hints
 
 from langgraph.graph import START
 from langgraph.typing import InputT, StateT
@@ -150,14 +150,21 @@ def route_after_approve(state: CallState) -> Literal["approve", "call_tools"]:
     return "approve" if route_calls(state.calls, state.decisions) == "approve" else "call_tools"
 
 
-def draw_graph(builder: B, **nodes: tuple[Callable[..., Any], str | Callable[..., str]]) -> B:
-    """Add the nodes, of which the first one starts; behind each the next node, or a router."""
+Phase = tuple[Callable[..., Any], str | Callable[..., str]]
+"""A node, and behind it the next node, or a router."""
+
+
+def draw_graph(builder: B, end: str = "finish", /, **nodes: Phase) -> B:
+    """Add the nodes, of which the first one starts; `end` is where what leads to `finish` goes."""
     for name, (node, way) in nodes.items():
         builder.add_node(name, node)
         if isinstance(way, str):
-            builder.add_edge(name, way)
+            builder.add_edge(name, end if way == "finish" else way)
         else:
-            builder.add_conditional_edges(name, way)
+            ways = get_args(get_type_hints(way)["return"])
+            builder.add_conditional_edges(
+                name, way, {to: end if to == "finish" else to for to in ways}
+            )
     builder.add_edge(START, next(iter(nodes)))
     return builder
 

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from langgraph.graph import START
 from typing_extensions import Unpack
 
 from ..nodes.agent.shared.agent import Agent, select_team, team_of
@@ -19,10 +18,11 @@ from ..run.graph import LoopBuilder, LoopGraph
 from ..state.agent import AgentDefinition, TaskAgentState
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
-from .agent_loop import Due, add_loop, build_runs, route_to_foreground
+from .agent_loop import Due, build_runs, list_phases, route_to_foreground
 from .build import (
     assemble_served_parts,
     build_graph,
+    draw_graph,
     make_outer_builder,
 )
 from .options import BuildOptions, ModelOption, ToolsOption, document_options
@@ -57,13 +57,12 @@ def task_agent_builder(
     builder.scratch = ("delegate",)
     builder.borders = ("agent_turn", "approve", "review_plan")
     adopt = partial(adopt_state, agent=agent)
-    builder.add_node("intake", partial(intake, parts=agent.parts, adopt=adopt))
-    add_loop(builder, agent, build_runs(team, parts))
-    builder.add_node("finish", partial(finish, parts=agent.parts, end=END))
-    builder.add_edge(START, "intake")
-    builder.add_conditional_edges("intake", route_after_intake)
-    builder.add_conditional_edges("finish", route_after_finish)
-    return builder
+    ends = (partial(finish, parts=agent.parts, end=END), route_after_finish)
+    return draw_graph(
+        builder,
+        intake=(partial(intake, parts=agent.parts, adopt=adopt), route_after_intake),
+        **list_phases(agent, build_runs(team, parts)) | {"finish": ends},
+    )
 
 
 @document_options
