@@ -44,57 +44,38 @@ if TYPE_CHECKING:
     from .store.work.turns import Turn
     from .stream.replay import Replay, stream_event
 
-# Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
-_HOMES: Final = {
-    "AgentDefinition": "state.agent",
-    "AgentLimits": "state.agent",
-    "AnswerRejected": "state.errors",
-    "Context": "state.context",
-    "DatabaseError": "state.errors",
-    "Durability": "store.durability",
-    "ExecutorResponse": "state.contracts",
-    "Hook": "hooks.contract",
-    "Journal": "store.journal.port",
-    "LeanChatOpenAI": "models.openai_client",
-    "LoopBuilder": "run.graph",
-    "LoopwrightError": "state.errors",
-    "ModelCallFailed": "state.errors",
-    "ModelUnavailable": "state.errors",
-    "Outcome": "state.outcome",
-    "PlannerResponse": "state.contracts",
-    "Policy": "calls.policy",
-    "PolicyTable": "policy.table",
-    "PromptManager": "prompts.prompt",
-    "Replay": "stream.replay",
-    "Rule": "calls.policy",
-    "ScriptedModel": "models.scripted",
-    "SettingsError": "state.errors",
-    "StateKeyError": "state.errors",
-    "SyncCallInLoop": "state.errors",
-    "LeaseLost": "state.errors",
-    "ThreadBusy": "state.errors",
-    "ThreadError": "state.errors",
-    "ThreadIncompatible": "state.errors",
-    "ThreadNotFound": "state.errors",
-    "Todo": "state.contracts",
-    "ToolServerError": "state.errors",
-    "Turn": "store.work.turns",
-    "VerifierResponse": "state.contracts",
-    "build_plan_execute_verify": "graphs.plan_execute_verify",
-    "build_prompt_flow": "graphs.prompt_flow",
-    "build_react": "graphs.react",
-    "build_task_agent": "graphs.task_agent",
-    "build_router": "graphs.router",
-    "build_customer_service": "graphs.customer_service",
-    "codebase_investigator": "prompts.agents",
-    "desk_agents": "prompts.agents",
-    "hook": "hooks.contract",
-    "open_durability": "store.durability",
-    "parse_executor": "models.reading",
-    "parse_planner": "models.reading",
-    "parse_verifier": "models.reading",
-    "stream_event": "stream.replay",
+# Where the public names live. Imported when first used: `import loopwright` alone stays cheap.
+_NAMES: Final = {
+    "calls.policy": "Policy Rule",
+    "graphs.customer_service": "build_customer_service",
+    "graphs.plan_execute_verify": "build_plan_execute_verify",
+    "graphs.prompt_flow": "build_prompt_flow",
+    "graphs.react": "build_react",
+    "graphs.router": "build_router",
+    "graphs.task_agent": "build_task_agent",
+    "hooks.contract": "Hook hook",
+    "models.openai_client": "LeanChatOpenAI",
+    "models.reading": "parse_executor parse_planner parse_verifier",
+    "models.scripted": "ScriptedModel",
+    "policy.table": "PolicyTable",
+    "prompts.agents": "codebase_investigator desk_agents",
+    "prompts.prompt": "PromptManager",
+    "run.graph": "LoopBuilder",
+    "state.agent": "AgentDefinition AgentLimits",
+    "state.context": "Context",
+    "state.contracts": "ExecutorResponse PlannerResponse Todo VerifierResponse",
+    "state.errors": (
+        "AnswerRejected DatabaseError LeaseLost LoopwrightError ModelCallFailed"
+        " ModelUnavailable SettingsError StateKeyError SyncCallInLoop ThreadBusy ThreadError"
+        " ThreadIncompatible ThreadNotFound ToolServerError"
+    ),
+    "state.outcome": "Outcome",
+    "store.durability": "Durability open_durability",
+    "store.journal.port": "Journal",
+    "store.work.turns": "Turn",
+    "stream.replay": "Replay stream_event",
 }
+_HOMES: Final = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 # Spelled out for type checkers; a test compares it with _HOMES. It lacks LeanChatOpenAI, so that
 # a star import does not load a provider.
