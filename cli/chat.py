@@ -18,7 +18,6 @@ from ..graphs.registry import find_builder
 from ..run.turn_input import awaits_only_desk
 from ..state.errors import LoopwrightError, ThreadNotFound
 from ..state.outcome import Spend
-from ..store.durability import Durability
 from ..store.threads.thread_list import EXPIRY
 from ..text.canonical import plural
 from .approvals import Asker
@@ -34,7 +33,7 @@ from .terminal import (
     run_attempt,
     send_signals_to,
 )
-from .threads import describe_thread, list_resumable
+from .threads import describe_thread, dismiss_thread, list_resumable
 from .view import LiveView, PlainView
 
 _COMMAND: Final = ("chat", "--thread")
@@ -98,17 +97,9 @@ def _offer_threads(settings: Settings, output: Output) -> tuple[str | None, str]
                 return None, drop_file_marks(typed)
             if not choice[1]:
                 return threads[place - 1].thread_id, ""
-            _dismiss(durability, output, threads[place - 1].thread_id)
+            gone = threads[place - 1].thread_id
+            run_attempt(output, partial(dismiss_thread, durability, output, gone))
     return None, ""
-
-
-def _dismiss(durability: Durability, output: Output, thread: str) -> None:
-    try:
-        durability.dismiss(thread)
-    except LoopwrightError as error:
-        output.write_error(str(error))
-    else:
-        output.write_line(f"{thread} is deleted.")
 
 
 class Conversation:

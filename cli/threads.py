@@ -49,16 +49,22 @@ def show_threads(settings: Settings, output: Output, which: Any, order: Any, lim
 
 
 def dismiss_threads(settings: Settings, output: Output, threads: Sequence[str]) -> int:
-    """Delete threads; name each call that may have taken effect, as nothing else records it."""
+    """Delete threads; see `dismiss_thread`."""
     names = list(map(check_thread_id, threads))
     with settings.open() as durability:
         for name in names:
-            doubts = list_doubtful_writes(durability, name)
-            durability.dismiss(name)
-            for call in doubts:
-                called = render_call(call["tool"], call["arguments"], 400)
-                output.write_error(f"it is not known whether this call took effect: {called}")
-            output.write_line(f"{name} is deleted.")
+            dismiss_thread(durability, output, name)
+    return Code.COMPLETE
+
+
+def dismiss_thread(durability: Durability, output: Output, name: str) -> int:
+    """Delete one; a call of it that may have taken effect is named, as nothing else records it."""
+    doubts = list_doubtful_writes(durability, name)
+    durability.dismiss(name)
+    for call in doubts:
+        called = render_call(call["tool"], call["arguments"], 400)
+        output.write_error(f"it is not known whether this call took effect: {called}")
+    output.write_line(f"{name} is deleted.")
     return Code.COMPLETE
 
 
