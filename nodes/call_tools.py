@@ -23,7 +23,7 @@ from ..state.calls import (
     is_left_in_doubt,
 )
 from ..state.context import Context
-from ..state.messages import ENDS, STORED, make_signature
+from ..state.messages import ENDS, EVIDENCE, STORED, make_signature
 from ..state.outcome import Spend
 from ..stream.turn_messages import make_message_id
 from ..text.sentences import say
@@ -86,9 +86,7 @@ async def call_tools(
     elif done.waiting and scope.run.stopped():
         update |= ended(STOPPED, "")
     elif not done.waiting and role in _DIRECT and parts.toolbox.direct:
-        records = [*state.evidence, *evidence]
-        came = update["messages"]
-        update |= await _answer_directly(scope, state, came, records, parts.toolbox, role)
+        update |= await _answer_directly(scope, state, parts.toolbox, update["messages"], evidence)
     return update
 
 
@@ -97,22 +95,24 @@ _DIRECT: Final = ("action", "agent")
 
 
 async def _answer_directly(
-    scope: RunScope, state: Any, came: Sequence[Any], records: Sequence[Evidence],
-    toolbox: Toolbox, role: str,
-) -> Any:  # fmt: skip
-    """End with the results as the answer, if each call of the message was of such a tool."""
+    scope: RunScope, state: Any, toolbox: Toolbox, came: Sequence[Any], new: Sequence[Evidence]
+) -> Any:
+    """End with the results as the answer, if each call of the message was of such a tool.
+
+    `came` are the results of this pass, `new` their records.
+    """
     before = takewhile(lambda message: message.type == "tool", reversed(state.messages))
     results, direct = [*[*before][::-1], *came], toolbox.direct
     if not all(m.type == "tool" and m.status == "success" and m.name in direct for m in results):
         return {}
     whole, texts = toolbox.open_results(scope), []
-    plain = {record["id"]: record["result"] for record in records}
+    plain = {record["id"]: record["result"] for record in (*state.evidence, *new)}
     for message in results:  # a long one is shown cut, others with words for the model
-        key, shown = (message.additional_kwargs.get(name) for name in (STORED, "evidence"))
+        key, name = (message.additional_kwargs.get(kind) for kind in (STORED, EVIDENCE))
         text = await whole.load_text(key) if key else ""
-        texts.append(text or plain.get(str(shown)) or message.text)
+        texts.append(text or plain.get(str(name)) or message.text)
     text = "\n\n".join(texts)
-    signed = {**make_signature(role), ENDS: True}
+    signed = {**make_signature(scope.run.role), ENDS: True}
     answer = AIMessage(text, id=make_message_id(state), additional_kwargs=signed)
     end = {"should_continue": False, "task_completed": True, "messages": [*came, answer]}
     report = {"report": {"status": "responded", "summary": text}}
