@@ -18,7 +18,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END
 from langgraph.runtime import Runtime
-from langgraph.types import Command, Interrupt, StateSnapshot
+from langgraph.types import Command, StateSnapshot
 from pydantic import ValidationError
 
 from ..state.agent import MODEL_TURN
@@ -370,22 +370,25 @@ def leave_panel_out(part: Any) -> Any:
     if os.environ.get("LOOPWRIGHT_CHAT_PANEL") != "off":
         return part
     match part:
-        case StateSnapshot(values=dict(values), interrupts=asked) if _is_shown_by_us(asked):
+        case StateSnapshot(values=dict(values), interrupts=asked) if _is_shown_by_us(asked, values):
             return part._replace(values=_end_hidden(values))
         case (*around, {"messages": list(), "__interrupt__": asked} as values):
-            return (*around, _end_hidden(values)) if _is_shown_by_us(asked) else part
-        case {"messages": list(), "__interrupt__": asked} if _is_shown_by_us(asked):
+            return (*around, _end_hidden(values)) if _is_shown_by_us(asked, values) else part
+        case {"messages": list(), "__interrupt__": asked} if _is_shown_by_us(asked, part):
             return _end_hidden(part)
     return part
 
 
-def _is_shown_by_us(asked: Sequence[Interrupt | Mapping[str, Any]]) -> bool:
-    """Whether a component of ours puts the questions; a tool's own `interrupt()` has none.
+def _is_shown_by_us(asked: Sequence[Any], state: Mapping[str, Any]) -> bool:
+    """Whether a component of ours puts each question; `interrupt()` of a tool has none.
 
     A server's own saver reads a question back as the mapping of its fields.
     """
+    parts = [one["props"] for one in state.get("ui", ()) if one["name"] == "approval"]
     values = [one["value"] if isinstance(one, Mapping) else one.value for one in asked]
-    return bool(values) and all(isinstance(v, Mapping) and "action_requests" in v for v in values)
+    return 0 < len(asked) <= sum(not one.get("answered") for one in parts) and all(
+        isinstance(one, Mapping) and "action_requests" in one for one in values
+    )
 
 
 def _end_hidden(values: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,9 @@ function useAround(props: Given): Partial<Surroundings> {
   // While a run goes on, the page's lists may have holes.
   const message = about && stream.messages?.find((one) => one?.id === about);
   const beside = (stream.values?.ui ?? []).filter((one) => one && one.id !== ours?.id && one.metadata?.message_id === about);
-  const asked = (stream.interrupts ?? []).find((one) => one && isAbout(one, props));
+  // Each turn counts its calls anew: a question is about the newest of a name.
+  const newest = (stream.values?.ui ?? []).filter((one) => one?.name === ours?.name && one?.props?.id === props.id).at(-1);
+  const asked = newest && newest.id !== ours?.id ? undefined : (stream.interrupts ?? []).find((one) => one && isAbout(one, props));
   const streamed = { streamMode: ["values"], streamSubgraphs: true, streamResumable: true };
   const submit = ({ answer }: Action) => {
     const resume = asked!.id ? { [asked!.id]: answer } : answer;
@@ -47,9 +49,11 @@ function useAround(props: Given): Partial<Surroundings> {
   };
 }
 
-function isAbout({ id, value }: Question, { id: given, description }: Given): boolean {
+/** A question names its call; one about a plan has the plan among its words. */
+function isAbout({ id, value }: Question, { id: given, description, answered }: Given): boolean {
+  if (answered) return false;
   if (given && (id === given || value?.id === given)) return true;
-  return Boolean(description) && value?.description === description;
+  return Boolean(description) && String(value?.description ?? "").includes(String(description));
 }
 
 function textOf(content: unknown): string {

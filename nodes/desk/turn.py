@@ -195,9 +195,9 @@ async def finish_turn(state: DeskState, runtime: Runtime[Context], *, desk: Desk
 
 def emit_receipt(scope: RunScope, state: DeskState, desk: Desk, under: str = "") -> str:
     """Show the receipt beside a message, by default the turn's answer; a line for each change."""
-    lines = list_lines(state, desk)
+    # A proposal's own words tell of it.
+    lines = [line for line in list_lines(state, desk) if line.kind != "proposed"]
     if lines:
         props = Receipt(lines=lines).model_dump(mode="json")
         scope.emit({"type": "receipt", **props, "message_id": under or build_answer_id(state)})
-    # A proposal's own words tell of it.
-    return "\n".join(line.text for line in lines if line.kind != "proposed")
+    return "\n".join(line.text for line in lines)

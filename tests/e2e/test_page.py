@@ -201,6 +201,20 @@ def test_a_call_and_its_question_are_one_block(tmp_path):
     assert [bool(text) for text in words] == [True, False, True, True, True, False, False, True]
 
 
+@pytest.mark.req("W-149")
+def test_a_call_of_an_earlier_turn_is_not_asked_about_again(tmp_path):
+    """Each turn counts its calls anew."""
+    items, stream = asking("r.1", "r.1")
+    items[0]["props"] |= {"answered": "approve"}
+    for place in range(2):
+        items[place] |= {"id": f"{place}.approval", "metadata": {"message_id": str(place)}}
+        items.append(component("tool-call", {"id": "r.1", "tool": "w"}, f"{place}", str(place)))
+    del stream["interrupts"][0]
+    words = [drawn["words"] for drawn in opened(tmp_path, items, stream=stream)["drawn"]]
+    assert ["Approve" in text for text in words] == [False, True, False, False]
+    assert [bool(text) for text in words] == [False, True, True, False]
+
+
 @pytest.mark.req("S0-94", "S0-96", "S1-45")
 def test_an_answer_is_one_that_the_question_takes_and_is_sent_to_that_question_once(tmp_path):
     items, stream = asking(*ANSWERS)
@@ -226,10 +240,9 @@ def test_tasks_of_a_plan_are_moved_skipped_and_worded_anew(tmp_path):
         {"id": "2", "description": "Call", "priority": 2, "depends_on": ["1"]},
         {"id": "3", "description": "Write", "priority": 3, "depends_on": ["1", "2"]},
     ]
-    asked = make_question("review_plan", {"todos": todos}, "Run this plan?")
-    item = component(
-        "approval", {"id": "q", "kind": "review_plan", "description": "Run this plan?"}
-    )
+    words = "1. Look\n2. Call\n3. Write"
+    asked = make_question("review_plan", {"todos": todos}, f"Run this plan?\n{words}")
+    item = component("approval", {"id": "q", "kind": "review_plan", "description": words})
     does = [{"press": "Change …"}, {"type": [2, "Write it down"]}, {"press": "Up"}]
     does += [{"press": "Down"}, {"press": "Skip"}, {"press": "Run this plan"}]
     seen = opened(

@@ -27,9 +27,13 @@ from pathlib import Path
 sys.path.append({str(TESTS)!r})
 from support.front_desks import DESKS
 
-for name, (build, _) in DESKS.items():
-    globals()[name], _texts = build(Path(tempfile.mkdtemp()))
-    globals()[name].checkpointer = None
+def build(name):
+    return DESKS[name][0](Path(tempfile.mkdtemp()))[0]
+
+for name in DESKS:
+    for way in ("", "_no"):
+        globals()[name + way] = build(name)
+        globals()[name + way].checkpointer = None
 """
 
 

@@ -5,8 +5,11 @@ in the language of the front ends.
 """
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from langchain_core.messages import BaseMessage
 
 _BUTTONS = {"approve", "edit", "reject"}
 _SWITCHES = ("allow_accept", "allow_edit", "allow_respond", "allow_ignore")
@@ -32,6 +35,82 @@ def chat_ui_drops(values: Any) -> list[tuple[str, str]]:
     known = {message.id for message in values["messages"]}
     places = [(one["name"], one["metadata"]["message_id"]) for one in values.get("ui", [])]
     return [(name, place) for name, place in places if place not in known]
+
+
+def find_faults(
+    values: Mapping[str, Any], asked: Iterable[Any] = (), before: Mapping[str, Any] | None = None
+) -> list[str]:
+    """What breaks the contract with front ends in a thread at rest, as any client of it has it.
+
+    Args:
+        values: The thread's `messages` and `ui`; its messages may be a server's JSON.
+        asked: Its open questions: LangGraph's, or a server's JSON of them.
+        before: The same thread as it was seen before: nothing of that may go or move.
+    """
+    messages, parts = _read_messages(values), values.get("ui", [])
+    ids = [one["id"] for one in messages]
+    made = [c["id"] for one in messages for c in one.get("tool_calls") or ()]
+    questions = [
+        one if isinstance(one, dict) else {"id": one.id, "value": one.value} for one in asked
+    ]
+    names = {
+        "message": ids, "call": made, "component": [one["id"] for one in parts],
+        "question": [one["id"] for one in questions],
+    }  # fmt: skip
+    faults = [f"two of one {kind} id" for kind, all_ in names.items() if len(all_) != len({*all_})]
+    places = [(one["name"], one["metadata"]["message_id"]) for one in parts]
+    faults += [f"{name} is under no message" for name, place in places if place not in ids]
+    known = [one["id"] for one in _read_messages(before or {})]
+    if [one for one in ids if one in known] != known:
+        faults.append(f"moved or gone: {known} are {ids}")
+    told = [*made, *(m["tool_call_id"] for m in messages if m.get("tool_call_id"))]
+    calls = [one["id"].rpartition(".")[0] for one in parts if one["name"] in _OF_CALLS]
+    if (blocks := _count(told) + _count(calls)) > 4:
+        faults.append(f"{blocks} blocks tell one call")
+    open_ = [one["props"] for one in parts if one["name"] == "approval"]
+    open_ = [one for one in open_ if not one.get("answered")]
+    for value in (one["value"] for one in questions):
+        about = [one for one in open_ if _is_about(one, value)]
+        if "action_requests" in value and len(about) != (value.get("type") != "take_over"):
+            faults.append(f"{len(about)} ways to answer {value}")
+    return faults
+
+
+_OF_CALLS = ("tool-call", "approval")
+
+
+def _count(names: Iterable[str]) -> int:
+    """How often the commonest one is there."""
+    return max(Counter(names).values(), default=0)
+
+
+def _is_about(shown: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether our component takes an open question for its own; a plan's has no id."""
+    words = str(shown.get("description") or "no words")
+    return shown.get("id") == asked["id"] if asked.get("id") else words in asked["description"]
+
+
+def _read_messages(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The messages as a server's JSON, without those that no front end shows."""
+    given = values.get("messages", ())
+    read = [one.model_dump() if isinstance(one, BaseMessage) else one for one in given]
+    return [one for one in read if not str(one["id"]).startswith("do-not-render-")]
+
+
+def read_ag_ui(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A client's messages of AG-UI, in JSON, as the values of a thread."""
+    said: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
+    for one in messages:
+        if one["role"] == "activity":
+            place = {"message_id": said[-1]["id"] if said else ""}
+            about = {"name": one["activityType"], "props": one["content"], "metadata": place}
+            parts.append({"id": one["id"], **about})
+            continue
+        calls = [{"id": c["id"], **c["function"]} for c in one.get("toolCalls") or ()]
+        about = {"tool_calls": calls, "tool_call_id": one.get("toolCallId")}
+        said.append({"id": one["id"], "text": one.get("content"), **about})
+    return {"messages": said, "ui": parts}
 
 
 def chat_ui_draws(messages: Sequence[Any], *, hides_tool_calls: bool = False) -> bool:

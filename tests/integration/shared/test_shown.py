@@ -31,7 +31,13 @@ from support.flows import (
     step,
 )
 from support.front_desks import DESKS, OF_EACH, Desk, flow_desk, react_desk, role_of
-from support.front_ends import chat_ui_draws, chat_ui_drops, chat_ui_sends, chat_ui_shows
+from support.front_ends import (
+    chat_ui_draws,
+    chat_ui_drops,
+    chat_ui_sends,
+    chat_ui_shows,
+    find_faults,
+)
 from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -368,14 +374,7 @@ def at_rest(graph, before):
     state = graph.get_state(THREAD)
     messages = state.values["messages"]
     assert next(iter(graph.get_state_history(THREAD))).values["messages"] == messages
-    assert chat_ui_drops(state.values) == []
-    ids = [message.id for message in messages]
-    calls = [c["id"] for m in messages if m.type == "ai" for c in m.tool_calls]
-    asked = [question.id for question in state.interrupts]
-    for names in (ids, calls, asked, [one["id"] for one in state.values["ui"]]):
-        assert len(names) == len({*names})
-    known = [message.id for message in before.get("messages", ())]
-    assert [one for one in ids if one in known] == known
+    assert find_faults(state.values, state.interrupts, before) == []
     return state
 
 
