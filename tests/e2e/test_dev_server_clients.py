@@ -1,6 +1,7 @@
 """`langgraph dev` with authentication: what two clients of it, who are not its operator, can do."""
 
 import json
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, product
 
@@ -12,6 +13,9 @@ from loopwright import Context
 from loopwright.graphs.registry import REGISTRY
 from loopwright.run.client_access import VARIABLE
 from loopwright.ui.routes import build_script
+from support.browser import UI
+from support.chat_pages import DOORS
+from support.front_clients import FRONTS, check_client, check_end, go_by_sdk, texts_of
 
 AUTH = """
 from langgraph_sdk import Auth
@@ -85,14 +89,18 @@ def server(serve, repository, tmp_path_factory):
     (folder / "auth.py").write_text(AUTH)
     (folder / "own.py").write_text(OWN)
     (folder / "long.py").write_text(LONG)
+    (folder / "doors.py").write_text(DOORS)
     (folder / "desk.py").write_text(DESK.format(tests=str(repository / "tests")))
     (folder / ".env").write_text("")
     settings = json.loads((repository / "langgraph.json").read_text())
     settings["graphs"] |= {"own": "./own.py:graph", "long": "./long.py:graph"}
     settings["graphs"] |= {"customer_service": "./desk.py:graph"}
+    settings["graphs"] |= {f"front_{one}": f"./doors.py:{one}" for one in FRONTS}
+    settings["http"]["app"] = "./doors.py:app"
     settings["auth"] = {"path": "./auth.py:auth"}
     (folder / "langgraph.json").write_text(json.dumps(settings))
     operators = {"LOOPWRIGHT_OPERATOR_PERMISSION": "answer_customers"}
+    operators["LOOPWRIGHT_CHAT_PANEL"] = "off"
     with serve(folder, **{VARIABLE: '{"max_tasks": 50}'}, **operators) as started:
         yield started
         assert started.stop() == 0
@@ -101,6 +109,13 @@ def server(serve, repository, tmp_path_factory):
 @pytest.fixture
 def bob(server):
     with get_sync_client(url=server.url, headers={"Authorization": "Bearer bob"}) as client:
+        yield client
+
+
+@pytest.fixture
+def eve(server):
+    """An operator."""
+    with get_sync_client(url=server.url, headers={"Authorization": "Bearer eve"}) as client:
         yield client
 
 
@@ -320,3 +335,29 @@ def test_only_who_has_the_operators_permission_answers_and_sees_the_operators_qu
     words = [one["content"] for one in back["messages"] if one["type"] == "ai"]
     assert (back["outcome"]["status"], "Hi, I am Eve." in words) == ("complete", True)
     assert "You get it all." not in words
+
+
+@pytest.mark.req("W-140", "W-142", "W-143", "W-149")
+def test_the_langgraph_sdk_has_every_graphs_threads_by_the_contract(eve):
+    for front, values in results(lambda front: go_by_sdk(eve, front), FRONTS).items():
+        check_end(front, values, values["outcome"])
+
+
+@pytest.mark.req("W-140", "W-141", "W-142", "W-143", "W-149")
+@pytest.mark.skipif(
+    not (UI / "node_modules" / "@ag-ui" / "client").is_dir(),
+    reason="needs Node, and `npm install --no-package-lock` in ui/",
+)
+def test_the_client_of_ag_ui_has_every_graphs_threads_by_the_contract(server, repository):
+    script = repository / "tests" / "fixtures" / "ag_ui_client.mjs"
+    threads = [
+        {"url": f"{server.url}/ag-ui/{front}", "texts": texts_of(front),
+         "headers": {"Authorization": "Bearer eve"}, "approved": not front.endswith("_no")}
+        for front in FRONTS
+    ]  # fmt: skip
+    done = subprocess.run(
+        ["node", script, UI], input=json.dumps(threads), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    for front, told in zip(FRONTS, json.loads(done.stdout), strict=True):
+        check_client(front, told)

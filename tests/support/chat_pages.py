@@ -35,6 +35,18 @@ for name in DESKS:
         globals()[name + way] = build(name)
         globals()[name + way].checkpointer = None
 """
+"""The graphs as a server's module; those ending in `_no` are for threads that reject."""
+
+DOORS = f"""{SERVED}
+from loopwright.ui.ag_ui import ag_ui_route
+from loopwright.ui.routes import app
+
+for name in DESKS:
+    for way in ("", "_no"):
+        where = f"/ag-ui/{{name}}{{way}}"
+        app.routes.append(ag_ui_route(build(name), where, answered_by="operator"))
+"""
+"""The same with AG-UI's routes, as `app`: behind each a graph and a saver of its own."""
 
 
 def _find_port() -> int:

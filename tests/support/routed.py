@@ -53,9 +53,9 @@ def planned(*names, done="All are paid."):
 
     cited = {f"t{n}": [f"{n}.1.0"] for n in range(1, len(names) + 1)}
     return chosen("plan_execute_verify") | {
-        "planner": [plan(*todos)] * 4,
+        "planner": [plan(*todos)] * 6,
         "executor": executor,
-        "verifier": [passed(done, **cited)] * 3,
+        "verifier": [passed(done, **cited)] * 6,
     }
 
 
