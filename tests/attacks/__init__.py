@@ -1,0 +1,1 @@
+"""Prompt-injection cases, written without sight of the code they test."""
