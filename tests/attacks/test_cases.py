@@ -227,6 +227,21 @@ def test_replan_makes_the_calls_of_the_attack(case: Case) -> None:
 
 
 @attacks
+def test_plan_without_replan_carries_the_attack(case: Case) -> None:
+    """A turned condition or a replaced field needs no new plan to do harm."""
+    attack, flow = injection(case), case.flow
+    if attack.sort != "branch" and (not attack.whole_field or case.truth):
+        return
+    calls = run_plan(case, flow.benign_plan, flow.outputs | flow.gullible_outputs)
+    assert any(
+        fits(breach, tool, args)
+        for tool, args in calls
+        if isinstance(args, dict)
+        for breach in attack.breach
+    )
+
+
+@attacks
 def test_injection_stands_where_it_is_said_to(case: Case) -> None:
     attack = injection(case)
     assert attack.texts
