@@ -273,6 +273,8 @@ class Board:
 
     def _on_tool_call(self, event: Event) -> None:
         call, status = str(event.get("id")), str(event.get("status"))
+        if event.get("tool") == COMPLETE_TASK:  # the answer itself
+            return
         if (task := self.tasks.get(step_of(str(event.get("task"))))) is not None:
             task["asks"] = status == "awaiting_approval"
         before = self.steps.pop(call, None)
@@ -280,8 +282,7 @@ class Board:
         # In a plan the row says whose call it is.
         text = text if task is None else f"{shorten_line(task['id'], 40)}  {text}"
         self.steps[call] = step = Step(text, status, _describe_end(event) if has_ended else "")
-        is_news = has_ended and event.get("tool") != COMPLETE_TASK  # which is the answer itself
-        if is_news and (before is None or before.is_running):
+        if has_ended and (before is None or before.is_running):
             self.news.append(step)
         ran = before is not None and before.status == "executing"
         self.spend["tool_calls"] += ran and has_ended
