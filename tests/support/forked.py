@@ -16,12 +16,14 @@ import os
 import pkgutil
 import runpy
 import select
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -115,8 +117,10 @@ class Command:
         reads: Path | None = None,
     ) -> None:
         self._server = server
-        self._folder = tempfile.TemporaryDirectory()
-        self._streams = [Path(self._folder.name, name) for name in ("in", "out", "err")]
+        folder = tempfile.mkdtemp()
+        # Dropped without a warning, which would fail the test after one that left it open.
+        self._drop = weakref.finalize(self, shutil.rmtree, folder)
+        self._streams = [Path(folder, name) for name in ("in", "out", "err")]
         self._streams[0].write_text(stdin, encoding="utf-8")
         streams = [str(path) for path in (reads or self._streams[0], *self._streams[1:])]
         self.returncode: int | None = None
@@ -172,7 +176,7 @@ class Command:
     def close(self) -> None:
         """Kill it, if it still runs, and drop what it wrote."""
         self.kill()
-        self._folder.cleanup()
+        self._drop()
 
 
 @cache
