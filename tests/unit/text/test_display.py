@@ -69,7 +69,7 @@ def ask(**more: Any) -> str:
         (lambda: ask(doubt={"why": "it ended", "other": False}), 6),
         (lambda: ask(form=FORM), 10),
         (lambda: ask(form={"message": TRICK, "url": TRICK}), 3),
-        (propose, 3),
+        (propose, 4),
         (lambda: flow_in_words([STEP]), 1),
         (lambda: describe_plan([STEP]), 1),
         (lambda: render_call("refund", {"a": TRICK}), 1),
