@@ -52,12 +52,9 @@ def options_table() -> str:
     """Every option that several commands share, and what it means."""
     every = reversed(commands().values())  # what the first command says of an option holds
     found = {option.name: option for one in every for option in one.params}
-    rows = ["| option | meaning |", "|---|---|"]
-    rows += [f"| `{found[name].opts[-1]}` | {found[name].help} |" for name in _SHARED]
-    return "\n".join(rows)
+    return "\n".join(f"- `{found[name].opts[-1]}`: {found[name].help}" for name in _SHARED)
 
 
 def chat_table() -> str:
     """Every command of a conversation."""
-    rows = [f"| `{name}` | {about} |" for name, about in COMMANDS.items()]
-    return "\n".join(["| in the chat | does |", "|---|---|", *rows])
+    return "\n".join(f"- `{name}`: {about}" for name, about in COMMANDS.items())

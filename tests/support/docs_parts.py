@@ -1,4 +1,4 @@
-"""The parts of the manual that are made from the code; `make docs` writes them anew."""
+"""The parts of the manual that are made from the code; `make docs` refreshes them."""
 
 import re
 import sys
@@ -60,7 +60,7 @@ def drawing(name: str) -> str:
     for edge in drawn.edges:
         ways.setdefault((order.index(edge.source), edge.conditional), []).append(edge.target)
     lines = [
-        f"\t{order[node]} {'-.->' if chosen else '-->'} {' & '.join(sorted(to, key=order.index))};"
+        f"\t{order[node]}{'-.->' if chosen else '-->'}{' & '.join(sorted(to, key=order.index))};"
         for (node, chosen), to in sorted(ways.items())
     ]
     return "\n".join(["```mermaid", "graph TD;", *lines, "```"])
@@ -69,8 +69,11 @@ def drawing(name: str) -> str:
 def plan_picture() -> str:
     """The plan of the sales example as a Mermaid drawing: an arrow for each step it waits for."""
     steps = build_steps(ExecutionPlan.model_validate(module("sales", "analyst").PLAN))
-    waits = {step["id"]: step["depends_on"] or [] for step in steps}
-    arrows = [f"\t{' & '.join(needed)} --> {name};" for name, needed in waits.items() if needed]
+    after: dict[str, list[str]] = {}
+    for step in steps:
+        if step["depends_on"]:
+            after.setdefault(" & ".join(step["depends_on"]), []).append(step["id"])
+    arrows = [f"\t{needed}-->{' & '.join(names)};" for needed, names in after.items()]
     return "\n".join(["```mermaid", "graph TD;", *arrows, "```"])
 
 
@@ -121,10 +124,10 @@ def read_events() -> dict[str, tuple[str, list[str]]]:
 
 def components_table() -> str:
     """Every component with its props."""
-    rows = ["| component | shows | props |", "|---|---|---|"]
+    rows = []
     for name, model in COMPONENTS.items():
         says = " ".join((model.__doc__ or "").partition("\n\n")[0].split()).rstrip(".")
-        rows.append(f"| `{name}` | {says} | {', '.join(f'`{p}`' for p in model.model_fields)} |")
+        rows.append(f"- `{name}`: {says} ({', '.join(f'`{p}`' for p in model.model_fields)})")
     return "\n".join(rows)
 
 
