@@ -46,7 +46,7 @@ class Settings:
     ] = None
     mcp: Annotated[
         str | None,
-        Option(help="File with mcpServers; LOOPWRIGHT_MCP, else the workspace server, here."),
+        Option(help="File with mcpServers; LOOPWRIGHT_MCP, else the workspace server here."),
     ] = None
     policy: Annotated[
         str | None,

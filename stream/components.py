@@ -174,7 +174,7 @@ class ResourceInfo(Props):
 
 
 class ResourceList(Props):
-    """Several of them."""
+    """Several things outside."""
 
     resources: list[ResourceInfo]
     title: str = ""

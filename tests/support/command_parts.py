@@ -1,4 +1,4 @@
-"""The commands and their options as tables of the manual, made from the command line itself."""
+"""The commands and their options as lists of the manual, made from the command line itself."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -27,13 +27,15 @@ def _walk(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
             yield from _walk(command, f"{before}{name} ")
 
 
-def commands_table() -> str:
+def commands_list() -> str:
     """Every command with its arguments, what it does, and the options that only it has."""
-    rows = ["| command | does | own options |", "|---|---|---|"]
+    rows = []
     for name, command in commands().items():
         own = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
         told = ", ".join(f"`{option.opts[-1]}`" for option in own if option.name not in _SHARED)
-        rows.append(f"| `{name}{_arguments(command)}` | {command.help} | {told} |")
+        rows.append(
+            f"- `{name}{_arguments(command)}`: {command.help}" + (f" ({told})" if told else "")
+        )
     return "\n".join(rows)
 
 
@@ -48,13 +50,13 @@ def _arguments(command: Any) -> str:
     return words
 
 
-def options_table() -> str:
+def options_list() -> str:
     """Every option that several commands share, and what it means."""
     every = reversed(commands().values())  # what the first command says of an option holds
     found = {option.name: option for one in every for option in one.params}
     return "\n".join(f"- `{found[name].opts[-1]}`: {found[name].help}" for name in _SHARED)
 
 
-def chat_table() -> str:
+def chat_list() -> str:
     """Every command of a conversation."""
     return "\n".join(f"- `{name}`: {about}" for name, about in COMMANDS.items())

@@ -24,7 +24,7 @@ from loopwright.nodes.parts import Parts
 from loopwright.run import client_access
 from loopwright.state.limits import LIMITS
 from loopwright.stream.components import COMPONENTS
-from support.command_parts import chat_table, commands_table, options_table
+from support.command_parts import chat_list, commands_list, options_list
 from support.docs_text import table
 from support.flow_examples import module
 from support.reference_parts import (
@@ -122,7 +122,7 @@ def read_events() -> dict[str, tuple[str, list[str]]]:
     return {row[0].strip("`"): (row[1], re.findall(r"`([\w?]+)`", row[-1])) for row in rows}
 
 
-def components_table() -> str:
+def components_list() -> str:
     """Every component with its props."""
     rows = []
     for name, model in COMPONENTS.items():
@@ -143,10 +143,10 @@ def parts() -> dict[str, str]:
         "errors": list_errors(),
         "who sets what": who_table(),
         "limits of doors": limits_table(),
-        "components": components_table(),
-        "commands": commands_table(),
-        "options of commands": options_table(),
-        "commands of a chat": chat_table(),
+        "components": components_list(),
+        "commands": commands_list(),
+        "options of commands": options_list(),
+        "commands of a chat": chat_list(),
     }
 
 
