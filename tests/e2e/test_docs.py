@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from support.docs_text import PAGES, README, ROOT, blocks, table
+from support.docs_text import PAGES, README, ROOT, blocks, section, table
 from support.forked import Command, server
 from support.patience import PATIENCE
 from support.screen import Terminal
@@ -114,7 +114,8 @@ def shows(shown, promised):
 
 
 WALKS = COMPANY, TUTORIAL = "docs/own-company.md", "docs/tutorial.md"
-REST = "\n".join(text for page, text in PAGES.items() if page not in WALKS)
+SERVER = section("docs/mcp.md", "How do I write a server?")
+REST = "\n".join(text.replace(SERVER, "") for page, text in PAGES.items() if page not in WALKS)
 CONSOLE = [block.removeprefix("$ ").split("\n", 1) for block in blocks("console", REST)]
 
 
@@ -185,10 +186,10 @@ def types(tmp_path, monkeypatch, forked_servers):
     return run
 
 
-def walk(page, types):
-    """Each file and command of a page, in its order, and nothing else."""
-    parts = re.split(r"(?=^\*\*`)|(?=^```console\n)", PAGES[page], flags=re.MULTILINE)[1:]
-    assert len(parts) * 2 == len(re.findall("^```", PAGES[page], re.MULTILINE)), "no other block"
+def walk(text, types):
+    """Each file and command of a page or section, in its order, and nothing else."""
+    parts = re.split(r"(?=^\*\*`)|(?=^```console\n)", text, flags=re.MULTILINE)[1:]
+    assert len(parts) * 2 == len(re.findall("^```", text, re.MULTILINE)), "no other block"
     for part in parts:
         if made := FILE.match(part):
             Path(made[1]).parent.mkdir(parents=True, exist_ok=True)
@@ -203,14 +204,18 @@ def walk(page, types):
 
 
 def test_a_company_of_ones_own_works_as_its_page_says(types):
-    walk(COMPANY, types)
+    walk(PAGES[COMPANY], types)
     orders = json.loads(Path("orders.json").read_text(encoding="utf-8"))["orders"]
     assert [one["status"] for one in orders.values()] == ["cancelled", "cancelled"]
 
 
 def test_the_tutorial_ends_with_a_kill_inside_a_write_and_one_payment_each(types):
-    walk(TUTORIAL, types)
+    walk(PAGES[TUTORIAL], types)
     assert Path("payments.txt").read_text() == "paid A-7\npaid A-8\n"
+
+
+def test_a_server_of_ones_own_is_chatted_with_as_its_section_says(types):
+    walk(SERVER, types)
 
 
 # ---- programs

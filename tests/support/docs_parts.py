@@ -31,8 +31,8 @@ from support.reference_parts import (
     list_errors,
     list_evidence,
     list_outcome,
+    list_settings,
     plain,
-    settings_table,
 )
 
 _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -137,7 +137,7 @@ def parts() -> dict[str, str]:
         # The loop inside task_agent looks like it: no page draws it.
         **{f"drawing of {name}": drawing(name) for name in graphs() if name != "agent_loop"},
         "plan of the sales example": plan_picture(),
-        "settings": settings_table(),
+        "settings": list_settings(),
         "outcome": list_outcome(),
         "evidence": list_evidence(),
         "errors": list_errors(),

@@ -10,16 +10,16 @@ from loopwright.state.calls import Evidence
 from loopwright.state.outcome import Outcome
 
 
-def settings_table() -> str:
+def list_settings() -> str:
     """Every field of Context with its default, range and meaning."""
-    rows = ["| setting | default (range) | meaning |", "|---|---|---|"]
+    rows = []
     for name, field in Context.model_json_schema()["properties"].items():
         default = getattr(Context(), name)
         shown = (
             "none" if default is None else "" if default in ({}, [], "") else f"`{plain(default)}`"
         )
-        span = f" ({found})" if (found := _range(field)) else ""
-        rows.append(f"| `{name}` | {shown}{span} | {field['description']} |")
+        known = ", ".join(filter(None, [shown, _range(field)]))
+        rows.append(f"- `{name}`{known and f' ({known})'}: {field['description']}")
     return "\n".join(rows)
 
 
