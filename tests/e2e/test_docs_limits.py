@@ -23,7 +23,7 @@ from loopwright.state.context import DEFAULTS
 from loopwright.state.errors import SettingsError
 from loopwright.text.sentences import FILES
 from support.budget import MANY
-from support.docs_text import names, section, table
+from support.docs_text import entries, names, section, table
 from support.in_a_row import SETTINGS, in_a_row
 
 FIELDS = Context.model_json_schema()["properties"]
@@ -217,7 +217,7 @@ def test_keys_of_configurable_do_what_their_rows_say():
 
 @pytest.mark.req("W-64")
 def test_the_guide_to_languages_names_what_a_folder_holds_and_what_ships():
-    rows = [coded(row[0]) for row in table("| file | holds |")]
+    rows = [coded(row[0]) for row in entries("docs/prompts.md", "How do I change the language?")]
     assert set(rows) == {"<role>.md", *FILES}
     text = section("docs/prompts.md", "How do I change the language?")
     assert "English and in Chinese" in text

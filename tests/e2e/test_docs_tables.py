@@ -37,6 +37,7 @@ from support.docs_text import (
     ROOT,
     anchors,
     blocks,
+    entries,
     line_with,
     names,
     section,
@@ -53,11 +54,13 @@ PARTS = {
     # Their results stand on the front page.
     "compare.py", "picture.py",
 }  # fmt: skip
+VARIABLES = entries("docs/command-line.md", "Which environment variables are there?")
 BENCHMARKS = sorted(p for p in (ROOT / "benchmarks").glob("*.py") if p.name not in PARTS)
 
 
 def test_every_benchmark_is_named_with_its_figures():
-    named = [(row[1], row[2].strip("`")) for row in table("| what | measured |")]
+    listed = section("docs/costs.md", "What was measured, by which script?")
+    named = re.findall(r"^- (.+) \(`(.+?)`\)$", listed, re.MULTILINE)
     assert {script for _, script in named} == {f"benchmarks/{p.name}" for p in BENCHMARKS}
     assert all(re.search(r"\d", figures) for figures, _ in named)
 
@@ -68,7 +71,8 @@ def test_generated_parts_are_those_of_the_code():
 
 
 def test_exit_codes_are_those_of_the_command():
-    rows = {int(code): meaning for code, meaning in table("| exit code |")}
+    listed = entries("docs/command-line.md", "Which exit codes are there?")
+    rows = {int(coded(code)): meaning for code, meaning in listed}
     assert set(rows) == {code.value for code in Code}
     for status in get_args(OutcomeStatus):
         assert status in rows[choose_exit_code(status)]
@@ -88,8 +92,8 @@ def test_environment_variables_are_those_the_code_reads():
     rooms = [d for d in ROOT.iterdir() if (d / "__init__.py").exists()]
     code = "\n".join(p.read_text(encoding="utf-8") for d in rooms for p in d.rglob("*.py"))
     read = set(re.findall(r'environ(?:\.get\(|\[|, )"(\w+)"', code)) - {"TERM"}
-    assert set(names(row[0] for row in table("| variable |"))) == read
-    by_key = next(row[1] for row in table("| variable |") if "OPENAI_API_KEY" in row[0])
+    assert set(names(row[0] for row in VARIABLES)) == read
+    by_key = next(row[1] for row in VARIABLES if "OPENAI_API_KEY" in row[0])
     assert names_of_models(by_key) == [
         OPENAI_TIERS[tier] for tier in ("powerful", "balanced", "fast")
     ]
@@ -322,7 +326,7 @@ CONTEXT_GUIDE = "How do I tell the agents about my business?"
 @pytest.mark.req("S1-50")
 def test_the_guide_to_prompts_keeps_templates_and_speaks_of_every_phase():
     guide = section("docs/prompts.md", CONTEXT_GUIDE)
-    told = names(row[0] for row in table("| role | needs |"))
+    told = names(row[0] for row in entries("docs/prompts.md", CONTEXT_GUIDE))
     assert sorted(told) == sorted(name for name, role in ROLES.items() if role.graph)
     for advice in ("Leave the core templates alone", "one thing at a time", "five requests"):
         assert advice in guide
@@ -372,7 +376,7 @@ def test_quick_start_names_requirements_variables_commands_and_common_questions(
     assert f"Python {project['requires-python'].removeprefix('>=')} or newer" in start
     commands = re.findall(r"^\$ make (\w+)", start, re.MULTILINE)
     assert commands == ["run", "test"]
-    variables = set(names(row[0] for row in table("| variable |")))
+    variables = set(names(row[0] for row in VARIABLES))
     assert {"OPENAI_API_KEY", "OPENAI_BASE_URL", "LOOPWRIGHT_MODEL"} <= variables
     faq = PAGES["docs/faq.md"].lower()
     for question in ("add a tool", "change a prompt", "tune the limits", "ollama", "ask me"):

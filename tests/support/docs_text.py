@@ -44,6 +44,12 @@ def table(header: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
 
 
+def entries(page: str, title: str) -> list[list[str]]:
+    """What a section lists as "- `name`: meaning": the part with its names, and the rest."""
+    found = re.findall(r"^- (`.+?): (.+)$", section(page, title), re.MULTILINE)
+    return [list(pair) for pair in found]
+
+
 def line_with(words: str) -> str:
     """The one line that holds these words."""
     [line] = [line for line in MANUAL.splitlines() if words in line]
