@@ -29,7 +29,7 @@ from loopwright.store.journal.intents import describe_uncertain_call
 from loopwright.store.journal.port import Row
 from loopwright.tools.python_tools import read_tools
 from support.command_parts import commands
-from support.docs_parts import parts, renewed
+from support.docs_parts import parts, read_events, renewed
 from support.docs_text import (
     MANUAL,
     PAGES,
@@ -139,7 +139,7 @@ def test_events_are_those_the_code_sends():
     rooms = [p.parent for p in ROOT.glob("*/__init__.py") if p.parent.name != "cli"]
     texts = (f.read_text(encoding="utf-8") for r in rooms for f in r.rglob("*.py"))
     trees = [ast.parse(text) for text in texts if re.search(r'"type"|emit\(|tell\(', text)]
-    told = set(names(row[0] for row in table("| event |")))
+    told = set(read_events())
     assert told <= {kind for tree in trees for kind in types_in(tree)}
     assert {kind for tree in trees for kind in events_of(tree)} <= told
 

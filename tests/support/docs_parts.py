@@ -25,7 +25,7 @@ from loopwright.run import client_access
 from loopwright.state.limits import LIMITS
 from loopwright.stream.components import COMPONENTS
 from support.command_parts import chat_list, commands_list, options_list
-from support.docs_text import table
+from support.docs_text import section
 from support.flow_examples import module
 from support.reference_parts import (
     list_errors,
@@ -118,8 +118,9 @@ def limits_table() -> str:
 
 def read_events() -> dict[str, tuple[str, list[str]]]:
     """Of each event in docs/events.md: what one is kept for each of, and its fields."""
-    rows = table("| event |")
-    return {row[0].strip("`"): (row[1], re.findall(r"`([\w?]+)`", row[-1])) for row in rows}
+    listed = section("docs/events.md", "How do I follow a run?")
+    rows = re.findall(r"^- `(\w+)`(?: \((.+?)\))?: .+ \((.+?)\)$", listed, re.MULTILINE)
+    return {name: (kept, re.findall(r"`([\w?]+)`", fields)) for name, kept, fields in rows}
 
 
 def components_list() -> str:
