@@ -174,7 +174,7 @@ class ResourceInfo(Props):
 
 
 class ResourceList(Props):
-    """Several things outside."""
+    """Several of them."""
 
     resources: list[ResourceInfo]
     title: str = ""
@@ -212,8 +212,8 @@ COMPONENTS: Final[Mapping[str, type[Props]]] = {
     "approval": Approval,
     "proposal": Proposal,
     "receipt": Receipt,
-    "resource-list": ResourceList,
     "resource-info": ResourceInfo,
+    "resource-list": ResourceList,
     "task-info": TaskInfo,
     "handoff": Handoff,
 }
