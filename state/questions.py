@@ -311,7 +311,7 @@ class TextAnswer(Answer):
             return {"type": "respond", "message": make_storable(plain)}
         answer = _unwrap_decision(value)
         if isinstance(value, str) and answer == {"type": "respond", "message": ""}:
-            return answer  # typed without words: not a front end's way to reject
+            raise ValueError(_SHAPES)  # typed without words: not a front end's way to reject
         if isinstance(answer, dict) and answer.get("type") == "reject":
             # Agent Inbox sends what was typed as a rejection with text for `args`.
             args = answer.get("args")

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from pydantic import ValidationError
 
 from loopwright.state.questions import Answer, TextAnswer, Words
@@ -179,6 +179,8 @@ JSON = st.recursive(
 @pytest.mark.req("P-37")
 @pytest.mark.parametrize("kind", [Answer, TextAnswer, Words])
 @given(given_answer=JSON)
+@example("respond")
+@example('{"type": "respond", "message": ""}')
 def test_whatever_is_answered_is_taken_whole_or_refused(kind, given_answer):
     try:
         answer = kind.model_validate(given_answer)
