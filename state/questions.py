@@ -307,7 +307,7 @@ class TextAnswer(Answer):
     @model_validator(mode="before")
     @classmethod
     def _any_shape(cls, value: object) -> object:
-        if (plain := _read_plain_text(value)) is not None:
+        if (plain := _read_plain_text(value)) and plain.strip():
             return {"type": "respond", "message": make_storable(plain)}
         answer = _unwrap_decision(value)
         if isinstance(value, str) and answer == {"type": "respond", "message": ""}:

@@ -180,6 +180,7 @@ JSON = st.recursive(
 @pytest.mark.parametrize("kind", [Answer, TextAnswer, Words])
 @given(given_answer=JSON)
 @example("respond")
+@example(" ")
 @example('{"type": "respond", "message": ""}')
 def test_whatever_is_answered_is_taken_whole_or_refused(kind, given_answer):
     try:
