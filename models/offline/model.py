@@ -134,8 +134,7 @@ def _execute(request: _Request) -> AIMessage | dict[str, Any]:
     part = tasks.next_part(clause, own, request.tools, earlier)
     if part.match.calls:
         return _build_call("", part.match)
-    summary = part.text if part.done else f"{tasks.NOT_DONE}{part.text}"
-    return {"summary": summary, "taskCompleted": part.done, "shouldContinue": False}
+    return {"summary": part.text, "taskCompleted": part.done, "shouldContinue": False}
 
 
 def _build_call(text: str, match: Match) -> AIMessage:

@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from ...state.attachments import blocks_in
 from ...state.messages import ROLE
 from ...text.canonical import beginning_of
+from ...text.sentences import say
 from ...tools.python_tools import LLM_CALL
 from .matching import (
     ERROR,
@@ -39,7 +40,8 @@ NO_ANSWER: Final = (
 )
 ONLY_ENGLISH: Final = "The offline model only understands English, and matches words with tools."
 NO_TOOLS: Final = f"{ONLY_ENGLISH} There are no tools."
-NOT_DONE: Final = "Not done. "
+_FOR_MODELS: Final = ("do_without", "report_doubt", "send_anew", "correct_it", "report_it")
+"""Sentences that tell a model what to do next: nobody is told them."""
 _KEPT: Final = 6_000  # characters of a result that a report holds
 _SHOWN: Final = 200
 
@@ -191,7 +193,7 @@ def _judge_task(task: Mapping[str, Any], evidence: Records) -> Part:
         sources = [e["id"] for e in good if e["tool"] and said in " ".join(e["result"].split())]
         proofs = [*sources, own[-1]["id"]] if sources else []
     text = str(task.get("result") or task.get("feedback") or "no successful call proves it")
-    return Part(task["description"], text.removeprefix(NOT_DONE), bool(proofs), proofs=proofs)
+    return Part(task["description"], text, bool(proofs), proofs=proofs)
 
 
 # prompt_flow
@@ -279,7 +281,10 @@ def read_calls(messages: Sequence[BaseMessage], *callers: BaseMessage) -> list[C
     results = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
     made = [call for m in callers if isinstance(m, AIMessage) for call in m.tool_calls]
     pairs = [(call, results[call["id"] or ""]) for call in made if call["id"] in results]
-    return [Call(c["name"], c["args"], _has_failed(r.status, r.text), r.text) for c, r in pairs]
+    advice = "|".join(re.escape(say(name)) for name in _FOR_MODELS)
+    texts = [re.sub(rf" ?(?:{advice})$", "", result.text) for _, result in pairs]
+    parts = zip(pairs, texts, strict=True)
+    return [Call(c["name"], c["args"], _has_failed(r.status, text), text) for (c, r), text in parts]
 
 
 def work(

@@ -74,6 +74,7 @@ def facts_of(state: PlanState) -> Facts:
         for t in asked
         if t not in done
     ]
+    told = [t["feedback"] for t in asked if t not in done and t.get("feedback")]
     return Facts(
         halt=state.halt,
         done=state.task_completed and bool(state.todos) and not unfinished,
@@ -83,7 +84,7 @@ def facts_of(state: PlanState) -> Facts:
             *unfinished,
             *state.unmet,
             *state.missing,
-            *state.improvements,
+            *(text for text in state.improvements if not any(why in text for why in told)),
             *_list_refused(state),
         ],
         answer=find_answer(state) if state.task_completed else "",
