@@ -28,7 +28,7 @@ _ALL: Final[tuple[AnswerKind, ...]] = get_args(AnswerKind)
 _LONGEST, _SHOWN_LINES, _LAST_LINES, _SHOWN_COLUMNS = 2_000, 30, 6, 400
 _COMPARED: Final = 200_000
 """Bytes of a file that is compared with what is to be written."""
-_DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "dim"}
+_DIFF_STYLES: Final = {"+": "green4", "-": "red", "@": "dim"}
 
 _OPEN: Final = "[q]uit (the question stays open)"
 _WORDS: Final = "Type the answer; [q]uit leaves the question open"
@@ -210,7 +210,7 @@ class Asker:
         """Show a question and what can be typed; the diff that was shown."""
         diff = _compare_file(question)
         body = _render_call(question, diff) if question.is_call else _render_question(question)
-        self._console.print(Panel(body, title=title, title_align="left", border_style="yellow"))
+        self._console.print(Panel(body, title=title, title_align="left", border_style="magenta"))
         self._say(question.choices)
         return diff
 

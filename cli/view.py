@@ -29,18 +29,18 @@ STOPPING: Final = (
     "Stopping after what is running now; the thread stays saved. Ctrl-C again stops at once."
 )
 _ICONS: Final = {
-    "success": ("✓", "green"),
+    "success": ("✓", "green4"),
     "error": ("✗", "red"),
     "pending": ("○", "dim"),
-    "in_progress": ("▶", "cyan"),
-    "completed": ("✓", "green"),
+    "in_progress": ("▶", "bold"),
+    "completed": ("✓", "green4"),
     "failed": ("✗", "red"),
     "skipped": ("↷", "dim"),
-    "cancelled": ("⊘", "yellow"),
-    "blocked": ("■", "yellow"),
-    "executing": ("→", "cyan"),
-    "awaiting_approval": ("?", "yellow"),
-    "warning": ("!", "yellow"),
+    "cancelled": ("⊘", "magenta"),
+    "blocked": ("■", "magenta"),
+    "executing": ("→", "bold"),
+    "awaiting_approval": ("?", "magenta"),
+    "warning": ("!", "magenta"),
 }
 _OTHER_ROWS: Final = 14
 """Screen rows kept for everything but the tasks and what is written."""
@@ -142,7 +142,7 @@ class LiveView(PlainView):
         self._board = Board()
         self._lock = threading.Lock()
         self._began = time.monotonic()
-        self._spinner = Spinner("dots", style="cyan")
+        self._spinner = Spinner("dots", style="bold")
         self._known = False
 
     @contextmanager
@@ -271,12 +271,14 @@ def _render_hidden_count(count: int, where: str) -> list[Text]:
     return [Text(f"  … {count} {where}", style="dim")] if count > 0 else []
 
 
-def _build_step_row(step: Step) -> Text:
+def _build_step_row(step: Step) -> Table:
     icon, style = _ICONS.get(step.status, _ICONS["executing"])
-    overflow: Any = "fold" if step.status == "warning" else "ellipsis"  # it ends with what to do
-    row = Text(f"  {icon} ", style, no_wrap=overflow != "fold", overflow=overflow)
-    row.append(step.text, "default")
-    return row.append(f"  {step.about}", "default dim") if step.about else row
+    words = Text(step.text).append(f"  {step.about}" if step.about else "", "dim")
+    row = Table.grid(padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(overflow="fold")
+    row.add_row(Text(f"  {icon}", style), words)
+    return row
 
 
 def _build_task_cells(board: Board, name: str, task: Mapping[str, Any]) -> list[Text]:
