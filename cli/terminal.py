@@ -3,6 +3,7 @@
 import atexit
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -134,15 +135,16 @@ def _write(stream: TextIO | None, text: str) -> None:
 
 
 def wrap_words(text: str) -> str:
-    """Break lines between words where the terminal ends; what is indented stays so."""
+    """Break lines between words where the terminal ends; indents, and marks before a text, stay."""
     from rich.console import Console  # noqa: PLC0415 - pipes do without it
     from rich.text import Text  # noqa: PLC0415 - see above
 
     console, rows = Console(), list[str]()
     for line in text.split("\n"):
-        indent = line[: len(line) - len(line.lstrip())]
-        parts = Text(line.lstrip()).wrap(console, max(20, console.width - len(indent)))
-        rows += [indent + part.plain.rstrip() for part in parts] or [""]
+        mark, words = re.fullmatch(r"(\s*(?:[^\w\s] )?)(.*)", line).groups()  # type: ignore[union-attr]  # it fits all
+        parts = Text(words).wrap(console, max(20, console.width - len(mark)))
+        below = "\n" + " " * len(mark)
+        rows.append(mark + below.join(part.plain.rstrip() for part in parts))
     return "\n".join(rows)
 
 

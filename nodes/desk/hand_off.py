@@ -90,7 +90,7 @@ async def hand_off(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -
 
 async def _start_hand_off(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     """The packet, and the call that puts the case where humans look, if there is a tool for it."""
-    why = state.why or say("desk_limit", reason=", ".join([str(state.halt), *state.unmet]))
+    why = state.why or say("desk_limit", reason=", ".join(state.unmet))
     staff = await find_staff(scope, desk.company)
     packet: dict[str, Any] = {
         "id": f"hand-over-{state.turn_id}", "turn": state.turn_id,

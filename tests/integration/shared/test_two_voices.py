@@ -10,18 +10,25 @@ from langgraph.types import Command
 
 from loopwright import (
     Context,
+    PolicyTable,
     ScriptedModel,
+    build_customer_service,
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
     build_router,
     build_task_agent,
+    open_durability,
 )
 from loopwright.cli.view import list_brief_lines
 from loopwright.state.outcome import Reason
 from loopwright.stream.components import text_of
+from loopwright.text.sentences import say_to
 from support.flows import flow, step
-from support.scripts import call, failed, plan, report, thought, todo
+from support.guarded import ADA, POLICY, Shop, refund
+from support.mcp_servers import stdio
+from support.reacting import said
+from support.scripts import PROOFREAD, call, failed, plan, report, thought, todo
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 WORDS = "not into the root folder"
@@ -29,12 +36,21 @@ BUILD: Any = {
     "plan": build_plan_execute_verify, "react": build_react, "flow": build_prompt_flow,
     "agent": build_task_agent, "router": build_router,
 }  # fmt: skip
-ENDS = ("rejected", "stuck", "limit", "failed tool")
+ENDS = ("rejected", "stuck", "limit", "failed tool", "dead server", "no server")
+DEAD: Any = {"dead server": ("die", stdio("faulty")), "no server": ("die", stdio("failing"))}
+"""A tool, and its server: one that dies in the call, and one that does not start."""
 FOR_MODELS = re.compile(
     r"(?i)do not send|do without|report (it|that|what)|call it again|send the call|another tool|"
     r"answer with what|correct the arguments|tool message|the model must|go on with the task"
 )
 """Words of the sentences that tell a model what to do."""
+CODES = [
+    *get_args(Reason),
+    r"(?!ValueError)\w+(Error|Exception|Group|Failed)",
+    "Traceback",
+    r"\w+_\w+\.py",
+]
+"""The outcome's code words, and exceptions by class but for what the tool itself says it raised."""
 
 
 def write(path: str) -> str:
@@ -45,14 +61,14 @@ def write(path: str) -> str:
 
 def model(end: str) -> ScriptedModel:
     """Each role makes the same write whenever it is asked; after a rejection it reports."""
-    made = call("write", path="a")
+    made = call(DEAD[end][0]) if end in DEAD else call("write", path="a")
     script: dict[str, Any] = {
         "dispatcher": {"graph": "react", "why": "a write"},
         "planner": plan(todo("1", "write the note", [])),
         "verifier": failed("the note is missing", t1=False),
         "thought": thought("I write the note.", more=True),
         "action": [made], "observation": "It was not written.",
-        "flow_planner": flow(step("s", "write", arguments={"path": "a"})),
+        "flow_planner": flow(step("s", made["name"], arguments=made["args"])),
         "recovery": {"strategy": "replan_from_failure", "reason": "once more"},
         "answerer": "Nothing.", "agent": [made],
         "executor": [made],
@@ -74,8 +90,10 @@ def run(name: str, end: str, **more: Any) -> tuple[Any, list[Any]]:
     graph = BUILD[name](
         model=model(end), tools=[tool], policy="ask" if end == "rejected" else "allow",
         checkpointer=InMemorySaver(),
+        mcp={"mcpServers": {"faulty": DEAD[end][1]}} if end in DEAD else None,
     )  # fmt: skip
-    limits: Any = {"limit": {"max_tool_calls": 1}, "failed tool": {"max_turns": 1}}.get(end, {})
+    limits: Any = {"limit": {"max_tool_calls": 1}, "stuck": {}}.get(end, {"max_turns": 1})
+    limits = {} if end == "rejected" else limits
     context = Context(interactive=end == "rejected", **limits, **more)
     read: list[Any] = []
     given: Any = {"messages": [("user", "Write the note.")]}
@@ -103,7 +121,8 @@ def test_people_read_no_code_and_no_sentence_for_a_model(name, end):
     outcome, parts = run(name, end)
     assert outcome["status"] != "complete"
     read = "\n".join(list_read(outcome, parts))
-    assert not [code for code in get_args(Reason) if re.search(rf"\b{code}\b", read)]
+    assert not [code for code in CODES if re.search(rf"\b{code}\b", read)], read
+    assert outcome["reason"] in get_args(Reason)  # `--json` and programs have the code
     assert not FOR_MODELS.search(read), FOR_MODELS.search(read)
     assert len({*outcome["unmet"]}) == len(outcome["unmet"])
     if end == "rejected":
@@ -119,3 +138,47 @@ def test_people_read_it_in_the_language_of_the_run():
     outcome, _ = run("react", "rejected", language="zh")
     assert outcome["headline"] == "受阻：你拒绝了一个调用。"
     assert "DENIED" not in outcome["answer"]
+
+
+CUSTOMER: Any = {"answered_by": "customer"}
+DESKS: Any = {
+    "asks a colleague": (refund(), "receipt_colleague"),
+    "refused": (refund("A-3"), "receipt_refused"),
+    "limit": (refund(), "desk_handed_off"),
+    "dead server": (call("die"), "receipt_uncertain"),
+    "no server": (call("die"), "receipt_nothing"),
+}
+"""What the model calls, and what the customer hears of it, once."""
+
+
+@pytest.mark.req("W-144")
+@pytest.mark.parametrize("end", DESKS)
+def test_a_customer_reads_one_sentence_and_no_code(tmp_path, end):
+    """After the customer's yes the order turns out to be one that a colleague decides on."""
+    (made, sentence), shop = DESKS[end], Shop(tmp_path)
+    turns = iter([[made]] if end in DEAD else [[ADA], [made]])
+    listened = {"intent": "refund", "mood": "calm", "score": 0, "language": "de"}
+    model = ScriptedModel({
+        **PROOFREAD, "listener": [listened] * 9,
+        "support": lambda *_: next(turns, "Tut mir leid."),
+    })  # fmt: skip
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_customer_service(
+            model=model, tools=shop.tools(), durability=kept,
+            policy="allow" if end in DEAD else PolicyTable.read(POLICY),
+            mcp={"mcpServers": {"faulty": DEAD[end][1]}} if end in DEAD else None,
+        )  # fmt: skip
+        context = Context(**({"max_model_calls": 2} if end == "limit" else {}))
+        graph.invoke(said("Refund it"), THREAD, context=context, **CUSTOMER)
+        shop.sql("UPDATE orders SET kind = 'sofa'")
+        if end in ("asks a colleague", "dead server"):
+            graph.invoke(said("yes"), THREAD, context=context, **CUSTOMER)
+        seen, asked = graph.get_state(THREAD, **CUSTOMER).values, graph.get_state(THREAD).interrupts
+        heard = "\n".join(m.text for m in seen["messages"] if m.type == "ai")
+        read = "\n".join([heard, *(text_of(u["name"], u["props"]) for u in seen["ui"])])
+        names = [n for n in (*graph.get_graph().nodes, "request_refund") if "_" in n]
+        assert not [n for n in (*CODES, *names) if re.search(rf"\b{n}\b", read)], read
+        assert not FOR_MODELS.search(read)
+        assert not [n for n in CODES if re.search(rf"\b{n}\b", repr(asked))], "a colleague reads it"
+        assert heard.count(say_to("de", sentence, what="", ids="")) == 1, heard
+        assert shop.refunds == []
