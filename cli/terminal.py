@@ -143,8 +143,7 @@ def wrap_words(text: str) -> str:
     for line in text.split("\n"):
         mark, words = re.fullmatch(r"(\s*(?:[^\w\s] )?)(.*)", line).groups()  # type: ignore[union-attr]  # it fits all
         parts = Text(words).wrap(console, max(20, console.width - len(mark)))
-        below = "\n" + " " * len(mark)
-        rows.append(mark + below.join(part.plain.rstrip() for part in parts))
+        rows.append(mark + f"\n{' ' * len(mark)}".join(part.plain.rstrip() for part in parts))
     return "\n".join(rows)
 
 

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markdown import CodeBlock, Markdown
 from rich.padding import Padding
 from rich.spinner import Spinner
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from rich.theme import Theme
 
@@ -274,20 +274,15 @@ def _render_hidden_count(count: int, where: str) -> list[Text]:
 def _build_step_row(step: Step) -> Table:
     icon, style = _ICONS.get(step.status, _ICONS["executing"])
     words = Text(step.text).append(f"  {step.about}" if step.about else "", "dim")
-    row = Table.grid(padding=(0, 1))
-    row.add_column(no_wrap=True)
-    row.add_column(overflow="fold")
+    row = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1))
     row.add_row(Text(f"  {icon}", style), words)
     return row
 
 
 def _build_task_cells(board: Board, name: str, task: Mapping[str, Any]) -> list[Text]:
     """Icon, id, a step's tool, what it is for, how far it is."""
-    tool, status, why = (
-        task.get("tool", ""),
-        task["status"],
-        shorten_line(task.get("feedback") or "", 200),
-    )
+    tool, status = task.get("tool", ""), task["status"]
+    why = shorten_line(task.get("feedback") or "", 200)
     icon, style = _ICONS.get("awaiting_approval" if task.get("asks") else status, ("?", ""))
     plain = style if style in {"dim", "red"} else ""
     words = shorten_line(task.get("description", ""), 200)
@@ -322,8 +317,7 @@ def _describe_progress(board: Board, task: Mapping[str, Any]) -> str:
 
 def list_brief_lines(outcome: Outcome) -> list[str]:
     """The lines after an answer in a conversation: the outcome, and what is left open."""
-    how = f"{outcome['headline']} {render_spend(outcome['spend'])}"
-    return [how, *_list_open_work(outcome)]
+    return [f"{outcome['headline']} {render_spend(outcome['spend'])}", *_list_open_work(outcome)]
 
 
 def _list_open_work(outcome: Outcome) -> list[str]:

@@ -41,7 +41,6 @@ NO_ANSWER: Final = (
 ONLY_ENGLISH: Final = "The offline model only understands English, and matches words with tools."
 NO_TOOLS: Final = f"{ONLY_ENGLISH} There are no tools."
 _FOR_MODELS: Final = ("do_without", "report_doubt", "send_anew", "correct_it", "report_it")
-"""Sentences that tell a model what to do next: nobody is told them."""
 _KEPT: Final = 6_000  # characters of a result that a report holds
 _SHOWN: Final = 200
 
@@ -77,7 +76,9 @@ def next_part(
 ) -> Part:
     """What to do for a clause, by its own calls, none of which is repeated, and earlier results."""
     if bad := [call for call in own if call.failed]:
-        return Part(clause, f"The call of {bad[0].tool} failed: {beginning_of(bad[0].text, _KEPT)}")
+        advice = "|".join(re.escape(say(name)) for name in _FOR_MODELS)
+        why = re.sub(f" ?({advice})$", "", bad[0].text)
+        return Part(clause, f"The call of {bad[0].tool} failed: {beginning_of(why, _KEPT)}")
     texts = ["\n\n".join(call.text or "It gave nothing." for call in own)] if own else results
     if own and not is_question(clause):
         return Part(clause, beginning_of(texts[0], _KEPT), done=True)
@@ -281,10 +282,7 @@ def read_calls(messages: Sequence[BaseMessage], *callers: BaseMessage) -> list[C
     results = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
     made = [call for m in callers if isinstance(m, AIMessage) for call in m.tool_calls]
     pairs = [(call, results[call["id"] or ""]) for call in made if call["id"] in results]
-    advice = "|".join(re.escape(say(name)) for name in _FOR_MODELS)
-    texts = [re.sub(rf" ?(?:{advice})$", "", result.text) for _, result in pairs]
-    parts = zip(pairs, texts, strict=True)
-    return [Call(c["name"], c["args"], _has_failed(r.status, text), text) for (c, r), text in parts]
+    return [Call(c["name"], c["args"], _has_failed(r.status, r.text), r.text) for c, r in pairs]
 
 
 def work(

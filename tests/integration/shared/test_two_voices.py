@@ -84,11 +84,11 @@ def model(end: str) -> ScriptedModel:
     return ScriptedModel({role: lambda *_, a=answer: a for role, answer in script.items()})
 
 
-def run(name: str, end: str, **more: Any) -> tuple[Any, list[Any]]:
+def run(name: str, end: str, by: Any = None, **more: Any) -> tuple[Any, list[Any]]:
     tool = StructuredTool.from_function(write)
     tool.metadata = {"readOnlyHint": False, "destructiveHint": True}
     graph = BUILD[name](
-        model=model(end), tools=[tool], policy="ask" if end == "rejected" else "allow",
+        model=by or model(end), tools=[tool], policy="ask" if end == "rejected" else "allow",
         checkpointer=InMemorySaver(),
         mcp={"mcpServers": {"faulty": DEAD[end][1]}} if end in DEAD else None,
     )  # fmt: skip
@@ -96,7 +96,7 @@ def run(name: str, end: str, **more: Any) -> tuple[Any, list[Any]]:
     limits = {} if end == "rejected" else limits
     context = Context(interactive=end == "rejected", **limits, **more)
     read: list[Any] = []
-    given: Any = {"messages": [("user", "Write the note.")]}
+    given: Any = {"messages": [("user", "Write a.md")]}
     while given is not None:
         for part in graph.stream(given, THREAD, context=context, stream_mode="custom"):
             read.append(part)
@@ -131,6 +131,18 @@ def test_people_read_no_code_and_no_sentence_for_a_model(name, end):
     # Told once: what the answer says stands in no list behind it.
     brief = list_brief_lines(outcome)
     assert not [t for t in outcome["unmet"] if t in outcome["answer"] and f"  - {t}" in brief]
+
+
+@pytest.mark.req("W-144")
+@pytest.mark.parametrize("name", BUILD)
+def test_the_built_in_model_tells_people_what_happened_and_not_what_models_are_told(name):
+    outcome, parts = run(name, "rejected", by="offline")
+    assert (outcome["status"], outcome["spend"]["tool_calls"]) == ("blocked", 0)
+    read = list_read(outcome, parts)
+    assert WORDS in "\n".join(read)
+    assert not FOR_MODELS.search("\n".join(read)), read
+    if name == "plan":
+        assert len(outcome["unmet"]) == 1, "the task and what the verifier says of it are one"
 
 
 @pytest.mark.req("W-144")
