@@ -35,10 +35,10 @@ def _stem_words(text: str) -> list[str]:
     return [_FIRST.get(word, word) for word in _split(text)]
 
 
-_TURNING, _LEADS, _PATHS, _CHANGES, _LOOKS = (
-    frozenset(_stem_words(OFFLINE_WORDS[name]))
-    for name in ("turning", "leads", "paths", "changes", "looks")
+_LEADS, _PATHS, _CHANGES, _LOOKS = (
+    frozenset(_stem_words(OFFLINE_WORDS[name])) for name in ("leads", "paths", "changes", "looks")
 )
+_TURNING: Final = re.compile(rf"(?i)\b(?:{'|'.join(OFFLINE_WORDS['turning'].split())})\b")
 _QUESTION: Final = re.compile(rf"(?i)(?:{_build_pattern('questions')})\b")
 _POLITE: Final = rf"(?:{_build_pattern('courtesy')}|(?P<can>{_build_pattern('requests')}))\b"
 _COURTESY: Final = re.compile(rf"(?i)(?:[-*•\s,]|\d+[.)](?=\s|$)|{_POLITE})*")
@@ -117,8 +117,8 @@ def read_values(clause: str) -> list[Value]:
 
 def find_unsaid(values: Iterable[Value], text: str) -> list[Value]:
     """The values and words that a text does not hold; what turns a meaning is held by none."""
-    said = {*_stem_words(text)} - _TURNING
-    return [value for value in values if not said.issuperset(_stem_words(value.text) or [""])]
+    said, turns = {*_stem_words(text)}, _TURNING.search
+    return [v for v in values if turns(v.text) or not said.issuperset(_stem_words(v.text) or [""])]
 
 
 class Parameter(NamedTuple):
@@ -194,7 +194,7 @@ def _match(clause: str, tool: Tool, results: Sequence[str]) -> Match | None:
         unplaced = [value for value in unplaced if value.kind not in _WORDS]
     elif {*words(about)}.isdisjoint(words(clause.partition(" ")[0])[:1]):
         return None  # the verb is first: "do not write it" is no wish to write it
-    problem = f"it has no place for {unplaced[0].text!r}" if unplaced else problem
+    problem = problem or (f"it has no place for {unplaced[0].text!r}" if unplaced else "")
     named = words(tool.name)
     needs = sum(parameter.required for parameter in tool.parameters or ())
     overlap = (len(shared) + len({*shared} & {*named}), needs, -len(named))

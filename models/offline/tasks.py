@@ -39,8 +39,8 @@ NO_ANSWER: Final = (
     "model such as 'openai:gpt-5.4-mini', and ask again."
 )
 ONLY_ENGLISH: Final = "The offline model only understands English, and matches words with tools."
-NO_TOOLS: Final = f"{ONLY_ENGLISH} There are no tools."
 _FOR_MODELS: Final = ("do_without", "report_doubt", "send_anew", "correct_it", "report_it")
+_SAMPLE: Final = '"…"'
 _KEPT: Final = 6_000  # characters of a result that a report holds
 _SHOWN: Final = 200
 
@@ -147,12 +147,21 @@ def explain_refusal(parts: Sequence[str], tools: Sequence[Tool]) -> str:
     if not lacking or (able and not changes and not any(POINTS_BACK.search(p) for p, _ in lacking)):
         return ""
     why = " ".join(f'"{part[:300]}": {m.why}' for part, m in lacking)
-    if not tools:
-        return f"{NO_ANSWER} {why} {NO_TOOLS}"
     offers = "; ".join(f"{t.name} ({t.about})" if t.about else t.name for t in tools[:8])
-    words_of = tools[0].about or tools[0].name
-    advice = f'{ONLY_ENGLISH} Its tools: {offers}. Try their words, such as: "{words_of}".'
-    return f"{NO_ANSWER} {why} {advice}"
+    has = f"Its tools: {offers}." if tools else "There are no tools."
+    spelled = [text for tool in tools[:8] for text in _spell_call(tool)]
+    fits = [t for t in spelled if all(match(part, tools).calls for part in clauses(t))][:1]
+    advice = "".join(f" Try their words, such as: {text}" for text in fits)
+    return f"{NO_ANSWER} {why} {ONLY_ENGLISH} {has}{advice}"
+
+
+def _spell_call(tool: Tool) -> list[str]:
+    """Words for a call of a tool: of its description, or of its name, with values."""
+    samples = {"integer": "1", "number": "1"}
+    needed = [p for p in tool.parameters or () if p.required]
+    given = [f"{p.name} {[*p.options, samples.get(p.kind, _SAMPLE)][0]}" for p in needed]
+    texts = [text + ":" * bool(given) for text in (tool.about, tool.name) if text]
+    return [" ".join([text, *given]) for text in texts]
 
 
 # plan_execute_verify

@@ -301,6 +301,41 @@ def test_a_word_that_is_neither_the_tools_nor_a_value_keeps_a_call_from_being_ma
     assert not match(clause, tools).calls
 
 
+def add_note(title: str, text: str, stars: int = 0) -> None:
+    """Add a note to the list of notes."""
+
+
+def mark_done(number: int) -> None:
+    """Mark a note as done, or not."""
+
+
+@pytest.mark.req("W-132")
+@pytest.mark.parametrize(
+    ("clause", "call"),
+    [
+        ('Add a note with title "milk" and text "2 litres"',
+         ("add_note", {"title": "milk", "text": "2 litres"})),
+        ("Mark note 7 as done", ("mark_done", {"number": 7})),
+        ('Add no note "milk" text "2 litres"', None),
+        ("Mark note 7 as not done", None),
+    ],
+)  # fmt: skip
+def test_a_word_is_not_taken_for_the_no_that_it_resembles(clause: str, call: Any) -> None:
+    """The stem of "note" is "not", that of "done" is "don"."""
+    found = match(clause, read_tools(map(convert_to_openai_tool, (add_note, mark_done))))
+    assert (found.tool, *found.calls) == call if call else not found.calls
+
+
+@pytest.mark.req("W-147")
+@pytest.mark.parametrize("function", ["pay", "store", "browse", add_note, mark_done])
+def test_the_words_that_it_suggests_do_match(function: Any) -> None:
+    desk = Desk()
+    desk.tools = [tool(getattr(desk, function) if isinstance(function, str) else function)]
+    told = run("react", "Say hello", desk)["answer"]
+    outcome = run("react", told.partition("such as: ")[2], desk)
+    assert (outcome["status"], outcome["spend"]["tool_calls"]) == ("complete", 1), told
+
+
 def evidence(number: str, task: str, name: str | None, result: str, status: str = "success") -> Any:
     return {"id": number, "task": task, "tool": name, "status": status, "result": result}
 
