@@ -131,6 +131,7 @@ def build_call_question(call: Mapping[str, Any], objection: str = "") -> dict[st
     It begins with the objection: why the last answer could not be taken.
     """
     more = {key: call[key] for key in ("expires_at", ANSWERED_BY) if call.get(key)}
+    more |= {"objection": objection} if objection else {}
     if call.get("form"):
         return build_form_question(call, objection) | more
     call_id, uncertain = call["call_id"], bool(call.get("doubt"))
@@ -170,14 +171,14 @@ def check_answer(call: Mapping[str, Any], answer: Answer) -> str:
     return ""
 
 
-def check_human_edit(call: Mapping[str, Any], name: str, args: object, gate: Gate) -> str:
-    """Why a human's edit of a call is no answer; "" where it is one, be it one policy denies."""
-    if name not in ("", call["name"]):
+def check_permission(call: Mapping[str, Any], answer: Answer, gate: Gate) -> str:
+    """Why a human's approval or edit is no answer; "" where it is one, be it one policy denies."""
+    tool, is_edit = gate.catalog.find(call["name"], call["server"]), answer.type == "edit"
+    if is_edit and answer.name not in ("", call["name"]):
         return f"An edit may change the arguments of {call['name']}, not the tool."
-    tool = gate.catalog.find(call["name"], call["server"])
-    if tool is None:
-        return explain_unknown_tool(call["name"], gate.catalog)
-    _, action, reason = gate.judge(tool, args)
+    if tool is None:  # else the permission would be spent, and nothing done
+        return say("stays_open", why=explain_unknown_tool(call["name"], gate.catalog))
+    _, action, reason = gate.judge(tool, answer.args) if is_edit else (None, "", "")
     return f"The edit cannot run. {reason}" if action == "error" else ""
 
 

@@ -118,6 +118,11 @@ class Question:
         return self.kind in {"call", "uncertain"}
 
     @property
+    def objection(self) -> str:
+        """Why the last answer was none."""
+        return str(self.value.get("objection", "")) if isinstance(self.value, dict) else ""
+
+    @property
     def choices(self) -> str:
         """What can be typed."""
         return _KINDS[self.kind][1]
@@ -143,7 +148,8 @@ class Question:
         if self.kind == "uncertain":
             return f"Did {called} take effect? It was begun, and its end is not known."
         expiry = self.describe_expiry(datetime.now(UTC))
-        return f"May {called} be called?" + (f" ({expiry})" if expiry else "")
+        asked = f"May {called} be called?" + (f" ({expiry})" if expiry else "")
+        return " ".join(filter(None, [clean(self.objection), asked]))
 
     def describe_expiry(self, now: datetime) -> str:
         """Until when an answer counts, in words; empty if there is no limit."""

@@ -327,7 +327,7 @@ class Session:
         for place, question in enumerate(pending, 1):
             if question.kind == "desk":
                 continue  # the customer sits here, the colleague at `loopwright desk`
-            if self.yes and question.kind == "call":
+            if self.yes and question.kind == "call" and not question.objection:
                 answers[question.id] = {"type": "approve"}
             elif self.asker is not None:
                 of = f"{place} of {len(pending)}" if len(pending) > 1 else ""

@@ -11,7 +11,7 @@ from ..calls.approval import (
     answer_schema,
     build_call_question,
     check_answer,
-    check_human_edit,
+    check_permission,
     decision_key,
     list_undecided,
     make_decision,
@@ -38,8 +38,9 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     scope = replace(await make_scope(state, runtime, parts), can_ask=True)
     gate = partial(Gate.for_run, parts.toolbox, scope)
     objection = check_answer(call, answer)
-    if not objection and answer.type == "edit" and not call.get("form"):
-        objection = check_human_edit(call, answer.name, answer.args, await gate())
+    judged = answer.type in ("approve", "edit") and not (call.get("form") or call.get("doubt"))
+    if judged and not objection:
+        objection = check_permission(call, answer, await gate())
     if objection:
         return CallsUpdate(objections={key: objection})
     decision = make_decision(call, answer, datetime.now(UTC))

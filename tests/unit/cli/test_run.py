@@ -34,13 +34,15 @@ def nothing_paid():
     paid.clear()
 
 
-def session(turns, *lines, yes=False, saver=None, context=None, json_=False, thread="t"):
+def session(
+    turns, *lines, yes=False, saver=None, context=None, json_=False, thread="t", tools=(pay,)
+):
     output = Output(json=json_)
     typed = iter(lines)
     console = Console(file=io.StringIO())
     return Session(
         graph=build_plan_execute_verify(
-            model=ScriptedModel(turns), tools=[pay],
+            model=ScriptedModel(turns), tools=tools,
             policy=[{"tool": "pay", "action": "ask"}], checkpointer=saver or InMemorySaver(),
         ),
         thread=thread,
@@ -72,6 +74,23 @@ def test_what_is_no_answer_is_refused_and_the_question_stays_open(wrong, says):
     with pytest.raises(AnswerRejected, match=says) as told:
         later.resume(wrong)
     assert "stays open" in str(told.value)
+    assert later.resume("approve") == 0
+    assert paid == [5]
+
+
+def test_an_approval_is_not_spent_where_the_tool_is_not_there(capsys):
+    saver, turns = InMemorySaver(), paying(5)
+    session(turns, "q", saver=saver).run("x")
+    for gone in (
+        session(turns, saver=saver, tools=[], yes=True),
+        session(turns, "approve", "q", saver=saver, tools=[]),
+    ):
+        capsys.readouterr()
+        assert gone.resume(None) == 5
+        assert "no tool 'pay'" in (told := capsys.readouterr().out)
+        assert "--mcp" in told
+    assert session(turns, saver=saver, tools=[]).resume("approve") == 5
+    later = session({**turns, "executor": [report("paid")]}, saver=saver)
     assert later.resume("approve") == 0
     assert paid == [5]
 
