@@ -82,5 +82,7 @@ image: ## Renew the versions and hashes of the deployment image; needs uv
 		--python-version 3.12 --python-platform linux --generate-hashes --no-annotate --no-emit-index-url \
 		--custom-compile-command "make image" --upgrade -o examples/deploy/constraints.txt
 
-build: .venv/.installed ## Build the wheel
+# The package of the root takes every module of its folder: setuptools can leave none out.
+build: .venv/.package ## Build the wheel
+	@for f in *.py; do test $$f = __init__.py || { echo "$$f would go into the wheel: move it away first"; exit 1; }; done
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .

@@ -75,7 +75,7 @@ def chat(
 
 @make_command(*_RUN[1:-1])
 def continue_(settings: Settings, output: Output) -> int:
-    """Talk on in the newest thread of this folder."""
+    """Talk on in the newest thread of the database."""
     from .chat import continue_chat  # noqa: PLC0415 - see the module
 
     return continue_chat(settings, output)
