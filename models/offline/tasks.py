@@ -148,20 +148,22 @@ def explain_refusal(parts: Sequence[str], tools: Sequence[Tool]) -> str:
         return ""
     why = " ".join(f'"{part[:300]}": {m.why}' for part, m in lacking)
     offers = "; ".join(f"{t.name} ({t.about})" if t.about else t.name for t in tools[:8])
-    has = f"Its tools: {offers}." if tools else "There are no tools."
     spelled = [text for tool in tools[:8] for text in _spell_call(tool)]
-    fits = [t for t in spelled if all(match(part, tools).calls for part in clauses(t))][:1]
-    advice = "".join(f" Try their words, such as: {text}" for text in fits)
-    return f"{NO_ANSWER} {why} {ONLY_ENGLISH} {has}{advice}"
+    fits = [f"such as: {t}" for t in spelled if all(match(p, tools).calls for p in clauses(t))]
+    how = [*fits, "with values in quotes."][0]
+    advice = f"Its tools: {offers}. Try their words, {how}"
+    return f"{NO_ANSWER} {why} {ONLY_ENGLISH} {advice if tools else 'There are no tools.'}"
 
 
 def _spell_call(tool: Tool) -> list[str]:
     """Words for a call of a tool: of its description, or of its name, with values."""
-    samples = {"integer": "1", "number": "1"}
-    needed = [p for p in tool.parameters or () if p.required]
-    given = [f"{p.name} {[*p.options, samples.get(p.kind, _SAMPLE)][0]}" for p in needed]
-    texts = [text + ":" * bool(given) for text in (tool.about, tool.name) if text]
-    return [" ".join([text, *given]) for text in texts]
+    if tool.parameters is None:
+        return []
+    sample = {"integer": "1", "number": "1"}
+    needed = [p for p in tool.parameters if p.required]
+    given = [f"{p.name} {[*p.options, sample.get(p.kind, _SAMPLE)][0]}" for p in needed]
+    abouts = [about + ":" * bool(given) for about in (tool.about, tool.name) if about]
+    return [" ".join([about, *given]) for about in abouts]
 
 
 # plan_execute_verify

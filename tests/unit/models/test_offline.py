@@ -334,6 +334,8 @@ def test_the_words_that_it_suggests_do_match(function: Any) -> None:
     told = run("react", "Say hello", desk)["answer"]
     outcome = run("react", told.partition("such as: ")[2], desk)
     assert (outcome["status"], outcome["spend"]["tool_calls"]) == ("complete", 1), told
+    unsure = run("plan_execute_verify", "Say hello", desk)["answer"]
+    assert unsure.endswith("Try their words, with values in quotes."), "it knows no arguments there"
 
 
 def evidence(number: str, task: str, name: str | None, result: str, status: str = "success") -> Any:
