@@ -30,8 +30,8 @@ _COMPARED: Final = 200_000
 """Bytes of a file that is compared with what is to be written."""
 _DIFF_STYLES: Final = {"+": "green4", "-": "red", "@": "dim"}
 
-_OPEN: Final = "[q]uit (the question stays open)"
-_WORDS: Final = "Type the answer; [q]uit leaves the question open"
+_OPEN: Final = "[q]uit this question (it stays open)"
+_WORDS: Final = "Type the answer; [q]uit leaves this question open"
 _KINDS: Final = {
     "uncertain": (
         "Uncertain call",
@@ -118,11 +118,6 @@ class Question:
         return self.kind in {"call", "uncertain"}
 
     @property
-    def objection(self) -> str:
-        """Why the last answer was none."""
-        return str(self.value.get("objection", "")) if isinstance(self.value, dict) else ""
-
-    @property
     def choices(self) -> str:
         """What can be typed."""
         return _KINDS[self.kind][1]
@@ -149,7 +144,7 @@ class Question:
             return f"Did {called} take effect? It was begun, and its end is not known."
         expiry = self.describe_expiry(datetime.now(UTC))
         asked = f"May {called} be called?" + (f" ({expiry})" if expiry else "")
-        return " ".join(filter(None, [clean(self.objection), asked]))
+        return f"{clean(self.value.get('objection', ''))} {asked}".lstrip()
 
     def describe_expiry(self, now: datetime) -> str:
         """Until when an answer counts, in words; empty if there is no limit."""

@@ -206,6 +206,7 @@ class Session:
     _has_ended: bool = False
     _heard: int = 0
     _warned: set[str] = field(default_factory=set)
+    _approved: set[str] = field(default_factory=set)
 
     @property
     def config(self) -> RunnableConfig:
@@ -327,7 +328,10 @@ class Session:
         for place, question in enumerate(pending, 1):
             if question.kind == "desk":
                 continue  # the customer sits here, the colleague at `loopwright desk`
-            if self.yes and question.kind == "call" and not question.objection:
+            # Asked about again, it was not taken: to say yes anew would go on for ever.
+            called = question.kind == "call" and question.value.get("id", question.id)
+            if self.yes and called and called not in self._approved:
+                self._approved.add(called)
                 answers[question.id] = {"type": "approve"}
             elif self.asker is not None:
                 of = f"{place} of {len(pending)}" if len(pending) > 1 else ""
@@ -351,9 +355,8 @@ class Session:
             return Code.WAITING
         for question in pending:
             self.output.write_line(f"Waiting for an answer: {question.render_text()}")
-        self.output.write_line(
-            f"Answer with: {self.output.resume} ANSWER  ({pending[0].answer_hint})"
-        )
+        self.output.write_line(f"Answer with: {self.output.resume} ANSWER")
+        self.output.write_line(f"  ANSWER is {pending[0].answer_hint}")
         return Code.WAITING
 
     def _print_hand_over(self, values: Mapping[str, Any]) -> None:

@@ -90,8 +90,8 @@ def test_an_approval_is_not_spent_where_the_tool_is_not_there(capsys):
         assert "no tool 'pay'" in (told := capsys.readouterr().out)
         assert "--mcp" in told
     assert session(turns, saver=saver, tools=[]).resume("approve") == 5
-    later = session({**turns, "executor": [report("paid")]}, saver=saver)
-    assert later.resume("approve") == 0
+    later = session({**turns, "executor": [report("paid")]}, saver=saver, yes=True)
+    assert later.resume(None) == 0
     assert paid == [5]
 
 
