@@ -139,18 +139,9 @@ class Settings:
         `--yes` is left out: it must be given again. `database` has no password; `command` is what
         stands before the thread, else `resume`.
         """
-        given = {
-            "--mcp": self.mcp,
-            "--policy": self.policy,
-            "--model": self.model,
-            "--script": self.script,
-            "--agent": self.agent,
-            "--max-parallel": self.max_parallel,
-            "--max-cost": self.max_cost,
-            "--db": database if self.database else None,
-            "--results": self.results,
-            "--wait": self.wait,
-        }
+        names = ("mcp", "policy", "model", "script", "agent", "max_parallel", "max_cost", "wait")
+        given = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
+        given |= {"--db": self.database and database, "--results": self.results}
         options = [part for name, value in given.items() if value for part in (name, str(value))]
         options += [
             part for folder in self.instructions or () for part in ("--instructions", folder)

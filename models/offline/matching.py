@@ -202,14 +202,9 @@ def _match(clause: str, tool: Tool, results: Sequence[str]) -> Match | None:
     return Match(tool.name, () if why else calls, why, tool.changes, overlap)
 
 
-# The kinds of arguments that take a value, the likeliest first.
-_TAKERS: Final[Mapping[str, Sequence[str]]] = {
-    "path": ("path", "string"),
-    "text": ("string", "path"),
-    "name": ("string", "path"),
-    "number": ("integer", "number"),
-    "word": (),
-}
+# The kinds of arguments that take a value, the likeliest first; a text and a name are as usual.
+_USUAL: Final = ("string", "path")
+_TAKERS: Final = {"path": ("path", "string"), "number": ("integer", "number"), "word": ()}
 
 
 def _fill(
@@ -241,7 +236,7 @@ def _fill(
 
 def _rank_value(parameter: Parameter, value: Value, tool: Tool) -> tuple[int, ...]:
     """How well a value suits an argument; () where it does not. What changes takes no guess."""
-    takers = _TAKERS[value.kind]
+    takers = _TAKERS.get(value.kind, _USUAL)
     if value.kind == "path" and any(one.kind == "path" for one in tool.parameters or ()):
         takers = ("path",)
     named = value.before in _stem_words(parameter.name)

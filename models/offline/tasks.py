@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from ...state.attachments import blocks_in
 from ...state.messages import ROLE
 from ...text.canonical import beginning_of
-from ...text.sentences import say
+from ...text.sentences import OFFLINE_WORDS, say
 from ...tools.python_tools import LLM_CALL
 from .matching import (
     ERROR,
@@ -32,15 +32,10 @@ from .matching import (
     words,
 )
 
-NO_MODEL: Final = "No language model is configured"
-NO_OTHER_WAY: Final = f"{NO_MODEL} that could think of another way"
-NO_ANSWER: Final = (
-    f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "
-    "model such as 'openai:gpt-5.4-mini', and ask again."
+NO_MODEL, NO_OTHER_WAY, NO_ANSWER, ONLY_ENGLISH = (
+    OFFLINE_WORDS[name] for name in ("no_model", "no_other_way", "no_answer", "only_english")
 )
-ONLY_ENGLISH: Final = "The offline model only understands English, and matches words with tools."
 _FOR_MODELS: Final = ("do_without", "report_doubt", "send_anew", "correct_it", "report_it")
-_SAMPLE: Final = '"…"'
 _KEPT: Final = 6_000  # characters of a result that a report holds
 _SHOWN: Final = 200
 
@@ -148,7 +143,7 @@ def explain_refusal(parts: Sequence[str], tools: Sequence[Tool]) -> str:
         return ""
     why = " ".join(f'"{part[:300]}": {m.why}' for part, m in lacking)
     offers = "; ".join(f"{t.name} ({t.about})" if t.about else t.name for t in tools[:8])
-    spelled = [text for tool in tools[:8] for text in _spell_call(tool)]
+    spelled = [text for t in tools[:8] if t.parameters is not None for text in _spell_call(t)]
     fits = [f"such as: {t}" for t in spelled if all(match(p, tools).calls for p in clauses(t))]
     how = [*fits, "with values in quotes."][0]
     advice = f"Its tools: {offers}. Try their words, {how}"
@@ -157,13 +152,10 @@ def explain_refusal(parts: Sequence[str], tools: Sequence[Tool]) -> str:
 
 def _spell_call(tool: Tool) -> list[str]:
     """Words for a call of a tool: of its description, or of its name, with values."""
-    if tool.parameters is None:
-        return []
-    sample = {"integer": "1", "number": "1"}
-    needed = [p for p in tool.parameters if p.required]
-    given = [f"{p.name} {[*p.options, sample.get(p.kind, _SAMPLE)][0]}" for p in needed]
-    abouts = [about + ":" * bool(given) for about in (tool.about, tool.name) if about]
-    return [" ".join([about, *given]) for about in abouts]
+    sample = {"integer": "1", "number": "1", "string": '"…"', "path": '"…"'}
+    needed = [(p.name, *p.options, sample.get(p.kind)) for p in tool.parameters or () if p.required]
+    given = ":" * bool(needed) + "".join(f" {name} {value}" for name, value, *_ in needed)
+    return [f"{about}{given}" for about in (tool.about, tool.name) if about]
 
 
 # plan_execute_verify
