@@ -322,7 +322,8 @@ def mark_done(number: int) -> None:
 )  # fmt: skip
 def test_a_word_is_not_taken_for_the_no_that_it_resembles(clause: str, call: Any) -> None:
     """The stem of "note" is "not", that of "done" is "don"."""
-    found = match(clause, read_tools(map(convert_to_openai_tool, (add_note, mark_done))))
+    both: list[Any] = [add_note, mark_done]
+    found = match(clause, read_tools(map(convert_to_openai_tool, both)))
     assert (found.tool, *found.calls) == call if call else not found.calls
 
 
