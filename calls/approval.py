@@ -160,10 +160,7 @@ def answer_schema(call: Mapping[str, Any]) -> type[Answer]:
 def check_answer(call: Mapping[str, Any], answer: Answer) -> str:
     """Why an answer cannot belong to the question about this call; "" where it does."""
     if answer.tool_call_id not in ("", call["call_id"]):
-        return (
-            f"The answer was for the call {answer.tool_call_id!r}, but this question is about "
-            f"{call['call_id']!r}."
-        )
+        return f"The answer was for the call {answer.tool_call_id!r}, not for {call['call_id']!r}."
     if call.get("form"):
         return fill_form(call["form"], answer.type, answer.args, answer.message)[1]
     if answer.type == "edit" and call.get("doubt"):

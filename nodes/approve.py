@@ -37,9 +37,8 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     # Somebody has answered: what their answer allows may run, and what it edits may ask again.
     scope = replace(await make_scope(state, runtime, parts), can_ask=True)
     gate = partial(Gate.for_run, parts.toolbox, scope)
-    objection = check_answer(call, answer)
     judged = answer.type in ("approve", "edit") and not (call.get("form") or call.get("doubt"))
-    if judged and not objection:
+    if not (objection := check_answer(call, answer)) and judged:
         objection = check_permission(call, answer, await gate())
     if objection:
         return CallsUpdate(objections={key: objection})
