@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import unified_diff
@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..state.questions import AnswerKind
-from ..text.display import show_json
+from ..text.display import show_json, show_text
 from .prompt import read_typed_line
 from .terminal import clean, shorten_middle
 
@@ -296,26 +296,35 @@ def _map_letters(menu: str) -> dict[str, str]:
     return named | {alias: letter for alias, letter in _ALIASES.items() if letter in named}
 
 
-def _render_call(question: Question, diff: Sequence[str]) -> Text:
-    body = Text(clean(question.name), style="bold")
+def _render_call(question: Question, diff: Sequence[str]) -> RenderableType:
+    head = Text(show_text(question.name), style="bold")
     # The description repeats the arguments, which are shown below.
     description = question.description.partition("\n\nArguments:")[0]
     if description:
-        body.append(f"\n{_truncate_text(description)}", style="not bold dim")
+        head.append(f"\n{_truncate_text(description)}", style="not bold dim")
     plain = {key: value for key, value in question.args.items() if not (diff and key == "content")}
-    lines = [f"\n{line}" for name, value in plain.items() for line in _list_argument(name, value)]
+    lines = "\n".join(line for name, value in plain.items() for line in _list_argument(name, value))
     # Whoever must find out whether a call ran is shown its arguments whole.
-    shorten = clean if question.kind == "uncertain" else _truncate_text
-    body.append(shorten("".join(lines)), "not bold")
-    for line in _truncate_text("\n".join(diff)).split("\n") if diff else ():
-        body.append(f"\n{line}", f"not bold {_DIFF_STYLES.get(line[:1], '')}")
+    shown = (clean if question.kind == "uncertain" else _truncate_text)(lines)
+    rows = [("· ", line, "") for line in shown.split("\n") if plain]
     if expiry := question.describe_expiry(datetime.now(UTC)):
-        body.append(f"\n{expiry}", style="not bold dim")
-    return body
+        rows.append(("· ", expiry, "dim"))
+    changes = _truncate_text("\n".join(diff)).split("\n") if diff else ()
+    changed = [(line[:1], line[1:], _DIFF_STYLES.get(line[:1], "")) for line in changes]
+    return Group(head, *(_mark_lines(part) for part in (rows, changed) if part))
+
+
+def _mark_lines(lines: Iterable[tuple[str, str, str]]) -> Table:
+    """Lines, each with a mark before it and a style: what a long one breaks into has no mark."""
+    grid = Table.grid()
+    for mark, words, style in lines:
+        grid.add_row(Text(mark), Text(words), style=style)
+    return grid
 
 
 def _list_argument(name: object, value: object) -> Iterator[str]:
     """An argument as JSON; a text of several lines as it stands, behind a bar."""
+    name = show_text(str(name))
     if isinstance(value, str) and "\n" in value:
         yield f"{name}:"
         yield from (f"  │ {line}" for line in value.split("\n"))
@@ -356,10 +365,7 @@ def _render_question(question: Question) -> RenderableType:
     parts: list[RenderableType] = []
     for paragraph in text.split("\n\n"):
         heading, *lines = paragraph.split("\n")
-        grid = Table.grid(padding=(0, 1))
-        for line in lines:
-            grid.add_row("·", Text(line))
-        parts += [Text(heading, style="bold"), grid]
+        parts += [Text(heading, style="bold"), _mark_lines(("· ", line, "") for line in lines)]
     return Group(*parts)
 
 

@@ -71,6 +71,22 @@ def test_an_uncertain_call_is_settled_by_a_choice_of_its_own(lines, reply):
     assert "[s]ession" not in shown
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"note\namount: 1": "x"},
+        {"note": f"{'x' * 85} amount: 1"},
+        {"note": f"first\n{'y ' * 45}amount: 1"},
+        {"note": {"more\namount: 1": "a\nb"}},
+    ],
+)
+def test_no_name_and_no_text_of_an_argument_looks_like_another_argument(args):
+    _, shown = asked(tool_question({**args, "amount": 5000}, tool="pay\namount: 1"), "q")
+    told = [row.strip("│ ") for row in shown.splitlines()]
+    assert [row for row in told if row.startswith("· amount")] == ["· amount: 5000"]
+    assert "pay\\namount: 1" in told
+
+
 @pytest.mark.req("W-52")
 @pytest.mark.parametrize(
     "padding",
