@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -47,6 +47,8 @@ _OTHER_ROWS: Final = 14
 _WRITTEN_ROWS: Final = 6
 _STEERS: Final = "words typed here are handed to the running turn; Ctrl-C stops it"
 _SHOWN_CALLS: Final = 4
+_HTML: Final = {"html_inline": "text", "html_block": "code_block"}
+"""Rich leaves HTML out of an answer, and with it <names> that are no HTML."""
 _PLAIN: Final = Theme({
     "markdown.code": "bold", "markdown.code_block": "", "markdown.link": "underline",
     "markdown.link_url": "underline",
@@ -195,6 +197,9 @@ class LiveView(PlainView):
         # Addresses are spelled out: a link must not hide where it leads.
         answer = Markdown(text, hyperlinks=False)
         answer.elements = {**Markdown.elements, "fence": _Code, "code_block": _Code}  # type: ignore[misc]  # of this one
+        for token in chain(answer.parsed, *(one.children or () for one in answer.parsed)):
+            token.content = clean(token.content)  # "&rlm;" has become what it stands for
+            token.type = _HTML.get(token.type, token.type)
         self._console.print("", answer, "")
 
     def _show_news(self) -> None:

@@ -124,6 +124,17 @@ def test_markup_and_escape_codes_in_a_plan_are_text():
     assert "[bold]  x \ufffd[2J [red]y[/red]" in shown
 
 
+def test_an_answer_is_shown_whole_and_an_entity_in_it_steers_no_terminal():
+    shown = io.StringIO()
+    view = LiveView(Output(), Console(file=shown, width=80))
+    text = "Set <your-name>.&#x202e;gnp\n\n<p>\nkept\n</p>\n\n```\na &lt; b <c>\n```"
+    view.show_end(END | {"answer": text}, ())
+    rows = [row.strip() for row in shown.getvalue().splitlines()]
+    assert "Set <your-name>.\ufffdgnp" in rows
+    assert [row for row in rows if row in {"<p>", "kept", "</p>"}] == ["<p>", "kept", "</p>"]
+    assert "a &lt; b <c>" in rows
+
+
 def test_a_million_characters_are_still_one_short_line():
     event = {"type": "task", "id": "1", "status": "failed", "description": "x\n" * 500_000}
     assert len(render_event(event) or "") in range(100, 161)
