@@ -238,7 +238,8 @@ class Asker:
                 self._say(clean(question.editable_arguments))
                 return None
             case _:
-                return _parse_words(rest, question) if rest else None
+                told = {"type": "respond", "message": rest}
+                return (rest if question.kind == "other" else told) if rest else None
 
     def _edit(self, question: Question) -> Reply:
         problem = "This must be a JSON object"
@@ -274,10 +275,6 @@ class Asker:
         self._console.print(Text(text))
 
 
-def _parse_words(text: str, question: Question) -> Reply:
-    return text if question.kind == "other" else {"type": "respond", "message": text}
-
-
 def _parse_choice(typed: str, question: Question) -> tuple[str, str]:
     """The chosen letter and the words behind it; free words have no letter.
 
@@ -299,8 +296,7 @@ def _map_letters(menu: str) -> dict[str, str]:
 def _render_call(question: Question, diff: Sequence[str]) -> RenderableType:
     head = Text(show_text(question.name), style="bold")
     # The description repeats the arguments, which are shown below.
-    description = question.description.partition("\n\nArguments:")[0]
-    if description:
+    if description := question.description.partition("\n\nArguments:")[0]:
         head.append(f"\n{_truncate_text(description)}", style="not bold dim")
     plain = {key: value for key, value in question.args.items() if not (diff and key == "content")}
     lines = "\n".join(line for name, value in plain.items() for line in _list_argument(name, value))

@@ -229,9 +229,8 @@ class Conversation:
 
     def _begin_thread(self) -> None:
         session, output = self._session, self._output
-        session.thread = make_thread_id()
-        url, new = session.database, session.thread
-        session.resume_command = self._settings.build_resume_command(new, url)
+        session.thread = new = make_thread_id()
+        session.resume_command = self._settings.build_resume_command(new, session.database)
         output.thread = output.resume = ""
         output.write_line(f"A new conversation: thread {new}.")
 

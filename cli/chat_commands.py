@@ -13,6 +13,7 @@ from ..state.errors import ThreadNotFound
 from ..state.roles import roles_of
 from ..store.durability import Durability
 from ..text.canonical import plural
+from ..text.display import show_text
 from .agents import load_origin
 from .progress import render_spend, sum_spends
 from .prompt import Suggestion
@@ -110,14 +111,14 @@ def suggest(durability: Durability | None, text: str) -> Iterator[Suggestion]:
 
 
 def _suggest_files(path: str) -> Iterator[Suggestion]:
-    """The files and folders whose path begins so; those with a space could not be told apart."""
+    """The files and folders whose path begins so, without names with a space or what is unseen."""
     folder, slash, start = path.rpartition("/")
     with suppress(OSError):
         names = sorted(os.listdir(folder + slash or "."))
         fits = (
             name for name in names
             if name.startswith(start) and not re.search(r"\s", name)
-            and (start or not name.startswith("."))
+            and (start or not name.startswith(".")) and show_text(name) == name
         )  # fmt: skip
         for name in islice(fits, SUGGESTED):
             end = "/" if os.path.isdir(folder + slash + name) else ""

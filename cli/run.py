@@ -344,10 +344,8 @@ class Session:
     def _print_waiting(self, pending: Sequence[Question]) -> int:
         if self.output.json:
             questions = [{"id": question.id, "value": question.value} for question in pending]
-            thread = self.output.thread
-            self.output.write_result(
-                {"status": "waiting", "thread": thread, "interrupts": questions}
-            )
+            told = {"status": "waiting", "thread": self.output.thread, "interrupts": questions}
+            self.output.write_result(told)
             return Code.WAITING
         if all(question.kind == "desk" for question in pending):
             self._print_hand_over(self.state().values)

@@ -153,12 +153,9 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 def clean(text: object) -> str:
     """Replace characters that could steer a terminal (escape codes, text direction) by a mark."""
-    lines = str(text).replace("\r\n", "\n")
-    return "".join(c if _is_harmless(c) else "\ufffd" for c in read_own_secrets().mask_text(lines))
-
-
-def _is_harmless(c: str) -> bool:
-    return c in _HARMLESS or unicodedata.category(c) not in {"Cc", "Cf", "Cs"}
+    lines = read_own_secrets().mask_text(str(text).replace("\r\n", "\n"))
+    steers = {c for c in set(lines) - _HARMLESS if unicodedata.category(c) in {"Cc", "Cf", "Cs"}}
+    return lines.translate(dict.fromkeys(map(ord, steers), "\ufffd"))
 
 
 def shorten_line(text: object, limit: int = 100) -> str:
@@ -288,7 +285,7 @@ def _report_error(output: Output, code: Code, error: str = "") -> Code:
 def _log_error(error: Exception) -> None:
     log.error("the command failed", exc_info=error)
     if os.environ.get("LOOPWRIGHT_DEBUG"):
-        traceback.print_exception(error, file=sys.stderr)
+        _write(sys.stderr, "".join(traceback.format_exception(error)))
 
 
 def open_without_link(path: str, flags: int) -> int:

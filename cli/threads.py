@@ -109,9 +109,8 @@ def describe_thread(thread: ThreadSummary) -> str:
 
 def format_age(age: timedelta) -> str:
     """An age as people say it."""
-    return (
-        f"{format_seconds(age.total_seconds())} ago" if age >= timedelta(minutes=1) else "just now"
-    )
+    seconds = age.total_seconds()
+    return f"{format_seconds(seconds)} ago" if seconds >= 60 else "just now"
 
 
 def _describe_status(thread: ThreadSummary) -> str:

@@ -47,8 +47,6 @@ _OTHER_ROWS: Final = 14
 _WRITTEN_ROWS: Final = 6
 _STEERS: Final = "words typed here are handed to the running turn; Ctrl-C stops it"
 _SHOWN_CALLS: Final = 4
-_HTML: Final = {"html_inline": "text", "html_block": "code_block"}
-"""Rich leaves HTML out of an answer, and with it <names> that are no HTML."""
 _PLAIN: Final = Theme({
     "markdown.code": "bold", "markdown.code_block": "", "markdown.link": "underline",
     "markdown.link_url": "underline",
@@ -199,7 +197,8 @@ class LiveView(PlainView):
         answer.elements = {**Markdown.elements, "fence": _Code, "code_block": _Code}  # type: ignore[misc]  # of this one
         for token in chain(answer.parsed, *(one.children or () for one in answer.parsed)):
             token.content = clean(token.content)  # "&rlm;" has become what it stands for
-            token.type = _HTML.get(token.type, token.type)
+            # Rich leaves HTML out, and with it <names> that are no HTML.
+            token.type = {"html_inline": "text", "html_block": "fence"}.get(token.type, token.type)
         self._console.print("", answer, "")
 
     def _show_news(self) -> None:

@@ -291,7 +291,7 @@ def test_nothing_of_the_current_folder_is_imported(tmp_path, notes):
 @pytest.mark.req("S0-76", "S0-148")
 def test_a_dead_model_is_named_and_the_thread_is_kept():
     def busy(request):
-        return Reply(status=401, error={"message": "wrong key"})
+        return Reply(status=401, error={"message": "wrong \x1b[2Jkey"})
 
     with fake_openai(busy) as fake:
         done = cli("run", "--thread", "t", "x", **model_env(fake))
@@ -304,6 +304,7 @@ def test_a_dead_model_is_named_and_the_thread_is_kept():
         told = json.loads(again.stdout)
         assert (told["status"], told["thread"]) == ("failed", "t")
         assert "Traceback" in again.stderr
+        assert "\x1b" not in done.stderr + again.stderr
     with fake_openai(answers()) as fake:
         assert cli("resume", "t", **model_env(fake)).returncode == 0
 

@@ -231,6 +231,7 @@ DONE = {"summary": "I have written it down."}
 def asked():
     """What was shown where a message of three lines led to a write, which waits to be approved."""
     Path("notes.md").write_text("Bring tea.\n")
+    Path("no\x1b[2J\u202e.md").touch()  # not offered
     write = {"path": "notes.md", "content": "Bring tea.\nBring cups.", "overwrite": True}
     for name, call, args in (("asks", "write_file", write), ("ends", "complete_task", DONE)):
         turns = {"agent": [[{"name": call, "args": args}]]}
