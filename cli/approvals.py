@@ -314,7 +314,7 @@ def _mark_lines(lines: Iterable[tuple[str, str, str]]) -> Table:
     """Lines, each with a mark before it and a style: what a long one breaks into has no mark."""
     grid = Table.grid()
     for mark, words, style in lines:
-        grid.add_row(Text(mark), Text(words), style=style)
+        grid.add_row(Text(mark), Text(words, overflow="fold"), style=style)
     return grid
 
 

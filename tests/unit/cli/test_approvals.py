@@ -76,6 +76,7 @@ def test_an_uncertain_call_is_settled_by_a_choice_of_its_own(lines, reply):
     [
         {"note\namount: 1": "x"},
         {"note": f"{'x' * 85} amount: 1"},
+        {"note": f"{'x' * 300}\n"},
         {"note": f"first\n{'y ' * 45}amount: 1"},
         {"note": {"more\namount: 1": "a\nb"}},
     ],
@@ -85,6 +86,7 @@ def test_no_name_and_no_text_of_an_argument_looks_like_another_argument(args):
     told = [row.strip("│ ") for row in shown.splitlines()]
     assert [row for row in told if row.startswith("· amount")] == ["· amount: 5000"]
     assert "pay\\namount: 1" in told
+    assert shown.count("x") == str(args).count("x"), "nothing is cut off"
 
 
 @pytest.mark.req("W-52")
