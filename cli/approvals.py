@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import unified_diff
@@ -187,7 +188,7 @@ class Asker:
     """Asks the person at the terminal, one question after another."""
 
     def __init__(self, console: Console, read: Callable[[], str] = read_typed_line) -> None:
-        """Show questions on the console and take typed lines from `read`."""
+        """Show questions on the console; `read` gives typed lines, and EOFError at their end."""
         self._console = console
         self._read = read
 
@@ -195,17 +196,18 @@ class Asker:
         """Ask one question, with its place such as `1 of 3`; None if it stays open."""
         title = _KINDS[question.kind][0] + (f" ({place})" if place else "")
         diff = self._show(question, title)
-        while True:
-            letter, rest = _parse_choice(self._read(), question)
-            if letter == "q":
-                return None
-            if letter in ("a", "s") and diff != _compare_file(question):
-                self._say("The file has changed since it was shown, so nothing is approved yet:")
-                diff = self._show(question, title)
-                continue
-            if reply := self._build_reply(letter, rest, question):
-                return reply
-            self._say(question.choices)
+        with suppress(EOFError):
+            while (choice := _parse_choice(self._read(), question))[0] != "q":
+                if choice[0] in ("a", "s") and diff != _compare_file(question):
+                    self._say(
+                        "The file has changed since it was shown, so nothing is approved yet:"
+                    )
+                    diff = self._show(question, title)
+                elif reply := self._build_reply(*choice, question):
+                    return reply
+                else:
+                    self._say(question.choices)
+        return None
 
     def _show(self, question: Question, title: str) -> list[str]:
         """Show a question and what can be typed; the diff that was shown."""
@@ -262,10 +264,10 @@ class Asker:
             try:
                 # The user's own editor with the user's own words, as git and crontab run it.
                 subprocess.run([*shlex.split(editor), str(path)], check=True)
+                return path.read_text(encoding="utf-8")
             except (OSError, ValueError, subprocess.CalledProcessError) as error:
                 failed = f"The editor {editor!r} failed: {error}."
                 return self._read_line(f"{failed} One line of JSON instead:")
-            return path.read_text(encoding="utf-8")
 
     def _read_line(self, prompt: str) -> str:
         self._say(prompt)

@@ -90,7 +90,9 @@ def _offer_threads(settings: Settings, output: Output) -> tuple[str | None, str]
             for place, thread in enumerate(threads, 1):
                 output.write_line(f"  {place}  {describe_thread(thread)}")
             output.write_line(_CHOICES)
-            typed = read_typed_line("/quit", partial(suggest, durability))
+            typed = "/quit"
+            with suppress(EOFError):
+                typed = read_typed_line(partial(suggest, durability))
             choice = _CHOICE.fullmatch(typed)
             place = int(choice[2]) if choice else 0
             if choice is None or not 1 <= place <= len(threads):  # then it is the first message
@@ -310,7 +312,4 @@ class Conversation:
         """A line typed at a question; words that were half typed before are dropped."""
         if self._keyboard is not None:
             self._keyboard.settle()
-        try:
-            return self._answers.read_line()
-        except EOFError:
-            return "q"
+        return self._answers.read_line()

@@ -132,12 +132,10 @@ def _open_history() -> "History":
     return FileHistory(path)
 
 
-def read_typed_line(at_end: str = "q", complete: Complete | None = None) -> str:
-    """A line of the user; at the end of the input `at_end`. Ctrl-C ends the run."""
+def read_typed_line(complete: Complete | None = None) -> str:
+    """A line of the user; EOFError at the end of the input. Ctrl-C ends the run."""
     try:
         return Prompt(complete=complete).read_line()
-    except EOFError:
-        return at_end
     except PromptLeft:
         interrupt_run()
 

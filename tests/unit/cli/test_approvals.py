@@ -126,6 +126,11 @@ def test_edit_in_an_editor(monkeypatch, tmp_path):
     editor.chmod(0o755)
     monkeypatch.setenv("VISUAL", str(editor))
     assert asked(tool_question(), "e")[0] == {"type": "edit", "args": {"path": "edited"}}
+    editor.write_text("#!/bin/sh\nrm $1\n")
+    assert asked(tool_question(), "e", '{"path": "y"}')[0] == {
+        "type": "edit",
+        "args": {"path": "y"},
+    }
 
 
 @pytest.mark.parametrize(
@@ -194,3 +199,21 @@ def test_what_is_approved_is_the_diff_that_was_shown(tmp_path, monkeypatch):
     first, _, second = shown.getvalue().partition("The file has changed")
     assert "hours of work" not in first
     assert "-hours of work" in second
+
+
+@pytest.mark.parametrize(
+    ("about", "lines"),
+    [(tool_question(), ("r",)), (uncertain_question(), ("i",)), (tool_question(), ("e",))],
+)
+def test_the_end_of_the_input_leaves_a_question_open_also_behind_a_choice(
+    about, lines, monkeypatch
+):
+    monkeypatch.delenv("EDITOR", raising=False)
+    typed = iter(lines)
+
+    def read():
+        if (line := next(typed, None)) is None:
+            raise EOFError
+        return line
+
+    assert Asker(Console(file=io.StringIO()), read).ask(about) is None
