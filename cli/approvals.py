@@ -199,9 +199,7 @@ class Asker:
         with suppress(EOFError):
             while (choice := _parse_choice(self._read(), question))[0] != "q":
                 if choice[0] in ("a", "s") and diff != _compare_file(question):
-                    self._say(
-                        "The file has changed since it was shown, so nothing is approved yet:"
-                    )
+                    self._say("The file has changed since it was shown; nothing is approved yet:")
                     diff = self._show(question, title)
                 elif reply := self._build_reply(*choice, question):
                     return reply
