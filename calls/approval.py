@@ -168,9 +168,9 @@ def check_answer(call: Mapping[str, Any], answer: Answer) -> str:
     return ""
 
 
-def check_permission(call: Mapping[str, Any], answer: Answer, gate: Gate) -> str:
+def check_permission(call: PendingCall, answer: Answer, gate: Gate) -> str:
     """Why a human's approval or edit is no answer; "" where it is one, be it one policy denies."""
-    tool, is_edit = gate.catalog.find(call["name"], call["server"]), answer.type == "edit"
+    tool, is_edit = gate.find_tool(call), answer.type == "edit"
     if is_edit and answer.name not in ("", call["name"]):
         return f"An edit may change the arguments of {call['name']}, not the tool."
     if tool is None:  # else the permission would be spent, and nothing done
