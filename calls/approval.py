@@ -16,6 +16,7 @@ from ..text.display import show_json, show_words
 from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from .call_records import Call, PendingCall, Reason
+from .foreign import describe_foreign
 from .forms import (
     build_form_question,
     build_reply,
@@ -130,7 +131,7 @@ def build_call_question(call: Mapping[str, Any], objection: str = "") -> dict[st
 
     It begins with the objection: why the last answer could not be taken.
     """
-    more = {key: call[key] for key in ("expires_at", ANSWERED_BY) if call.get(key)}
+    more = {key: call[key] for key in ("expires_at", ANSWERED_BY, "foreign") if call.get(key)}
     more |= {"objection": objection} if objection else {}
     if call.get("form"):
         return build_form_question(call, objection) | more
@@ -196,7 +197,8 @@ def make_decision(call: Mapping[str, Any], answer: Answer, now: datetime) -> Dec
 
 def _render_proposal(call: Mapping[str, Any]) -> list[str]:
     asked = f"Run {call['name']}{describe_server(call)}? ({call['reason']})"
-    return [asked, show_words(call["about"])]
+    foreign = "\n".join(show_words(line) for line in describe_foreign(call.get("foreign") or ()))
+    return [asked, foreign, show_words(call["about"])]
 
 
 def _render_doubt(call: Mapping[str, Any]) -> list[str]:

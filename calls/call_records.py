@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, cast
 from langchain_core.messages import ToolMessage
 from typing_extensions import TypedDict
 
+from ..policy.origins import ForeignValue
 from ..state.agent import hide_end
 from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
@@ -71,7 +72,7 @@ class PendingCall(TypedDict):
     most. Of one that is `unknown` there is no tool. A sub-agent in the
     background is saved under the name `place` beside the graph that delegated. A policy's table
     gives a change its `ruling`; `agreed` says who has agreed to it, `answered_by` who may: `guard`.
-    One that is asked about has the digest of its tool's `definition`.
+    One that is asked about has the digest of its tool's `definition`, and what is `foreign` in it.
     """
 
     id: str
@@ -105,6 +106,7 @@ class PendingCall(TypedDict):
     agreed: NotRequired[dict[str, str]]
     answered_by: NotRequired[By]
     definition: NotRequired[str]
+    foreign: NotRequired[list[ForeignValue]]
 
 
 def update_call(call: PendingCall, **changes: object) -> PendingCall:

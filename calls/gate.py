@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage
 
+from ..policy.origins import ForeignValue
 from ..state.calls import HOOK_STOP, call_id, find_stop_in_calls
 from ..state.messages import calls_in
 from ..text.canonical import hash_of, make_storable_json, shorten_text
@@ -26,6 +27,7 @@ from .call_records import (
     mark_waiting,
     update_call,
 )
+from .foreign import mark_foreign
 from .grants import is_granted
 from .guard import Guard
 from .journal import CallJournal, find_doubt
@@ -94,6 +96,7 @@ async def open_calls(
     complete: bool = True,
     names: str = "",
     before: Sequence[str] = (),
+    control: Sequence[ForeignValue] = (),
 ) -> list[PendingCall]:
     """Check and judge the calls of a message, let hooks change them, and schedule or ask.
 
@@ -106,6 +109,7 @@ async def open_calls(
         names: Begins the calls' names in the journal if the same calls are planned again after a
             crash. Without it the names are new, and must be saved before the calls run.
         before: Names under which earlier plans may have made the call.
+        control: Values of strangers that decide whether the calls are made.
     """
     gate = await Gate.for_run(toolbox, scope)
     planned = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
@@ -118,6 +122,7 @@ async def open_calls(
     if gate.guard is not None:
         tools = [gate.find_tool(call) for call in planned]
         planned = await gate.guard.judge_planned(planned, tools)
+    planned = mark_foreign(planned, gate, control)
     asked = any(_wants_approval(call) for call in planned)
     grants = await scope.journal.grants(scope.thread) if asked else []
     return [await _announce_call(gate, apply_grants(call, gate, grants)) for call in planned]
@@ -171,8 +176,14 @@ def apply_grants(
 ) -> PendingCall:
     """The call, without its question if the human has allowed calls like it for the thread."""
     tool = gate.find_tool(call)
-    if tool is None or not _wants_approval(call) or call.get("doubt") or gate.guard:
-        return call  # by a table each yes is given to one call
+    if (
+        tool is None
+        or not _wants_approval(call)
+        or call.get("doubt")
+        or gate.guard
+        or call.get("foreign")
+    ):
+        return call  # by a table, and about a foreign value, each yes is given to one call
     if any(is_granted(grant, tool, call["args"]) for grant in grants):
         return update_call(call, action="allow", reason=GRANTED)
     return call

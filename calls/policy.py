@@ -26,6 +26,9 @@ from .grants import is_granted, matches_pattern
 
 Action = Literal["allow", "ask", "deny"]
 
+ForeignWord = Literal["ask", "strict", "allow"]
+"""What happens to values of strangers in a call: a question, one also for whole fields, nothing."""
+
 NOT_INTERACTIVE: Final = "not_interactive"
 """The reason of a call that would be asked about, where nobody can answer."""
 
@@ -127,26 +130,34 @@ class Policy:
     """Rules in order, and the default for calls that match no rule.
 
     `given` is false if the program that built the graph gave no policy. A `table` decides about
-    every tool that it names and about every other tool that writes.
+    every tool that it names and about every other tool that writes. `foreign` says what happens to
+    values that a stranger may have written: see `policy.origins`.
     """
 
     rules: tuple[Rule, ...] = ()
     default: PolicyWord = "default"
     given: bool = True
     table: PolicyTable | None = None
+    foreign: ForeignWord = "ask"
 
     @classmethod
-    def of(cls, value: "PolicyLike") -> "Policy":
+    def of(cls, value: "PolicyLike", foreign: str | None = None) -> "Policy":
         """Read a policy.
 
         Args:
             value: A word (default, allow, ask, deny), rules, a policy, a table, the path of a JSON
                 file with a list of rules or `{"rules": […], "default": word}`, or of a YAML file
                 with a table.
+            foreign: ask, strict or allow; None: what the policy says.
 
         Raises:
             SettingsError: none of these, or a rule with an unknown key or value.
         """
+        policy = cls._read(value)
+        return policy if foreign is None else replace(policy, foreign=_read_foreign(foreign))
+
+    @classmethod
+    def _read(cls, value: "PolicyLike") -> "Policy":
         if value is None or isinstance(value, Policy):
             return value or cls(given=False)
         if isinstance(value, PolicyTable):
@@ -156,16 +167,19 @@ class Policy:
         if isinstance(value, str | Path) and Path(value).suffix in (".yaml", ".yml"):
             return cls(table=PolicyTable.read(value))
         content = _load_file(Path(value).expanduser()) if isinstance(value, str | Path) else value
-        default = "default"
+        default, foreign = "default", "ask"
         if isinstance(content, Mapping):
-            if unknown := set(content) - {"rules", "default"}:
-                msg = f"A policy has the keys rules and default, not {sorted(unknown, key=str)}."
+            if unknown := set(content) - {"rules", "default", "foreign"}:
+                named = sorted(unknown, key=str)
+                msg = f"A policy has the keys rules, default and foreign, not {named}."
                 raise SettingsError(msg)
-            content, default = content.get("rules", []), content.get("default", "default")
+            default, foreign = content.get("default", "default"), content.get("foreign", "ask")
+            content = content.get("rules", [])
         if not isinstance(content, Sequence) or isinstance(content, str):
             msg = "A policy is a list of rules, such as [{'tool': 'delete_*', 'action': 'deny'}]."
             raise SettingsError(msg)
-        return cls(tuple(_read_rule(rule) for rule in content), _read_word(default))
+        rules = tuple(_read_rule(rule) for rule in content)
+        return cls(rules, _read_word(default), foreign=_read_foreign(foreign))
 
     def decide(
         self,
@@ -307,6 +321,13 @@ def _read_word(value: object) -> PolicyWord:
         msg = f"A policy's default is one of {', '.join(get_args(PolicyWord))}, not {value!r}."
         raise SettingsError(msg)
     return cast("PolicyWord", value)
+
+
+def _read_foreign(value: object) -> ForeignWord:
+    if value not in get_args(ForeignWord):
+        msg = f"foreign is one of {', '.join(get_args(ForeignWord))}, not {value!r}."
+        raise SettingsError(msg)
+    return cast("ForeignWord", value)
 
 
 def _read_rule(value: object) -> Rule:

@@ -68,6 +68,7 @@ class Toolbox:
         mcp: str | Path | Mapping[str, Any] | None = None,
         policy: PolicyLike = None,
         own: OwnTools = tuple,
+        foreign: str | None = None,
     ) -> None:
         """Read tools, configuration and policy; nothing is started yet.
 
@@ -77,11 +78,12 @@ class Toolbox:
                 callable that gets the user id and returns the headers, asked for every request.
             policy: What may run: a word, rules, a `Policy`, or the path of a JSON file of rules.
             own: Makes the tools of the package that every agent has.
+            foreign: What happens to values of strangers; None: what the policy says.
 
         Raises:
             SettingsError: a tool, the configuration or the policy cannot be used.
         """
-        self.policy = Policy.of(policy)
+        self.policy = Policy.of(policy, foreign)
         self._spare: dict[str, InMemoryStore] = {}
         self._memories: dict[tuple[str, str], ReadCache] = {}
         self._in_use: weakref.WeakValueDictionary[tuple[str, str], ReadCache] = (

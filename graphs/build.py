@@ -99,6 +99,7 @@ def assemble(
     instructions = read_instructions(options.get("instructions"))
     toolbox = Toolbox(
         tools or (), mcp=options.get("mcp"), policy=options.get("policy"),
+        foreign=options.get("foreign"),
         own=lambda: [build_skill_reader(instructions)] if instructions.skills else [],
     )  # fmt: skip
     return Parts(
@@ -215,6 +216,7 @@ def assemble_served_parts(
             tools=tools,
             mcp=default_mcp(os.environ),
             policy=default_policy(os.environ) or policy or None,
+            foreign=default_foreign(os.environ),
             instructions=default_instructions(os.environ),
             name=name,
         )
@@ -267,6 +269,11 @@ def default_mcp(environ: Mapping[str, str]) -> str | dict[str, Any]:
 def default_policy(environ: Mapping[str, str]) -> str | None:
     """The policy where none is given: LOOPWRIGHT_POLICY, a word or a file, or none."""
     return read_variable(environ, "LOOPWRIGHT_POLICY")
+
+
+def default_foreign(environ: Mapping[str, str]) -> Any:
+    """What happens to values of strangers where nothing is given: LOOPWRIGHT_FOREIGN."""
+    return read_variable(environ, "LOOPWRIGHT_FOREIGN")
 
 
 def default_instructions(environ: Mapping[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 from typing_extensions import TypedDict
 
-from ..calls.policy import PolicyLike
+from ..calls.policy import ForeignWord, PolicyLike
 from ..hooks.contract import Hook
 from ..models.ask_value import ResultType
 from ..prompts.prompt import PromptManager
@@ -45,6 +45,8 @@ class BuildOptions(TypedDict, total=False):
         by side only steps whose tools declare `readOnlyHint`.
     mcp: Path or mapping in the `mcpServers` format; None means no server.
     policy: "allow", "ask", "deny", rules, or a Policy; None asks before MCP writes.
+    foreign: What happens to values of a call that a stranger may have written: "ask" (also without
+        it) asks a human, "strict" also about whole fields of records, "allow" lets them pass.
     system_prompt: What every role is told of its work; in task_agent the prompt of its agent.
     prompts: Core templates and business contexts.
     instructions: Folders whose AGENTS.md and skills (folders with a SKILL.md) are followed.
@@ -64,6 +66,7 @@ class BuildOptions(TypedDict, total=False):
 
     mcp: str | Path | Mapping[str, Any] | None
     policy: PolicyLike
+    foreign: ForeignWord | None
     system_prompt: str | SystemMessage | None
     prompts: PromptManager | None
     instructions: str | Path | Sequence[str | Path] | None

@@ -8,10 +8,11 @@ characters only, in any language. The rule is that of FIDES (arXiv 2505.23643) a
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, Final, Literal
 
 from typing_extensions import TypedDict
@@ -24,8 +25,11 @@ Origin = Literal["", "trusted", "foreign"]
 LONGEST_VALUE: Final = 64
 """Characters; a longer text, and one with white space, is content."""
 _QUOTED: Final = 40
-_TOKEN: Final = re.compile(r"[^\s<>()\[\]{}\"“”„«»`|,;，；。、（）「」]+")
-_EDGE: Final = ".:!?'’*_#"
+_TOKEN: Final = re.compile(
+    # Quotes and signs of any script that stand beside a link and not in it.
+    r"[^\s<>()\[\]{}\"`|,;\u00ab\u00bb\u201c-\u201f\u3001\u3002\u300c\u300d\uff08\uff09\uff0c\uff1b]+"
+)
+_EDGE: Final = ".:!?'\u2019*_#"
 _ADDRESS: Final = re.compile(r"\w\.\w|@|/|\d")
 """What makes a token of content an address, a link, an id or a figure."""
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:[.,'\u00a0\u202f]\d+)*")
@@ -44,17 +48,21 @@ class ForeignValue(TypedDict):
 
 @dataclass(frozen=True)
 class Reading:
-    """What one call told a model: its text, and its data where it is structured."""
+    """What one call told a model: its text, and its data where that is structured.
+
+    `arguments` are what the model had written for it.
+    """
 
     tool: str
     text: str
     data: Any = None
     origin: Origin = ""
+    arguments: Any = None
 
     @cached_property
     def fields(self) -> frozenset[str]:
         """The values that stand whole in a field, spelled alike."""
-        leaves = () if self.origin == "foreign" else _list_leaves(self.data, "")
+        leaves = () if self.origin == "foreign" else list_leaves(self.data)
         return frozenset(spell_alike(value) for _, value in leaves if _is_value(value))
 
     @cached_property
@@ -64,28 +72,43 @@ class Reading:
             return self.origin == "foreign"
         if self.data is None:
             return bool(self.text.strip())
-        return any(not _is_value(value) for _, value in _list_leaves(self.data, ""))
+        return not all(_is_value(value) for _, value in list_leaves(self.data))
 
 
 @dataclass(frozen=True)
 class Origins:
-    """What a chain has read, and the words of those who may command."""
+    """What a chain of model turns has read, and the words of those who may command.
+
+    Attributes:
+        readings: In the order in which they were read.
+        words: Of the user and the operator, and of plans made before anything foreign was read.
+        suspects: What tells values without tainting what is written after it: descriptions of
+            tools that nobody vouches for, typed reports of agents that read foreign words.
+        is_told: Whoever wrote the chain's task had read foreign words.
+        strict: All of content is a value, not only the links, addresses, ids and figures in it.
+    """
 
     readings: Sequence[Reading] = ()
     words: Sequence[str] = ()
-    """Of the user and the operator."""
-    _texts: list[str] = field(default_factory=list)
+    suspects: Sequence[Reading] = ()
+    is_told: bool = False
+    strict: bool = False
 
     @cached_property
     def is_tainted(self) -> bool:
         """Whether anything foreign has been read."""
-        return any(reading.is_foreign for reading in self.readings)
+        return self.is_told or any(reading.is_foreign for reading in self.readings)
 
     @cached_property
     def known_texts(self) -> list[str]:
         """Where a value may stand whole, spelled alike."""
-        trusted = (one.text for one in self.readings if one.origin == "trusted")
-        return [_fold(text) for text in (*self.words, *trusted)]
+        texts = [*self.words, *(one.text for one in self.readings if one.origin == "trusted")]
+        before = () if self.is_told else takewhile(lambda one: not one.is_foreign, self.readings)
+        first = next((one for one in self.readings if one.is_foreign), None)
+        # A model had read nothing foreign yet when it wrote these.
+        for one in (*before, *filter(None, [None if self.is_told else first])):
+            texts += [str(value) for _, value in list_leaves(one.arguments)]
+        return [_fold(text) for text in texts]
 
     @cached_property
     def known_numbers(self) -> frozenset[str]:
@@ -97,32 +120,43 @@ class Origins:
             for number in _read_numbers(found)
         )
 
-    def find_foreign(self, args: Mapping[str, Any], sinks: Iterable[str]) -> list[ForeignValue]:
-        """The values of these arguments that nobody but a stranger is known to have written."""
-        if not self.is_tainted:
+    def find_foreign(self, args: Mapping[str, Any], *, links: bool = False) -> list[ForeignValue]:
+        """The values in these arguments that nobody but a stranger is known to have written.
+
+        With `links` only those that lead elsewhere.
+        """
+        if not (self.is_tainted or self.suspects):
             return []
-        return [
-            self._locate(path, atom)
-            for name in sinks
-            for path, value in _list_leaves(args.get(name), name)
-            for atom in _list_atoms(value)
-            if not self._is_known(atom)
-        ]
+        found: list[ForeignValue] = []
+        for path, value in list_leaves(args):
+            atoms = dict.fromkeys(list_atoms(value, whole=self.strict))
+            for atom in atoms:
+                if (links and "://" not in atom) or self._is_known(atom):
+                    continue
+                place = self._locate(path, atom)
+                if place["tool"] or self.is_tainted:
+                    found.append(place)
+        return found
 
     def _is_known(self, atom: str) -> bool:
-        alike = spell_alike(atom)
+        alike, folded = spell_alike(atom), _fold(atom)
         if any(alike in reading.fields for reading in self.readings):
             return True
         if alike in self.known_numbers:
             return True
-        folded = _fold(atom)
         bare = _SCHEME.sub("", folded).rstrip("/")
         return any(stands_whole(one, text) for text in self.known_texts for one in {folded, bare})
 
     def _locate(self, path: str, atom: str) -> ForeignValue:
-        """Where a foreign value stands, in the newest reading that has it."""
+        """Where a foreign value stands, in the newest reading that has it; its tool "" if nowhere.
+
+        Of a description only what is no plain word counts: names of choices are its own.
+        """
         folded = _fold(atom)
-        for reading in reversed(self.readings):
+        suspects = self.suspects if _ADDRESS.search(atom) else ()
+        for reading in (*reversed(self.readings), *suspects):
+            if folded not in _fold(reading.text):
+                continue
             for number, line in enumerate(reading.text.splitlines(), start=1):
                 at = _fold(line).find(folded)
                 if at >= 0:
@@ -185,14 +219,14 @@ def _read_numbers(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _list_leaves(value: object, path: str) -> Iterator[tuple[str, Any]]:
+def list_leaves(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
     """The values in a structure with their paths; names of an open mapping are values, too."""
     if isinstance(value, Mapping):
         for name, one in value.items():
-            yield from _list_leaves(one, f"{path}.{name}" if path else str(name))
+            yield from list_leaves(one, f"{path}.{name}" if path else str(name))
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
         for at, one in enumerate(value):
-            yield from _list_leaves(one, f"{path}[{at}]")
+            yield from list_leaves(one, f"{path}[{at}]")
     elif value is not None and value != "":
         yield path, value
 
@@ -204,11 +238,11 @@ def _is_value(value: object) -> bool:
     )
 
 
-def _list_atoms(value: object) -> Iterator[str]:
+def list_atoms(value: object, *, whole: bool = False) -> Iterator[str]:
     """What of a value may command: the whole of it, or the links, ids and figures of content."""
     if isinstance(value, bool):
         return
-    if _is_value(value):
+    if whole or _is_value(value):
         yield str(value)
         return
     for token in _TOKEN.findall(str(value)):

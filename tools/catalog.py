@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 
+from ..policy.origins import Origin
 from ..state.context import DEFAULTS
 from ..state.limits import explain_excess
 from ..state.roles import ROLES
@@ -69,6 +70,14 @@ class CatalogTool:
     """Argument paths and patterns for which its server wants a human to be asked."""
     claimed: Mapping[str, bool] = field(default_factory=dict)
     """The hints of its server, also where they do not count."""
+    open_world: bool | None = None
+    """It reaches beyond its own records; None: it does not say."""
+    origin: Origin = ""
+    """What the operator says of its results."""
+    sinks: tuple[str, ...] | None = None
+    """The arguments through which it acts; None: all of them."""
+    confidential: bool = False
+    """What it gives must not leave by a tool of the open world."""
     own: Callable[[Mapping[str, Any], Any], Awaitable[Any]] | None = None
     """Answers a call of a tool of the package, from its arguments and an `Own`. Such a call is not
     asked about, counted or recorded; its result's `update` changes the state. If it is not
@@ -320,6 +329,8 @@ def _make_server_tool(
         timeout=config.timeout,
         output=_unwrap_schema(read_output(raw.get("outputSchema"))),
         asks=asks,
+        origin=config.origin,
+        confidential=config.confidential,
         **flags,
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from ..state.errors import SettingsError
 from ..text.words import find_pattern_error
 from .mcp.config import ServerConfig
 
@@ -37,7 +38,9 @@ def hold_to_word(
     if key in said or len(said) < _MOST_SAID:
         said[key] = hints, asks
     counted = read_flags(hints)
-    held = {name: counted[name] for name in ("read_only", "destructive", "idempotent", "declared")}
+    # A server that nobody vouches for may say that it reaches further, not that it does not.
+    held: dict[str, Any] = {"open_world": flags["open_world"] or None}
+    held |= {name: counted[name] for name in ("read_only", "destructive", "idempotent", "declared")}
     return {**flags, **held, "claimed": claimed}, asks
 
 
@@ -74,6 +77,39 @@ def read_flags(declared: object) -> dict[str, Any]:
         "declared": hints,
         "cacheable": not any(place.get("cacheable") is False for place in places),
         "polls": any(place.get("repeatable") is True for place in places),
+        "open_world": _read_open_world(places),
+    }
+
+
+def _read_open_world(places: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Whether a tool reaches beyond its own records; None where it does not say."""
+    keys = ("openWorldHint", "open_world_hint")
+    values = [place[key] for place in places for key in keys if key in place]
+    flags = [value for value in values if isinstance(value, bool)]
+    return any(flags) if flags else None
+
+
+_ORIGINS: Final = ("", "trusted", "foreign")
+
+
+def read_origin(declared: object, whose: str) -> dict[str, Any]:
+    """What the operator says of a tool's results and arguments, as fields of a `CatalogTool`.
+
+    Raises:
+        SettingsError: `origin` is no such word, or `sinks` no list of names.
+    """
+    said = declared if isinstance(declared, Mapping) else {}
+    origin, sinks = said.get("origin") or "", said.get("sinks")
+    if origin not in _ORIGINS:
+        msg = f"{whose}: origin is trusted or foreign, not {origin!r}."
+        raise SettingsError(msg)
+    if sinks is not None and (isinstance(sinks, str) or not isinstance(sinks, Sequence)):
+        msg = f"{whose}: sinks is a list of names of arguments, not {sinks!r}."
+        raise SettingsError(msg)
+    return {
+        "origin": origin,
+        "sinks": None if sinks is None else tuple(map(str, sinks)),
+        "confidential": said.get("confidential") is True,
     }
 
 

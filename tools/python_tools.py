@@ -28,7 +28,7 @@ from ..state.errors import SettingsError
 from ..state.limits import explain_excess
 from ..text.sentences import say
 from .catalog import MAX_NAME, RESERVED, CatalogTool, is_name, read_output
-from .hints import read_flags
+from .hints import read_flags, read_origin
 from .schemas import Schema, one_line, sanitize
 from .values import ReturnedValue, collect_async_items, collect_items, read_result_schema
 
@@ -229,6 +229,7 @@ def _describe_tool(tool: BaseTool) -> CatalogTool:
         timeout=_read_timeout(tool.metadata),
         output=read_output((tool.metadata or {}).get("outputSchema")) or read_result_schema(tool),
         **read_flags(tool.metadata),
+        **read_origin(tool.metadata, f"The tool {tool.name!r}"),
     )
 
 

@@ -37,6 +37,7 @@ from ..store.locks.control import get_wish, poll_wish
 from ..store.locks.thread_locks import LockedBy
 from ..text.sentences import LANGUAGE, SENTENCES, match_language
 from .budget import Budget, make_share
+from .chain import Chain
 from .event_emitter import find_emit
 
 
@@ -104,6 +105,8 @@ class Surroundings:
     """The graph's state as its tools see it, as the node found it."""
     by_tools: frozenset[str] = frozenset()
     """The fields of it that tools may change."""
+    chain: Chain = field(default_factory=Chain)
+    """What the graph's models have read, and who may command them."""
     heard: dict[str, Evidence] = field(default_factory=dict)
     """By id: the calls that ended in graphs inside the node's tasks."""
     seen: dict[str, Any] = field(default_factory=dict)
@@ -353,6 +356,7 @@ def _find_surroundings(state: _State, outer: RunScope | None, parts: GraphParts)
         handed=known.handed if works_for_it else None,
         public=_build_public_state(state, outer),
         by_tools=getattr(state, "by_tools", frozenset()),
+        chain=Chain(state, known.past, outer.around.chain if outer else None),
     )
 
 

@@ -46,6 +46,8 @@ _KINDS: Final = {
     "idle": 'a number of seconds above 0, or "never"',
     "autoApprove": "true or a list of tool names",
     "trust": "true or false",
+    "origin": "trusted or foreign",
+    "confidential": "true or false",
 }
 """The fields of an entry that take more than a plain text."""
 
@@ -116,6 +118,9 @@ class ServerConfig(BaseModel):
     )
     # The operator's word for what the server says of its tools; None: see `is_believed`.
     trust: Annotated[bool, Field(strict=True)] | None = None
+    # The operator's word for what its tools give; see `policy.origins`.
+    origin: Literal["", "trusted", "foreign"] = ""
+    confidential: Annotated[bool, Field(strict=True)] = False
     problem: str = ""
     secrets: Secrets = Field(default_factory=Secrets, repr=False)
 

@@ -1,0 +1,173 @@
+"""Values of a call that a stranger may have written: found at the gate, and put to a human."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from ..policy.origins import ForeignValue, Origins, Reading, list_leaves
+from ..state.agent import DELEGATE
+from ..state.calls import Evidence
+from ..text.canonical import canonical, shorten_text
+from ..text.sentences import say
+from ..tools.catalog import READ_RESULT, Catalog, CatalogTool
+from ..tools.python_tools import BUILT_IN
+from ..turn.chain import Chain, iter_readings
+from .call_records import PendingCall, update_call
+from .policy import NOT_INTERACTIVE
+from .results import parse_json
+
+if TYPE_CHECKING:
+    from .gate import Gate
+
+_SHOWN: Final = 5
+"""Foreign values of one call that a question tells in words."""
+
+
+def build_origins(gate: "Gate") -> Origins:
+    """Where the values of a call may come from that a model of this node writes now."""
+    contexts = gate.scope.build_contexts().values()
+    operator = [text for text in contexts if isinstance(text, str)]
+    return _build_chain_origins(gate.scope.around.chain, gate, operator)
+
+
+def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) -> Origins:
+    outer = _build_chain_origins(chain.outer, gate, operator) if chain.outer else None
+    is_told = outer.is_tainted if outer else not chain.is_of_user
+    words = [*operator, *chain.list_words(), *(() if is_told else chain.list_brief())]
+    reports: list[Reading] = []
+    readings: list[Reading] = []
+    for record in iter_readings(chain.list_records()):
+        reading = _make_reading(record, gate)
+        if reading and record["tool"] == DELEGATE:
+            closed, reading = _read_report(reading, chain, gate)
+            reports += closed
+        readings += [reading] if reading else []
+    suspects = (*_list_descriptions(gate.catalog), *reports)
+    return Origins(readings, words, suspects, is_told, gate.policy.foreign == "strict")
+
+
+def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
+    """What a call told the model; None of the package's own, which tells what it was told."""
+    tool = gate.catalog.find(str(record["tool"]))
+    if tool and (tool.tool is BUILT_IN or (tool.own and tool.name not in (DELEGATE, READ_RESULT))):
+        return None
+    return make_tool_reading(tool, record["result"], arguments=record["arguments"], gate=gate)
+
+
+def make_tool_reading(
+    tool: CatalogTool | None, text: str, *, gate: "Gate", arguments: Any = None
+) -> Reading:
+    """A result as one that is read; JSON is a record, all else is prose."""
+    name, origin = tool.name if tool else "", tool.origin if tool else ""
+    if not origin and tool and (tool.open_world or gate.policy.foreign == "strict"):
+        origin = "foreign"
+    data = parse_json(text)
+    return Reading(name, text, data if isinstance(data, dict | list) else None, origin, arguments)
+
+
+def _read_report(
+    reading: Reading, chain: Chain, gate: "Gate"
+) -> tuple[list[Reading], Reading | None]:
+    """A sub-agent's report, apart where it is typed: its values are its own, and taint nothing."""
+    path = str(reading.data.get("path", "")) if isinstance(reading.data, dict) else ""
+    inner = [_make_reading(r, gate) for r in iter_readings(chain.list_inner_records(path))]
+    if not any(one.is_foreign for one in inner if one):
+        return [], replace(reading, origin="trusted")
+    if reading.is_foreign:
+        return [], replace(reading, origin="foreign")
+    return [replace(reading, data=None)], None
+
+
+@lru_cache(maxsize=64)
+def _describe_tool(description: str, schema: str, name: str) -> Reading:
+    return Reading(name, f"{description}\n{schema}", origin="foreign")
+
+
+def _list_descriptions(catalog: Catalog) -> list[Reading]:
+    """What servers say of their tools that nobody vouches for."""
+    return [
+        _describe_tool(tool.description, canonical(tool.schema), tool.name)
+        for tool in catalog.tools.values()
+        if tool.server is not None and tool.origin != "trusted"
+    ]
+
+
+def mark_foreign(
+    calls: Sequence[PendingCall], gate: "Gate", control: Sequence[ForeignValue] = ()
+) -> list[PendingCall]:
+    """The calls, each with the foreign values in its sinks, which a human is asked about.
+
+    `control` are those that decide whether the calls are made.
+    """
+    if gate.policy.foreign == "allow":
+        return [*calls]
+    origins: Origins | None = None
+    marked: list[PendingCall] = []
+    for call in calls:
+        tool = gate.find_tool(call)
+        if tool is None or not _may_act(call, tool):
+            marked.append(call)
+            continue
+        origins = origins or build_origins(gate)
+        found = [*control, *find_foreign(origins, tool, call["args"])]
+        marked.append(_ask_about(call, found, gate) if found else call)
+    return marked
+
+
+def _may_act(call: PendingCall, tool: CatalogTool) -> bool:
+    """Whether values of a call may reach somebody, and nobody has decided about it."""
+    decided = call["action"] not in ("allow", "ask") or call.get("known") or call.get("doubt")
+    closed = tool.read_only and tool.open_world is False
+    return not (decided or closed or tool.own or tool.tool is BUILT_IN)
+
+
+def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[ForeignValue]:
+    """The foreign values in the sinks of a call.
+
+    Sinks are all arguments of a write and of a read of the open world, or those that the operator
+    names; of any other read the links alone.
+    """
+    acts = not tool.read_only or bool(tool.open_world)
+    sinks = {n: v for n, v in args.items() if tool.sinks is None or n in tool.sinks}
+    own = tool.server is None or tool.origin == "trusted"
+    schema = tool.schema if own else _list_choices(tool.schema)
+    known = replace(origins, words=[*origins.words, *(str(v) for _, v in list_leaves(schema))])
+    return known.find_foreign(sinks, links=not acts)
+
+
+def _list_choices(schema: Any) -> list[str]:
+    """The choices and defaults of a stranger's schema that are plain words or numbers."""
+    found: list[str] = []
+    for name, part in schema.items() if isinstance(schema, dict) else ():
+        if name in ("enum", "const", "default"):
+            values = [str(value) for _, value in list_leaves(part)]
+            found += [v for v in values if v.isalpha() or v.isdecimal()]
+        else:
+            parts = part if isinstance(part, list) else [part]
+            found += [choice for one in parts for choice in _list_choices(one)]
+    return found
+
+
+def _ask_about(call: PendingCall, found: list[ForeignValue], gate: "Gate") -> PendingCall:
+    call = update_call(call, foreign=found)
+    if not (gate.scope.can_ask and gate.scope.context.interactive):
+        return update_call(call, action="deny", reason=NOT_INTERACTIVE)
+    names = ", ".join(dict.fromkeys(one["path"] for one in found))
+    asked = [call["reason"]] if call["action"] == "ask" else []
+    reason = "; ".join([say("foreign_values", names=names), *asked])
+    return update_call(call, action="ask", reason=reason)
+
+
+def describe_foreign(found: Sequence[ForeignValue]) -> list[str]:
+    """The foreign values of a call in words, for whoever has to decide about it."""
+    lines = [
+        say(
+            "foreign_value" if one["tool"] else "foreign_value_of_nobody",
+            path=one["path"], value=shorten_text(one["value"], 120), tool=one["tool"],
+            line=one["line"], quote=one["quote"],
+        )
+        for one in found[:_SHOWN]
+    ]  # fmt: skip
+    more = len(found) - _SHOWN
+    return [*lines, *([say("foreign_more", count=more)] if more > 0 else [])]

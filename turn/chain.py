@@ -1,0 +1,82 @@
+"""What the models of a run have read by now, and the words of those who may command."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..state.calls import Evidence
+from ..state.history import ASKED, History
+from ..state.messages import ROLE
+
+ANSWERED: Final = "answered by the user"
+"""The reason of a call whose result is a human's words."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What was read and said in one graph, as a node found it, and in the graphs around it.
+
+    Attributes:
+        state: Of the graph.
+        past: What a task knows of the calls before it.
+        outer: The same of the graph around it.
+        more: Further words that command, such as a plan from before anything was read.
+    """
+
+    state: object = None
+    past: History = field(default_factory=History)
+    outer: "Chain | None" = None
+    more: Sequence[str] = ()
+
+    @property
+    def is_of_user(self) -> bool:
+        """Whether the graph talks with the user; another one is given its task by a model."""
+        return hasattr(self.state, "request_message")
+
+    def list_records(self) -> list[Evidence]:
+        """The calls whose results this graph's models may have read, oldest first.
+
+        Those that its sub-agents made are not among them: it reads their reports.
+        """
+        inner = f"{getattr(self.state, 'path', '')}/"
+        own = [*getattr(self.state, "earlier", ()), *getattr(self.state, "evidence", ())]
+        before = self.outer.list_records() if self.outer else []
+        records = [*before, *self.past.records, *own]
+        return [*{r["id"]: r for r in records if not r["task"].startswith(inner)}.values()]
+
+    def list_inner_records(self, agent: str) -> list[Evidence]:
+        """The calls that one of its sub-agents made, by the path of that."""
+        found = getattr(self.state, "evidence", ())
+        return [r for r in found if f"{r['task']}/".startswith(f"{agent}/")]
+
+    def list_words(self) -> list[str]:
+        """What the user has said in the thread, and answered to questions."""
+        words = [*(self.outer.list_words() if self.outer else ()), *self.more]
+        if self.is_of_user:
+            talk = getattr(self.state, "messages", ())
+            words += [m.text for m in talk if m.type == "human" and ROLE not in m.additional_kwargs]
+        words += [str(getattr(self.state, "request", ""))]
+        words += [one["answer"] for one in getattr(self.state, "answers", ())]
+        answered = (r for r in self.list_records() if is_answer(r))
+        return [*filter(None, [*words, *(record["result"] for record in answered)])]
+
+    def list_brief(self) -> list[str]:
+        """The words of a model around it that gave the graph its task."""
+        if self.is_of_user:
+            return []
+        task: Mapping[str, Any] = getattr(self.state, "task", {})
+        first = [m.text for m in getattr(self.state, "messages", ())[:1] if m.type == "human"]
+        return [*first, *(str(value) for value in task.values() if isinstance(value, str))]
+
+
+def is_answer(record: Evidence) -> bool:
+    """Whether the result of a record is a human's own words."""
+    return record.get("tool") == ASKED or record.get("reason") == ANSWERED
+
+
+def iter_readings(records: Sequence[Evidence]) -> Iterator[Evidence]:
+    """The records whose result a tool wrote; what the package says of a call is not among them."""
+    for record in records:
+        made = record.get("tool") and record["status"] != "cancelled"
+        if made and not (record.get("unknown") or is_answer(record)):
+            yield record
