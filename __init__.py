@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .prompts.agents import codebase_investigator, desk_agents
     from .prompts.prompt import PromptManager
     from .run.graph import LoopBuilder
-    from .state.agent import AgentDefinition, AgentLimits
+    from .state.agent import AgentDefinition, AgentLimits, define_reader
     from .state.context import Context
     from .state.contracts import ExecutorResponse, PlannerResponse, Todo, VerifierResponse
     from .state.errors import (
@@ -61,7 +61,7 @@ _NAMES: Final = {
     "prompts.agents": "codebase_investigator desk_agents",
     "prompts.prompt": "PromptManager",
     "run.graph": "LoopBuilder",
-    "state.agent": "AgentDefinition AgentLimits",
+    "state.agent": "AgentDefinition AgentLimits define_reader",
     "state.context": "Context",
     "state.contracts": "ExecutorResponse PlannerResponse Todo VerifierResponse",
     "state.errors": (
@@ -120,6 +120,7 @@ __all__ = [
     "build_router",
     "build_task_agent",
     "codebase_investigator",
+    "define_reader",
     "desk_agents",
     "hook",
     "open_durability",

@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from ..policy.origins import ForeignValue, Origins, Reading, list_leaves
-from ..state.agent import DELEGATE
+from ..policy.origins import ForeignValue, Origins, Reading, is_value, list_leaves
+from ..state.agent import DELEGATE, make_agent_path
 from ..state.calls import Evidence
 from ..text.canonical import canonical, shorten_text
 from ..text.sentences import say
@@ -40,7 +40,7 @@ def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) ->
     for record in iter_readings(chain.list_records()):
         reading = _make_reading(record, gate)
         if reading and record["tool"] == DELEGATE:
-            closed, reading = _read_report(reading, chain, gate)
+            closed, reading = _read_report(reading, record, chain, gate)
             reports += closed
         readings += [reading] if reading else []
     suspects = (*_list_descriptions(gate.catalog), *reports)
@@ -63,15 +63,17 @@ def make_tool_reading(
     if not origin and tool and (tool.open_world or gate.policy.foreign == "strict"):
         origin = "foreign"
     data = parse_json(text)
+    if text == say("no_output") or is_value(text):
+        data = {} if text == say("no_output") else [text]
     return Reading(name, text, data if isinstance(data, dict | list) else None, origin, arguments)
 
 
 def _read_report(
-    reading: Reading, chain: Chain, gate: "Gate"
+    reading: Reading, record: Evidence, chain: Chain, gate: "Gate"
 ) -> tuple[list[Reading], Reading | None]:
     """A sub-agent's report, apart where it is typed: its values are its own, and taint nothing."""
-    path = str(reading.data.get("path", "")) if isinstance(reading.data, dict) else ""
-    inner = [_make_reading(r, gate) for r in iter_readings(chain.list_inner_records(path))]
+    made_by = make_agent_path(chain.path, {"id": record["id"], "args": record["arguments"]})
+    inner = [_make_reading(r, gate) for r in iter_readings(chain.list_inner_records(made_by))]
     if not any(one.is_foreign for one in inner if one):
         return [], replace(reading, origin="trusted")
     if reading.is_foreign:

@@ -63,7 +63,7 @@ class Reading:
     def fields(self) -> frozenset[str]:
         """The values that stand whole in a field, spelled alike."""
         leaves = () if self.origin == "foreign" else list_leaves(self.data)
-        return frozenset(spell_alike(value) for _, value in leaves if _is_value(value))
+        return frozenset(spell_alike(value) for _, value in leaves if is_value(value))
 
     @cached_property
     def is_foreign(self) -> bool:
@@ -72,7 +72,7 @@ class Reading:
             return self.origin == "foreign"
         if self.data is None:
             return bool(self.text.strip())
-        return not all(_is_value(value) for _, value in list_leaves(self.data))
+        return not all(is_value(value) for _, value in list_leaves(self.data))
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def list_leaves(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _is_value(value: object) -> bool:
+def is_value(value: object) -> bool:
     """Whether it is a value such as an id, a number, a date or an address, and no content."""
     return not isinstance(value, str) or not (
         len(value) > LONGEST_VALUE or re.search(r"\s", value.strip())
@@ -242,7 +242,7 @@ def list_atoms(value: object, *, whole: bool = False) -> Iterator[str]:
     """What of a value may command: the whole of it, or the links, ids and figures of content."""
     if isinstance(value, bool):
         return
-    if whole or _is_value(value):
+    if whole or is_value(value):
         yield str(value)
         return
     for token in _TOKEN.findall(str(value)):

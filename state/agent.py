@@ -90,6 +90,9 @@ class AgentDefinition(BaseModel):
     output_name: str = "output"
     output: Any = None
     """A pydantic model or JSON schema of the output that `complete_task` must give."""
+    output_alone: bool = False
+    """Whoever delegates is told no words of it but its output and how it ended: what it has read
+    taints its own calls, and not those of the agent that delegated."""
     lenient: bool = False
     """A plain text answer also ends the run (`responded`)."""
     agents: tuple[str, ...] = ()
@@ -109,6 +112,20 @@ class AgentDefinition(BaseModel):
     def title(self) -> str:
         """What people are shown."""
         return self.display_name or self.name
+
+
+def define_reader(output: Any, *, name: str = "reader", **more: Any) -> AgentDefinition:
+    """An agent that reads what strangers wrote and reports typed values alone.
+
+    Args:
+        output: A pydantic model or JSON schema of ids, numbers, dates and choices.
+        name: By which it is called.
+        more: Further fields of an `AgentDefinition`.
+    """
+    told = {"description": "Reads texts of strangers and reports values of its output's schema."}
+    return AgentDefinition(
+        **{**told, "read_only": True, **more}, name=name, output=output, output_alone=True
+    )
 
 
 class Report(TypedDict, total=False):

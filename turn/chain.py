@@ -29,6 +29,11 @@ class Chain:
     more: Sequence[str] = ()
 
     @property
+    def path(self) -> str:
+        """Whose calls these are."""
+        return str(getattr(self.state, "path", ""))
+
+    @property
     def is_of_user(self) -> bool:
         """Whether the graph talks with the user; another one is given its task by a model."""
         return hasattr(self.state, "request_message")
@@ -38,7 +43,7 @@ class Chain:
 
         Those that its sub-agents made are not among them: it reads their reports.
         """
-        inner = f"{getattr(self.state, 'path', '')}/"
+        inner = f"{self.path}/"
         own = [*getattr(self.state, "earlier", ()), *getattr(self.state, "evidence", ())]
         before = self.outer.list_records() if self.outer else []
         records = [*before, *self.past.records, *own]

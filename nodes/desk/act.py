@@ -8,7 +8,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from ...calls.call_records import PendingCall
+from ...calls.call_records import PendingCall, update_call
 from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import make_draft_listeners
@@ -96,6 +96,8 @@ async def _plan_calls(
     calls = await open_calls(scope, desk.parts.toolbox, message, round_=round_, complete=complete)
     if stopped := find_stop_in_calls(calls):
         return DeskUpdate(halt="DENIED", unmet=[stopped])
+    # A customer cannot vouch for what a stranger wrote.
+    calls = [update_call(c, answered_by="operator") if c.get("foreign") else c for c in calls]
     calls, handed = intercept_hand_over(calls, desk.company)
     calls, proposed = hold_for_consent(state, calls, desk)
     given = [call for call in calls if call["name"] == DELEGATE and call["action"] == "allow"]

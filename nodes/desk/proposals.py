@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from langchain_core.messages import AIMessage
 
 from ...calls.call_records import PendingCall, update_call
+from ...calls.foreign import describe_foreign
 from ...calls.guard import build_agreement
 from ...state.desk import DeskState, DeskUpdate, Proposal, ProposedCall, names_change
 from ...state.messages import ANSWER
@@ -61,6 +62,8 @@ def _find_approver(call: PendingCall) -> By | None:
     ruling = call.get("ruling")
     if call["read_only"] or call.get("own") or call["action"] == "error":
         return None
+    if call.get("foreign") and call["action"] == "ask":
+        return "operator"
     if ruling is None:
         return None if call["action"] == "deny" else "customer"
     if ruling["verdict"] == "asks":
@@ -81,7 +84,7 @@ def _find_consent(state: DeskState, call: PendingCall) -> By | None:
 
 def _release_call(call: PendingCall, by: By) -> PendingCall:
     """The call with the yes it has; where the policy asks as well, a customer's is not enough."""
-    asks = call["action"] == "ask" and call.get("ruling") is None
+    asks = call["action"] == "ask" and call.get("ruling") is None and not call.get("foreign")
     return update_call(call, action="ask" if asks else "allow", agreed=build_agreement(call, by))
 
 
@@ -108,7 +111,9 @@ def _build_proposal(
     at = datetime.now(UTC).isoformat(timespec="seconds")
     proposal = Proposal(id=name, calls=proposed, words=words, turn=state.turn, at=at, asks=1)
     if needs == "operator":
-        proposal["why"] = str((calls[0].get("ruling") or {}).get("words", ""))
+        words = str((calls[0].get("ruling") or {}).get("words", ""))
+        foreign = describe_foreign(calls[0].get("foreign") or ())
+        proposal["why"] = "\n".join(filter(None, [words, *foreign]))
     return proposal
 
 

@@ -166,6 +166,8 @@ class SubAgents:
             *(await self._find_unreported_writes(state, path) if path else ()),
         ]
         used, unmet = state.spend, told.pop("own_unmet", [])
+        if self.agent.team[call["args"]["agent_name"]].definition.output_alone:
+            told = {key: told.get(key) for key in ("status", "reason", "output", "seconds")}
         mine = [record["id"] for record in evidence if record["status"] == "success"]
         told = {
             "agent": call["args"]["agent_name"],
