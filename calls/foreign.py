@@ -34,7 +34,7 @@ def build_origins(gate: "Gate") -> Origins:
 def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) -> Origins:
     outer = _build_chain_origins(chain.outer, gate, operator) if chain.outer else None
     is_told = outer.is_tainted if outer else not chain.is_of_user
-    words = [*operator, *chain.list_words(), *(() if is_told else chain.list_brief())]
+    drafts = [*chain.list_drafts(), *(() if is_told else chain.list_brief())]
     reports: list[Reading] = []
     readings: list[Reading] = []
     for record in iter_readings(chain.list_records()):
@@ -44,7 +44,10 @@ def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) ->
             reports += closed
         readings += [reading] if reading else []
     suspects = (*_list_descriptions(gate.catalog), *reports)
-    return Origins(readings, words, suspects, is_told, gate.policy.foreign == "strict")
+    return Origins(
+        readings, chain.list_words(), operator, drafts, suspects, is_told,
+        gate.policy.foreign == "strict",
+    )  # fmt: skip
 
 
 def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
@@ -65,7 +68,11 @@ def make_tool_reading(
     data = parse_json(text)
     if text == say("no_output") or is_value(text):
         data = {} if text == say("no_output") else [text]
-    return Reading(name, text, data if isinstance(data, dict | list) else None, origin, arguments)
+    return Reading(
+        name, text, data if isinstance(data, dict | list) else None, origin, arguments,
+        full_name=f"{tool.server}/{tool.original}" if tool and tool.server else "",
+        confidential=bool(tool and tool.confidential),
+    )  # fmt: skip
 
 
 def _read_report(
@@ -134,7 +141,8 @@ def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[Foreign
     sinks = {n: v for n, v in args.items() if tool.sinks is None or n in tool.sinks}
     own = tool.server is None or tool.origin == "trusted"
     schema = tool.schema if own else _list_choices(tool.schema)
-    known = replace(origins, words=[*origins.words, *(str(v) for _, v in list_leaves(schema))])
+    said = [str(value) for _, value in list_leaves(schema)]
+    known = replace(origins, operator=[*origins.operator, *said])
     return known.find_foreign(sinks, links=not acts)
 
 

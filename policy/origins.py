@@ -9,15 +9,16 @@ characters only, in any language. The rule is that of FIDES (arXiv 2505.23643) a
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from itertools import takewhile
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from ..text.words import UNSPACED
+from .origin_words import CONFIDENTIAL, FOREIGN, MODEL, ORIGINS, RESERVED, ValueOrigins
 
 Origin = Literal["", "trusted", "foreign"]
 """What is declared of a tool's results; "": records are data, prose is foreign."""
@@ -25,6 +26,9 @@ Origin = Literal["", "trusted", "foreign"]
 LONGEST_VALUE: Final = 64
 """Characters; a longer text, and one with white space, is content."""
 _QUOTED: Final = 40
+_LEAST_FIGURE: Final = 4
+_LEAST_WORD: Final = 8
+"""Characters from which on an id or a figure, and another text, tells something confidential."""
 _TOKEN: Final = re.compile(
     # Quotes and signs of any script that stand beside a link and not in it.
     r"[^\s<>()\[\]{}\"`|,;\u00ab\u00bb\u201c-\u201f\u3001\u3002\u300c\u300d\uff08\uff09\uff0c\uff1b]+"
@@ -37,20 +41,25 @@ _SCHEME: Final = re.compile(r"(?i)^(?:https?://|mailto:|tel:)")
 
 
 class ForeignValue(TypedDict):
-    """One value that a stranger may have written: where it is to go, and where it stands."""
+    """One value that a stranger may have written: where it is to go, and where it stands.
+
+    One that is `confidential` may be anybody's, but must not leave.
+    """
 
     path: str
     value: str
     tool: str
     line: int
     quote: str
+    confidential: NotRequired[bool]
 
 
 @dataclass(frozen=True)
 class Reading:
     """What one call told a model: its text, and its data where that is structured.
 
-    `arguments` are what the model had written for it.
+    `arguments` are what the model had written for it. Rules also call the tool by `full_name`,
+    `server/tool`.
     """
 
     tool: str
@@ -58,6 +67,20 @@ class Reading:
     data: Any = None
     origin: Origin = ""
     arguments: Any = None
+    full_name: str = ""
+    confidential: bool = False
+
+    @property
+    def names(self) -> set[str]:
+        """How rules may name its origin: no tool can call itself the user."""
+        return {self.tool, self.full_name} - RESERVED - {""}
+
+    @cached_property
+    def parts(self) -> list[str]:
+        """Its values or lines, one by one."""
+        if self.data is None:
+            return self.text.splitlines()
+        return [str(value) for _, value in list_leaves(self.data)]
 
     @cached_property
     def fields(self) -> frozenset[str]:
@@ -81,7 +104,9 @@ class Origins:
 
     Attributes:
         readings: In the order in which they were read.
-        words: Of the user and the operator, and of plans made before anything foreign was read.
+        words: Of the user.
+        operator: Those of the operator.
+        drafts: Those of models that had read nothing foreign, such as the first plan.
         suspects: What tells values without tainting what is written after it: descriptions of
             tools that nobody vouches for, typed reports of agents that read foreign words.
         is_told: Whoever wrote the chain's task had read foreign words.
@@ -90,6 +115,8 @@ class Origins:
 
     readings: Sequence[Reading] = ()
     words: Sequence[str] = ()
+    operator: Sequence[str] = ()
+    drafts: Sequence[str] = ()
     suspects: Sequence[Reading] = ()
     is_told: bool = False
     strict: bool = False
@@ -102,13 +129,19 @@ class Origins:
     @cached_property
     def known_texts(self) -> list[str]:
         """Where a value may stand whole, spelled alike."""
-        texts = [*self.words, *(one.text for one in self.readings if one.origin == "trusted")]
+        trusted = [one.text for one in self.readings if one.origin == "trusted"]
+        texts = [*self.words, *self.operator, *trusted, *self.untainted_words]
+        return [_fold(text) for text in texts]
+
+    @cached_property
+    def untainted_words(self) -> list[str]:
+        """What models wrote that had read nothing foreign yet."""
+        texts = [*self.drafts]
         before = () if self.is_told else takewhile(lambda one: not one.is_foreign, self.readings)
         first = next((one for one in self.readings if one.is_foreign), None)
-        # A model had read nothing foreign yet when it wrote these.
         for one in (*before, *filter(None, [None if self.is_told else first])):
             texts += [str(value) for _, value in list_leaves(one.arguments)]
-        return [_fold(text) for text in texts]
+        return texts
 
     @cached_property
     def known_numbers(self) -> frozenset[str]:
@@ -165,6 +198,65 @@ class Origins:
                         path=path, value=atom, tool=reading.tool, line=number, quote=quote
                     )
         return ForeignValue(path=path, value=atom, tool="", line=0, quote="")
+
+    @cached_property
+    def _sources(self) -> list[tuple[set[str], "Origins"]]:
+        """Who may have told a value, each with all that they said."""
+        told = zip(ORIGINS, (self.words, self.operator, self.untainted_words), strict=True)
+        fields = [
+            replace(one, arguments=None, origin="trusted" if one.origin == "trusted" else "")
+            for one in self.readings
+        ]
+        return [
+            *(({word}, Origins(words=texts)) for word, texts in told),
+            *((one.names, Origins([one])) for one in fields),
+        ]
+
+    def find_origins(self, args: Mapping[str, Any]) -> ValueOrigins:
+        """Where the things that these arguments name may come from.
+
+        One that stands both in the request and in a record has two origins. Of an untainted chain
+        whatever stands nowhere is the model's.
+        """
+        foreign = {(one["path"], one["value"]) for one in self.find_foreign(args)}
+        secret = {(one["path"], one["value"]) for one in self.find_confidential(args)}
+        origins: dict[str, list[list[str]]] = {}
+        for path, value in list_leaves(args):
+            atoms = [*dict.fromkeys(list_atoms(value, whole=self.strict))]
+            parts = [text for place, text in secret if place == path and text not in atoms]
+            origins[path] = [[CONFIDENTIAL] for _ in parts]
+            for atom in atoms:
+                found = {
+                    name for names, told in self._sources if told._is_known(atom) for name in names
+                }
+                found |= {FOREIGN} if (path, atom) in foreign else set()
+                found = found or {"" if self._is_known(atom) else MODEL}
+                origins[path].append(
+                    sorted(found | ({CONFIDENTIAL} if (path, atom) in secret else set()))
+                )
+        return origins
+
+    def find_confidential(self, args: Mapping[str, Any]) -> list[ForeignValue]:
+        """The values in these arguments that stand in a confidential result, and lines of it.
+
+        What the user or the operator said themselves is none, and what is too short to tell.
+        """
+        secrets = [one for one in (*self.suspects, *self.readings) if one.confidential]
+        own = Origins(words=[*self.words, *self.operator])
+        found: dict[tuple[str, str], ForeignValue] = {}
+        for one in reversed(secrets):
+            told = Origins(words=one.parts)
+            for path, value in list_leaves(args):
+                text = str(value)
+                parts = [part for part in one.parts if stands_whole(_fold(part), _fold(text))]
+                for thing in (text, *parts, *list_atoms(value)):
+                    least = _LEAST_FIGURE if _ADDRESS.search(thing) else _LEAST_WORD
+                    if len(thing) < least or own._is_known(thing) or not told._is_known(thing):
+                        continue
+                    found.setdefault((path, thing), ForeignValue(
+                        path=path, value=thing, tool=one.tool, line=0, quote="", confidential=True
+                    ))  # fmt: skip
+        return [*found.values()]
 
 
 def stands_whole(value: str, text: str) -> bool:

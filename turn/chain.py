@@ -20,7 +20,7 @@ class Chain:
         state: Of the graph.
         past: What a task knows of the calls before it.
         outer: The same of the graph around it.
-        more: Further words that command, such as a plan from before anything was read.
+        more: Words of models that command, such as a plan from before anything was read.
     """
 
     state: object = None
@@ -56,7 +56,7 @@ class Chain:
 
     def list_words(self) -> list[str]:
         """What the user has said in the thread, and answered to questions."""
-        words = [*(self.outer.list_words() if self.outer else ()), *self.more]
+        words = [*(self.outer.list_words() if self.outer else ())]
         if self.is_of_user:
             talk = getattr(self.state, "messages", ())
             words += [m.text for m in talk if m.type == "human" and ROLE not in m.additional_kwargs]
@@ -64,6 +64,10 @@ class Chain:
         words += [one["answer"] for one in getattr(self.state, "answers", ())]
         answered = (r for r in self.list_records() if is_answer(r))
         return [*filter(None, [*words, *(record["result"] for record in answered)])]
+
+    def list_drafts(self) -> list[str]:
+        """What models planned before anything was read."""
+        return [*(self.outer.list_drafts() if self.outer else ()), *self.more]
 
     def list_brief(self) -> list[str]:
         """The words of a model around it that gave the graph its task."""
