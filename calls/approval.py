@@ -16,7 +16,7 @@ from ..text.display import show_json, show_words
 from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from .call_records import Call, PendingCall, Reason
-from .foreign import describe_foreign
+from .foreign import describe_foreign, follow_edit
 from .forms import (
     build_form_question,
     build_reply,
@@ -226,7 +226,7 @@ async def apply_decision(gate: Gate, call: Call, decision: Decision | None) -> N
     elif call.tool is None:
         _answer_invalid(call, explain_unknown_tool(pending["name"], gate.catalog))
     else:
-        if gate.judge(call.tool, pending["args"])[1] in ("ask", "deny"):
+        if gate.judge(call.tool, pending["args"], pending.get("origins"))[1] in ("ask", "deny"):
             # Perhaps it went without a question because the human had allowed it for the thread.
             gate = replace(gate, grants=await gate.scope.journal.grants(gate.scope.thread))
         if (args := _judge_arguments(gate, call, pending["args"], asked=False)) is not None:
@@ -276,7 +276,8 @@ def _judge_arguments(gate: Gate, call: Call, args: object, *, asked: bool) -> di
 
     The policy may be stricter by now than when the call was planned.
     """
-    fitted, action, reason = gate.judge(call.known_tool, args)
+    origins = follow_edit(call.pending, args)
+    fitted, action, reason = gate.judge(call.known_tool, args, origins)
     if action == "error":
         _answer_invalid(call, reason)
     elif action == "ask" and not asked:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, cast
 from langchain_core.messages import ToolMessage
 from typing_extensions import TypedDict
 
+from ..policy.origin_words import ValueOrigins
 from ..policy.origins import ForeignValue
 from ..state.agent import hide_end
 from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
@@ -72,7 +73,8 @@ class PendingCall(TypedDict):
     most. Of one that is `unknown` there is no tool. A sub-agent in the
     background is saved under the name `place` beside the graph that delegated. A policy's table
     gives a change its `ruling`; `agreed` says who has agreed to it, `answered_by` who may: `guard`.
-    One that is asked about has the digest of its tool's `definition`, and what is `foreign` in it.
+    One that is asked about has the digest of its tool's `definition`, and what is `foreign` in it;
+    `origins` are those of its values where the policy asks for them.
     """
 
     id: str
@@ -107,6 +109,7 @@ class PendingCall(TypedDict):
     answered_by: NotRequired[By]
     definition: NotRequired[str]
     foreign: NotRequired[list[ForeignValue]]
+    origins: NotRequired[ValueOrigins]
 
 
 def update_call(call: PendingCall, **changes: object) -> PendingCall:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from ..policy.origin_words import REQUEST, ValueOrigins, stands_under
 from ..policy.origins import ForeignValue, Origins, Reading, is_value, list_leaves
 from ..state.agent import DELEGATE, make_agent_path
 from ..state.calls import Evidence
@@ -42,6 +43,9 @@ def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) ->
         if reading and record["tool"] == DELEGATE:
             closed, reading = _read_report(reading, record, chain, gate)
             reports += closed
+        elif reading and record["tool"] == READ_RESULT:
+            secret = any(one.confidential for one in readings)
+            reading = replace(reading, confidential=secret)
         readings += [reading] if reading else []
     suspects = (*_list_descriptions(gate.catalog), *reports)
     return Origins(
@@ -81,6 +85,7 @@ def _read_report(
     """A sub-agent's report, apart where it is typed: its values are its own, and taint nothing."""
     made_by = make_agent_path(chain.path, {"id": record["id"], "args": record["arguments"]})
     inner = [_make_reading(r, gate) for r in iter_readings(chain.list_inner_records(made_by))]
+    reading = replace(reading, confidential=any(one.confidential for one in inner if one))
     if not any(one.is_foreign for one in inner if one):
         return [], replace(reading, origin="trusted")
     if reading.is_foreign:
@@ -111,17 +116,24 @@ def mark_foreign(
     """
     if gate.policy.foreign == "allow":
         return [*calls]
-    origins: Origins | None = None
     marked: list[PendingCall] = []
     for call in calls:
         tool = gate.find_tool(call)
         if tool is None or not _may_act(call, tool):
             marked.append(call)
             continue
-        origins = origins or build_origins(gate)
-        found = [*control, *find_foreign(origins, tool, call["args"])]
+        found = [*control, *_list_unlifted(call, tool, gate)]
         marked.append(_ask_about(call, found, gate) if found else call)
     return marked
+
+
+def _list_unlifted(call: PendingCall, tool: CatalogTool, gate: "Gate") -> list[ForeignValue]:
+    """The foreign values of a call but those whose origin the policy allows by name."""
+    if not (found := find_foreign(gate.origins, tool, call["args"])):
+        return []
+    lifts = [*gate.decide(tool, call["args"], call.get("origins")).lifts]
+    lifts += call.get("ruling", {}).get("lifts", ())
+    return [one for one in found if not any(stands_under(one["path"], path) for path in lifts)]
 
 
 def _may_act(call: PendingCall, tool: CatalogTool) -> bool:
@@ -132,18 +144,48 @@ def _may_act(call: PendingCall, tool: CatalogTool) -> bool:
 
 
 def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[ForeignValue]:
-    """The foreign values in the sinks of a call.
+    """The foreign values in the sinks of a call, and what is confidential in those that leave.
 
     Sinks are all arguments of a write and of a read of the open world, or those that the operator
     names; of any other read the links alone.
     """
     acts = not tool.read_only or bool(tool.open_world)
     sinks = {n: v for n, v in args.items() if tool.sinks is None or n in tool.sinks}
+    known = know_schema(origins, tool)
+    secret = known.find_confidential(sinks) if tool.open_world else []
+    places = [(one["path"], one["value"]) for one in secret]
+    found = known.find_foreign(sinks, links=not acts)
+    return [*secret, *(one for one in found if (one["path"], one["value"]) not in places)]
+
+
+def know_schema(origins: Origins, tool: CatalogTool) -> Origins:
+    """The origins with the words of a tool's own schema, which are the operator's."""
     own = tool.server is None or tool.origin == "trusted"
     schema = tool.schema if own else _list_choices(tool.schema)
     said = [str(value) for _, value in list_leaves(schema)]
-    known = replace(origins, operator=[*origins.operator, *said])
-    return known.find_foreign(sinks, links=not acts)
+    return replace(origins, operator=[*origins.operator, *said])
+
+
+def trace_call(call: PendingCall, gate: "Gate") -> PendingCall:
+    """The call with where its values come from by now, if the policy asks for that.
+
+    What is read while it waits changes nothing about it.
+    """
+    tool = gate.find_tool(call)
+    open_ = tool is not None and call["action"] in ("allow", "ask")
+    found = gate.find_origins(tool, call["args"]) if tool and open_ else None
+    return call if found is None else update_call(call, origins=found)
+
+
+def follow_edit(call: PendingCall, args: object) -> ValueOrigins | None:
+    """Where the values of a planned call come from: those that a human changed are their words."""
+    if (planned := call.get("origins")) is None:
+        return None
+    before = dict(list_leaves(call["args"]))
+    return {
+        path: planned.get(path, []) if before.get(path) == value else [[REQUEST]]
+        for path, value in list_leaves(args)
+    }
 
 
 def _list_choices(schema: Any) -> list[str]:
@@ -173,7 +215,7 @@ def describe_foreign(found: Sequence[ForeignValue]) -> list[str]:
     """The foreign values of a call in words, for whoever has to decide about it."""
     lines = [
         say(
-            "foreign_value" if one["tool"] else "foreign_value_of_nobody",
+            _name_sentence(one),
             path=one["path"], value=shorten_text(one["value"], 120), tool=one["tool"],
             line=one["line"], quote=one["quote"],
         )
@@ -181,3 +223,9 @@ def describe_foreign(found: Sequence[ForeignValue]) -> list[str]:
     ]  # fmt: skip
     more = len(found) - _SHOWN
     return [*lines, *([say("foreign_more", count=more)] if more > 0 else [])]
+
+
+def _name_sentence(one: ForeignValue) -> str:
+    if one.get("confidential"):
+        return "confidential_value"
+    return "foreign_value" if one["tool"] else "foreign_value_of_nobody"

@@ -4,11 +4,13 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from ..policy.origins import ForeignValue
+from ..policy.origin_words import ValueOrigins
+from ..policy.origins import ForeignValue, Origins
 from ..state.calls import HOOK_STOP, call_id, find_stop_in_calls
 from ..state.messages import calls_in
 from ..text.canonical import hash_of, make_storable_json, shorten_text
@@ -27,7 +29,7 @@ from .call_records import (
     mark_waiting,
     update_call,
 )
-from .foreign import mark_foreign
+from .foreign import build_origins, know_schema, mark_foreign, trace_call
 from .grants import is_granted
 from .guard import Guard
 from .journal import CallJournal, find_doubt
@@ -67,7 +69,19 @@ class Gate:
         """The tool of a call, if it is still there."""
         return self.catalog.find(call["name"], call["server"])
 
-    def judge(self, tool: CatalogTool, args: object) -> tuple[dict[str, Any], Action, str]:
+    @cached_property
+    def origins(self) -> Origins:
+        """Where the values of a call may come from that is planned now."""
+        return build_origins(self)
+
+    def find_origins(self, tool: CatalogTool, args: Mapping[str, Any]) -> ValueOrigins | None:
+        """Where these values of a call come from by now; None where the policy does not ask."""
+        asks = self.policy.names_origins(tool)
+        return know_schema(self.origins, tool).find_origins(args) if asks else None
+
+    def judge(
+        self, tool: CatalogTool, args: object, origins: ValueOrigins | None = None
+    ) -> tuple[dict[str, Any], Action, str]:
         """The arguments to run a call with, what happens to it by the policy, and why."""
         fitted, problem = check_arguments(tool.schema, self.secrets.mask_json(args), tool.name)
         if is_masked(fitted) and tool.tool is not BUILT_IN:
@@ -75,15 +89,18 @@ class Gate:
         if problem:
             return fitted, "error", say("not_run", why=problem)
         fitted = {name: value for name, value in fitted.items() if name not in tool.hidden}
-        decision = self.decide(tool, fitted)
+        decision = self.decide(tool, fitted, origins)
         return fitted, decision.action, decision.reason
 
-    def decide(self, tool: CatalogTool, args: Mapping[str, Any]) -> Decision:
-        """What the policy says of a call with checked arguments."""
+    def decide(
+        self, tool: CatalogTool, args: Mapping[str, Any], origins: ValueOrigins | None = None
+    ) -> Decision:
+        """What the policy says of a call with checked arguments; of one planned before by them."""
         scope = self.scope
+        origins = self.find_origins(tool, args) if origins is None else origins
         return self.policy.decide(
             tool, args, context=scope.context, can_ask=scope.can_ask, agent=scope.agent,
-            grants=self.grants,
+            grants=self.grants, origins=origins,
         )  # fmt: skip
 
 
@@ -118,7 +135,7 @@ async def open_calls(
     for call in planned:
         call["intent"] = f"{names}.{call['id']}" if names else call["intent"]
         call["before"] = list(before)
-    planned = await _check_journal(gate, planned)
+    planned = [trace_call(call, gate) for call in await _check_journal(gate, planned)]
     if gate.guard is not None:
         tools = [gate.find_tool(call) for call in planned]
         planned = await gate.guard.judge_planned(planned, tools)
@@ -199,7 +216,7 @@ def _compute_expiry(call: PendingCall, gate: Gate) -> str | None:
     """When the question about a call ends, as ISO 8601; None where it never does."""
     tool, seconds = gate.find_tool(call), gate.scope.context.question_expires_in
     if tool is not None:  # a hook may ask about a call that policy allows
-        seconds = gate.decide(tool, call["args"]).expires_in or seconds
+        seconds = gate.decide(tool, call["args"], call.get("origins")).expires_in or seconds
     if tool is None or seconds is None:
         return None
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")

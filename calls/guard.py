@@ -20,6 +20,7 @@ from ..text.sentences import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .call_records import Call, PendingCall, update_call
+from .foreign import follow_edit
 from .identity import (
     VERIFIED,
     build_verification,
@@ -157,7 +158,11 @@ class Guard:
     async def _judge_call(
         self, governed: GovernedTool, call: PendingCall, args: Mapping[str, Any]
     ) -> Ruling:
-        known = KnownFacts(call=args, customer=await self._find_customer(call, args))
+        known = KnownFacts(
+            call=args,
+            customer=await self._find_customer(call, args),
+            origins=follow_edit(call, args) or {},
+        )
         if (forbidden := self.table.find_early_ban(governed, known)) is not None:
             return forbidden
         for name in governed.facts:

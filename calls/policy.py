@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..policy.origin_words import ValueOrigins, has_origins
 from ..policy.rules import select_language
 from ..policy.table import PolicyTable
 from ..state.context import Context, PolicyWord
@@ -40,11 +41,15 @@ _STRICTNESS: Final = ("allow", "ask", "deny")
 
 @dataclass(frozen=True)
 class Decision:
-    """What happens to a call, and why; a question may be answered for `expires_in` seconds."""
+    """What happens to a call, and why; a question may be answered for `expires_in` seconds.
+
+    `lifts` are the arguments (`*`: all) whose origins a rule of the operator allows by name.
+    """
 
     action: Action
     reason: str
     expires_in: float | None = None
+    lifts: frozenset[str] = frozenset()
 
 
 class Rule(BaseModel):
@@ -59,6 +64,10 @@ class Rule(BaseModel):
         annotations: Hints and their values, such as `{"readOnlyHint": true}`; undeclared ones
             count as false.
         arguments: Argument path (`a.b`) to a regular expression searched in its value.
+        origin: Argument path (`*`: all) to origins: `request`, `operator`, `model`, `foreign`,
+            `confidential`, or a tool (also `server/tool`) in a field of whose result the value
+            stands whole. What allows wants each value to have one of them, what asks or denies
+            wants one that has: so neither lets pass what the operator did not name.
         expires_in: Seconds in which a question of action `ask` may be answered; None: the run's
             settings decide.
         reason: Sentence for the model and the user.
@@ -72,6 +81,7 @@ class Rule(BaseModel):
     agent: str | None = None
     annotations: dict[str, bool] = {}
     arguments: dict[str, str] = {}
+    origin: dict[str, Annotated[list[str], Field(min_length=1)]] = {}
     expires_in: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     reason: str = ""
 
@@ -100,29 +110,40 @@ class Rule(BaseModel):
             tool.server is None or not fnmatchcase(tool.server, self.server)
         ):
             return False
-        return all(tool.declared.get(hint, False) == v for hint, v in self.annotations.items())
+        declared = {"openWorldHint": bool(tool.open_world), **tool.declared}
+        return all(declared.get(hint, False) == v for hint, v in self.annotations.items())
 
 
 @dataclass(frozen=True)
 class Case:
-    """A decision and its conditions: the caller (a glob) and patterns of arguments."""
+    """A decision and its conditions: the caller (a glob), patterns and origins of arguments."""
 
     decision: Decision
     agent: str | None = None
     arguments: Mapping[str, str] = field(default_factory=dict)
+    origin: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def fits(self, args: Mapping[str, Any], agent: str) -> bool:
-        """Whether it applies to a call with these arguments, by this agent.
+    def fits(self, args: Mapping[str, Any], agent: str, origins: ValueOrigins | None) -> bool:
+        """Whether it applies to a call with these arguments, of these origins, by this agent.
 
-        If a pattern takes too long, a case that allows does not apply and every other one does.
+        If a pattern takes too long, or origins are not known, a case that allows does not apply
+        and every other one does. What allows needs every value to be of the origins that it lists;
+        for any other one value is enough.
         """
+        allows = self.decision.action == "allow"
         names = [agent, *agent.split("/")]
         if self.agent is not None and not any(fnmatchcase(name, self.agent) for name in names):
+            return False
+        if self.origin and origins is None and allows:
+            return False
+        if origins is not None and not all(
+            has_origins(origins, path, listed, every=allows) for path, listed in self.origin.items()
+        ):
             return False
         try:
             return all(matches_pattern(p, args, path) for path, p in self.arguments.items())
         except TimeoutError:
-            return self.decision.action != "allow"
+            return not allows
 
 
 @dataclass(frozen=True)
@@ -190,14 +211,15 @@ class Policy:
         can_ask: bool,
         agent: str = "",
         grants: Collection[Mapping[str, Any]] = (),
+        origins: ValueOrigins | None = None,
     ) -> Decision:
-        """Decide on one call with checked arguments, by this agent. Pure.
+        """Decide on one call with checked arguments, of these origins, by this agent. Pure.
 
         The `policy` of the run's settings decides about calls without a rule: it may always make
         them stricter, but looser only if the program gave no policy. Grants (what the user has
         approved for the rest of the thread) spare a question and never lift a denial.
         """
-        decision = _pick_strictest(self.list_cases(tool, context), args, agent)
+        decision = _pick_strictest(self.list_cases(tool, context), args, agent, origins)
         if decision.action != "ask":
             return decision
         if self.table is None and any(is_granted(grant, tool, args) for grant in grants):
@@ -205,6 +227,11 @@ class Policy:
         if not (can_ask and context.interactive):
             return Decision("deny", NOT_INTERACTIVE)
         return decision
+
+    def names_origins(self, tool: CatalogTool) -> bool:
+        """Whether the origins of a call's values may decide about calls of a tool."""
+        by_table = self.table is not None and self.table.names_origins(tool.original, tool.server)
+        return by_table or any(rule.origin and rule.may_fit(tool) for rule in self.rules)
 
     def list_cases(self, tool: CatalogTool, context: Context) -> list[Case]:
         """Every way in which calls of a tool may be decided; the first case that fits counts.
@@ -219,8 +246,10 @@ class Policy:
                 reason = rule.reason or say("policy_rule", tool=rule.tool)
                 seconds = rule.expires_in or context.question_expires_in
                 decision = _set_expiry(Decision(rule.action, reason), seconds)
-                cases.append(Case(decision, rule.agent, rule.arguments))
-                if rule.agent is None and not rule.arguments:
+                if rule.action == "allow":
+                    decision = replace(decision, lifts=frozenset(rule.origin))
+                cases.append(Case(decision, rule.agent, rule.arguments, rule.origin))
+                if rule.agent is None and not (rule.arguments or rule.origin):
                     return cases
         cases += self._list_server_cases(tool, context)
         return [*cases, Case(self._decide_default(tool, context))]
@@ -254,11 +283,16 @@ class Policy:
         return _decide_by_hints(tool)
 
 
-def _pick_strictest(cases: Sequence[Case], args: Mapping[str, Any], agent: str) -> Decision:
+def _pick_strictest(
+    cases: Sequence[Case], args: Mapping[str, Any], agent: str, origins: ValueOrigins | None
+) -> Decision:
     """The decision for an agent and all agents above it: a sub-agent never has more rights."""
     line = reversed([*accumulate(agent.split("/"), "{}/{}".format)])
-    made = [next(case.decision for case in cases if case.fits(args, name)) for name in line]
-    return max(made, key=lambda decision: _STRICTNESS.index(decision.action))
+    made = [
+        next(case.decision for case in cases if case.fits(args, name, origins)) for name in line
+    ]
+    strictest = max(made, key=lambda decision: _STRICTNESS.index(decision.action))
+    return replace(strictest, lifts=frozenset.intersection(*(one.lifts for one in made)))
 
 
 def _set_expiry(decision: Decision, seconds: float | None) -> Decision:

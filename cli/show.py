@@ -246,6 +246,7 @@ def describe_policy(tool: CatalogTool, policy: Policy, context: Context) -> Iter
     for case in cases:
         whose = [f"agent {case.agent}"] if case.agent is not None else []
         fitting = [f"{path or 'all'} ~ {pattern}" for path, pattern in case.arguments.items()]
+        fitting += [f"origin of {path}: {' or '.join(by)}" for path, by in case.origin.items()]
         conditions = ", ".join([*whose, *fitting]) or ("otherwise" if len(cases) > 1 else "")
         named = f"{tool.name} ({conditions})" if conditions else tool.name
         decision = case.decision

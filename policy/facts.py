@@ -4,13 +4,14 @@ What is missing, of another type, no number or out of all measure is `Unread`, a
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any, Final, Literal
 
 from .conditions import YES_NO, Dimension, Value
+from .origin_words import CONFIDENTIAL, MODEL, OTHER, select_origins
 from .paths import (
     CALL,
     CUSTOMER,
@@ -28,7 +29,7 @@ from .paths import (
 _HUGE: Final = Decimal(10) ** 15
 _HOUR: Final = timedelta(hours=1) // timedelta(microseconds=1)
 
-Kind = Literal["value", "days", "hours", "compared", "matched"]
+Kind = Literal["value", "days", "hours", "compared", "matched", "origin"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +96,8 @@ class Source:
     """How the value of a dimension is computed.
 
     Attributes:
-        kind: The value itself, days or hours since a time, the comparison of two numbers, or
-            whether ids match.
+        kind: The value itself, days or hours since a time, the comparison of two numbers,
+            whether ids match, or where an argument comes from.
         terms: Places whose numbers are added; a single place if it is no number.
         against: The numbers to compare or the ids to match with.
         zone: The time zone in which days begin.
@@ -113,10 +114,24 @@ class Source:
         roots = [term.path[0] for term in (*self.terms, *self.against)]
         return [root for root in roots if root not in (CALL, CUSTOMER)]
 
+    @property
+    def argument(self) -> str:
+        """The path of the argument whose origin it is; "" if it is none."""
+        return ".".join(self.terms[0].path[1:]) if self.kind == "origin" else ""
+
+    def read_values(
+        self, known: KnownFacts, now: datetime, dimension: Dimension
+    ) -> Sequence[Value] | UnreadFact:
+        """The value that decides, or why it cannot be read; an argument has an origin or more."""
+        if self.kind == "origin":
+            return _read_origins(select_origins(known.origins, self.argument), dimension)
+        found = self.read_value(known, now, dimension)
+        return found if isinstance(found, UnreadFact) else [found]
+
     def read_value(
         self, known: KnownFacts, now: datetime, dimension: Dimension
     ) -> Value | UnreadFact:
-        """The value that decides, or why it cannot be read."""
+        """The value that decides, if it is no origin."""
         if dimension.empty and len(self.terms) == 1 and known.is_empty(self.terms[0]):
             return dimension.empty
         found = self._look_up_value(known, now, dimension)
@@ -146,6 +161,24 @@ class Source:
         if isinstance(right, UnreadFact):
             return right
         return "equal" if left == right else "below" if left < right else "above"
+
+
+def _read_origins(
+    things: Sequence[Sequence[str]] | None, dimension: Dimension
+) -> Sequence[Value] | UnreadFact:
+    """The words for where an argument's things come from; what names nothing is the model's.
+
+    Of a thing that stands in several places the first word of the dimension counts.
+    """
+    if things is None:
+        return [dimension.empty] if dimension.empty else UnreadFact("policy_missing")
+    words: list[str] = []
+    for one in things or [[MODEL]]:
+        if {*one} - {CONFIDENTIAL}:
+            named = (word for word in dimension.values if word in one and word != CONFIDENTIAL)
+            words.append(next(named, OTHER))
+        words += [CONFIDENTIAL] if CONFIDENTIAL in one else []
+    return [*dict.fromkeys(words)]
 
 
 def _match_ids(left: Term, right: Term, known: KnownFacts) -> Value | UnreadFact:

@@ -18,14 +18,16 @@ from .conditions import (
     read_interval,
 )
 from .facts import Fact, Kind, Source
+from .labels import read_labels
+from .origin_words import CONFIDENTIAL, FOREIGN, ORIGINS, OTHER
 from .parts import Part, parse_part
 from .paths import CALL, CUSTOMER, How, Path as Place, Term, parse_terms
-from .rules import VERDICTS, Figure, GovernedTool, Identity, Label, Row, Section, Verdict
+from .rules import VERDICTS, GovernedTool, Identity, Row, Section, Verdict
 
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
     "is": "value", "compare": "compared", "match": "matched",
-    "days since": "days", "hours since": "hours",
+    "days since": "days", "hours since": "hours", "origin": "origin",
 }  # fmt: skip
 _OF_FILES: Final = (
     "name", "timezone", "unlisted", "identity", "facts", "dimensions", "tools", "policies",
@@ -182,13 +184,18 @@ class _Reader:
         if len(sources) != 1:
             part.raise_error(f"say where it is read by one of: {', '.join(_SOURCES)}")
         (key,) = sources
-        for more, fits in (("values", key == "is"), ("with", key in _FIXED)):
+        for more, fits in (("values", key in ("is", "origin")), ("with", key in _FIXED)):
             if not fits and part.get_part(more).said is not None:
                 part.get_part(more).raise_error(f"it says nothing beside {key!r}")
         numbers, whole = self._read_numbers(part, key)
         values = tuple(_FIXED.get(key, ()))
         if key == "is" and numbers is None:
             values = tuple(part.get_part("values").read_texts())
+        if key == "origin":
+            tools = (
+                [] if part.get_part("values").said is None else part.get_part("values").read_texts()
+            )
+            values = (*ORIGINS, *tools, FOREIGN, CONFIDENTIAL, OTHER)
         source = self._read_source(part, key, zone, values, counts=numbers is not None)
         empty = part.get_part("if empty").read_text("")
         words = [*values, *([empty] if empty else [])]
@@ -214,6 +221,8 @@ class _Reader:
             hows = _TRUTHS
         terms = self._read_terms(part.get_part(key), hows, words=key != "match")
         against = self._read_terms(part.get_part("with"), hows) if key in _FIXED else ()
+        if key == "origin" and (terms[0].path[0] != CALL or terms[0].word):
+            part.get_part(key).raise_error(f"write an argument such as {CALL}.to")
         if key == "match" and (terms[0].how, against[0].how) == ("any", "each"):
             part.raise_error("any(…) with each(…) says nothing: turn them round")
         return Source(kind=_SOURCES[key], terms=terms, against=against, zone=zone)
@@ -221,15 +230,15 @@ class _Reader:
     def _read_numbers(self, part: Part, source: str) -> tuple[Interval | None, bool]:
         """The numbers that it can be, and whether whole ones are meant."""
         given = [key for key in ("number", "whole number") if part.get_part(key).said is not None]
-        if source in ("is", *_FIXED) and not given:
+        if source in ("is", "origin", *_FIXED) and not given:
             return None, False
         if (
-            source in _FIXED
+            source in ("origin", *_FIXED)
             or len(given) > 1
             or (given and part.get_part("values").said is not None)
         ):
             part.raise_error(
-                "say either values, number or whole number, and none of them with compare or match"
+                "say either values, number or whole number, and no number of compare, match, origin"
             )
         whole = source == "days since" or given == ["whole number"]
         place = part.get_part(given[0]) if given else part
@@ -326,7 +335,7 @@ class _Reader:
             consent=part.get_part("consent").read_boolean(default=not reads),
             arguments=self._read_arguments(part, facts, section, used, named=decides and not reads),
             article=part.get_part("article").read_languages(),
-            label=part.get_part("label").read_languages(), labels=_read_labels(part),
+            label=part.get_part("label").read_languages(), labels=read_labels(part),
         )  # fmt: skip
 
     def _find_asked_place(self, facts: Sequence[str]) -> Place:
@@ -377,21 +386,3 @@ class _Reader:
         if missing := sorted(used - given):
             told.raise_error(f"{missing[0]!r} decides, but is not among the arguments: add it")
         return given
-
-
-def _read_labels(tool: Part) -> dict[str, Label]:
-    """What people call the arguments, where they are more than a list of names."""
-    arguments, labels = tool.get_part("arguments"), {}
-    for name, part in arguments.read_parts() if isinstance(arguments.said, Mapping) else ():
-        part.read_mapping(("label", "money", "date"))
-        unit = part.get_part("money").read_text("")
-        root, dot, other = unit.partition(".")
-        if dot and (root != CALL or other not in arguments.said):
-            part.get_part("money").raise_error("write a currency such as EUR, or call.currency")
-        dated = part.get_part("date").read_boolean(default=False)
-        if unit and dated:
-            part.raise_error("it is either money or a date: keep one")
-        figure: Figure = "money" if unit else "date" if dated else "text"
-        label = part.get_part("label").read_languages()
-        labels[name] = Label(label=label, figure=figure, unit=unit)
-    return labels

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal, cast
 
+from .origin_words import ValueOrigins
+
 CALL: Final = "call"
 """Begins the path of an argument of the call that is judged."""
 CUSTOMER: Final = "customer"
@@ -67,11 +69,15 @@ def parse_terms(text: str) -> list[Term]:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownFacts:
-    """What is known of a call: its arguments, the verified customer, and the facts read for it."""
+    """What is known of a call: its arguments, the verified customer, and the facts read for it.
+
+    `origins` of its values are empty where nobody knows them.
+    """
 
     call: Mapping[str, Any]
     customer: str | int | None = None
     facts: Mapping[str, Answer | UnreadFact] = field(default_factory=dict)
+    origins: ValueOrigins = field(default_factory=dict)
 
     def get_path(self, path: Path) -> Any:
         """The value at a path; `MISSING` without one, `UnreadFact` if no fact was read."""

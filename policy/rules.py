@@ -195,7 +195,8 @@ class GovernedTool:
 class Ruling:
     """What a table says of one call, by which row, in which words; `consent`: by agreement.
 
-    `quoted`: a yes that the listener quotes is enough.
+    `quoted`: a yes that the listener quotes is enough. It `lifts` the question about values of
+    strangers in these arguments, because a row that allows names their origin.
     """
 
     verdict: Verdict
@@ -203,6 +204,7 @@ class Ruling:
     words: str = ""
     consent: bool = False
     quoted: bool = False
+    lifts: tuple[str, ...] = ()
 
 
 def select_language(texts: Texts, language: str = "") -> str:

@@ -1,8 +1,9 @@
 """A company's policy as tables: what it allows, asks about or forbids; read, ruled by, and told."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,19 @@ from ..text.sentences import ENGLISH, LANGUAGE, match_language, say
 from .conditions import Condition, Dimension, Interval, Value
 from .facts import Fact, Source
 from .labels import Render, describe_call, render_plainly
+from .origin_words import RESERVED
 from .paths import KnownFacts, UnreadFact, is_same_id
-from .rules import GovernedTool, Identity, Row, Ruling, Section, Texts, Verdict, select_language
+from .rules import (
+    VERDICTS,
+    GovernedTool,
+    Identity,
+    Row,
+    Ruling,
+    Section,
+    Texts,
+    Verdict,
+    select_language,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +102,10 @@ class PolicyTable:
     def tool_names(self) -> list[str]:
         """Every tool that it needs, or decides about."""
         verifies = self.identity.tools if self.identity else ()
-        return [*dict.fromkeys([*verifies, *(f.tool for f in self.facts.values()), *self.tools])]
+        facts = [fact.tool for fact in self.facts.values()]
+        traced = [one.values for one, source in self.dimensions.values() if source.argument]
+        origins = [word for values in traced for word in values if word not in RESERVED]
+        return [*dict.fromkeys([*verifies, *facts, *origins, *self.tools])]
 
     def find_governed(self, original: str, server: str | None) -> GovernedTool | None:
         """What it says of a tool, by the name its server knows it by."""
@@ -162,24 +177,44 @@ class PolicyTable:
     def _rule_by_row(
         self, tool: GovernedTool, section: Section, known: KnownFacts, now: datetime
     ) -> Ruling:
-        values: dict[str, Value] = {}
-        for name, value in self.read_values(section, known, now).items():
-            if isinstance(value, UnreadFact):
-                return _rule_unread(name, value)
-            values[name] = value
-        row = section.find_row(values)
-        if row is None:  # loading has proven that there is one
+        values: dict[str, Sequence[Value]] = {}
+        for name, found in self.read_values(section, known, now).items():
+            if isinstance(found, UnreadFact):
+                return _rule_unread(name, found)
+            values[name] = found
+        cells = (dict(zip(values, cell, strict=True)) for cell in product(*values.values()))
+        rows = [row for cell in cells if (row := section.find_row(cell))]
+        if not rows:  # loading has proven that each cell has one
             return _rule_unread(section.name, UnreadFact("policy_no_row"))
+        row = max(rows, key=lambda one: VERDICTS.index(one.verdict))
         ruling = _make_ruling(tool, row.verdict, row.id, row.article)
-        return replace(ruling, quoted=row.quoted and ruling.consent)
+        quoted = ruling.consent and all(one.quoted for one in rows)
+        return replace(ruling, quoted=quoted, lifts=self._list_lifted(rows))
+
+    def _list_lifted(self, rows: Sequence[Row]) -> tuple[str, ...]:
+        """The arguments whose origins all of these rows allow by name."""
+        if any(row.verdict != "allowed" for row in rows):
+            return ()
+        named = set.intersection(*({*row.when} for row in rows))
+        return tuple(filter(None, (self.dimensions[name][1].argument for name in sorted(named))))
+
+    def names_origins(self, original: str, server: str | None) -> bool:
+        """Whether the origin of an argument decides about a tool."""
+        tool = self.find_governed(original, server)
+        section = self.sections[tool.section] if tool and tool.section else None
+        dimensions = section.dimensions if section else ()
+        return any(self.dimensions[one.name][1].argument for one in dimensions)
 
     def read_values(
         self, section: Section, known: KnownFacts, now: datetime
-    ) -> dict[str, Value | UnreadFact]:
-        """What decides, by the name of its dimension, or why it cannot be read."""
+    ) -> dict[str, Sequence[Value] | UnreadFact]:
+        """What decides, by the name of its dimension, or why it cannot be read.
+
+        Only an argument with several origins has several values: its strictest row counts.
+        """
         moment = self.clock() if self.clock else now
         return {
-            one.name: self.dimensions[one.name][1].read_value(known, moment, one)
+            one.name: self.dimensions[one.name][1].read_values(known, moment, one)
             for one in section.dimensions
         }
 

@@ -13,7 +13,10 @@ from .table import PolicyTable
 
 
 class TriedCall(BaseModel):
-    """A call to try: the verified customer, what the facts' tools would tell, and the time."""
+    """A call to try: the verified customer, what the facts' tools would tell, and the time.
+
+    `origins` say where its arguments come from: a word by the path of each, or several.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -22,6 +25,7 @@ class TriedCall(BaseModel):
     args: dict[str, Any] = {}
     customer: str | int | None = None
     facts: dict[str, dict[str, Any] | list[Any]] = {}
+    origins: dict[str, str | list[str]] = {}
     now: AwareDatetime | None = None
 
 
@@ -39,7 +43,9 @@ def try_call(table: PolicyTable, tried: TriedCall) -> dict[str, Any]:
         "tool": tried.tool, "call": table.describe_call(tried.tool, tried.server, tried.args),
         "verdict": ruling.verdict, "row": ruling.row, "consent": ruling.consent,
         "why": ruling.words, "values": {
-            name: say(value.why, **value.slots) if isinstance(value, UnreadFact) else str(value)
+            name: say(value.why, **value.slots)
+            if isinstance(value, UnreadFact)
+            else " and ".join(map(str, value))
             for name, value in values.items()
         },
     }  # fmt: skip
@@ -47,7 +53,11 @@ def try_call(table: PolicyTable, tried: TriedCall) -> dict[str, Any]:
 
 def _take_facts(table: PolicyTable, tool: GovernedTool, tried: TriedCall) -> KnownFacts:
     """The facts as they would be read: only those that are about what would be asked."""
-    known = KnownFacts(call=tried.args, customer=tried.customer)
+    origins = {
+        path: [[word] for word in ([said] if isinstance(said, str) else said)]
+        for path, said in tried.origins.items()
+    }
+    known = KnownFacts(call=tried.args, customer=tried.customer, origins=origins)
     for name in tool.facts:
         if name in tried.facts:
             fact = table.facts[name]
