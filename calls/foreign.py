@@ -35,6 +35,7 @@ def build_origins(gate: "Gate") -> Origins:
 def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) -> Origins:
     outer = _build_chain_origins(chain.outer, gate, operator) if chain.outer else None
     is_told = outer.is_tainted if outer else not chain.is_of_user
+    is_told |= chain.has_read_foreign
     drafts = [*chain.list_drafts(), *(() if is_told else chain.list_brief())]
     reports: list[Reading] = []
     readings: list[Reading] = []
@@ -123,6 +124,8 @@ def mark_foreign(
             marked.append(call)
             continue
         found = [*control, *_list_unlifted(call, tool, gate)]
+        if not found and gate.policy.foreign == "strict" and not tool.read_only:
+            found = _find_decision(gate.origins)
         marked.append(_ask_about(call, found, gate) if found else call)
     return marked
 
@@ -134,6 +137,15 @@ def _list_unlifted(call: PendingCall, tool: CatalogTool, gate: "Gate") -> list[F
     lifts = [*gate.decide(tool, call["args"], call.get("origins")).lifts]
     lifts += call.get("ruling", {}).get("lifts", ())
     return [one for one in found if not any(stands_under(one["path"], path) for path in lifts)]
+
+
+def _find_decision(origins: Origins) -> list[ForeignValue]:
+    """Under strict: a write that a model decided on once it had read what a stranger wrote."""
+    read = next((one for one in reversed(origins.readings) if one.is_foreign), None)
+    if read is None:
+        return []
+    quote = " ".join(read.text.split())[:80]
+    return [ForeignValue(path="", value="", tool=read.tool, line=1, quote=quote)]
 
 
 def _may_act(call: PendingCall, tool: CatalogTool) -> bool:

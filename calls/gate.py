@@ -104,6 +104,13 @@ class Gate:
         )  # fmt: skip
 
 
+async def has_read_foreign(scope: RunScope, toolbox: Toolbox) -> bool:
+    """Whether the graph's models have read what a stranger wrote by now."""
+    if not scope.around.chain.list_records():
+        return False
+    return (await Gate.for_run(toolbox, scope)).origins.is_tainted
+
+
 async def open_calls(
     scope: RunScope,
     toolbox: Toolbox,

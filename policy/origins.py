@@ -84,9 +84,11 @@ class Reading:
 
     @cached_property
     def fields(self) -> frozenset[str]:
-        """The values that stand whole in a field, spelled alike."""
+        """The values that stand whole in a field, spelled alike; such as an IBAN in groups, too."""
         leaves = () if self.origin == "foreign" else list_leaves(self.data)
-        return frozenset(spell_alike(value) for _, value in leaves if is_value(value))
+        return frozenset(
+            spell_alike(value) for _, value in leaves if is_value(value) or _is_short(value)
+        )
 
     @cached_property
     def is_foreign(self) -> bool:
@@ -162,8 +164,9 @@ class Origins:
             return []
         found: list[ForeignValue] = []
         for path, value in list_leaves(args):
-            atoms = dict.fromkeys(list_atoms(value, whole=self.strict))
-            for atom in atoms:
+            if _is_short(value) and self._is_field(value):
+                continue
+            for atom in dict.fromkeys(list_atoms(value, whole=self.strict)):
                 if (links and "://" not in atom) or self._is_known(atom):
                     continue
                 place = self._locate(path, atom)
@@ -171,11 +174,13 @@ class Origins:
                     found.append(place)
         return found
 
+    def _is_field(self, value: object) -> bool:
+        alike = spell_alike(value)
+        return any(alike in reading.fields for reading in self.readings)
+
     def _is_known(self, atom: str) -> bool:
-        alike, folded = spell_alike(atom), _fold(atom)
-        if any(alike in reading.fields for reading in self.readings):
-            return True
-        if alike in self.known_numbers:
+        folded = _fold(atom)
+        if self._is_field(atom) or spell_alike(atom) in self.known_numbers:
             return True
         bare = _SCHEME.sub("", folded).rstrip("/")
         return any(stands_whole(one, text) for text in self.known_texts for one in {folded, bare})
@@ -328,6 +333,12 @@ def is_value(value: object) -> bool:
     return not isinstance(value, str) or not (
         len(value) > LONGEST_VALUE or re.search(r"\s", value.strip())
     )
+
+
+def _is_short(value: object) -> bool:
+    """Whether it is a short text that leads nowhere, such as a name, or an IBAN in groups."""
+    leads = isinstance(value, str) and ("://" in value or "@" in value)
+    return isinstance(value, str) and len(value) <= LONGEST_VALUE and not leads
 
 
 def list_atoms(value: object, *, whole: bool = False) -> Iterator[str]:

@@ -84,6 +84,8 @@ class LoopState(LoopOutput, TurnState):
     """A hook rejected this turn's answer, so another one is being made; finish sets it."""
     events: Events = field(default_factory=KeptEvents)
     """The events of this turn; the emitter around each node writes them, and `ui`."""
+    read_foreign: bool = False
+    """An earlier turn of the thread read what a stranger wrote; intake writes it."""
     allowance: int = 0
     """How often this request was given its limits afresh; intake counts."""
 
@@ -137,6 +139,7 @@ class LoopUpdate(TypedDict, total=False):
     spend: Spend | Overwrite
     warnings: list[str] | Overwrite
     allowance: int
+    read_foreign: bool
     unmet: list[str]
     known_in: str
 

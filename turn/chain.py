@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..state.calls import Evidence
 from ..state.history import ASKED, History
-from ..state.messages import ROLE
+from ..state.messages import EVIDENCE, ROLE
 
 ANSWERED: Final = "answered by the user"
 """The reason of a call whose result is a human's words."""
@@ -44,10 +44,30 @@ class Chain:
         Those that its sub-agents made are not among them: it reads their reports.
         """
         inner = f"{self.path}/"
-        own = [*getattr(self.state, "earlier", ()), *getattr(self.state, "evidence", ())]
+        own = [*self._list_earlier(), *getattr(self.state, "evidence", ())]
         before = self.outer.list_records() if self.outer else []
         records = [*before, *self.past.records, *own]
         return [*{r["id"]: r for r in records if not r["task"].startswith(inner)}.values()]
+
+    def _list_earlier(self) -> Sequence[Evidence]:
+        """The calls of earlier turns: those that are kept, else those in the conversation."""
+        if (kept := getattr(self.state, "earlier", None)) is not None:
+            return cast("Sequence[Evidence]", kept)
+        known = {record["id"] for record in getattr(self.state, "evidence", ())}
+        found = getattr(self.state, "messages", ()) if self.is_of_user else ()
+        return [
+            Evidence(
+                id=f"{message.id}", task="", tool=message.name or "", arguments={},
+                status=message.status, result=message.text,
+            )
+            for message in found
+            if message.type == "tool" and message.additional_kwargs.get(EVIDENCE) not in known
+        ]  # fmt: skip
+
+    @property
+    def has_read_foreign(self) -> bool:
+        """Whether an earlier turn read what a stranger wrote."""
+        return bool(getattr(self.state, "read_foreign", False))
 
     def list_inner_records(self, agent: str) -> list[Evidence]:
         """The calls that one of its sub-agents made, by the path of that."""
