@@ -190,14 +190,10 @@ class Origins:
 
         Of a description only what is no plain word counts: names of choices are its own.
         """
-        folded = _fold(atom)
         suspects = self.suspects if _ADDRESS.search(atom) else ()
         for reading in (*reversed(self.readings), *suspects):
-            if folded not in _fold(reading.text):
-                continue
             for number, line in enumerate(reading.text.splitlines(), start=1):
-                at = _fold(line).find(folded)
-                if at >= 0:
+                if (at := _find_in_line(atom, line)) >= 0:
                     quote = line[max(0, at - _QUOTED) : at + len(atom) + _QUOTED].strip()
                     return ForeignValue(
                         path=path, value=atom, tool=reading.tool, line=number, quote=quote
@@ -262,6 +258,15 @@ class Origins:
                         path=path, value=thing, tool=one.tool, line=0, quote="", confidential=True
                     ))  # fmt: skip
         return [*found.values()]
+
+
+def _find_in_line(atom: str, line: str) -> int:
+    """Where a value stands in a line, a number however it is written; -1 where it does not."""
+    if (at := _fold(line).find(_fold(atom))) >= 0:
+        return at
+    alike = spell_alike(atom)
+    numbers = _NUMBER.finditer(line) if _NUMBER.fullmatch(atom) else ()
+    return next((one.start() for one in numbers if alike in _read_numbers(one[0])), -1)
 
 
 def stands_whole(value: str, text: str) -> bool:
@@ -345,9 +350,15 @@ def list_atoms(value: object, *, whole: bool = False) -> Iterator[str]:
     """What of a value may command: the whole of it, or the links, ids and figures of content."""
     if isinstance(value, bool):
         return
-    if whole or is_value(value):
-        yield str(value)
-        return
+    if not isinstance(value, str):
+        yield spell_alike(value)
+    elif whole or is_value(value):
+        yield value
+    else:
+        yield from _list_parts(value)
+
+
+def _list_parts(value: str) -> Iterator[str]:
     for token in _TOKEN.findall(str(value)):
         bare = token.strip(_EDGE)
         if _ADDRESS.search(bare):
