@@ -15,7 +15,7 @@ from ..tools.catalog import READ_RESULT, Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN
 from ..turn.chain import Chain, iter_readings
 from .call_records import PendingCall, update_call
-from .policy import NOT_INTERACTIVE
+from .policy import NOT_INTERACTIVE, Policy
 from .results import parse_json
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def make_tool_reading(
 ) -> Reading:
     """A result as one that is read; JSON is a record, all else is prose."""
     name, origin = tool.name if tool else "", tool.origin if tool else ""
-    if not origin and tool and (tool.open_world or gate.policy.foreign == "strict"):
+    if not origin and tool and _is_doubted(tool, gate.policy):
         origin = "foreign"
     data = parse_json(text)
     if text == say("no_output") or is_value(text):
@@ -78,6 +78,12 @@ def make_tool_reading(
         full_name=f"{tool.server}/{tool.original}" if tool and tool.server else "",
         confidential=bool(tool and tool.confidential),
     )  # fmt: skip
+
+
+def _is_doubted(tool: CatalogTool, policy: Policy) -> bool:
+    """Whether even the fields of a tool's results are foreign that declares nothing."""
+    unnamed = policy.records_of and tool.server and tool.server not in policy.records_of
+    return bool(tool.open_world or policy.foreign == "strict" or unnamed)
 
 
 def _read_report(
@@ -120,7 +126,8 @@ def mark_foreign(
     marked: list[PendingCall] = []
     for call in calls:
         tool = gate.find_tool(call)
-        if tool is None or not _may_act(call, tool):
+        inside = tool is not None and tool.original in gate.policy.to_operator
+        if tool is None or inside or not _may_act(call, tool):
             marked.append(call)
             continue
         found = [*control, *_list_unlifted(call, tool, gate)]

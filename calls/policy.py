@@ -152,7 +152,9 @@ class Policy:
 
     `given` is false if the program that built the graph gave no policy. A `table` decides about
     every tool that it names and about every other tool that writes. `foreign` says what happens to
-    values that a stranger may have written: see `policy.origins`.
+    values that a stranger may have written: see `policy.origins`; `records_of` are the servers
+    whose fields count as records, all of them without any; calls of `to_operator`, such as a
+    desk's tickets, reach nobody but the operator's own people.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -160,6 +162,8 @@ class Policy:
     given: bool = True
     table: PolicyTable | None = None
     foreign: ForeignWord = "ask"
+    records_of: tuple[str, ...] = ()
+    to_operator: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, value: "PolicyLike", foreign: str | None = None) -> "Policy":

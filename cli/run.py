@@ -15,6 +15,7 @@ from rich.console import Console
 
 from ..graphs.build import (
     default_company,
+    default_foreign,
     default_instructions,
     default_mcp,
     default_policy,
@@ -164,6 +165,7 @@ def build_named_graph(
         model=model,
         mcp=settings.mcp or default_mcp(settings.environ),
         policy=settings.policy or default_policy(settings.environ),
+        foreign=settings.foreign or default_foreign(settings.environ),
         instructions=settings.instructions or default_instructions(settings.environ),
         durability=durability,
         **own,

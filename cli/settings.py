@@ -52,6 +52,10 @@ class Settings:
         str | None,
         Option(help="File with rules, or allow, ask, deny; LOOPWRIGHT_POLICY."),
     ] = None
+    foreign: Annotated[
+        str | None,
+        Option(help="Values of strangers: ask, strict or allow; LOOPWRIGHT_FOREIGN."),
+    ] = None
     instructions: Annotated[
         list[str] | None,
         Option(help="Folder of AGENTS.md and skills; LOOPWRIGHT_INSTRUCTIONS."),
@@ -139,7 +143,10 @@ class Settings:
         `--yes` is left out: it must be given again. `database` has no password; `command` is what
         stands before the thread, else `resume`.
         """
-        names = ("mcp", "policy", "model", "script", "agent", "max_parallel", "max_cost", "wait")
+        names = (
+            "mcp", "policy", "foreign", "model", "script", "agent", "max_parallel", "max_cost",
+            "wait",
+        )  # fmt: skip
         given = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
         given |= {"--db": self.database and database, "--results": self.results}
         options = [part for name, value in given.items() if value for part in (name, str(value))]

@@ -158,8 +158,10 @@ def customer_service_builder(
     parts: Parts, company: Company | None = None, agents: Sequence[AgentDefinition] = ()
 ) -> LoopBuilder[DeskState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    whose = _add_verification(company or Company(), parts.toolbox.policy.table)
-    team = team_of(agents)
+    toolbox, team = parts.toolbox, team_of(agents)
+    whose = _add_verification(company or Company(), toolbox.policy.table)
+    ours = (whose.tickets_by, whose.handed_over_by)
+    toolbox.policy = replace(toolbox.policy, records_of=whose.records, to_operator=ours)
     about = "\n\n".join(filter(None, [whose.render_profile(), parts.about]))
     desk = Desk.of(replace(parts, about=about), whose, team)
     builder = make_outer_builder(NAME, DeskState, desk.parts, LoopInput)

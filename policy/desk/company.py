@@ -97,6 +97,8 @@ class Company(BaseModel):
         folder: Where it was read from.
         proofread: A model judges each reply before the customer gets it.
         proposal_minutes: How long a question for a yes may be answered.
+        records: The MCP servers whose fields count as records; all where none is named. What other
+            servers give goes into a change only if a colleague agrees.
         policy: Its policy's file, where the folder has one: it holds unless another is given.
     """
 
@@ -118,6 +120,7 @@ class Company(BaseModel):
     tickets_by: _Name = "create_ticket"
     ticket_as: _Name = "ticket_id"
     handed_over_by: _Name = "transfer_to_human"
+    records: tuple[_Name, ...] = ()
     hours: tuple[str, ...] = ()
     timezone: str = "UTC"
     follow_up_hours: int = Field(default=24, ge=1, le=720)
