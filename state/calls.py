@@ -97,6 +97,8 @@ class Evidence(TypedDict, total=False):
     """It changed nothing."""
     unknown: bool
     """There is no such tool."""
+    unsent: bool
+    """It was not made, as its arguments do not fit or a limit was reached; the package says so."""
     undeclared: bool
     """Its tool does not say whether it writes."""
     own: bool

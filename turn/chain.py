@@ -107,5 +107,5 @@ def iter_readings(records: Sequence[Evidence]) -> Iterator[Evidence]:
     """The records whose result a tool wrote; what the package says of a call is not among them."""
     for record in records:
         made = record.get("tool") and record["status"] != "cancelled"
-        if made and not (record.get("unknown") or is_answer(record)):
+        if made and not (record.get("unknown") or record.get("unsent") or is_answer(record)):
             yield record
