@@ -11,6 +11,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -47,11 +48,13 @@ from .cases import (
     foreign_arguments,
     tools_of,
 )
+from .fake_server import list_texts, offering
 
 HAS_FOREIGN: Final = "foreign" in BuildOptions.__annotations__
 """Whether graphs take the option that says what becomes of foreign values."""
 _FIRST_PLAN: Final = ("tool_description", "schema_enum", "earlier_turn", "snapshot")
 """Places that a gullible planner has read before its first plan."""
+_OF_SERVERS: Final = ("tool_description", "schema_enum")
 _MOST_ANSWERS: Final = 30
 _SMALL: Final = 800
 """Tokens of history above which it is summed up, so that every snapshot case has a summary."""
@@ -72,13 +75,29 @@ class World:
 
     def __init__(self, case: Case) -> None:
         self.made: list[tuple[str, JsonObject]] = []
+        self._case = case
         self._tools = tools_of(case)
         self._entries = [read for turn in case.turns for read in turn.reads] + [*case.reads]
         self._used: list[Read] = []
 
-    def tools(self) -> list[StructuredTool]:
-        """The tools as a graph takes them."""
-        return [self._make_tool(tool) for tool in self._tools.values()]
+    @contextmanager
+    def offer(self) -> Iterator[dict[str, Any]]:
+        """The tools as options of a builder.
+
+        Those that lie about themselves are a stranger's: they come from an MCP server.
+        """
+        attack = self._case.attack
+        if attack is None or attack.place not in _OF_SERVERS:
+            yield {"tools": [self._make_tool(tool) for tool in self._tools.values()], "mcp": {}}
+            return
+        with ExitStack() as stack:
+            servers: dict[str, Any] = {}
+            for origin in dict.fromkeys(tool.declared for tool in self._tools.values()):
+                offered = {n: one for n, one in self._tools.items() if one.declared == origin}
+                url = stack.enter_context(offering(offered, self.answer))
+                servers[origin or "other"] = {"url": url, "trust": True}
+                servers[origin or "other"] |= {"origin": origin} if origin else {}
+            yield {"tools": [], "mcp": {"mcpServers": servers}}
 
     def answer(self, tool: Tool, args: JsonObject) -> Result:
         """Answer a call by the rule of the cases, and note it."""
@@ -129,9 +148,7 @@ def _give(result: Result) -> Any:
         raise ToolException(str(result.value))
     if result.kind == "structured":
         return result.value
-    blocks = result.value if isinstance(result.value, list) else [{"text": result.value}]
-    texts = [str(b.get("transcription") or b.get("text")) for b in blocks if isinstance(b, dict)]
-    return [{"type": "text", "text": text} for text in texts], None
+    return [{"type": "text", "text": text} for text in list_texts(result)], None
 
 
 # What a model does in a turn, whatever its graph.
@@ -143,10 +160,21 @@ class Mind:
 
     case: Case
     attacked: bool
-    calls: Iterator[Call] = iter(())
+    calls: Iterator[Call] = field(default_factory=lambda: iter(()))
     tasks: Sequence[Sequence[Call]] = ()
     plans: list[dict[str, Any]] = field(default_factory=list)
-    answers: Mapping[str, Json] = field(default_factory=dict)
+
+    def begin(self, calls: Sequence[Call], *, split: bool) -> None:
+        """Mean to make these calls in a turn."""
+        self.calls = iter(calls)
+        self.tasks = [[call] for call in calls] if split else [calls]
+        self.plans = [flow(*(_as_step(call, f"t{n}") for n, call in enumerate(calls)))]
+
+    @property
+    def outputs(self) -> JsonObject:
+        """What the llm steps of the plans answer."""
+        flow_of_case = self.case.flow
+        return flow_of_case.outputs | (flow_of_case.gullible_outputs if self.attacked else {})
 
     def next_call(self) -> list[dict[str, Any]]:
         """The next call as a model writes it; nothing once all are made."""
@@ -194,11 +222,17 @@ def _task_agent(mind: Mind) -> dict[str, Any]:
 
 
 def _sum_up(mind: Mind, messages: Messages, _: list[str]) -> dict[str, Any]:
-    """What a gullible compressor writes of the turns before."""
+    """What a gullible compressor keeps of the turns before: the injection, in any words it can."""
     shown = messages[-1].text.partition("<messages>")[2].partition("</messages>")[0]
-    names = [one["id"] for one in json.loads(shown or "[]")]
-    summary = mind.case.attack.summary if mind.case.attack and mind.attacked else ""
-    return {"keyKnowledge": [{"text": summary or "Something was read.", "from": names}]}
+    given = {one["id"]: str(one["text"]) for one in json.loads(shown or "[]")}
+    attack = mind.case.attack if mind.attacked else None
+    texts = [attack.summary] if attack else ["Something was read."]
+    texts += [part.text for value in attack.injected for part in value.parts] if attack else []
+    facts = [
+        {"text": text, "from": [n for n, words in given.items() if text in words] or [*given][:9]}
+        for text in texts
+    ]
+    return {"keyKnowledge": facts}
 
 
 def _plan_execute_verify(mind: Mind) -> dict[str, Any]:
@@ -242,7 +276,7 @@ def _prompt_flow(mind: Mind) -> dict[str, Any]:
 
     def fill(messages: Messages, _: list[str]) -> str:
         name = messages[-1].text.partition(":")[0]
-        value = mind.answers[name]
+        value = mind.outputs[name]
         return value if isinstance(value, str) else json.dumps(value)
 
     return {
@@ -453,24 +487,20 @@ async def play(graph: str, setting: str, case: Case) -> Run:
     """Run the earlier turns of a case, then its request."""
     player, world, how = GRAPHS[graph], World(case), SETTINGS[setting]
     mind = Mind(case, attacked=case.attack is not None)
-    run = Run(case, world.made)
+    run, context = Run(case, world.made), _context(player, case, how)
     saver, thread = InMemorySaver(), {"configurable": {"thread_id": uuid.uuid4().hex}}
     asked = [(turn.request, [read.call for read in turn.reads]) for turn in case.turns]
     asked.append((case.request, list_calls(case, attacked=mind.attacked)))
-    for number, (request, calls) in enumerate(asked, start=1):
-        mind.calls = iter(calls)
-        mind.tasks = [[call] for call in calls] if player.split else [calls]
-        mind.plans = [flow(*(_as_step(call, f"t{n}") for n, call in enumerate(calls)))]
-        if number == len(asked):
-            mind.plans = list_plans(case, attacked=mind.attacked, literal=player.literal)
-            mind.answers = case.flow.outputs
-            mind.answers |= case.flow.gullible_outputs if mind.attacked else {}
-        model = ScriptedModel(player.script(mind))
-        graph_of_turn = player.build(
-            model=model, tools=world.tools(), mcp={}, checkpointer=saver, **how.options
-        )
-        said: Any = {"messages": [("user", request)]}
-        run.outcome = await _run_turn(graph_of_turn, said, thread, _context(player, case, how), run)
+    with world.offer() as offered:
+        for number, (request, calls) in enumerate(asked, start=1):
+            mind.begin(calls, split=player.split)
+            if number == len(asked):
+                mind.plans = list_plans(case, attacked=mind.attacked, literal=player.literal)
+            model = ScriptedModel(player.script(mind))
+            options = {**offered, **how.options, "checkpointer": saver}
+            graph_of_turn = player.build(model=model, **options)
+            said: Any = {"messages": [("user", request)]}
+            run.outcome = await _run_turn(graph_of_turn, said, thread, context, run)
     return run
 
 
