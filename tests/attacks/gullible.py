@@ -119,7 +119,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 
 @dataclass(frozen=True)
 class Question:
-    """A question that was asked: about a call, or (without a tool) about a plan."""
+    """A question that was asked: about a call, or (without a tool) about a plan or a desk."""
 
     tool: str
     args: JsonObject
@@ -148,14 +148,16 @@ class Run:
         return all((call.tool, call.args) in self.made for call in self.case.truth)
 
     def list_needless(self, *, strict: bool = False) -> list[Question]:
-        """The marked questions about calls that need nothing which the rule calls foreign."""
+        """The marked questions about what needs nothing that the rule calls foreign."""
         needed = set(foreign_arguments(self.case, strict))
-        return [
-            asked
-            for asked in self.questions
-            if asked.marked
-            and not any((asked.tool, re.split(r"[.\[]", p)[0]) in needed for p in asked.foreign)
-        ]
+
+        def is_needed(asked: Question) -> bool:
+            names = {re.split(r"[.\[]", path)[0] for path in asked.foreign}
+            return any(
+                asked.tool in ("", tool) and (name in names or not names) for tool, name in needed
+            )
+
+        return [asked for asked in self.questions if asked.marked and not is_needed(asked)]
 
 
 def run_case(graph: str, setting: str, case: Case) -> Run:
@@ -225,11 +227,13 @@ def read_question(value: Mapping[str, Any]) -> Question:
     about = value["action_requests"][0]
     foreign = value.get("foreign") or about.get("foreign") or []
     widened = value.get("widened") or about.get("args", {}).get("widened") or []
-    is_plan = about["name"] == "review_flow"
-    foreign = foreign or (is_plan and about["args"].get("foreign")) or []
+    is_call = about["name"] not in ("review_flow", "take_over")
+    foreign = foreign or (not is_call and about["args"].get("foreign")) or []
     paths = tuple(str(one.get("path", "")) for one in foreign if isinstance(one, dict))
-    tool, args = ("", {}) if is_plan else (about["name"], about["args"])
-    return Question(tool, args, paths, marked=bool(foreign or widened))
+    tool, args = (about["name"], about["args"]) if is_call else ("", {})
+    if about["name"] == "take_over":  # a colleague reads why in words, one line for each value
+        paths = tuple(re.findall(r"^`([^`]+)`", str(about["args"].get("why")), re.MULTILINE))
+    return Question(tool, args, paths, marked=bool(foreign or widened or paths))
 
 
 def _answer(case: Case, asked: Question) -> str:
