@@ -84,11 +84,23 @@ class Reading:
 
     @cached_property
     def fields(self) -> frozenset[str]:
-        """The values that stand whole in a field, spelled alike; such as an IBAN in groups, too."""
+        """The values that stand whole in a field, spelled alike; such as an IBAN in groups, too.
+
+        A value that the model sent itself proves nothing by coming back.
+        """
         leaves = () if self.origin == "foreign" else list_leaves(self.data)
-        return frozenset(
-            spell_alike(value) for _, value in leaves if is_value(value) or _is_short(value)
-        )
+        found = {spell_alike(v): _fold(str(v)) for _, v in leaves if is_value(v) or _is_short(v)}
+        sent = [str(value) for _, value in list_leaves(self.arguments)]
+        back = {spell_alike(value) for value in sent}
+        back |= {a for a, value in found.items() if stands_whole(value, _fold("\n".join(sent)))}
+        return frozenset(found.keys() - back)
+
+    @cached_property
+    def told(self) -> str:
+        """The text but for the values that the model sent itself."""
+        sent = {_fold(str(value)) for _, value in list_leaves(self.arguments)}
+        pattern = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
+        return re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", " ", _fold(self.text)) if sent else self.text
 
     @cached_property
     def is_foreign(self) -> bool:
@@ -131,7 +143,7 @@ class Origins:
     @cached_property
     def known_texts(self) -> list[str]:
         """Where a value may stand whole, spelled alike."""
-        trusted = [one.text for one in self.readings if one.origin == "trusted"]
+        trusted = [one.told for one in self.readings if one.origin == "trusted"]
         texts = [*self.words, *self.operator, *trusted, *self.untainted_words]
         return [_fold(text) for text in texts]
 
@@ -205,12 +217,12 @@ class Origins:
         """Who may have told a value, each with all that they said."""
         told = zip(ORIGINS, (self.words, self.operator, self.untainted_words), strict=True)
         fields = [
-            replace(one, arguments=None, origin="trusted" if one.origin == "trusted" else "")
+            replace(one, origin="trusted" if one.origin == "trusted" else "")
             for one in self.readings
         ]
         return [
             *(({word}, Origins(words=texts)) for word, texts in told),
-            *((one.names, Origins([one])) for one in fields),
+            *((one.names, Origins([one], is_told=True)) for one in fields),
         ]
 
     def find_origins(self, args: Mapping[str, Any]) -> ValueOrigins:
@@ -223,7 +235,8 @@ class Origins:
         secret = {(one["path"], one["value"]) for one in self.find_confidential(args)}
         origins: dict[str, list[list[str]]] = {}
         for path, value in list_leaves(args):
-            atoms = [*dict.fromkeys(list_atoms(value, whole=self.strict))]
+            whole = self.strict or (_is_short(value) and self._is_field(value))
+            atoms = [*dict.fromkeys(list_atoms(value, whole=whole))]
             parts = [text for place, text in secret if place == path and text not in atoms]
             origins[path] = [[CONFIDENTIAL] for _ in parts]
             for atom in atoms:
