@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from ..state.calls import Evidence
 from ..state.history import ASKED, History
-from ..state.messages import EVIDENCE, ROLE
+from ..state.messages import EVIDENCE, ROLE, calls_in
 
 ANSWERED: Final = "answered by the user"
 """The reason of a call whose result is a human's words."""
@@ -55,10 +55,12 @@ class Chain:
             return cast("Sequence[Evidence]", kept)
         known = {record["id"] for record in getattr(self.state, "evidence", ())}
         found = getattr(self.state, "messages", ()) if self.is_of_user else ()
+        sent = {call["id"]: call.get("args") for one in found for call in calls_in(one)}
         return [
             Evidence(
-                id=f"{message.id}", task="", tool=message.name or "", arguments={},
-                status=message.status, result=message.text,
+                id=f"{message.id}", task="", tool=message.name or "",
+                arguments=sent.get(message.tool_call_id) or {}, status=message.status,
+                result=message.text,
             )
             for message in found
             if message.type == "tool" and message.additional_kwargs.get(EVIDENCE) not in known
