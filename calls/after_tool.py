@@ -10,6 +10,7 @@ from ..text.sentences import say
 from .approval import settle_tail
 from .call_records import Call, PendingCall, build_hook_fields, tell_end, update_call
 from .commands import drop_messages, merge_updates
+from .foreign import trace_call
 from .results import ToolResult, make_failure
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ async def _run_tail(
         server=tool.server if tool else None, doubt=None, tail_of=before["name"],
         intent=f"{before.get('intent')}.tail", before=[],
     )  # fmt: skip
+    pending = trace_call(pending, work.gate)
     call = Call.from_pending(pending, work.scope.emit, tool, "scheduled")
     await settle_tail(work.gate, call)
     if may_run := call.result is None:

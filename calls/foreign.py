@@ -202,7 +202,7 @@ def follow_edit(call: PendingCall, args: object) -> ValueOrigins | None:
         return None
     before = dict(list_leaves(call["args"]))
     return {
-        path: planned.get(path, []) if before.get(path) == value else [[REQUEST]]
+        path: planned.get(path, [[""]]) if before.get(path) == value else [[REQUEST]]
         for path, value in list_leaves(args)
     }
 
