@@ -86,3 +86,10 @@ def test_what_was_read_of_an_agent_is_shown(lines, tmp_path):
     code, told = lines(agent="nobody")
     assert code == Code.USAGE
     assert any("✗ There is no agent 'nobody'" in line for line in told)
+
+
+def test_a_rule_about_origins_is_told_with_them():
+    rule = {"action": "allow", "origin": {"to": ["request", "find_contact"]}, "reason": "known"}
+    assert (
+        told([rule], tool("pay"))[0] == "allow pay (origin of to: request or find_contact): known"
+    )
