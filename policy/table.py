@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,7 @@ from .facts import Fact, Source
 from .labels import Render, describe_call, render_plainly
 from .origin_words import RESERVED
 from .paths import KnownFacts, UnreadFact, is_same_id
-from .rules import (
-    VERDICTS,
-    GovernedTool,
-    Identity,
-    Row,
-    Ruling,
-    Section,
-    Texts,
-    Verdict,
-    select_language,
-)
+from .rules import GovernedTool, Identity, Row, Ruling, Section, Texts, Verdict, select_language
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,28 +171,24 @@ class PolicyTable:
             if isinstance(found, UnreadFact):
                 return _rule_unread(name, found)
             values[name] = found
-        cells = (dict(zip(values, cell, strict=True)) for cell in product(*values.values()))
-        rows = [row for cell in cells if (row := section.find_row(cell))]
+        rows = section.find_rows(values)
         if not rows:  # loading has proven that each cell has one
             return _rule_unread(section.name, UnreadFact("policy_no_row"))
-        row = max(rows, key=lambda one: VERDICTS.index(one.verdict))
-        ruling = _make_ruling(tool, row.verdict, row.id, row.article)
-        quoted = ruling.consent and all(one.quoted for one in rows)
+        ruling = _make_ruling(tool, rows[0].verdict, rows[0].id, rows[0].article)
+        quoted = ruling.consent and all(row.quoted for row in rows)
         return replace(ruling, quoted=quoted, lifts=self._list_lifted(rows))
 
     def _list_lifted(self, rows: Sequence[Row]) -> tuple[str, ...]:
         """The arguments whose origins all of these rows allow by name."""
-        if any(row.verdict != "allowed" for row in rows):
-            return ()
-        named = set.intersection(*({*row.when} for row in rows))
-        return tuple(filter(None, (self.dimensions[name][1].argument for name in sorted(named))))
+        named = [name for name in rows[0].when if all(name in row.when for row in rows)]
+        allows = rows[0].verdict == "allowed"
+        return tuple(filter(None, (self.dimensions[n][1].argument for n in named if allows)))
 
     def names_origins(self, original: str, server: str | None) -> bool:
         """Whether the origin of an argument decides about a tool."""
         tool = self.find_governed(original, server)
-        section = self.sections[tool.section] if tool and tool.section else None
-        dimensions = section.dimensions if section else ()
-        return any(self.dimensions[one.name][1].argument for one in dimensions)
+        named = self.sections[tool.section].dimensions if tool and tool.section else ()
+        return any(self.dimensions[one.name][1].argument for one in named)
 
     def read_values(
         self, section: Section, known: KnownFacts, now: datetime
