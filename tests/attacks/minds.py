@@ -15,7 +15,7 @@ from loopwright.prompts.prompt import read_json
 from support.flows import citing, decide, flow
 from support.scripts import PROOFREAD, passed, plan, report, thought, todo
 
-from .cases import Call, Case, Json, JsonObject, Step, tools_of
+from .cases import Attack, Call, Case, Json, JsonObject, Step, words
 
 _FIRST_PLAN: Final = ("tool_description", "schema_enum", "earlier_turn", "snapshot")
 """Places that a gullible planner has read before its first plan."""
@@ -212,10 +212,12 @@ def list_plans(
     A benign plan stands whole at the beginning. A gullible planner writes the replan of the
     attack after the answerer, or a failure, made it plan again.
     """
-    by_hand = [_as_step(call, f"r{n}") for n, call in enumerate(list_steps(case))]
-    honest = by_hand if literal else [*map(write_step, case.flow.benign_plan)]
     attack = case.attack
-    reads = [step for step in honest if _is_read(case, step)]
+    known = [call for call in list_steps(case) if not attack or not _holds_injection(attack, call)]
+    by_hand = [_as_step(call, f"r{n}") for n, call in enumerate(known)]
+    honest = by_hand if literal else [*map(write_step, case.flow.benign_plan)]
+    tools = {"llm_call", *(read.call.tool for read in case.reads)}
+    reads = [step for step in honest if step["tool"] in tools]
     rest = [step for step in honest if step not in reads]
     if attack is None or not attacked:
         return [flow(*reads), flow(*rest)] if in_two and reads and rest else [flow(*honest)]
@@ -235,9 +237,10 @@ def list_steps(case: Case) -> list[Call]:
     return [*(read.call for read in case.reads), *case.truth]
 
 
-def _is_read(case: Case, step: Mapping[str, Any]) -> bool:
-    tool = tools_of(case).get(step["tool"])
-    return tool is None or tool.kind == "read"
+def _holds_injection(attack: Attack, call: Call) -> bool:
+    """Whether an injected value stands in an honest call; no plan has it before it is read."""
+    text = "\n".join(words(call.args))
+    return any(isinstance(one.value, str) and one.value in text for one in attack.injected)
 
 
 def _as_step(call: Call, name: str) -> dict[str, Any]:
