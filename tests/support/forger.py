@@ -224,7 +224,7 @@ class Attack:
                 if not result.get("__interrupt__"):
                     break
                 asked = result["__interrupt__"][0].value
-                result = self.graph.invoke(Command(resume=self._answer(asked)), config)
+                result = self.graph.invoke(Command(resume=self._answer(config, asked)), config)
             self.per_turn.append(self.world.count() - before)
 
     def _hears(self, config, text):
@@ -242,14 +242,15 @@ class Attack:
     def _agree(self, args):
         self.agreed.add((args.get("line_id"), args.get("cents")))
 
-    def _answer(self, asked):
+    def _answer(self, config, asked):
         """A human who agrees, refuses, edits, or says something else; what they agree to counts."""
         rng = self.forger.random
         args = asked["action_request"]["args"]
         if asked["action_requests"][0]["name"] == "take_over":
             kind = rng.choice(["approve", "reject", "respond: hm"])
-            if kind == "approve" and args.get("proposal"):
-                self._agree(args["proposal"]["calls"][0]["args"])
+            put = unpack_fields(self.graph.get_state(config).values).get("proposal")
+            if kind == "approve" and put and put.get("why"):
+                self._agree(put["calls"][0]["args"])
             return kind
         kind = rng.choice(["approve", "approve", "approve", "reject", "edit", "respond"])
         if rng.random() < 0.2:  # the world goes on while somebody thinks
