@@ -56,7 +56,9 @@ def worker(turns, ask=()):
 
 
 def run(kept, model, context=SMALL, **more):
-    graph = build_task_agent(model=model, tools=[stock], durability=kept, **more)
+    graph = build_task_agent(
+        model=model, tools=[stock], durability=kept, foreign="allow", **more
+    )
     return graph, graph.invoke(GOAL, THREAD, context=context)
 
 

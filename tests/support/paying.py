@@ -18,7 +18,7 @@ from support import killed
 from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = killed.THREAD
-PAY = {"messages": [{"role": "user", "content": "Pay three."}]}
+PAY = {"messages": [{"role": "user", "content": "Pay 3."}]}
 
 
 class Till:

@@ -13,7 +13,7 @@ DONE = thought("Ada owns it.")
 
 
 def shelf():
-    """A tool over a small world, and the record of what was called."""
+    """A tool over a small world of values, and the record of what was called."""
     calls = []
 
     def look(name: str) -> str:
@@ -22,7 +22,7 @@ def shelf():
         if name == "nothing":
             msg = "there is no such fact"
             raise ToolException(msg)
-        return {"owner": "Ada", "price": "7 euro"}.get(name, f"fact {name}")
+        return {"owner": "Ada", "price": "7 euro"}.get(name, f"fact_{name}")
 
     look.calls = calls
     return look

@@ -244,9 +244,8 @@ def test_executor_rounds_are_bounded_and_the_last_one_has_no_tools():
         ),
         verifier=[failed("find it", t1=False)] * 9,
     )
-    outcome = ask(
-        build_plan_execute_verify(model=model, tools=[look]), context=Context(max_executor_rounds=4)
-    )["outcome"]
+    graph = build_plan_execute_verify(model=model, tools=[look], foreign="allow")
+    outcome = ask(graph, context=Context(max_executor_rounds=4))["outcome"]
     assert outcome["status"] == "stuck"
     executors = [a for a in model.asked if a.role == "executor"]
     assert [a.may_call for a in executors[:5]] == [True, True, True, True, False]

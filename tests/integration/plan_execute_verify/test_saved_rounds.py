@@ -10,7 +10,7 @@ from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 GOAL = {"messages": [{"role": "user", "content": "Who lives at the owner's address?"}]}
-FACTS = {"owner": "Ada", "Ada": "3 Hill Road", "3 Hill Road": "Ada and Ben"}
+FACTS = {"owner": "Ada", "Ada": "Hillcrest", "Hillcrest": "Ada and Ben"}
 
 
 def look(name: str) -> str:
@@ -61,7 +61,7 @@ def test_each_result_is_saved_and_in_the_history_before_the_model_is_asked_again
         graph = build_plan_execute_verify(model=model, tools=[look], durability=durability)
         outcome = graph.invoke(GOAL, THREAD)["outcome"]
     assert outcome["status"] == "complete"
-    results = ["Ada", "3 Hill Road", "Ada and Ben"]
+    results = ["Ada", "Hillcrest", "Ada and Ben"]
     assert shown == [results[:n] for n in range(4)]
     assert [sorted(texts) for texts in on_disk] == [sorted(results[:n]) for n in range(4)]
 

@@ -106,7 +106,7 @@ def test_what_a_summary_invents_is_dropped_and_what_it_forgets_can_be_recalled(t
     model = ScriptedModel({"agent": worker(40, ask), "summariser": careless})
     events = []
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = build_task_agent(model=model, tools=[stock], durability=kept)
+        graph = build_task_agent(model=model, tools=[stock], durability=kept, foreign="allow")
         for event in graph.stream(GOAL, THREAD, context=SMALL, stream_mode="custom"):
             events += [event] if event.get("type") == "compressed" else []
         messages = graph.get_state(THREAD).values["messages"]

@@ -56,7 +56,8 @@ def send(to: str, id_: str = "call_1") -> dict[str, Any]:
 def ended(turns, context=None, **options):
     model = turns if isinstance(turns, ScriptedModel) else ScriptedModel(turns)
     graph = build_task_agent(model=model, tools=[shelf(), mail], **options)
-    return graph.invoke(said(), THREAD, context=context or Context())["outcome"]
+    request = said("Who owns it? Mail it to nobody, or to Ada.")
+    return graph.invoke(request, THREAD, context=context or Context())["outcome"]
 
 
 UNPROVEN = {
