@@ -36,7 +36,8 @@ def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) ->
     outer = _build_chain_origins(chain.outer, gate, operator) if chain.outer else None
     is_told = outer.is_tainted if outer else not chain.is_of_user
     is_told |= chain.has_read_foreign
-    drafts = [*chain.list_drafts(), *(() if is_told else chain.list_brief())]
+    before = outer.untainted_words if outer else ()
+    drafts = [*chain.list_drafts(), *before, *(() if is_told else chain.list_brief())]
     reports: list[Reading] = []
     readings: list[Reading] = []
     for record in iter_readings(chain.list_records()):
