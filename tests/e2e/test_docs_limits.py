@@ -80,7 +80,7 @@ def test_calls_in_a_row_work_as_the_manual_says(graph, count):
     """With results of some 150 tokens each; many take the one setting that the manual names."""
     model, look = in_a_row(graph, count)
     settings = {} if count == 50 else {SETTINGS[graph]: count}
-    built = BUILDS[graph](model=model, tools=[look])
+    built = BUILDS[graph](model=model, tools=[look], foreign="allow")
     asks = {"messages": [("user", "Who owns them?")]}
     outcome = built.invoke(asks, context=Context(**settings))["outcome"]
     assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL"), outcome["unmet"]

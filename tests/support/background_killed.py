@@ -89,7 +89,7 @@ def go_on(
         team = {"first": {"agents": ("deep",)}}
         policy: Any = ASKS if asks else "allow"
         graph = office(background=background, dies=dies).graph(
-            durability, [write], team, policy=policy
+            durability, [write], team, policy=policy, foreign="allow"
         )
         given: Any = None if graph.get_state(THREAD).created_at else said()
         while True:

@@ -56,9 +56,7 @@ def worker(turns, ask=()):
 
 
 def run(kept, model, context=SMALL, **more):
-    graph = build_task_agent(
-        model=model, tools=[stock], durability=kept, foreign="allow", **more
-    )
+    graph = build_task_agent(model=model, tools=[stock], durability=kept, foreign="allow", **more)
     return graph, graph.invoke(GOAL, THREAD, context=context)
 
 

@@ -70,6 +70,7 @@ class Scene:
         policy = [*asked, {"tool": "*", "action": "allow"}] if self.point == "answer" else "allow"
         hooks = [Hook(event="SessionStart", run=self._began)]
         options: Any = {"durability": durability, "policy": policy, "hooks": hooks}
+        options["foreign"] = "allow"
         return GRAPHS[self.graph](self, tools=[self._pay()], **options)
 
     def scripted(self, **scripts: Callable[..., Any]) -> ScriptedModel:

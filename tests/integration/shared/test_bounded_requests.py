@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -92,10 +93,12 @@ class Reader:
         }  # fmt: skip
 
 
+ANY = {"foreign": "allow"}
+"""Which pages are read stands in the script alone."""
 BUILT = {
-    "react": lambda **o: build_react(observe="direct", **o),
-    "task_agent": build_task_agent,
-    "plan_execute_verify": build_plan_execute_verify,
+    "react": partial(build_react, observe="direct", **ANY),
+    "task_agent": partial(build_task_agent, **ANY),
+    "plan_execute_verify": partial(build_plan_execute_verify, **ANY),
 }
 
 
@@ -240,7 +243,7 @@ def test_an_agents_own_limit_bounds_each_of_its_requests():
     model = MeasuredModel(Reader(20).script())
     definition = AgentDefinition(prompt="Read.", limits=AgentLimits(context=4_000))
     graph = build_task_agent(
-        model=model, tools=[page], definition=definition, checkpointer=InMemorySaver()
+        model=model, tools=[page], definition=definition, checkpointer=InMemorySaver(), **ANY
     )
     asked = {"messages": [("user", "Read each page. " + "word " * 50_000)]}
     assert graph.invoke(asked, THREAD)["outcome"]["status"] == "complete"

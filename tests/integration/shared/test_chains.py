@@ -95,7 +95,7 @@ async def test_all_phases_of_react_are_one_chain_over_calls_long_results_and_tur
         observation=["Of a.", "Of b.", "Of c."],
     ) as (server, model):
         saver = InMemorySaver()
-        for text in ("Tell of a and b.", "And of c?"):
+        for text in ("Tell of a and b, and of b2.", "And of c?"):
             graph = build_react(model=model, tools=[tell], observe=observe, checkpointer=saver)
             outcome = (await graph.ainvoke(said(text), THREAD, context=CONTEXT))["outcome"]
             assert outcome["status"] == "complete"
@@ -126,7 +126,9 @@ async def test_a_task_is_one_chain_and_planner_and_verifier_repeat_what_does_not
     ) as (server, model):  # fmt: skip
         saver = InMemorySaver()
         for text in ("Tell of a and b.", "And of c?"):
-            graph = build_plan_execute_verify(model=model, tools=[tell], checkpointer=saver)
+            graph = build_plan_execute_verify(
+                model=model, tools=[tell], checkpointer=saver, foreign="allow"
+            )
             await graph.ainvoke(said(text), THREAD, context=CONTEXT)
     executor = of(server, "executor")
     assert len({json.dumps(one["tools"]) for one in executor}) == 1

@@ -118,7 +118,7 @@ def test_a_doubt_about_another_write_of_the_tool_is_settled_first_in_react(answe
         {"thought": [LOOK, LOOK, DONE, DONE], "action": actions, "observation": ["Go on."] * 3}
     )
     graph = build_react(model=model, tools=[paying(book)], checkpointer=InMemorySaver())
-    result = graph.invoke(said(), THREAD, context=Context(tool_deadline=0.2))
+    result = graph.invoke(said("Pay 3, then 4."), THREAD, context=Context(tool_deadline=0.2))
     question = result["__interrupt__"][0].value
     assert (question["type"], book) == ("uncertain_call", [3])
     assert question["action_requests"][0]["args"] == {"amount": 4}

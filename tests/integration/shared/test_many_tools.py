@@ -144,7 +144,8 @@ def test_a_task_finds_its_tools_by_itself_and_its_planner_knows_their_names():
         }
     )
     graph = build_plan_execute_verify(model=model, tools=many(300, record))
-    assert graph.invoke(said(VAGUE))["outcome"]["status"] == "complete"
+    asked = said(f"{VAGUE} And the other of octo.")
+    assert graph.invoke(asked)["outcome"]["status"] == "complete"
     planner, *executors = [a for a in model.asked if a.role in ("planner", "executor")]
     assert "merge_pull_request" in read_section(planner.messages[1].text, "more_tools")
     offered = [a.tools[2:] for a in executors]

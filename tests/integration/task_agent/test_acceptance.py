@@ -53,7 +53,7 @@ def test_a_run_ends_explicitly_with_flags_progress_checkpoints_a_tier_and_a_boun
         with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
             graph = build_task_agent(
                 tools=[stock, publish], model={"fast": fast, "balanced": other},
-                policy=[{"tool": "publish", "action": "ask"}], durability=kept,
+                policy=[{"tool": "publish", "action": "ask"}], foreign="allow", durability=kept,
             )  # fmt: skip
             told = list(graph.stream(given, THREAD, context=context, stream_mode="custom"))
             return told, graph.get_state(THREAD).values

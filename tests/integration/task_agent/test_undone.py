@@ -121,7 +121,12 @@ class Tree:
         crew = {one: {"agents": tuple(x for x in self.scripts if x.startswith(one) and x != one)}
                 for one in self.scripts}  # fmt: skip
         graph = office.graph(
-            None, World().tools(), crew, policy=POLICY, checkpointer=InMemorySaver()
+            None,
+            World().tools(),
+            crew,
+            policy=POLICY,
+            checkpointer=InMemorySaver(),
+            foreign="allow",
         )
         values = graph.invoke(said(), THREAD, context=QUIET)
         while asked := values.get("__interrupt__"):
@@ -215,6 +220,6 @@ def test_one_delegation_again_and_again_is_a_loop_whatever_it_says():
         return done(f"Paid, {next(number)}.") if paid else [call("pay", to="Ada")]
 
     office = Office(chief=lambda *_: give("helper"), helper=helper)
-    outcome = office.graph(None, world.tools()).invoke(said())["outcome"]
+    outcome = office.graph(None, world.tools()).invoke(said("Have Ada paid."))["outcome"]
     assert (outcome["status"], outcome["reason"]) == ("stuck", "LOOP_DETECTED")
     assert len(world.paid) == 4
