@@ -26,6 +26,8 @@ Origin = Literal["", "trusted", "foreign"]
 LONGEST_VALUE: Final = 64
 """Characters; a longer text, and one with white space, is content."""
 _QUOTED: Final = 40
+_LEAST_ID: Final = 6
+"""Characters of a number that may be an id; descriptions are full of shorter ones."""
 _LEAST_FIGURE: Final = 4
 _LEAST_WORD: Final = 8
 """Characters from which on an id or a figure, and another text, tells something confidential."""
@@ -200,9 +202,13 @@ class Origins:
     def _locate(self, path: str, atom: str) -> ForeignValue:
         """Where a foreign value stands, in the newest reading that has it; its tool "" if nowhere.
 
-        Of a description only what is no plain word counts: names of choices are its own.
+        Of a suspect only what is no plain word counts, of a description no small number either:
+        names of choices and limits are its own.
         """
-        suspects = self.suspects if _ADDRESS.search(atom) else ()
+        suspects = [
+            one for one in self.suspects
+            if _ADDRESS.search(atom) and (one.arguments is not None or _is_named(atom, one.text))
+        ]  # fmt: skip
         for reading in (*reversed(self.readings), *suspects):
             for number, line in enumerate(reading.text.splitlines(), start=1):
                 if (at := _find_in_line(atom, line)) >= 0:
@@ -271,6 +277,12 @@ class Origins:
                         path=path, value=thing, tool=one.tool, line=0, quote="", confidential=True
                     ))  # fmt: skip
         return [*found.values()]
+
+
+def _is_named(atom: str, description: str) -> bool:
+    """Whether a description names a link, an address or an id: whole, and no figure of a limit."""
+    small = _NUMBER.fullmatch(atom) and len(atom) < _LEAST_ID
+    return not small and stands_whole(_fold(atom), _fold(description))
 
 
 def _find_in_line(atom: str, line: str) -> int:

@@ -85,6 +85,10 @@ def test_a_description_taints_nothing_but_its_own_addresses_are_foreign():
         "x@evil.example"
     ]
     assert origins.find_foreign({"to": "ann@a.example", "priority": "high"}) == []
+    limits = "At most 1,000 rows, 10 by default, of shelf-12 or a.example/x; answers to 448512."
+    known = Origins(suspects=[Reading("query", limits, origin="foreign")])
+    asked = known.find_foreign({"rows": 10, "page": 1, "shelf": "shelf-1", "to": 448512})
+    assert [one["path"] for one in asked] == ["to"], "figures of limits and parts of ids are not"
 
 
 @given(st.text(min_size=1, max_size=40), st.text(max_size=40), st.text(max_size=40))
