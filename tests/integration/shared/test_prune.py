@@ -71,7 +71,9 @@ def react(kept, **more):
         "action": lambda *_: [call("get", name="it")],
         "observation": lambda *_: "The owner is Ada; answer now.",
     })  # fmt: skip
-    return build_react(**{"model": model, "tools": [get], "durability": kept, **more})
+    return build_react(
+        **{"model": model, "tools": [get], "durability": kept, "foreign": "allow", **more}
+    )
 
 
 def plan_execute_verify(kept):
@@ -82,7 +84,7 @@ def plan_execute_verify(kept):
         ),
         "verifier": lambda *_: passed("Ada owns it.", t1=["1.1.0"]),
     })  # fmt: skip
-    return build_plan_execute_verify(model=model, tools=[get], durability=kept)
+    return build_plan_execute_verify(model=model, tools=[get], durability=kept, foreign="allow")
 
 
 def prompt_flow(kept):
@@ -99,7 +101,7 @@ def prompt_flow(kept):
         "flow_planner": lambda *_: flow(*steps),
         "answerer": lambda *_: "It comes to this: [a] [b]",
     })  # fmt: skip
-    return build_prompt_flow(model=model, tools=[show], durability=kept)
+    return build_prompt_flow(model=model, tools=[show], durability=kept, foreign="allow")
 
 
 def states(graph, thread="t"):
@@ -271,7 +273,7 @@ def pay_asked(kept, **more):
         "action": lambda *_: [call("pay", amount=3)],
         "observation": lambda *_: "Go on.",
     })  # fmt: skip
-    return build_react(model=model, tools=[pay], durability=kept, **more)
+    return build_react(model=model, tools=[pay], durability=kept, foreign="allow", **more)
 
 
 def stopping():
@@ -300,7 +302,7 @@ def doubtful(kept):
         "action": [[call("pay", amount=3)]],
         "observation": ["Nobody knows."],
     })  # fmt: skip
-    doubting = build_react(model=model, tools=[pay], durability=kept)
+    doubting = build_react(model=model, tools=[pay], durability=kept, foreign="allow")
     doubting.invoke(said(), on("doubts"), context=Context(tool_deadline=0.2, interactive=False))
 
 
@@ -360,7 +362,7 @@ def test_the_journal_keeps_what_the_kept_turns_did(kept, url):
         "action": lambda *_: [call("pay", amount=len(book))],
         "observation": lambda *_: "It is paid.",
     })  # fmt: skip
-    graph = build_react(model=model, tools=[pay], durability=kept)
+    graph = build_react(model=model, tools=[pay], durability=kept, foreign="allow")
     for _ in range(4):
         graph.invoke(said("Pay"), on("t"))
     graph.invoke(said("Pay"), on("u"))
@@ -392,7 +394,7 @@ def test_a_long_result_stays_as_long_as_a_message_names_it(kept, url):
         "action": lambda *_: [call("get", name=f"fact{next(number)}")],
         "observation": lambda *_: "The owner is Ada; answer now.",
     })  # fmt: skip
-    graph = build_react(model=model, tools=[get], durability=kept)
+    graph = build_react(model=model, tools=[get], durability=kept, foreign="allow")
     for _ in range(3):
         result = graph.invoke(said(), on("t"))
     assert count(url, "store") == 3
@@ -591,7 +593,7 @@ def test_of_a_thread_that_is_deleted_nothing_is_left_in_any_table(kept, url, how
         "action": lambda *_: [call("get", name="it")],
         "observation": lambda *_: "The owner is Ada; answer now.",
     })  # fmt: skip
-    graph = build_react(model=model, tools=[get], durability=kept)
+    graph = build_react(model=model, tools=[get], durability=kept, foreign="allow")
     for name in ("gone", "stays"):
         graph.invoke(said(), on(name))
         pay_asked(kept, policy="ask").invoke(said(), on(name))
