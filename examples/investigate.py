@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+from langchain_core.tools import StructuredTool
 
 from loopwright import AgentDefinition, ScriptedModel, build_task_agent, codebase_investigator
 from loopwright.graphs.build import workspace_mcp
@@ -83,12 +84,14 @@ def main() -> None:
         Path(given.report).write_text(text, encoding="utf-8")
         return f"{len(text)} characters are in {given.report}"
 
+    # A report is for people to read: whatever a file says, nothing in it is sent or run.
+    report = StructuredTool.from_function(write_report, metadata={"sinks": []})
     author = AgentDefinition(
         prompt="Have the question investigated, then write the report with all its findings.",
         tools=("write_report",),
     )
     graph = build_task_agent(
-        model=given.model or ScriptedModel(stand_in), tools=[write_report],
+        model=given.model or ScriptedModel(stand_in), tools=[report],
         mcp=workspace_mcp(given.folder), definition=author, agents=[codebase_investigator()],
     )  # fmt: skip
     outcome = graph.invoke({"messages": [("user", given.question)]})["outcome"]
