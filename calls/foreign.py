@@ -91,6 +91,10 @@ def _read_report(
     reading: Reading, record: Evidence, chain: Chain, gate: "Gate"
 ) -> tuple[list[Reading], Reading | None]:
     """A sub-agent's report, apart where it is typed: its values are its own, and taint nothing."""
+    if "agent_name" not in record["arguments"]:  # of an earlier turn; words would have tainted it
+        if not reading.is_foreign:
+            return [replace(reading, data=None)], None
+        return [], replace(reading, origin="foreign" if chain.has_read_foreign else "trusted")
     made_by = make_agent_path(chain.path, {"id": record["id"], "args": record["arguments"]})
     inner = [_make_reading(r, gate) for r in iter_readings(chain.list_inner_records(made_by))]
     reading = replace(reading, confidential=any(one.confidential for one in inner if one))

@@ -1,9 +1,14 @@
 """What taints a run, and what only the package says to a model."""
 
-import pytest
+import asyncio
 
-from loopwright import ScriptedModel, build_task_agent
-from support.reacting import said
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from loopwright import Context, ScriptedModel, build_task_agent
+from support.flows import declared
+from support.office import Office, done, give, told_to
+from support.reacting import THREAD, said
 from support.scripts import call
 
 
@@ -20,5 +25,58 @@ def test_what_the_package_says_of_a_call_that_it_did_not_make_is_no_strangers_wo
     end = call("complete_task", "c", summary="Seat 7 is booked.")
     model = ScriptedModel({"agent": [[one] for one in (*calls, end)]})
     result = build_task_agent(model=model, tools=[book]).invoke(said("Book me a good seat."))
+    assert "__interrupt__" not in result
+    assert booked == [7]
+
+
+def test_what_was_refused_or_late_in_one_turn_taints_no_later_one():
+    booked = []
+
+    async def book(seat: int) -> str:
+        """Book a seat."""
+        if seat == 3:
+            await asyncio.sleep(9)
+        booked.append(seat)
+        return "ok"
+
+    model = ScriptedModel(
+        {
+            "agent": [
+                [call("books", "a", seat=1)], [call("book", "b", seat="?")],
+                [call("book", "c", seat=3)],
+                [call("complete_task", "d", summary="No seat was booked.", status="partial")],
+                [call("book", "e", seat=7)],
+                [call("complete_task", "f", summary="Seat 7 is booked.")],
+            ]
+        }
+    )  # fmt: skip
+    graph = build_task_agent(
+        model=model, tools=[declared(book, idempotentHint=True)], checkpointer=InMemorySaver()
+    )
+    for words in ("Book me a good seat.", "Try once more."):
+        result = graph.invoke(said(words), THREAD, context=Context(tool_deadline=0.2))
+    assert "__interrupt__" not in result
+    assert booked == [7]
+
+
+def test_a_report_of_an_earlier_turn_is_read_as_it_was_then():
+    booked = []
+
+    def book(seat: int) -> str:
+        """Book a seat."""
+        booked.append(seat)
+        return "ok"
+
+    def chief(messages, offered):
+        words = [m.text for m in messages if m.type == "human"][-1]
+        if "once more" in words:
+            made = [m for m in messages if m.type == "tool" and m.name == "book"]
+            return done("Seat 7 is booked.") if made else [call("book", "b", seat=7)]
+        return done("Seat 7 is good.") if told_to(messages) else give("scout")
+
+    office = Office(chief=chief, scout=[done("Seat 7 is good and free.")])
+    graph = office.graph(None, [book], checkpointer=InMemorySaver())
+    for words in ("Look for a good seat.", "Book it once more."):
+        result = graph.invoke(said(words), THREAD)
     assert "__interrupt__" not in result
     assert booked == [7]
