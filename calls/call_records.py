@@ -257,7 +257,7 @@ class Call:
         more = {"server": server, "read_only": pending["read_only"], "components": components}
         more |= {name: pending.get(name) for name in ("own", "unknown", "undeclared")}
         more |= {"reused_from": self.reused_from, "same_as": self.same_as}
-        more |= {"unsent": self.end_status == "error"}
+        more |= {"unsent": self.end_status == "error" or self.outcome.is_own}
         return evidence | cast("Evidence", {key: value for key, value in more.items() if value})
 
     @property

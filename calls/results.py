@@ -53,6 +53,7 @@ class ToolResult:
         media: Binary parts, not yet stored.
         update: What the tool wants changed in the graph's state, as JSON; see `commands`.
         to_model: What the model reads in its place, such as with what to do next; of this `text`.
+        is_own: The package says it, not the tool: there was no answer in time.
     """
 
     text: str
@@ -62,6 +63,7 @@ class ToolResult:
     media: tuple[Media, ...] = ()
     update: dict[str, Any] = field(default_factory=dict)
     to_model: str = ""
+    is_own: bool = False
 
 
 def mask_result(result: ToolResult, secrets: Secrets) -> ToolResult:

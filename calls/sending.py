@@ -162,9 +162,8 @@ async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: 
     in_time = await wait_with_deadline(task, deadline)
     if not in_time and (not task.done() or task.cancelled()):
         slow = "too_slow" if tool.read_only else "too_slow_still_running"
-        return _mark_uncertain(
-            tool, make_failure(say(slow, tool=tool.name, seconds=f"{deadline:g}"))
-        )
+        late = make_failure(say(slow, tool=tool.name, seconds=f"{deadline:g}"))
+        return _mark_uncertain(tool, replace(late, is_own=True))
     if task.cancelled():  # the tool cancelled itself; a cancelled run does not come here
         return _mark_uncertain(tool, make_failure(say("cancelled_within", tool=tool.name)))
     error = task.exception()

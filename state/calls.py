@@ -98,7 +98,7 @@ class Evidence(TypedDict, total=False):
     unknown: bool
     """There is no such tool."""
     unsent: bool
-    """It was not made, as its arguments do not fit or a limit was reached; the package says so."""
+    """It was not made, or not answered in time: its result is what the package says of it."""
     undeclared: bool
     """Its tool does not say whether it writes."""
     own: bool

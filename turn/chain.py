@@ -50,7 +50,10 @@ class Chain:
         return [*{r["id"]: r for r in records if not r["task"].startswith(inner)}.values()]
 
     def _list_earlier(self) -> Sequence[Evidence]:
-        """The calls of earlier turns: those that are kept, else those in the conversation."""
+        """The calls of earlier turns: those that are kept, else those in the conversation.
+
+        Of one that failed the package may have said why; `read_foreign` knows whether it did.
+        """
         if (kept := getattr(self.state, "earlier", None)) is not None:
             return cast("Sequence[Evidence]", kept)
         known = {record["id"] for record in getattr(self.state, "evidence", ())}
@@ -63,7 +66,8 @@ class Chain:
                 result=message.text,
             )
             for message in found
-            if message.type == "tool" and message.additional_kwargs.get(EVIDENCE) not in known
+            if message.type == "tool" and message.status == "success"
+            and message.additional_kwargs.get(EVIDENCE) not in known
         ]  # fmt: skip
 
     @property

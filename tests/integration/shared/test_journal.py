@@ -64,7 +64,7 @@ def test_what_a_new_message_asks_for_again_is_made_again():
     graph = build_react(
         model=payer(3, 3), tools=[paying(book, hangs=0)], checkpointer=InMemorySaver()
     )
-    for words in ("Pay.", "Do it again."):
+    for words in ("Pay 3.", "Do it again."):
         assert ended(graph.invoke(said(words), THREAD)["outcome"]) == ("complete", "GOAL")
     assert book == [3, 3]
 
