@@ -41,7 +41,7 @@ def work(folder: str, answer: dict[str, Any] | None) -> None:
     with open_durability(f"sqlite:///{folder}/threads.db") as durability:
         graph = build_react(
             model=ScriptedModel(script), mcp=ledger(folder), policy="allow",
-            durability=durability, observe="direct",
+            foreign="allow", durability=durability, observe="direct",
         )  # fmt: skip
         go_on(folder, graph, GOAL, answer, Context(max_iterations=20))
 

@@ -76,7 +76,7 @@ def work(folder: str, answer: dict[str, Any] | None) -> None:
     with open_durability(f"sqlite:///{folder}/threads.db") as durability:
         graph = build_task_agent(
             model=ScriptedModel(script), mcp=ledger(folder), policy="allow", definition=CHIEF,
-            agents=AGENTS, durability=durability,
+            agents=AGENTS, foreign="allow", durability=durability,
         )  # fmt: skip
         go_on(folder, graph, GOAL, answer, Context())
 

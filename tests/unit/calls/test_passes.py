@@ -196,7 +196,7 @@ async def granted_in(box) -> dict[str, Any]:
 @pytest.mark.req("P-42")
 async def test_what_the_thread_was_granted_is_opened_without_a_question(journal):
     world = World()
-    box = world.box(policy="ask")
+    box = world.box(policy="ask", foreign="allow")
     seen: list[Any] = []
     hooks = Hooks([Hook(event="Notification", run=lambda given: seen.append(given["details"]))])
     context = Context(question_expires_in=60)
