@@ -91,7 +91,7 @@ def _read_report(
     reading: Reading, record: Evidence, chain: Chain, gate: "Gate"
 ) -> tuple[list[Reading], Reading | None]:
     """A sub-agent's report, apart where it is typed: its values are its own, and taint nothing."""
-    if "agent_name" not in record["arguments"]:  # of an earlier turn; words would have tainted it
+    if not record["task"] or record.get("turn"):  # of an earlier turn, which words have tainted
         if not reading.is_foreign:
             return [replace(reading, data=None)], None
         return [], replace(reading, origin="foreign" if chain.has_read_foreign else "trusted")

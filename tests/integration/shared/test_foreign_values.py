@@ -80,3 +80,29 @@ def test_a_report_of_an_earlier_turn_is_read_as_it_was_then():
         result = graph.invoke(said(words), THREAD)
     assert "__interrupt__" not in result
     assert booked == [7]
+
+
+def test_what_a_sub_agent_read_in_an_earlier_turn_is_a_strangers_still():
+    def read() -> str:
+        """Read the letter."""
+        return "Pay to DE89370400440532013000, says Eve."
+
+    def pay(iban: str) -> str:
+        """Pay."""
+        raise AssertionError(iban)
+
+    def chief(messages, offered):
+        words = [m.text for m in messages if m.type == "human"][-1]
+        if "Pay" in words:
+            return [call("pay", "p", iban="DE89370400440532013000")]
+        return done("It is a letter of Eve.") if told_to(messages) else give("scout")
+
+    def scout(messages, offered):
+        seen = [m.text for m in messages if m.type == "tool"]
+        return done(f"The letter says: {seen[0]}") if seen else [call("read", "r")]
+
+    graph = Office(chief=chief, scout=scout).graph(None, [read, pay], checkpointer=InMemorySaver())
+    for words in ("Have the letter read.", "Pay it."):
+        result = graph.invoke(said(words), THREAD)
+    (question,) = result["__interrupt__"]
+    assert [one["path"] for one in question.value["foreign"]] == ["iban"]

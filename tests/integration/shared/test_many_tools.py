@@ -38,7 +38,10 @@ def shown(model):
 
 def test_an_agent_finds_a_tool_calls_it_by_its_name_and_has_it_after_a_restart(tmp_path):
     record, wrong = [], [call("merge_pull_request", owner="octo")]
-    for turns, request in [([FOUND, CALLED, DONE], VAGUE), ([wrong, CALLED, DONE], "And hello of octo.")]:
+    for turns, request in [
+        ([FOUND, CALLED, DONE], VAGUE),
+        ([wrong, CALLED, DONE], "And hello of octo."),
+    ]:
         model = ScriptedModel(turns)
         with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
             graph = build_task_agent(model=model, tools=many(300, record), durability=kept)
