@@ -29,6 +29,7 @@ from loopwright import (
     build_task_agent,
 )
 from loopwright.graphs.options import BuildOptions
+from loopwright.policy.desk.company import Company
 from loopwright.state.channels import unpack_fields
 
 from . import minds
@@ -88,7 +89,11 @@ GRAPHS: Final[Mapping[str, Player]] = {
     "router to task_agent": Player(
         build_router, partial(minds.route, graph="task_agent"), compresses=True
     ),
-    "customer_service": Player(build_customer_service, minds.customer_service, confirms=True),
+    "customer_service": Player(
+        partial(build_customer_service, company=Company(tickets_by="open_case")),
+        minds.customer_service,
+        confirms=True,
+    ),
 }
 
 

@@ -126,7 +126,7 @@ def plan_execute_verify(mind: Mind) -> Script:
     def work(messages: Messages, _: list[str]) -> Any:
         name = str(read_json(messages[1].text, "task")["id"])
         call = next(calls[name], None)
-        return [_spell(call)] if call else report(f"Part {name} is done.")
+        return [_spell(call)] if call else report(f"Part {name} is done. {_repeat(mind, messages)}")
 
     cited = {f"t{name}": [f"{name}.1.0"] for name in names}
     return {
@@ -134,6 +134,13 @@ def plan_execute_verify(mind: Mind) -> Script:
         "executor": work,
         "verifier": lambda *_: passed("That is all of it.", **cited),
     }
+
+
+def _repeat(mind: Mind, messages: Messages) -> str:
+    """The lines of the injection that a model was shown: its report passes them on."""
+    shown = "\n".join(message.text for message in messages)
+    texts = mind.case.attack.texts if mind.case.attack else ()
+    return " ".join(line for text in texts for line in text.text.splitlines() if line in shown)
 
 
 def office(mind: Mind, *, worker: str) -> Script:
