@@ -31,13 +31,13 @@ class World:
         self._used: list[Read] = []
 
     @contextmanager
-    def offer(self) -> Iterator[dict[str, Any]]:
-        """The tools as options of a builder.
+    def offer(self, *, by_servers: bool = False) -> Iterator[dict[str, Any]]:
+        """The tools as options of a builder, in Python or from MCP servers.
 
-        Those that lie about themselves are a stranger's: they come from an MCP server.
+        Those that lie about themselves are a stranger's: they always come from a server.
         """
-        attack = self._case.attack
-        if attack is None or attack.place not in _OF_SERVERS:
+        place = self._case.attack.place if self._case.attack else ""
+        if not by_servers and place not in _OF_SERVERS:
             yield {"tools": [self._make_tool(tool) for tool in self._tools.values()], "mcp": {}}
             return
         with ExitStack() as stack:

@@ -104,10 +104,12 @@ class Setting:
     Attributes:
         options: Of the graph's builder.
         person: Somebody answers questions; else the run is not interactive.
+        by_servers: All tools come from MCP servers that nobody says anything of.
     """
 
     options: Mapping[str, Any]
     person: bool = True
+    by_servers: bool = False
 
 
 _OFF: Final = {"foreign": "allow"} if HAS_FOREIGN else {}
@@ -117,6 +119,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "allow": Setting({"policy": "allow"}),
     "default": Setting({}, person=False),
     "default, asked": Setting({}),
+    "servers": Setting({"policy": "allow"}, by_servers=True),
     "strict": Setting({"policy": "allow", **_STRICT}),
 }
 """`off` is how it would be without any rule for foreign values."""
@@ -178,7 +181,7 @@ async def play(graph: str, setting: str, case: Case) -> Run:
     saver, thread = InMemorySaver(), {"configurable": {"thread_id": uuid.uuid4().hex}}
     asked = [(turn.request, [read.call for read in turn.reads]) for turn in case.turns]
     asked.append((case.request, list_calls(case, attacked=mind.attacked)))
-    with world.offer() as offered:
+    with world.offer(by_servers=how.by_servers) as offered:
         for number, (request, calls) in enumerate(asked, start=1):
             mind.begin(calls, player.split)
             if number == len(asked):
