@@ -257,7 +257,7 @@ class Call:
         more = {"server": server, "read_only": pending["read_only"], "components": components}
         more |= {name: pending.get(name) for name in ("own", "unknown", "undeclared")}
         more |= {"reused_from": self.reused_from, "same_as": self.same_as}
-        more |= {"unsent": self.end_status == "error" or self.outcome.is_own}
+        more |= {"unsent": self.outcome.is_own and self.final_status == "error"}
         return evidence | cast("Evidence", {key: value for key, value in more.items() if value})
 
     @property
@@ -269,7 +269,9 @@ class Call:
         self, text: str, status: ToolStatus, reason: Reason = "", *, to_model: str = ""
     ) -> None:
         """Answer a call that does not run."""
-        self.result = ToolResult(text, is_error=status != "success", to_model=to_model)
+        self.result = ToolResult(
+            text, is_error=status != "success", to_model=to_model, is_own=True
+        )
         self.end_status, self.reason = status, reason
 
     def deny(self, why: str) -> None:

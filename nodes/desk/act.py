@@ -13,11 +13,12 @@ from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import make_draft_listeners
 from ...models.hidden_tags import read_words
+from ...policy.origins import list_leaves
 from ...prompts.prompt import render_section
 from ...state.agent import DELEGATE
 from ...state.calls import find_stop_in_calls
 from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate
+from ...state.desk import DeskState, DeskUpdate, Proposal
 from ...state.errors import ModelCallFailed, ModelUnavailable
 from ...stream.turn_messages import make_message_id
 from ...text.sentences import say
@@ -54,9 +55,8 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
     scope.emit({"type": "phase", "role": "support", "action": "working", "round": round_})
     if state.strategy == "carry_out" and state.proposal is not None:
         update = DeskUpdate(proposal=None, strategy="answer", round=round_)
-        return update | await _plan_calls(
-            scope, state, desk, build_agreed_calls(state.proposal), round_
-        )
+        scope, agreed = _know_values(scope, state.proposal), build_agreed_calls(state.proposal)
+        return update | await _plan_calls(scope, state, desk, agreed, round_)
     news = read_call_results(state, desk.company)
     if round_ > scope.context.max_turns:
         return news | DeskUpdate(halt="MAX_TURNS", unmet=[say("rounds_used_up")])
@@ -85,6 +85,16 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
         return update | DeskUpdate(answer=message.text, calls=[])
     called = await _plan_calls(scope, state, desk, message, round_, complete=answer.complete)
     return update | called
+
+
+def _know_values(scope: RunScope, put: Proposal) -> RunScope:
+    """The scope, to which nothing of a proposal is foreign: that was judged when it was put.
+
+    What was read since changes nothing about it.
+    """
+    values = [str(value) for one in put["calls"] for _, value in list_leaves(one["args"])]
+    chain = replace(scope.around.chain, more=values)
+    return replace(scope, around=replace(scope.around, chain=chain))
 
 
 async def _plan_calls(
