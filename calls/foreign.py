@@ -162,7 +162,9 @@ def _find_decision(origins: Origins) -> list[ForeignValue]:
 
 def _may_act(call: PendingCall, tool: CatalogTool) -> bool:
     """Whether values of a call may reach somebody, and nobody has decided about it."""
-    decided = call["action"] not in ("allow", "ask") or call.get("known") or call.get("doubt")
+    unasked = call["action"] == "deny" and call["reason"] == NOT_INTERACTIVE  # but of a customer
+    open_ = unasked or call["action"] in ("allow", "ask")
+    decided = not open_ or call.get("known") or call.get("doubt")
     closed = tool.read_only and tool.open_world is False
     return not (decided or closed or tool.own or tool.tool is BUILT_IN)
 

@@ -365,6 +365,11 @@ def is_value(value: object) -> bool:
     )
 
 
+def is_word(value: str) -> bool:
+    """Whether it is a value without a digit or a sign of addresses, so no id, amount or link."""
+    return is_value(value) and not _ADDRESS.search(value)
+
+
 def _is_short(value: object) -> bool:
     """Whether it is a short text that leads nowhere, such as a name, or an IBAN in groups."""
     leads = isinstance(value, str) and ("://" in value or "@" in value)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from ...calls.call_records import PendingCall, update_call
+from ...calls.call_records import PendingCall
 from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import make_draft_listeners
@@ -29,7 +29,7 @@ from ..conversation import sign_message, system_message
 from .call_results import name_records, read_call_results
 from .consult import select_tools
 from .desk import Desk, intercept_hand_over, mark_colleagues
-from .proposals import build_agreed_calls, hold_for_consent
+from .proposals import build_agreed_calls, hold_for_consent, name_answerers
 
 Phase = Callable[..., Awaitable[DeskUpdate]]
 
@@ -106,8 +106,7 @@ async def _plan_calls(
     calls = await open_calls(scope, desk.parts.toolbox, message, round_=round_, complete=complete)
     if stopped := find_stop_in_calls(calls):
         return DeskUpdate(halt="DENIED", unmet=[stopped])
-    # A customer cannot vouch for what a stranger wrote.
-    calls = [update_call(c, answered_by="operator") if c.get("foreign") else c for c in calls]
+    calls = name_answerers(calls, desk.parts.toolbox.policy)
     calls, handed = intercept_hand_over(calls, desk.company)
     calls, proposed = hold_for_consent(state, calls, desk)
     given = [call for call in calls if call["name"] == DELEGATE and call["action"] == "allow"]

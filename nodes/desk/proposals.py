@@ -8,6 +8,8 @@ from langchain_core.messages import AIMessage
 from ...calls.call_records import PendingCall, update_call
 from ...calls.foreign import describe_foreign
 from ...calls.guard import build_agreement
+from ...calls.policy import Policy
+from ...policy.origins import is_word
 from ...state.desk import DeskState, DeskUpdate, Proposal, ProposedCall, names_change
 from ...state.messages import ANSWER
 from ...state.questions import By
@@ -62,13 +64,33 @@ def _find_approver(call: PendingCall) -> By | None:
     ruling = call.get("ruling")
     if call["read_only"] or call.get("own") or call["action"] == "error":
         return None
-    if call.get("foreign") and call["action"] == "ask":
-        return "operator"
+    if (foreign := bool(call.get("foreign"))) and call.get("answered_by") == "operator":
+        return "operator" if call["action"] == "ask" else None
     if ruling is None:
         return None if call["action"] == "deny" else "customer"
     if ruling["verdict"] == "asks":
         return "operator"
-    return "customer" if ruling["consent"] else None
+    return "customer" if ruling["consent"] or foreign else None
+
+
+def name_answerers(calls: Sequence[PendingCall], policy: Policy) -> list[PendingCall]:
+    """The calls, each with who decides: a customer cannot vouch for what a stranger wrote."""
+    return [
+        update_call(call, answered_by="operator")
+        if call.get("foreign") and not _may_vouch(call, policy)
+        else call
+        for call in calls
+    ]
+
+
+def _may_vouch(call: PendingCall, policy: Policy) -> bool:
+    """Whether the foreign values of a call are the customer's to agree to, who is shown them.
+
+    Words that stand in no text that was read are, such as a reason, if a table rules the change.
+    """
+    found = call.get("foreign") or ()
+    unwritten = all(not one["tool"] and is_word(one["value"]) for one in found)
+    return unwritten and call.get("ruling") is not None and policy.foreign != "strict"
 
 
 def _find_consent(state: DeskState, call: PendingCall) -> By | None:
@@ -84,7 +106,7 @@ def _find_consent(state: DeskState, call: PendingCall) -> By | None:
 
 def _release_call(call: PendingCall, by: By) -> PendingCall:
     """The call with the yes it has; where the policy asks as well, a customer's is not enough."""
-    asks = call["action"] == "ask" and call.get("ruling") is None and not call.get("foreign")
+    asks = by == "customer" and call["action"] == "ask" and call.get("ruling") is None
     return update_call(call, action="ask" if asks else "allow", agreed=build_agreement(call, by))
 
 

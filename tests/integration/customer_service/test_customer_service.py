@@ -80,7 +80,7 @@ def test_a_whole_conversation_from_greeting_to_good_bye(talk):
     assert answer == "You can return it within 14 days [kb-1].\n\nDoes that settle it for you?"
     assert say.state["outcome"]["status"] == "complete", say.state["outcome"]
     assert "anything else" in say("Yes")
-    assert "A-1" in say("Refund A-1 please")
+    assert "A-1" in say("Refund 5 EUR of A-1 please")
     assert refunds == []
     assert say("Yes!") == (
         "Your refund R-1 is on its way.\n\nDoes that settle it for you?\n\n"

@@ -56,7 +56,7 @@ def transfer_to_human(reason: str, summary: str) -> dict[str, Any]:
 
 
 search_articles.metadata = {"readOnlyHint": True}
-SAYS = ["How do I return it?", "Refund A-1", "yes", "I want a human", "Are you there?"]
+SAYS = ["How do I return it?", "Refund 50 EUR of A-1", "yes", "I want a human", "Are you there?"]
 TOLD = ["You can send it back", "50.0", "It is paid back.", "colleague", "I am Eve."]
 
 
