@@ -246,10 +246,10 @@ def test_a_change_that_is_agreed_after_a_hand_over_has_its_result_in_the_next_re
             model=model, tools=[*shop.tools(), *queue.tools[:2]], durability=kept,
             policy=PolicyTable.read(POLICY),
         )  # fmt: skip
-        for paid in (1, 2):
+        for paid, amount in ((1, 50), (2, 9)):
             graph.invoke(said(HUMAN), THREAD)
             graph.invoke(Command(resume="approve"), THREAD)
-            graph.invoke(said("Refund A-1"), THREAD)
+            graph.invoke(said(f"Refund {amount} EUR of A-1"), THREAD)
             done = graph.invoke(said("yes"), THREAD)
             assert (len(shop.refunds), len(queue.transfers)) == (paid, paid)
             assert done["outcome"]["status"] == "complete", done["outcome"]
