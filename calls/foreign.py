@@ -131,7 +131,7 @@ def mark_foreign(
     marked: list[PendingCall] = []
     for call in calls:
         tool = gate.find_tool(call)
-        inside = tool is not None and tool.original in gate.policy.to_operator
+        inside = tool is not None and tool.name in gate.policy.to_operator
         if tool is None or inside or not _may_act(call, tool):
             marked.append(call)
             continue

@@ -238,6 +238,8 @@ def _check_company(settings: Settings) -> Iterator[Finding]:
     for key, name in ((one, name) for one in keys for name in getattr(whose, one).split()):
         if not any(tool.name == name for tool in catalog.tools.values()):
             yield _WARNING, f"No server here has {name}: {key} names yours, or do without."
+    for name in sorted({*whose.records} - {tool.server for tool in catalog.tools.values()}):
+        yield _WARNING, f"No server here is {name}: records names those whose fields count."
 
 
 def describe_policy(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str]:

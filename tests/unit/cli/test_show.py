@@ -64,6 +64,7 @@ def test_a_company_is_shown_with_what_its_desk_lacks(lines, monkeypatch):
     [lost] = [line for line in told if "but the policy names it" in line]
     assert "There is no tool verify_identity, " in lost
     assert "  ! No server here has create_ticket: tickets_by names yours, or do without." in told
+    assert "  ! No server here is desk: records names those whose fields count." in told
     [asked] = [line for line in lines(policy="ask")[1] if "✓ Lumen" in line]
     assert asked.endswith("the policy of all graphs")
     monkeypatch.setenv("LOOPWRIGHT_COMPANY", "nowhere")
