@@ -269,9 +269,7 @@ class Call:
         self, text: str, status: ToolStatus, reason: Reason = "", *, to_model: str = ""
     ) -> None:
         """Answer a call that does not run."""
-        self.result = ToolResult(
-            text, is_error=status != "success", to_model=to_model, is_own=True
-        )
+        self.result = ToolResult(text, is_error=status != "success", to_model=to_model, is_own=True)
         self.end_status, self.reason = status, reason
 
     def deny(self, why: str) -> None:

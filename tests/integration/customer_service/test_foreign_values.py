@@ -18,7 +18,7 @@ NOTES = [call("read_notes", "n", order_id="A-1")]
 
 
 @tool
-def read_notes(order_id: str) -> dict:
+def read_notes(order_id: str) -> dict[str, str]:
     """What was noted about an order, by whomever."""
     return {"order_id": order_id, "note": NOTE}
 
