@@ -44,7 +44,9 @@ class Mind:
         at, known = 0, [read.call for read in self.case.reads]
         while at < len(calls) and calls[at : at + 1] == known[at : at + 1]:
             at += 1
-        parts = {"": [calls], "each": [[c] for c in calls], "halves": [calls[:at], calls[at:]]}
+        parts: dict[Split, list[Sequence[Call]]] = {
+            "": [calls], "each": [[call] for call in calls], "halves": [calls[:at], calls[at:]]
+        }  # fmt: skip
         self.calls = iter(calls)
         self.tasks = {str(n): part for n, part in enumerate(parts[split], start=1)}
         self.plans = [flow(*(_as_step(call, f"t{n}") for n, call in enumerate(calls)))]
