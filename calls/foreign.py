@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..policy.origin_words import REQUEST, ValueOrigins, stands_under
-from ..policy.origins import ForeignValue, Origins, Reading, is_value, list_leaves
+from ..policy.origins import ForeignValue, Origin, Origins, Reading, is_value, list_leaves
 from ..state.agent import DELEGATE, make_agent_path
 from ..state.calls import Evidence
 from ..text.canonical import canonical, shorten_text
@@ -25,11 +25,18 @@ _SHOWN: Final = 5
 """Foreign values of one call that a question tells in words."""
 
 
-def build_origins(gate: "Gate") -> Origins:
-    """Where the values of a call may come from that a model of this node writes now."""
+class Traced(NamedTuple):
+    """Where the values of calls come from, and what of strangers decides whether they are made."""
+
+    origins: Origins
+    control: Sequence[ForeignValue] = ()
+
+
+def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
+    """Where the values of a call may come from that a model of this node, or chain, writes now."""
     contexts = gate.scope.build_contexts().values()
     operator = [text for text in contexts if isinstance(text, str)]
-    return _build_chain_origins(gate.scope.around.chain, gate, operator)
+    return _build_chain_origins(chain or gate.scope.around.chain, gate, operator)
 
 
 def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) -> Origins:
@@ -68,9 +75,7 @@ def make_tool_reading(
     tool: CatalogTool | None, text: str, *, gate: "Gate", arguments: Any = None
 ) -> Reading:
     """A result as one that is read; JSON is a record, all else is prose."""
-    name, origin = tool.name if tool else "", tool.origin if tool else ""
-    if not origin and tool and _is_doubted(tool, gate.policy):
-        origin = "foreign"
+    name, origin = (tool.name, find_origin(tool, gate.policy)) if tool else ("", "")
     data = parse_json(text)
     if text == say("no_output") or is_value(text):
         data = {} if text == say("no_output") else [text]
@@ -81,10 +86,11 @@ def make_tool_reading(
     )  # fmt: skip
 
 
-def _is_doubted(tool: CatalogTool, policy: Policy) -> bool:
-    """Whether even the fields of a tool's results are foreign that declares nothing."""
+def find_origin(tool: CatalogTool, policy: Policy) -> Origin:
+    """Whose a tool's results are; "": records are data, prose is a stranger's."""
     unnamed = policy.records_of and tool.server and tool.server not in policy.records_of
-    return bool(tool.open_world or policy.foreign == "strict" or unnamed)
+    doubted = tool.open_world or policy.foreign == "strict" or unnamed
+    return tool.origin or ("foreign" if doubted else "")
 
 
 def _read_report(
@@ -119,15 +125,13 @@ def _list_descriptions(catalog: Catalog) -> list[Reading]:
     ]
 
 
-def mark_foreign(
-    calls: Sequence[PendingCall], gate: "Gate", control: Sequence[ForeignValue] = ()
-) -> list[PendingCall]:
-    """The calls, each with the foreign values in its sinks, which a human is asked about.
-
-    `control` are those that decide whether the calls are made.
-    """
+def mark_foreign(calls: Sequence[PendingCall], gate: "Gate") -> list[PendingCall]:
+    """The calls, each with the foreign values in its sinks, which a human is asked about."""
     if gate.policy.foreign == "allow":
         return [*calls]
+    control = gate.traced.control if gate.traced else ()
+    # A step was decided on when it was planned, by a planner that may have read nothing.
+    strict = gate.policy.foreign == "strict" and (gate.traced is None or gate.origins.is_told)
     marked: list[PendingCall] = []
     for call in calls:
         tool = gate.find_tool(call)
@@ -136,7 +140,7 @@ def mark_foreign(
             marked.append(call)
             continue
         found = [*control, *_list_unlifted(call, tool, gate)]
-        if not found and gate.policy.foreign == "strict" and not tool.read_only:
+        if not found and strict and not tool.read_only:
             found = _find_decision(gate.origins)
         marked.append(_ask_about(call, found, gate) if found else call)
     return marked
@@ -165,8 +169,15 @@ def _may_act(call: PendingCall, tool: CatalogTool) -> bool:
     unasked = call["action"] == "deny" and call["reason"] == NOT_INTERACTIVE  # but of a customer
     open_ = unasked or call["action"] in ("allow", "ask")
     decided = not open_ or call.get("known") or call.get("doubt")
+    return not decided and may_leak(tool, call["args"])
+
+
+def may_leak(tool: CatalogTool, args: Any) -> bool:
+    """Whether values of such a call may reach somebody."""
     closed = tool.read_only and tool.open_world is False
-    return not (decided or closed or tool.own or tool.tool is BUILT_IN)
+    if closed or tool.own or tool.tool is BUILT_IN:
+        return False
+    return tool.acts or any("://" in str(value) for _, value in list_leaves(args))
 
 
 def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[ForeignValue]:
@@ -175,12 +186,11 @@ def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[Foreign
     Sinks are all arguments of a write and of a read of the open world, or those that the operator
     names; of any other read the links alone.
     """
-    acts = not tool.read_only or bool(tool.open_world)
-    sinks = {n: v for n, v in args.items() if tool.sinks is None or n in tool.sinks}
+    sinks = tool.select_sinks(args)
     known = know_schema(origins, tool)
     secret = known.find_confidential(sinks) if tool.open_world else []
     places = [(one["path"], one["value"]) for one in secret]
-    found = known.find_foreign(sinks, links=not acts)
+    found = known.find_foreign(sinks, links=not tool.acts)
     return [*secret, *(one for one in found if (one["path"], one["value"]) not in places)]
 
 
@@ -254,4 +264,6 @@ def describe_foreign(found: Sequence[ForeignValue]) -> list[str]:
 def _name_sentence(one: ForeignValue) -> str:
     if one.get("confidential"):
         return "confidential_value"
-    return "foreign_value" if one["tool"] else "foreign_value_of_nobody"
+    if not one["tool"]:
+        return "foreign_value_of_nobody"
+    return "foreign_value" if one["line"] else "foreign_control"

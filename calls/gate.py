@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AnyMessage
 
 from ..policy.origin_words import ValueOrigins
-from ..policy.origins import ForeignValue, Origins
+from ..policy.origins import Origins
 from ..state.calls import HOOK_STOP, call_id, find_stop_in_calls
 from ..state.messages import calls_in
 from ..text.canonical import hash_of, make_storable_json, shorten_text
@@ -29,7 +29,7 @@ from .call_records import (
     mark_waiting,
     update_call,
 )
-from .foreign import build_origins, know_schema, mark_foreign, trace_call
+from .foreign import Traced, build_origins, know_schema, mark_foreign, trace_call
 from .grants import is_granted
 from .guard import Guard
 from .journal import CallJournal, find_doubt
@@ -55,6 +55,8 @@ class Gate:
     """What no call may carry."""
     guard: Guard | None = None
     """The tables of the policy, if it has some."""
+    traced: Traced | None = None
+    """What the calls are made from, if it is known."""
 
     @classmethod
     async def for_run(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
@@ -72,7 +74,7 @@ class Gate:
     @cached_property
     def origins(self) -> Origins:
         """Where the values of a call may come from that is planned now."""
-        return build_origins(self)
+        return self.traced.origins if self.traced else build_origins(self)
 
     def find_origins(self, tool: CatalogTool, args: Mapping[str, Any]) -> ValueOrigins | None:
         """Where these values of a call come from by now; None where the policy does not ask."""
@@ -120,7 +122,7 @@ async def open_calls(
     complete: bool = True,
     names: str = "",
     before: Sequence[str] = (),
-    control: Sequence[ForeignValue] = (),
+    traced: Traced | None = None,
 ) -> list[PendingCall]:
     """Check and judge the calls of a message, let hooks change them, and schedule or ask.
 
@@ -133,9 +135,9 @@ async def open_calls(
         names: Begins the calls' names in the journal if the same calls are planned again after a
             crash. Without it the names are new, and must be saved before the calls run.
         before: Names under which earlier plans may have made the call.
-        control: Values of strangers that decide whether the calls are made.
+        traced: What the calls are made from, if it is known.
     """
-    gate = await Gate.for_run(toolbox, scope)
+    gate = replace(await Gate.for_run(toolbox, scope), traced=traced)
     planned = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
     if "BeforeTool" in scope.hooks.events:
         planned = await run_before_tool_hooks(planned, gate)
@@ -146,7 +148,7 @@ async def open_calls(
     if gate.guard is not None:
         tools = [gate.find_tool(call) for call in planned]
         planned = await gate.guard.judge_planned(planned, tools)
-    planned = mark_foreign(planned, gate, control)
+    planned = mark_foreign(planned, gate)
     asked = any(_wants_approval(call) for call in planned)
     grants = await scope.journal.grants(scope.thread) if asked else []
     return [await _announce_call(gate, apply_grants(call, gate, grants)) for call in planned]

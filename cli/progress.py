@@ -89,10 +89,12 @@ def _render_todos(event: Event) -> str:
 
 
 def _render_task(todo: Mapping[str, Any]) -> str:
-    """A task with its description; a step also with the steps it waits for."""
+    """A task with its description; a step also with what it waits for, and with what it sends."""
     named = f"{todo.get('id')} {todo.get('description') or todo.get('tool')}"
     after = _join_parts(todo.get("depends_on"), ", ") if "tool" in todo else ""
-    return f"{named} (after {after})" if after else named
+    origins = (todo.get("origins") or {}).items()
+    made_of = "".join(f" [`{name}` ← {words}]" for name, words in origins)
+    return f"{named} (after {after}){made_of}" if after else f"{named}{made_of}"
 
 
 def _render_step_start(event: Event) -> str:

@@ -49,11 +49,13 @@ def find_plan_flaws(
     kept: Sequence[FlowStep] = (),
     limit: int,
     given: Mapping[str, Any] = MappingProxyType({}),
+    hides: bool = False,
 ) -> list[str]:
     """Every flaw of a plan, one sentence each; empty where it is sound.
 
     `kept` are finished steps that it may refer to without containing them. `given` are values of
-    variables from the request: what looks like a reference there is text.
+    variables from the request: what looks like a reference there is text. With `hides` nothing is
+    said of what is in the results of `kept`.
     """
     pairs = enumerate(zip(plan.steps, build_steps(plan), strict=True))
     steps = [_Step(n, one, step, find_references(collect_values(step))) for n, (one, step) in pairs]
@@ -80,7 +82,11 @@ def find_plan_flaws(
         if (references := find_references(value)) and given.get(name) != value
     ]
     found += _find_foreign(steps, catalog, kept)
-    return [*found, *_find_cycle(steps), *_check_against_tools(plan, steps, catalog, kept)]
+    return [
+        *found,
+        *_find_cycle(steps),
+        *_check_against_tools(plan, steps, catalog, kept, hides=hides),
+    ]
 
 
 class _Step(NamedTuple):
@@ -252,11 +258,12 @@ def _find_cycle(steps: Sequence[_Step]) -> list[str]:
 
 
 def _check_against_tools(
-    plan: ExecutionPlan, steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep]
-) -> Iterator[str]:
+    plan: ExecutionPlan, steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep],
+    *, hides: bool,
+) -> Iterator[str]:  # fmt: skip
     """What is wrong with each step, besides the shape of the plan."""
     find = cache(catalog.find)
-    unreadable = cache(_make_field_checker(plan, find, kept))
+    unreadable = cache(_make_field_checker(plan, find, kept, hides=hides))
     unknown: dict[str, str] = {}
     for step in steps:
         found: list[str] = []
@@ -311,8 +318,9 @@ def _fill_variables(step: _Step, variables: Mapping[str, Any]) -> Any:
 
 
 def _make_field_checker(
-    plan: ExecutionPlan, find: Callable[[str], CatalogTool | None], kept: Sequence[FlowStep]
-) -> Callable[[Reference], str]:
+    plan: ExecutionPlan, find: Callable[[str], CatalogTool | None], kept: Sequence[FlowStep],
+    *, hides: bool,
+) -> Callable[[Reference], str]:  # fmt: skip
     """Says why a reference to a field can have no value; '' where it may have one."""
     planned = {step.id: step for step in plan.steps}
     # What is stored is not at hand: its references are read when the step runs.
@@ -330,7 +338,8 @@ def _make_field_checker(
                 read = one
             output = find_result_schema(tool, step.arguments) if tool else None
             return explain_missing_field(read, output) if output else ""
-        return _explain_missing(reference, results, {}) if reference.root in results else ""
+        why = _explain_missing(reference, results, {}) if reference.root in results else ""
+        return say("no_value_there", reference=reference) if why and hides else why
 
     return explain_unreadable
 

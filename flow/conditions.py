@@ -180,7 +180,7 @@ def list_reads(when: str) -> list[Reference]:
     except Malformed:
         return []
     return [
-        c.reference._replace(path=()) if c.word in _WITHOUT_IT else c.reference for c in comparisons
+        c.reference._replace(path=()) if c.word in WITHOUT_IT else c.reference for c in comparisons
     ]
 
 
@@ -229,7 +229,7 @@ def _rename_comparison(comparison: Comparison, names: Mapping[str, str]) -> str:
 
 # Comparing.
 
-_WITHOUT_IT: Final = {"exists": False, "is missing": True}
+WITHOUT_IT: Final = {"exists": False, "is missing": True}
 """Whether a comparison holds that asks for a value which is not there."""
 
 
@@ -238,7 +238,7 @@ def evaluate_comparison(comparison: Comparison, read: Callable[[], Any]) -> tupl
     try:
         value, path = read(), comparison.path
     except MissingValue as missing:
-        return _WITHOUT_IT.get(comparison.word), str(missing)
+        return WITHOUT_IT.get(comparison.word), str(missing)
     if comparison.measured and not isinstance(value, str | list | dict):
         return None, say("has_no_length", path=path, value=abbreviate(value))
     if comparison.measured:

@@ -52,6 +52,7 @@ def _build_step(step: PlanStep) -> FlowStep:
         "shape": "",
         "value": None,
         "stored": "",
+        "origins": {},
         "made_of": "",
     }
 

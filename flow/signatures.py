@@ -7,7 +7,7 @@ that contains references stays a text. Everything else must fit the tool's schem
 import difflib
 import json
 from collections import UserString
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
@@ -253,6 +253,43 @@ def explain_missing_field(reference: Reference, output: Schema) -> str:
         else:
             return ""
     return ""
+
+
+_CLOSED: Final = {"number": "number", "integer": "number", "boolean": "enum", "null": "enum"}
+_DATES: Final = frozenset({"date", "date-time", "time"})
+
+
+def find_closed_kind(output: Schema, path: Sequence[str | int]) -> str:
+    """What a part of a result can only be: enum, number, date, id; "" if it may be any text."""
+    node: Any = output
+    for part in path:
+        node = follow_field(node, output, part)
+    return _read_closed_kind(node, output)
+
+
+def follow_field(node: Any, root: Schema, part: str | int) -> Any:
+    """The schema of a declared field or of a list's items; None where there is none."""
+    node = _follow_refs(node, root)
+    fields = node.get("properties")
+    if isinstance(fields, dict) and str(part) in fields:
+        return fields[str(part)]
+    return node.get("items") if str(part).lstrip("-").isdigit() else None
+
+
+def _read_closed_kind(node: Any, root: Schema, depth: int = 0) -> str:
+    node = _follow_refs(node, root) if depth < _FOLLOWED else {}
+    if "enum" in node or "const" in node:
+        return "enum"
+    if node.get("type") == "string":
+        is_date, is_id = node.get("format") in _DATES, {"format", "pattern"} & node.keys()
+        return "date" if is_date else "id" if is_id else ""
+    if node.get("type") == "array":
+        return _read_closed_kind(node.get("items"), root, depth + 1)
+    if node.get("type") == "object" and node.get("additionalProperties") is False:
+        fields = node.get("properties") or {}
+        kinds = [_read_closed_kind(field, root, depth + 1) for field in fields.values()]
+        return kinds[0] if kinds and all(kinds) else ""
+    return _CLOSED.get(str(node.get("type")), "")
 
 
 def _follow_refs(node: Any, root: Schema) -> dict[str, Any]:

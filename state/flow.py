@@ -10,7 +10,8 @@ from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .calls import CallState, CallsUpdate, call_id, item_task
+from .calls import CallState, CallsUpdate, Evidence, call_id, item_task
+from .history import EarlierRecords
 from .loop import LoopInput, LoopState, LoopUpdate
 from .plan import Task, merge_tasks
 
@@ -73,6 +74,8 @@ class FlowStep(Task, total=False):
     """The result as data, if its text does not say it."""
     stored: str
     """Id of a result in the store that is too long for the state."""
+    origins: dict[str, str]
+    """In words, by argument: which tools give what stands there."""
     made_of: str
     """The fingerprint of a step carried over from an earlier plan, under that plan's variables; of
     an item a hash of its call."""
@@ -141,7 +144,9 @@ class FlowState(CallState, LoopState, FlowInput):
     plan in their place, run_flow updates them, recover opens those that are tried again."""
     plan: dict[str, Any] = field(default_factory=dict)
     """The plan without its steps: goal, plan_id, global_variables, left_out, metadata; check_flow
-    and review_flow write it with the steps, intake clears it."""
+    and review_flow write it with the steps, intake clears it. Also whether it is `clean`, made
+    before anything foreign was read; the `sinks` of the first plan and its `words`; and in what it
+    is `widened` beyond that: see `flow.origins`."""
     planning: FlowPlanning = "ready"
     """What check_flow or review_flow decided; their routers read it."""
     drafts: list[Draft] = field(default_factory=list)
@@ -167,6 +172,8 @@ class FlowState(CallState, LoopState, FlowInput):
     """What the answerer missed in the results, once a turn; answer_flow writes it."""
     given: Given = field(default_factory=Given)
     """What the program handed in for this request; intake writes it."""
+    earlier: EarlierRecords = field(default_factory=list)
+    """What the calls of earlier turns brought, under ids of their own; intake adds to it."""
 
     # Call ids repeat in every turn: an old answer must not count for a new call.
     per_turn = LoopState.per_turn | {
@@ -199,6 +206,7 @@ class FlowUpdate(LoopUpdate, CallsUpdate, total=False):
     objection: list[str]
     cut_off: list[Any]
     given: Given
+    earlier: list[Evidence]
     not_enough: str
 
 

@@ -99,6 +99,19 @@ class CatalogTool:
         """Whether running it twice leaves the world as running it once."""
         return self.read_only or self.idempotent
 
+    @property
+    def acts(self) -> bool:
+        """Whether its calls change the world or carry their arguments out into it."""
+        return self.own is None and (not self.read_only or bool(self.open_world))
+
+    def select_sinks(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by which a call acts: those that the operator names, or all."""
+        return {n: v for n, v in arguments.items() if self.sinks is None or n in self.sinks}
+
+    def find_origin(self, *, strict: bool) -> Origin:
+        """Whose its results are; "": records are data, prose is a stranger's."""
+        return self.origin or ("foreign" if strict or self.open_world else "")
+
     def content(self, arguments: object) -> str:
         """The identity of a call: tool, server, and its arguments with the defaults filled in."""
         spelled = fit(arguments, self.schema, normalize=True)

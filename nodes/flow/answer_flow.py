@@ -10,16 +10,18 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
+from ...calls.flow_values import has_read_foreign
 from ...models.ask import Answer, ask
 from ...models.drafts import make_draft_listeners, wrap_reasoning
 from ...models.hidden_tags import read_words
 from ...models.reading import Reading
+from ...policy.origins import stands_whole
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, select_finished
 from ...state.messages import make_signature
 from ...state.plan import task_view
 from ...stream.turn_messages import move_answer_last
-from ...text.canonical import beginning_of
+from ...text.canonical import beginning_of, list_names
 from ...text.sentences import say, say_to, says_nothing
 from ...turn.budget import get_limit_reason
 from ...turn.end import Facts, build_answer_id, build_fallback_answer, collect_unmet
@@ -67,7 +69,8 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     )
     lacking = "" if answer.refused else read_missing(answer.message.text, state.todos)
     if lacking and not answer.problems:
-        update = _plan_more(scope, state, lacking)
+        hides = await has_read_foreign(scope, parts.toolbox, state)
+        update = _plan_more(scope, state, lacking, hides=hides)
     else:
         update = _end_with_answer(scope, state, answer, facts)
     if lacking and answer.problems:
@@ -82,10 +85,18 @@ def _may_plan_more(scope: RunScope, state: FlowState) -> bool:
     return not over and scope.context.max_recoveries > 0
 
 
-def _plan_more(scope: RunScope, state: FlowState, lacking: str) -> FlowUpdate:
-    """Have a further plan made that goes on from the results there are."""
+def _plan_more(scope: RunScope, state: FlowState, lacking: str, *, hides: bool) -> FlowUpdate:
+    """Have a further plan made that goes on from the results there are.
+
+    With `hides` it is told of what was missed only by which steps, and no word of it.
+    """
     scope.emit({"type": "not_enough", "missing": lacking})
     wish = say("plan_what_is_missing", what=lacking)
+    if hides:
+        named = [
+            s["id"] for s in state.todos if stands_whole(s["id"].casefold(), lacking.casefold())
+        ]
+        wish = say("plan_more_for_steps", steps=list_names(named))
     return FlowUpdate(
         not_enough=lacking, planning="again", drafts=[], warnings=scope.notes,
         improvements=[*state.improvements, wish],

@@ -8,10 +8,12 @@ from typing import Any, Final
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from ...calls.flow_values import has_read_foreign, list_constants
 from ...flow.carry_over import adopt_steps, describe_changes
 from ...flow.checks import find_missing_values, find_plan_flaws, find_unused_values
 from ...flow.execution_plan import ExecutionPlan
 from ...flow.order import build_steps, hash_plan
+from ...flow.origins import PlanOrigins, describe_step_origins
 from ...prompts.instructions import READ_SKILL, Instructions
 from ...state.calls import collect_rounds
 from ...state.context import Context
@@ -73,14 +75,14 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     The round of an event counts the drafts of one plan, or the plans taken in this turn, from 1.
     """
     scope = await make_scope(state, runtime, parts)
-    catalog = await parts.toolbox.catalog(scope.user)
-    plan, findings, missing = None, state.drafts[-1]["findings"], list[str]()
+    catalog, plan = await parts.toolbox.catalog(scope.user), None
+    findings, missing = state.drafts[-1]["findings"], list[str]()
     if (written := state.drafts[-1]["plan"]) is not None:
         drafted, values = ExecutionPlan.model_validate(written), state.given.get("variables", {})
         # Values are put in as they are: braces in them are text, as in every result.
         variables = {"global_variables": {**drafted.global_variables, **values}}
         plan = drafted.model_copy(update=variables) if values else drafted
-        findings = flaws_of(plan, state, catalog, scope.context)
+        findings = await _find_flaws(plan, state, scope, parts)
         if not findings and FIND_TOOLS in catalog.own:
             findings = [say("searched_enough") for s in plan.steps if s.tool == FIND_TOOLS][:1]
         if state.drafts[-1].get("given"):
@@ -95,7 +97,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
         update = _send_back(state, findings, _list_unshown_tools(state, plan, catalog))
     else:
-        update = await _take_plan(scope, plan, state, catalog)
+        update = await _take_plan(scope, plan, state, parts)
     update["warnings"] = [*catalog.warnings, *scope.notes]
     return update
 
@@ -161,10 +163,19 @@ def _end_without_values(names: Sequence[str]) -> FlowUpdate:
 
 
 async def _take_plan(
-    scope: RunScope, plan: ExecutionPlan, state: FlowState, catalog: Catalog
+    scope: RunScope, plan: ExecutionPlan, state: FlowState, parts: Parts
 ) -> FlowUpdate:
-    """Follow the plan, unless it was followed before; a human sees it first if one wants to."""
-    steps, update = adopt_plan(plan, state, catalog)
+    """Follow the plan, unless it was followed before; a human sees it first if one wants to.
+
+    A human must see one that goes beyond the first, if it was made after foreign words were read.
+    """
+    given = state.drafts[-1].get("given", False)
+    clean = given or not await has_read_foreign(scope, parts.toolbox, state)
+    catalog, strict = (
+        await parts.toolbox.catalog(scope.user),
+        parts.toolbox.policy.foreign == "strict",
+    )
+    steps, update = adopt_plan(plan, state, catalog, clean=clean, strict=strict)
     if not select_unfinished(steps):  # the planner gave up what failed, without a word
         dropped = [describe_undone(step) for step in select_failed(state.todos)]
         update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
@@ -178,10 +189,12 @@ async def _take_plan(
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps, **about})
     words = "\n\n".join([flow_in_words(steps, plan.left_out), "\n".join(changed)])
     update["messages"] = make_phase_message(state, "flow_planner", words)
-    if not (scope.context.review_plan and select_unfinished(steps)):
+    widened = update["plan"]["widened"]
+    if not ((scope.context.review_plan or widened) and select_unfinished(steps)):
         return update | FlowUpdate(planning="ready")
     if not scope.can_ask:
-        return update | FlowUpdate(halt="NOT_INTERACTIVE", unmet=[_NOBODY])
+        why = say("plan_widened_unasked", what="; ".join(widened)) if widened else _NOBODY
+        return update | FlowUpdate(halt="NOT_INTERACTIVE", unmet=[why])
     scope.emit(make_question_event("review_flow", flow_in_words(steps, plan.left_out)))
     await scope.notify("PlanReview", "The plan waits for a review.", {"todos": steps})
     return update | FlowUpdate(planning="review", objection=[])
@@ -226,8 +239,9 @@ def _line(step: FlowStep) -> str:
     only = f" (only when {show_value(step.get('when'))})" if step.get("when") else ""
     each = shorten_text(show_value(step.get("for_each")), _CALL_SHOWN)
     times = f" (for each of {each})" if step.get("for_each") is not None else ""
-    what = show_words(step["description"])
-    return f"{step['id']}. {what}: {step['tool']}({short}){times}{after}{only}"
+    what, origins = show_words(step["description"]), step.get("origins") or {}
+    made_of = "".join(f" [`{name}` ← {words}]" for name, words in origins.items())
+    return f"{step['id']}. {what}: {step['tool']}({short}){times}{after}{only}{made_of}"
 
 
 _MOST_FINDINGS: Final = 200
@@ -235,22 +249,47 @@ _LONGEST_FINDING: Final = 600
 
 
 def flaws_of(
-    plan: ExecutionPlan, state: FlowState, catalog: Catalog, context: Context
+    plan: ExecutionPlan,
+    state: FlowState,
+    catalog: Catalog,
+    context: Context,
+    *,
+    hides: bool = False,
 ) -> list[str]:
-    """What keeps a plan from running after what this turn has done, a sentence each."""
+    """What keeps a plan from running after what this turn has done, a sentence each.
+
+    With `hides` they say nothing of what is in the results.
+    """
     found = find_plan_flaws(
         plan, catalog, kept=select_finished(state.todos), limit=context.max_steps,
-        given=state.given.get("variables", {}),
+        given=state.given.get("variables", {}), hides=hides,
     )  # fmt: skip
     shown = [beginning_of(text, _LONGEST_FINDING) for text in found[:_MOST_FINDINGS]]
     more = len(found) - len(shown)
     return [*shown, say("and_more", count=more)] if more else shown
 
 
+async def _find_flaws(
+    plan: ExecutionPlan, state: FlowState, scope: RunScope, parts: Parts
+) -> list[str]:
+    """The same, as a planner may be told."""
+    hides = bool(state.todos) and await has_read_foreign(scope, parts.toolbox, state)
+    catalog = await parts.toolbox.catalog(scope.user)
+    return flaws_of(plan, state, catalog, scope.context, hides=hides)
+
+
 def adopt_plan(
-    plan: ExecutionPlan, state: FlowState, catalog: Catalog
+    plan: ExecutionPlan,
+    state: FlowState,
+    catalog: Catalog,
+    *,
+    clean: bool = True,
+    strict: bool = False,
 ) -> tuple[list[FlowStep], FlowUpdate]:
-    """The steps of a sound plan with what is done already, and the state that holds them."""
+    """The steps of a sound plan with what is done already, and the state that holds them.
+
+    `clean`: whoever wrote it had read nothing foreign. `strict` is the policy's word for fields.
+    """
     reads = {name for name, tool in catalog.tools.items() if tool.read_only}
     planned: list[FlowStep] = [{**s, "changes": s["tool"] not in reads} for s in build_steps(plan)]
     rounds = collect_rounds(state.evidence)
@@ -261,14 +300,37 @@ def adopt_plan(
             old_variables=state.plan.get("global_variables", {}), rounds=rounds,
             reads=reads, revision=state.plan.get("revision", ""),
         )  # fmt: skip
+    steps, origins = _trace_origins(steps, state, catalog, clean=clean, strict=strict)
     # Names this plan and no other: calls of its steps have this in their names.
     revision = hash_of([state.turn_id, state.prints, plan.model_dump(mode="json")])[:16]
+    kept = {**make_storable_json(plan.model_dump(exclude={"steps"})), "revision": revision}
     return steps, FlowUpdate(
         todos=Overwrite(steps),
-        plan={**make_storable_json(plan.model_dump(exclude={"steps"})), "revision": revision},
+        plan=kept | origins,
         prints=[*state.prints, _plan_print(steps, plan.global_variables)],
         drafts=[],
     )
+
+
+def _trace_origins(
+    steps: list[FlowStep], state: FlowState, catalog: Catalog, *, clean: bool, strict: bool
+) -> tuple[list[FlowStep], dict[str, Any]]:
+    """The steps, each with the origins of what it sends, and what is kept of them with the plan."""
+    draft, before = [*state.drafts, Draft(text="", plan=None, findings=[])][-1], state.plan
+    origins = PlanOrigins(
+        steps={step["id"]: step for step in steps}, catalog=catalog, strict=strict,
+        constants="operator" if draft.get("given") else "model",
+        given=state.given.get("variables", {}),
+    )  # fmt: skip
+    sinks, words = origins.list_sinks(), list[str]()
+    if not clean:  # what the last plan said that was written before is as good as it was
+        variables = before.get("global_variables", {})
+        told = list_constants(state.todos, variables) if before.get("clean") else []
+        words, sinks = [*before.get("words", ()), *told], before.get("sinks", sinks)
+    found = {s["id"]: describe_step_origins(origins.list_origins(s)) for s in steps}
+    shown: list[FlowStep] = [{**s, "origins": found[s["id"]]} for s in steps]
+    widened = [] if clean else origins.find_widened(sinks)
+    return shown, {"clean": clean, "sinks": sinks, "words": words, "widened": widened}
 
 
 def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:

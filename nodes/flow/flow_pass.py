@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from ...calls.call_records import Call, PendingCall
 from ...calls.commands import build_messages, merge_values
+from ...calls.flow_values import FlowValues
 from ...calls.result_store import MISSING, ResultStore
 from ...calls.results import parse_container
 from ...flow.expectations import find_unmet
@@ -135,6 +136,10 @@ class FlowPass:
     """Tasks with a question that is still to be answered."""
     begun: Mapping[str, dict[str, Any]]
     """By task: the arguments its write was sent with, in a run that was cut off."""
+    values: FlowValues = field(init=False)
+    """Tells what the calls of steps are made from."""
+    ended: dict[str, FlowStep] = field(default_factory=dict)
+    """By id: the steps that ended in this pass."""
     steps: Mapping[str, FlowStep] = field(init=False)
     broken: bool = field(init=False)
     """A step that the goal needs has failed: nothing more that may change the world is begun."""
@@ -155,7 +160,13 @@ class FlowPass:
         self.scope.budget.count_branch(ended["id"], end["spend"])
         self.stopped |= bool(end.get("stopped"))
         step = self.steps[step_of(ended["id"])]
+        if index_of(ended["id"]) is None:
+            self.ended[ended["id"]] = step | ended
         self.broken |= ended["status"] == "failed" and not step["optional"]
+
+    def find_step(self, name: str) -> FlowStep | None:
+        """A step as it stands now."""
+        return self.ended.get(name) or self.steps.get(name)
 
     def is_shut(self, step: FlowStep) -> bool:
         """Whether no call of the step may be begun any more."""

@@ -10,11 +10,13 @@ from langgraph.errors import GraphBubbleUp
 
 from ...calls.call_records import Call
 from ...calls.commands import collect_updates
+from ...calls.foreign import Traced
 from ...calls.gate import open_calls
 from ...calls.path import run_calls
 from ...calls.sending import compute_deadline
 from ...flow.references import MissingValue, find_references, resolve_reference, resolve_references
 from ...models.ask_value import ask_for_step
+from ...policy.origins import Origins
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, find_stop_in_calls, find_stop_in_results
 from ...state.errors import LoopwrightError
 from ...state.flow import Failure, FlowStep
@@ -131,10 +133,14 @@ class StepRun:
             attempt = self._attempts() + 1
             self.flow.tell("prompt_flow_step_start", self.step["id"], **about_it, attempt=attempt)
         call = {"name": self.step["tool"], "args": arguments, "id": None}
+        traced = Traced(Origins())  # of what was sent: whoever had to decide about it has done so
+        if self.begun is None:
+            traced = await self.flow.values.trace(self.step, arguments)
         calls: list[Any] = [*await open_calls(
             replace(self.flow.scope, path=self.step["id"]), self.flow.parts.toolbox,
             AIMessage("", tool_calls=[call]), round_=round_,
             names=self.flow.state.plan.get("revision", ""), before=self.step["claims"],
+            traced=traced,
         )]  # fmt: skip
         # Whoever repeats a step wants to know how things are now, not how they were.
         about: dict[str, Any] = {"again": True} if round_ > 1 or self.twin else {}

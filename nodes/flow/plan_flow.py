@@ -7,8 +7,10 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
+from ...calls.flow_values import has_read_foreign
 from ...flow.execution_plan import ExecutionPlan
 from ...flow.items import describe_progress
+from ...flow.outlines import outline_step
 from ...flow.signatures import describe_tools
 from ...models.ask import Answer, ask
 from ...models.drafts import WholeAnswer
@@ -34,6 +36,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     scope.emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
+    hides = bool(state.todos) and await has_read_foreign(scope, parts.toolbox, state)
     # Drafts bring further tools, described after what was said by then.
     later = {name for draft in state.drafts for name in draft.get("tools", ())}
     skills = say("skills_for_plan") if READ_SKILL in catalog.own else ""
@@ -46,7 +49,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
         "request": state.request,
         "additional_context": scope.join_hook_notes(state.hook_context),
         "previous_plan": {"globalVariables": variables} if variables else {},
-        "steps": steps_view(state.todos),
+        "steps": steps_view(state.todos, outlined=catalog if hides else None),
         "failures": state.causes,
         "improvements": state.improvements,
     }
@@ -119,15 +122,17 @@ _CALL: Final = ("id", "description", "tool", "arguments", "depends_on")
 _PLANNED: Final = (*_CALL, "when", "for_each", "optional", "status")
 
 
-def steps_view(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
+def steps_view(steps: Sequence[FlowStep], outlined: Catalog | None = None) -> list[dict[str, Any]]:
     """Steps as a model is shown them: the call as planned, and its result or failure.
 
     The more steps, the shorter each result; in a long plan finished steps lose their arguments.
+    With the catalog of tools in `outlined`, of results only the outline is shown, and no words.
     """
     share = max(_LEAST_SHOWN, min(_RESULT_SHOWN, _ALL_SHOWN // max(1, len(steps))))
     needed = {name for step in select_unfinished(steps) for name in step.get("depends_on") or []}
     brief = len(steps) > _MOST_IN_FULL
-    return [_render_step(step, share, needed, brief=brief) for step in steps]
+    shown = steps if outlined is None else [outline_step(step, outlined) for step in steps]
+    return [_render_step(step, share, needed, brief=brief) for step in shown]
 
 
 def _render_step(

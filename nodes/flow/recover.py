@@ -6,7 +6,9 @@ from typing import Final
 
 from langgraph.runtime import Runtime
 
+from ...calls.flow_values import has_read_foreign
 from ...flow.execution_plan import RecoveryDecision
+from ...flow.outlines import hide_cause
 from ...models.ask import Answer, ask
 from ...state.context import Context
 from ...state.flow import (
@@ -54,27 +56,18 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     scope, failed = await make_scope(state, runtime, parts), select_failed(state.todos)
     catalog = await parts.toolbox.catalog(scope.user)
     causes = [_cause(step, catalog) for step in failed]
-    keys = [*map(_key_of, causes)]
-    left = strategies_left(state.recoveries, causes, scope.context.max_recoveries)
-    sent = [cause["step"] for cause in causes if not _may_be_made_again(cause)]
-    if refused := get_denial_reason(failed):
-        why = "It was refused, which no other plan could change."
-        decision = _Decision("give_up", why, refused)
-    elif not set(state.failures_seen).isdisjoint(keys):
-        decision = _Decision("give_up", SAME_FAILURE, "SAME_BLOCKERS")
-    elif not left:
-        made = sum(state.recoveries.values())
-        decision = _Decision("give_up", f"No repair is left; {made} were made.", "MAX_ROUNDS")
-    elif sent:
-        decision = _Decision(next(iter(left)), say("not_made_again", steps=", ".join(sent)))
+    decision = await _decide(scope, state, causes, parts)
+    if decision.halt:
+        update = _end_turn(state, failed, decision)
     else:
-        decision = await _ask_model(scope, state, causes, left, parts)
-    end = _end_turn(state, failed, decision) if decision.halt else None
-    update = end or _go_on(state, causes, decision)
+        hides = await has_read_foreign(scope, parts.toolbox, state)
+        told = [hide_cause(cause, catalog) for cause in causes] if hides else causes
+        update = _go_on(state, told, decision, hides=hides and decision.spend is not None)
+    keys = [*map(_key_of, causes)] if decision.strategy != _RETRY else []
     update |= FlowUpdate(
         strategy=decision.strategy,
         # A retry keeps the plan and does not count against max_recoveries.
-        failures_seen=[*state.failures_seen, *(keys if decision.strategy != _RETRY else [])],
+        failures_seen=[*state.failures_seen, *keys],
         calls=[],
         messages=make_phase_message(state, "recovery", f"{decision.strategy}: {decision.why}"),
         spend=scope.add_seconds(decision.spend),
@@ -83,6 +76,24 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     about = {"strategy": decision.strategy, "reason": decision.why}
     scope.emit({"type": "recovery", **about, "steps": [step["id"] for step in failed]})
     return update
+
+
+async def _decide(
+    scope: RunScope, state: FlowState, causes: Sequence[Cause], parts: Parts
+) -> _Decision:
+    """What is done, by the rules or else by a model."""
+    left = strategies_left(state.recoveries, causes, scope.context.max_recoveries)
+    sent = [cause["step"] for cause in causes if not _may_be_made_again(cause)]
+    if refused := get_denial_reason(select_failed(state.todos)):
+        return _Decision("give_up", "It was refused, which no other plan could change.", refused)
+    if not set(state.failures_seen).isdisjoint(map(_key_of, causes)):
+        return _Decision("give_up", SAME_FAILURE, "SAME_BLOCKERS")
+    if not left:
+        made = sum(state.recoveries.values())
+        return _Decision("give_up", f"No repair is left; {made} were made.", "MAX_ROUNDS")
+    if sent:
+        return _Decision(next(iter(left)), say("not_made_again", steps=", ".join(sent)))
+    return await _ask_model(scope, state, causes, left, parts)
 
 
 def _cause(step: FlowStep, catalog: Catalog) -> Cause:
@@ -158,8 +169,13 @@ def _end_turn(state: FlowState, failed: Sequence[FlowStep], decision: _Decision)
     return FlowUpdate(halt=decision.halt, unmet=list(dict.fromkeys(unmet)))
 
 
-def _go_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> FlowUpdate:
-    """Run the failed steps again, or have another plan made that is told what failed and why."""
+def _go_on(
+    state: FlowState, causes: Sequence[Cause], decision: _Decision, *, hides: bool
+) -> FlowUpdate:
+    """Run the failed steps again, or have another plan made that is told what failed and why.
+
+    With `hides` it is not told what a model that has read foreign words says of it.
+    """
     taken = state.recoveries.get(decision.strategy, 0) + 1
     update = FlowUpdate(recoveries={**state.recoveries, decision.strategy: taken})
     if decision.strategy == _RETRY:
@@ -170,7 +186,9 @@ def _go_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> Fl
     update |= FlowUpdate(causes=known[-_MOST_CAUSES:], drafts=[])
     if decision.why:
         ids = ", ".join(cause["step"] for cause in causes)
-        mend = say("strategy_chosen", steps=ids, strategy=decision.strategy, why=decision.why)
+        kinds = ", ".join(dict.fromkeys(cause["failure"] for cause in causes))
+        why = kinds if hides else decision.why
+        mend = say("strategy_chosen", steps=ids, strategy=decision.strategy, why=why)
         update["improvements"] = [*state.improvements, mend]
     return update
 

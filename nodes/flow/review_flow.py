@@ -16,6 +16,7 @@ from ...state.plan import task_view
 from ...state.questions import Answer, describe_review, make_question
 from ...stream.events import make_question_event
 from ...stream.turn_messages import make_phase_message
+from ...text.sentences import say
 from ...turn.event_emitter import emit_answered
 from ...turn.scope import make_scope, set_language
 from ..parts import Parts
@@ -66,13 +67,16 @@ async def _take_edit(
     given = {to_snake(name) for name in args}  # in either spelling
     left = {name: value for name, value in before.items() if to_snake(name) not in given}
     plan, problems = read_object(
-        left | args, ExecutionPlan, lambda plan: flaws_of(plan, state, catalog, scope.context)
+        left | args,
+        ExecutionPlan,
+        lambda plan: flaws_of(plan, state, catalog, scope.context, hides=False),
     )
     if plan is None:
         under = {"message_id": str(state.messages[-1].id)}  # no message stands for this answer
         scope.emit(make_question_event("review_flow", flow_in_words(state.todos)) | under)
         return FlowUpdate(planning="review", objection=problems)
-    steps, update = adopt_plan(plan, state, catalog)
+    clean, strict = state.plan.get("clean", True), parts.toolbox.policy.foreign == "strict"
+    steps, update = adopt_plan(plan, state, catalog, clean=clean, strict=strict)
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
     return update | _go_on_with(steps)
 
@@ -97,6 +101,8 @@ def _question_fields(state: FlowState, changed: Sequence[str]) -> dict[str, Any]
             task_view(s, "id", "description", "tool") for s in select_finished(state.todos)
         ],
         "changes": list(changed),
+        "origins": {s["id"]: o for s in select_unfinished(state.todos) if (o := s.get("origins"))},
+        "widened": state.plan.get("widened"),
         "problems": state.objection,
     }
     always = ("goal", "steps")
@@ -107,6 +113,7 @@ def _as_text(state: FlowState, changed: Sequence[str]) -> str:
     lists = {
         "The plan as you edited it cannot run, so the one below still stands:": state.objection,
         "Run this plan?": [flow_in_words(state.todos, state.plan.get("left_out", []))],
+        say("plan_widened"): state.plan.get("widened", []),
         "Changed since you saw it:": changed,
     }
     return "\n\n".join("\n".join([head, *lines]) for head, lines in lists.items() if lines)

@@ -16,6 +16,7 @@ from ...calls.approval import (
     route_calls,
 )
 from ...calls.call_records import PendingCall
+from ...calls.flow_values import FlowValues
 from ...flow.conditions import Malformed, decide_condition, list_reads
 from ...flow.order import list_needs, order_pass
 from ...flow.references import MissingValue
@@ -208,7 +209,7 @@ async def open_pass(
     asked = {call["id"] for call in open_}
     needed = {name for step in state.todos for name in step.get("depends_on") or []}
     spare = (s for s in state.todos if s["spare"] and s["id"] not in needed and not s.get("items"))
-    return FlowRun(
+    run = FlowRun(
         state=state,
         parts=parts,
         scope=scope,
@@ -219,6 +220,11 @@ async def open_pass(
         asked={call["task"] for call in open_},
         begun=await _find_sent_arguments(scope, state),
     )
+    run.values = await FlowValues.open(
+        scope, parts.toolbox, state, state.plan, state.todos,
+        find_step=run.find_step, load=run.results.data,
+    )  # fmt: skip
+    return run
 
 
 async def _find_sent_arguments(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]:

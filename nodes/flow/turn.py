@@ -13,6 +13,7 @@ from ...hooks.contract import Verdict
 from ...models.reading import read_object, read_text
 from ...state.contracts import FINISHED
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, Given, is_spared, reopen_items
+from ...state.history import make_earlier_records
 from ...text.canonical import beginning_of, make_storable_json
 from ...text.sentences import say
 from ...turn.begin import TurnWork, answer_asked_calls, is_same_request, resume_work
@@ -25,8 +26,13 @@ from .flow_pass import apply_tool_wishes, fold_ends, wishes_of
 def extend_intake(
     state: FlowState, update: dict[str, Any], *, plan: dict[str, Any] | None = None
 ) -> FlowUpdate:
-    """The plan to start with: the input's, else the graph's own `plan`."""
-    return FlowUpdate() if update.get("halt") else _take_handed_in(state, plan)
+    """The plan to start with, the input's or else the graph's own, and the calls that are past."""
+    kept = update.get("evidence")
+    going_on = kept.value if isinstance(kept, Overwrite) else state.evidence
+    ids = {record["id"] for record in going_on}
+    ended = [record for record in state.evidence if record["id"] not in ids]
+    more = FlowUpdate(earlier=make_earlier_records(state.turn, ended)) if ended else FlowUpdate()
+    return more if update.get("halt") else more | _take_handed_in(state, plan)
 
 
 async def adopt_steps(scope: RunScope, state: FlowState) -> FlowUpdate:
@@ -40,8 +46,8 @@ async def adopt_steps(scope: RunScope, state: FlowState) -> FlowUpdate:
     steps = [cast("FlowStep", task) for task in before.tasks]
     changed = apply_tool_wishes(state, wishes_of(state.cut_off))
     improvements = changed.get("improvements", state.improvements)
-    # What the plan left out was a part of its own request.
-    gone = () if again else ("left_out",)
+    # What the plan left out, and what it may do, were a part of its own request.
+    gone = () if again else ("left_out", "sinks")
     messages += changed.pop("messages", [])
     return changed | FlowUpdate(
         messages=messages,

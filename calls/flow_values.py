@@ -1,0 +1,176 @@
+"""Values in the calls of a plan's steps that a stranger may have written: a plan tells where from.
+
+A plan that was written before anything foreign was read commands by its constants, and what its
+references stand for is judged by what they read. What a later plan wrote is judged as in any chain.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ..flow.origins import Condition, FindStep, Read, collect_conditions, trace_reads
+from ..flow.references import MissingValue, find_references, resolve_reference
+from ..policy.origins import LONGEST_VALUE, ForeignValue, Origins, Reading, is_value, list_leaves
+from ..state.calls import step_of
+from ..state.flow import FlowState, FlowStep
+from ..text.canonical import shorten_text
+from ..turn.chain import Chain, is_answer
+from ..turn.scope import RunScope
+from .foreign import Traced, build_origins, make_tool_reading, may_leak
+from .gate import Gate
+from .results import to_json_text
+from .toolbox import Toolbox
+
+_SHOWN: Final = 80
+
+
+async def has_read_foreign(scope: RunScope, toolbox: Toolbox, state: FlowState) -> bool:
+    """Whether a planner may have been told words of a stranger: here, or in an earlier turn.
+
+    What is read early, while the first plan is being written, its planner has not seen.
+    """
+    gate = await Gate.for_run(toolbox, scope)
+    if gate.policy.foreign == "allow":
+        return False
+    read = state if state.todos else replace(state, evidence=[])
+    return build_origins(gate, replace(scope.around.chain, state=read)).is_tainted
+
+
+def list_constants(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> list[str]:
+    """What a plan says itself."""
+    parts = [[step["arguments"], step["for_each"]] for step in steps]
+    return [str(value) for _, value in list_leaves([*parts, variables])]
+
+
+def _drop_suspects(origins: Origins, texts: Sequence[str]) -> list[str]:
+    """What of this no description of a tool may have told the planner."""
+    return [text for text in texts if not origins.find_foreign({"": text})]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowValues:
+    """Tells what the calls of steps are made from.
+
+    Attributes:
+        gate: Of the run.
+        origins: What the planner had read, and the words of those who command.
+        find_step: Gives a step as it stands now; None if there is none.
+        load: Gives the result of a finished step as data.
+        variables: Of the plan.
+        conditions: By step, what decides whether it runs.
+    """
+
+    gate: Gate
+    origins: Origins
+    find_step: FindStep
+    load: Callable[[FlowStep], Awaitable[Any]]
+    variables: Mapping[str, Any]
+    conditions: Mapping[str, Sequence[Condition]]
+
+    @classmethod
+    async def open(
+        cls, scope: RunScope, toolbox: Toolbox, state: FlowState, plan: Mapping[str, Any],
+        steps: Sequence[FlowStep], **access: Any,
+    ) -> "FlowValues":  # fmt: skip
+        """What judges the steps of this plan, which says by `clean` what its planner had read."""
+        gate, variables = await Gate.for_run(toolbox, scope), plan.get("global_variables", {})
+        words = [*plan.get("words", ()), *list_constants((), state.given.get("variables", {}))]
+        answers = [record for record in state.evidence if is_answer(record)]
+        chain = replace(scope.around.chain, state=replace(state, evidence=answers), more=words)
+        if plan.get("clean"):
+            bare = Chain(replace(state, evidence=answers, earlier=[]), more=words)
+            origins = build_origins(gate, bare)
+            own = _drop_suspects(origins, list_constants(steps, variables))
+            origins = replace(origins, drafts=[*origins.drafts, *own])
+        else:  # no planner is told what stands in results: a constant that does is no data
+            origins, found = build_origins(gate, chain), build_origins(gate).readings
+            unseen = [
+                replace(one, origin=one.origin or "foreign")
+                for one in found[len(origins.readings) :]
+            ]
+            origins = replace(origins, readings=[*origins.readings, *unseen], is_told=True)
+        about = {"variables": variables, "conditions": collect_conditions(steps)}
+        return cls(gate=gate, origins=origins, **about, **access)
+
+    async def trace(self, step: FlowStep, arguments: Mapping[str, Any]) -> Traced | None:
+        """What the call of a step is made from; None where nothing would ask."""
+        tool, policy = self.gate.catalog.find(step["tool"]), self.gate.policy
+        judged = tool and policy.foreign != "allow" and may_leak(tool, arguments)
+        if tool is None or not (judged or policy.names_origins(tool)):
+            return None
+        whole = self.find_step(step_of(step["id"])) or step  # an item does not know its list
+        readings, drafts = [*self.origins.readings], [*self.origins.drafts]
+        for name, value in arguments.items():
+            reads = await self._read_all(whole, step["arguments"].get(name))
+            readings += reads
+            if not (self.origins.is_tainted or any(one.is_foreign for one in reads)):
+                drafts += _drop_suspects(
+                    self.origins, [str(leaf) for _, leaf in list_leaves(value)]
+                )
+        control = await self._find_control(whole) if tool.acts else []
+        return Traced(replace(self.origins, readings=readings, drafts=drafts), control)
+
+    async def _read_all(self, step: FlowStep, planned: Any) -> list[Reading]:
+        """What a value is made from. A field is data as a whole, also one of several words."""
+        readings: list[Reading] = []
+        for read in trace_reads(step, planned, self.find_step, self.gate.catalog):
+            reading = await self._read(read)
+            readings.append(reading)
+            if reading.data is not None and not (read.kind or reading.origin):
+                leaves = [str(value) for _, value in list_leaves(reading.data)]
+                fields = "\n".join(leaf for leaf in leaves if len(leaf) <= LONGEST_VALUE)
+                readings.append(replace(reading, text=fields, data=None, origin="trusted"))
+        return readings
+
+    async def _read(self, read: Read) -> Reading:
+        """What is read of a result: of a record its data, of a text prose."""
+        whole = make_tool_reading(read.tool, "", gate=self.gate)
+        lost = replace(whole, data=None, origin=whole.origin or "foreign")  # nobody can tell
+        if read.source is None:
+            return lost
+        try:
+            result = await self.load(read.source)
+            value = resolve_reference(read.whole, {read.whole.root: result}, self.variables)
+        except MissingValue:
+            return lost
+        text = value if isinstance(value, str) else to_json_text(value)
+        results = result if read.source["for_each"] is not None else [result]
+        is_text = any(isinstance(one, str) and not is_value(one) for one in results)
+        data = value if isinstance(value, dict | list) else [value]
+        return replace(whole, text=text, data=None if is_text else data)
+
+    async def _find_control(self, step: FlowStep) -> list[ForeignValue]:
+        """What a stranger may have written of what decides whether, and how often, a step runs."""
+        found: list[ForeignValue] = []
+        for one in self.conditions.get(step["id"], ()):
+            found += await self._judge_control(one.step, one.read, "when", inside=one.inside)
+        if isinstance(step["for_each"], str):
+            found += await self._judge_control(step, step["for_each"], "forEach", inside=False)
+        return found
+
+    async def _judge_control(
+        self, step: FlowStep, text: str, path: str, *, inside: bool
+    ) -> list[ForeignValue]:
+        """The first foreign thing that is read; a whole field of a record is data."""
+        for read in trace_reads(step, text, self.find_step, self.gate.catalog):
+            reading = await self._read(read)
+            inside_text = inside and reading.data == [reading.text]
+            is_field = reading.data is not None and not (read.kind or inside_text)
+            if reading.origin == "foreign" or (reading.is_foreign and not is_field):
+                value, lines = await self._show(text), reading.text.strip().splitlines()
+                quote = shorten_text([*lines, ""][0], _SHOWN)
+                return [
+                    ForeignValue(path=path, value=value, tool=reading.tool, line=0, quote=quote)
+                ]
+        return []
+
+    async def _show(self, text: str) -> str:
+        """What decides, in short."""
+        reference = find_references(text)[0]
+        source = self.find_step(reference.root)
+        try:
+            result = {} if source is None else {reference.root: await self.load(source)}
+            value = resolve_reference(reference, result, self.variables)
+        except MissingValue:
+            return ""
+        return shorten_text(value if isinstance(value, str) else to_json_text(value), _SHOWN)
