@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, Final, Literal, NotRequired
@@ -335,14 +335,14 @@ def _fold(text: str) -> str:
 
 
 def _read_numbers(text: str) -> list[str]:
-    """What a numeral may mean; 1,234 is either of two numbers."""
+    """What a numeral may mean; 1,234 is either of two numbers, 1,23 and 32.8 are one."""
     plain = re.sub(r"['\u00a0\u202f]", "", text)
     found: list[str] = []
-    for spelled in (plain.replace(",", ""), plain.replace(".", "").replace(",", ".")):
-        try:
-            found.append(f"{Decimal(spelled).normalize():f}")
-        except InvalidOperation:
-            continue
+    for group, point in ((",", "."), (".", ",")):
+        grouped = rf"\d{{1,3}}(?:\{group}\d{{2,3}})*\{group}\d{{3}}"
+        if re.fullmatch(rf"[-+]?(?:\d+|{grouped})(?:\{point}\d+)?", plain):
+            number = Decimal(plain.replace(group, "").replace(point, "."))
+            found.append(f"{number.normalize():f}")
     return list(dict.fromkeys(found))
 
 
