@@ -5,12 +5,22 @@ references stand for is judged by what they read. What a later plan wrote is jud
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from ..flow.origins import Condition, FindStep, Read, collect_conditions, trace_reads
 from ..flow.references import MissingValue, find_references, resolve_reference
-from ..policy.origins import LONGEST_VALUE, ForeignValue, Origins, Reading, is_value, list_leaves
+from ..policy.origins import (
+    LONGEST_VALUE,
+    ForeignValue,
+    Origins,
+    Reading,
+    is_value,
+    list_atoms,
+    list_leaves,
+    spell_alike,
+)
 from ..state.calls import step_of
 from ..state.flow import FlowState, FlowStep
 from ..text.canonical import shorten_text
@@ -43,8 +53,21 @@ def list_constants(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> l
 
 
 def _drop_suspects(origins: Origins, texts: Sequence[str]) -> list[str]:
-    """What of this no description of a tool may have told the planner."""
-    return [text for text in texts if not origins.find_foreign({"": text})]
+    """What of this no description of a tool may have told a planner that had read nothing else."""
+    told, numbers = _join_texts(tuple(one.text for one in origins.suspects))
+
+    def may_be_told(text: str) -> bool:
+        found = map(spell_alike, list_atoms(text, whole=origins.strict))
+        return any(one in told or one in numbers for one in found)
+
+    return [t for t in texts if not (may_be_told(t) and origins.find_foreign({"": t}))]
+
+
+@lru_cache(maxsize=8)
+def _join_texts(texts: tuple[str, ...]) -> tuple[str, frozenset[str]]:
+    """Texts as one, spelled alike, and the numbers in it: most constants stand in none of them."""
+    joined = Origins(words=texts)
+    return "\n".join(joined.known_texts), joined.known_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +89,8 @@ class FlowValues:
     load: Callable[[FlowStep], Awaitable[Any]]
     variables: Mapping[str, Any]
     conditions: Mapping[str, Sequence[Condition]]
+    _known: dict[tuple[str, str], list[Reading]] = field(default_factory=dict)
+    """By step and argument: what its calls are made from, of items all the same."""
 
     @classmethod
     async def open(
@@ -77,9 +102,9 @@ class FlowValues:
         words = [*plan.get("words", ()), *list_constants((), state.given.get("variables", {}))]
         answers = [record for record in state.evidence if is_answer(record)]
         chain = replace(scope.around.chain, state=replace(state, evidence=answers), more=words)
-        if plan.get("clean"):
-            bare = Chain(replace(state, evidence=answers, earlier=[]), more=words)
-            origins = build_origins(gate, bare)
+        if plan.get("clean", True):
+            bare = replace(state, evidence=answers, earlier=[], read_foreign=False)
+            origins = build_origins(gate, Chain(bare, more=words))
             own = _drop_suspects(origins, list_constants(steps, variables))
             origins = replace(origins, drafts=[*origins.drafts, *own])
         else:  # no planner is told what stands in results: a constant that does is no data
@@ -101,8 +126,9 @@ class FlowValues:
         whole = self.find_step(step_of(step["id"])) or step  # an item does not know its list
         readings, drafts = [*self.origins.readings], [*self.origins.drafts]
         for name, value in arguments.items():
-            reads = await self._read_all(whole, step["arguments"].get(name))
-            readings += reads
+            if (key := (whole["id"], name)) not in self._known:
+                self._known[key] = await self._read_all(whole, step["arguments"].get(name))
+            readings += (reads := self._known[key])
             if not (self.origins.is_tainted or any(one.is_foreign for one in reads)):
                 drafts += _drop_suspects(
                     self.origins, [str(leaf) for _, leaf in list_leaves(value)]

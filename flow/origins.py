@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from ..policy.origins import list_leaves
+from ..policy.origins import Origin, list_leaves
 from ..state.flow import FlowStep, select_unfinished
 from ..text.sentences import say
 from ..tools.catalog import Catalog, CatalogTool
@@ -149,14 +149,14 @@ class PlanOrigins:
         catalog: Of the tools.
         constants: Who wrote the plan: `model` or `operator`.
         given: Names of the variables that came with the request.
-        strict: Fields of a tool of which nothing is declared are a stranger's, too.
+        find_origin: Says whose a tool's results are by the policy.
     """
 
     steps: Mapping[str, FlowStep]
     catalog: Catalog
     constants: str
     given: Collection[str]
-    strict: bool
+    find_origin: Callable[[CatalogTool], Origin]
 
     @cached_property
     def _conditions(self) -> dict[str, list[Condition]]:
@@ -225,7 +225,7 @@ class PlanOrigins:
         return self.constants if tool and tool.tool is BUILT_IN else ""
 
     def _of_read(self, read: Read, source: FlowStep, tool: CatalogTool) -> str:
-        origin, is_field = tool.find_origin(strict=self.strict), read.alone and read.reference.path
+        origin, is_field = self.find_origin(tool), read.alone and read.reference.path
         is_data = is_field or _find_kind(source, tool, read.reference)
         if origin == "trusted" or (is_data and not origin):
             return f"tool:{tool.name}"

@@ -45,8 +45,9 @@ def outline_value(value: Any, schema: Schema, root: Schema, depth: int = 0) -> A
     if isinstance(value, str):
         return say("outline_text", count=len(value))
     if isinstance(value, list):
-        inner = outline_value(value[0], follow_field(schema, root, 0), root, depth + 1)
-        return [say("outline_list", count=len(value)), inner] if value else []
+        item = follow_field(schema, root, 0)
+        inner = [outline_value(one, item, root, depth + 1) for one in value[:1]]
+        return [say("outline_list", count=len(value)), *inner] if value else []
     if not isinstance(value, Mapping):
         return _KINDS.get(type(value), "")
     known = {name: follow_field(schema, root, name) for name in value} if depth < _DEEPEST else {}

@@ -108,10 +108,6 @@ class CatalogTool:
         """The arguments by which a call acts: those that the operator names, or all."""
         return {n: v for n, v in arguments.items() if self.sinks is None or n in self.sinks}
 
-    def find_origin(self, *, strict: bool) -> Origin:
-        """Whose its results are; "": records are data, prose is a stranger's."""
-        return self.origin or ("foreign" if strict or self.open_world else "")
-
     def content(self, arguments: object) -> str:
         """The identity of a call: tool, server, and its arguments with the defaults filled in."""
         spelled = fit(arguments, self.schema, normalize=True)

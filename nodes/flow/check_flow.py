@@ -3,12 +3,15 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...calls.flow_values import has_read_foreign, list_constants
+from ...calls.foreign import find_origin
+from ...calls.policy import Policy
 from ...flow.carry_over import adopt_steps, describe_changes
 from ...flow.checks import find_missing_values, find_plan_flaws, find_unused_values
 from ...flow.execution_plan import ExecutionPlan
@@ -171,11 +174,8 @@ async def _take_plan(
     """
     given = state.drafts[-1].get("given", False)
     clean = given or not await has_read_foreign(scope, parts.toolbox, state)
-    catalog, strict = (
-        await parts.toolbox.catalog(scope.user),
-        parts.toolbox.policy.foreign == "strict",
-    )
-    steps, update = adopt_plan(plan, state, catalog, clean=clean, strict=strict)
+    catalog, policy = await parts.toolbox.catalog(scope.user), parts.toolbox.policy
+    steps, update = adopt_plan(plan, state, catalog, clean=clean, policy=policy)
     if not select_unfinished(steps):  # the planner gave up what failed, without a word
         dropped = [describe_undone(step) for step in select_failed(state.todos)]
         update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
@@ -246,6 +246,7 @@ def _line(step: FlowStep) -> str:
 
 _MOST_FINDINGS: Final = 200
 _LONGEST_FINDING: Final = 600
+_POLICY: Final = Policy()
 
 
 def flaws_of(
@@ -284,11 +285,11 @@ def adopt_plan(
     catalog: Catalog,
     *,
     clean: bool = True,
-    strict: bool = False,
+    policy: Policy = _POLICY,
 ) -> tuple[list[FlowStep], FlowUpdate]:
     """The steps of a sound plan with what is done already, and the state that holds them.
 
-    `clean`: whoever wrote it had read nothing foreign. `strict` is the policy's word for fields.
+    `clean`: whoever wrote it had read nothing foreign. The policy says whose results are.
     """
     reads = {name for name, tool in catalog.tools.items() if tool.read_only}
     planned: list[FlowStep] = [{**s, "changes": s["tool"] not in reads} for s in build_steps(plan)]
@@ -300,7 +301,7 @@ def adopt_plan(
             old_variables=state.plan.get("global_variables", {}), rounds=rounds,
             reads=reads, revision=state.plan.get("revision", ""),
         )  # fmt: skip
-    steps, origins = _trace_origins(steps, state, catalog, clean=clean, strict=strict)
+    steps, origins = _trace_origins(steps, state, catalog, clean=clean, policy=policy)
     # Names this plan and no other: calls of its steps have this in their names.
     revision = hash_of([state.turn_id, state.prints, plan.model_dump(mode="json")])[:16]
     kept = {**make_storable_json(plan.model_dump(exclude={"steps"})), "revision": revision}
@@ -313,12 +314,13 @@ def adopt_plan(
 
 
 def _trace_origins(
-    steps: list[FlowStep], state: FlowState, catalog: Catalog, *, clean: bool, strict: bool
+    steps: list[FlowStep], state: FlowState, catalog: Catalog, *, clean: bool, policy: Policy
 ) -> tuple[list[FlowStep], dict[str, Any]]:
     """The steps, each with the origins of what it sends, and what is kept of them with the plan."""
     draft, before = [*state.drafts, Draft(text="", plan=None, findings=[])][-1], state.plan
     origins = PlanOrigins(
-        steps={step["id"]: step for step in steps}, catalog=catalog, strict=strict,
+        steps={step["id"]: step for step in steps}, catalog=catalog,
+        find_origin=partial(find_origin, policy=policy),
         constants="operator" if draft.get("given") else "model",
         given=state.given.get("variables", {}),
     )  # fmt: skip

@@ -133,7 +133,7 @@ class StepRun:
             attempt = self._attempts() + 1
             self.flow.tell("prompt_flow_step_start", self.step["id"], **about_it, attempt=attempt)
         call = {"name": self.step["tool"], "args": arguments, "id": None}
-        traced = Traced(Origins())  # of what was sent: whoever had to decide about it has done so
+        traced: Traced | None = Traced(Origins())  # what was sent has been decided about
         if self.begun is None:
             traced = await self.flow.values.trace(self.step, arguments)
         calls: list[Any] = [*await open_calls(

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ...calls.call_records import Call
 from ...calls.commands import collect_updates
 from ...calls.flow_values import FlowValues, has_read_foreign
-from ...calls.foreign import Traced, find_foreign
+from ...calls.foreign import Traced, find_foreign, may_leak
 from ...calls.gate import Gate, open_calls
 from ...calls.path import run_calls
 from ...calls.reuse import is_reusable
@@ -126,7 +126,9 @@ class Prefetcher:
         return (await results.read_result(done.answered[0]))[0]
 
     async def _trace(self, step: FlowStep, arguments: Mapping[str, Any]) -> Traced | None:
-        """What the call is made from, as when the step runs."""
+        """What the call is made from, as when the step runs; None where nothing would ask."""
+        if not may_leak(self._catalog.tools[step["tool"]], arguments):
+            return None
         steps = {one["id"]: one for one in build_steps(ExecutionPlan(steps=self._steps))}
         toolbox = self._parts.toolbox
         clean = not await has_read_foreign(self._scope, toolbox, self._state)

@@ -84,7 +84,7 @@ async def test_a_failure_after_a_crash_does_not_have_a_finished_write_made_again
     model = planning(first, flow(put(then, 3), look("e", "e")), recovery=REPLAN)
     with open_durability(killed.World(tmp_path).url) as durability:
         tools = tools_of(durability.journal, reached, again=again)
-        graph = world.graph(model, tools=tools, durability=durability)
+        graph = world.graph(model, tools=tools, durability=durability, foreign="allow")
         await cut_off_behind_the_write(graph, world, reached, durability)
         outcome = (await graph.ainvoke(None, THREAD))["outcome"]
     assert ended(outcome) == ("complete", "GOAL")

@@ -45,7 +45,10 @@ def test_a_write_in_doubt_that_a_new_plan_spells_otherwise_is_asked_about(again,
     book: list[Any] = []
     plans = [flow(step("w", "pay", arguments=one)) for one in ({"amount": 3}, again)]
     graph = World().graph(
-        planning(*plans, recovery=REPLAN), tools=[paying(book)], checkpointer=InMemorySaver()
+        planning(*plans, recovery=REPLAN),
+        tools=[paying(book)],
+        checkpointer=InMemorySaver(),
+        foreign="allow",
     )
     result = graph.invoke(said(), THREAD, context=Context(tool_deadline=0.2))
     assert result["__interrupt__"][0].value["type"] == "uncertain_call"

@@ -31,10 +31,10 @@ ROWS = {"rows": [{"id": 7, "name": "Juno"}, {"id": 8, "name": "Alba"}, {"id": 7,
 GIVE_UP = [decide("give_up")]
 
 
-def run(*steps, plans=(), recovery=GIVE_UP, context=None, **answers):
+def run(*steps, plans=(), recovery=GIVE_UP, context=None, foreign="ask", **answers):
     world = World(**{"list": ROWS, **answers})
     model = planning(flow(*steps), *plans, recovery=recovery)
-    outcome = world.graph(model).invoke(said(), context=context)["outcome"]
+    outcome = world.graph(model, foreign=foreign).invoke(said(), context=context)["outcome"]
     return world, model, outcome
 
 
@@ -129,6 +129,7 @@ def test_a_read_that_fails_fails_the_step_after_the_others_and_a_replan_repeats_
         world, _, outcome = run(
             LIST, look("s2", "{{item.name}}", forEach="{{s1.rows}}"),
             plans=[flow(new, put("s3", f"{{{{{new['id']}}}}}"))], recovery=REPLAN, Alba=[*down],
+            foreign="allow",
         )  # fmt: skip
         assert ended(outcome) == ("complete", "GOAL"), outcome["unmet"]
         more = ["Nova"] if "Nova" in new["forEach"] else []
@@ -177,7 +178,8 @@ def test_a_write_that_fails_is_the_last_one_and_a_replan_sends_only_what_is_miss
         plans[0] = flow(sending("s2", ["a", "b", "a", "c"]), put("told", "other"))
     world = World()
     model = planning(*plans, recovery=REPLAN)
-    outcome = world.graph(model, tools=[post.tool()]).invoke(said())["outcome"]
+    graph = world.graph(model, tools=[post.tool()], foreign="allow")
+    outcome = graph.invoke(said())["outcome"]
     assert ended(outcome) == ("complete", "GOAL"), outcome
     assert sorted(post.sent) == sorted(new["forEach"])
     results = steps_by_id(outcome)[new["id"]]["result"]

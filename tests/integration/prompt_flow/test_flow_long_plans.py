@@ -23,7 +23,7 @@ def long_run():
     world = World(down=DOWN, **{str(n): {"n": n, "text": RESULT} for n in range(STEPS)})
     model = planning(flow(*many, bad, *LATER), flow(end), recovery=REPLAN)
     context = Context(max_steps=1_000, max_tool_calls=2 * STEPS)
-    outcome = world.graph(model).invoke(said(), context=context)["outcome"]
+    outcome = world.graph(model, foreign="allow").invoke(said(), context=context)["outcome"]
     assert ended(outcome) == ("complete", "GOAL")
     assert len(world.calls) == STEPS + 3, "a read that fails is repeated once"
     assert world.done("look")[-1] == f"{RESULT} {WISH}"

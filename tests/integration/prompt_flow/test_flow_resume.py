@@ -45,7 +45,7 @@ def test_a_thread_that_ended_short_plans_again_and_keeps_what_is_finished(recove
     world = World(bad=DOWN)
     plans = [two(), *([two()] if end[1] == "SAME_PLAN" else []), two(bad="good")]
     model = planning(*plans, recovery=recovery)
-    graph = world.graph(model, checkpointer=InMemorySaver())
+    graph = world.graph(model, checkpointer=InMemorySaver(), foreign="allow")
     first = graph.invoke(said(), THREAD)["outcome"]
     assert ended(first) == end
     assert first["resume"]["thread_id"] == "t"

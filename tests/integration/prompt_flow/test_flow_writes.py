@@ -100,7 +100,8 @@ def test_a_write_that_a_new_plan_spells_otherwise_is_not_made_twice(planned, aga
         flow(a, step("w", "put", arguments={"what": again}), GOES),
     ]  # fmt: skip
     world = World(down=DOWN)
-    outcome = world.graph(planning(*plans, recovery=REPLAN)).invoke(said())["outcome"]
+    graph = world.graph(planning(*plans, recovery=REPLAN), foreign="allow")
+    outcome = graph.invoke(said())["outcome"]
     assert ended(outcome) == ("complete", "GOAL")
     assert len(world.done("put")) == 1
     assert [task["id"] for task in outcome["tasks"]] == ["a", "w", "g"]

@@ -49,7 +49,8 @@ async def test_finished_steps_are_carried_into_the_new_plan_and_not_run_again():
     todos[1] |= {"status": "failed", "failure": "timeout"}
     renamed = {**A, "id": "first"}
     other = step("c", "put", arguments={"what": ["{{first}}"]})
-    evidence = [{"id": "c.4.0", "task": "c", "tool": "put", "arguments": {}, "status": "error"}]
+    error = {"status": "error", "result": "down"}
+    evidence = [{"id": "c.4.0", "task": "c", "tool": "put", "arguments": {}, **error}]
     state = (await checked(flow(renamed, other), todos=todos, evidence=evidence)).state
     assert brief(state["todos"]) == [("first", "completed"), ("c", "pending")]
     assert state["todos"][0]["result"] == "found"
