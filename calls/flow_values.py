@@ -54,6 +54,8 @@ def list_constants(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> l
 
 def _drop_suspects(origins: Origins, texts: Sequence[str]) -> list[str]:
     """What of this no description of a tool may have told a planner that had read nothing else."""
+    if not origins.suspects:
+        return [*texts]
     told, numbers = _join_texts(tuple(one.text for one in origins.suspects))
 
     def may_be_told(text: str) -> bool:
@@ -91,6 +93,8 @@ class FlowValues:
     conditions: Mapping[str, Sequence[Condition]]
     _known: dict[tuple[str, str], list[Reading]] = field(default_factory=dict)
     """By step and argument: what its calls are made from, of items all the same."""
+    _bare: dict[str, Reading] = field(default_factory=dict)
+    """By tool: what is said of whatever it gives."""
 
     @classmethod
     async def open(
@@ -150,7 +154,9 @@ class FlowValues:
 
     async def _read(self, read: Read) -> Reading:
         """What is read of a result: of a record its data, of a text prose."""
-        whole = make_tool_reading(read.tool, "", gate=self.gate)
+        name = read.tool.name if read.tool else ""
+        if (whole := self._bare.get(name)) is None:
+            whole = self._bare[name] = make_tool_reading(read.tool, "", gate=self.gate)
         lost = replace(whole, data=None, origin=whole.origin or "foreign")  # nobody can tell
         if read.source is None:
             return lost

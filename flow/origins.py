@@ -162,8 +162,12 @@ class PlanOrigins:
     def _conditions(self) -> dict[str, list[Condition]]:
         return collect_conditions([*self.steps.values()])
 
-    def list_origins(self, step: FlowStep) -> StepOrigins:
-        """The origins of what a step sends and of what decides about it; none if it cannot act."""
+    @cached_property
+    def of_steps(self) -> dict[str, StepOrigins]:
+        """By step: the origins of what it sends and of what decides about it; none of a read."""
+        return {name: self._list_origins(step) for name, step in self.steps.items()}
+
+    def _list_origins(self, step: FlowStep) -> StepOrigins:
         tool = self.catalog.find(step["tool"])
         if tool is None or not tool.acts:
             return {}
@@ -200,7 +204,7 @@ class PlanOrigins:
         return told
 
     def _list_with_condition(self, step: FlowStep) -> StepOrigins:
-        tool, origins = self.catalog.find(step["tool"]), self.list_origins(step)
+        tool, origins = self.catalog.find(step["tool"]), self.of_steps[step["id"]]
         return {"when": [_ALWAYS], **origins} if tool is not None and tool.acts else {}
 
     def _of_value(self, step: FlowStep, planned: Any) -> set[str]:

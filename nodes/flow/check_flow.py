@@ -329,8 +329,8 @@ def _trace_origins(
         variables = before.get("global_variables", {})
         told = list_constants(state.todos, variables) if before.get("clean") else []
         words, sinks = [*before.get("words", ()), *told], before.get("sinks", sinks)
-    found = {s["id"]: describe_step_origins(origins.list_origins(s)) for s in steps}
-    shown: list[FlowStep] = [{**s, "origins": found[s["id"]]} for s in steps]
+    found = origins.of_steps
+    shown: list[FlowStep] = [{**s, "origins": describe_step_origins(found[s["id"]])} for s in steps]
     widened = [] if clean else origins.find_widened(sinks)
     return shown, {"clean": clean, "sinks": sinks, "words": words, "widened": widened}
 
