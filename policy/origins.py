@@ -183,7 +183,7 @@ class Origins:
             for atom in dict.fromkeys(list_atoms(value, whole=self.strict)):
                 if (links and "://" not in atom) or self._is_known(atom):
                     continue
-                place = self._locate(path, atom)
+                place = self._locate(path, atom, str(value))
                 if place["tool"] or self.is_tainted:
                     found.append(place)
         return found
@@ -199,7 +199,7 @@ class Origins:
         bare = _SCHEME.sub("", folded).rstrip("/")
         return any(stands_whole(one, text) for text in self.known_texts for one in {folded, bare})
 
-    def _locate(self, path: str, atom: str) -> ForeignValue:
+    def _locate(self, path: str, atom: str, value: str) -> ForeignValue:
         """Where a foreign value stands, in the newest reading that has it; its tool "" if nowhere.
 
         Of a suspect only what is no plain word counts, of a description no small number either:
@@ -207,7 +207,8 @@ class Origins:
         """
         suspects = [
             one for one in self.suspects
-            if _ADDRESS.search(atom) and (one.arguments is not None or _is_named(atom, one.text))
+            if _ADDRESS.search(atom)
+            and (one.arguments is not None or _is_named(atom, value, one.text))
         ]  # fmt: skip
         for reading in (*reversed(self.readings), *suspects):
             for number, line in enumerate(reading.text.splitlines(), start=1):
@@ -279,10 +280,13 @@ class Origins:
         return [*found.values()]
 
 
-def _is_named(atom: str, description: str) -> bool:
+def _is_named(atom: str, value: str, description: str) -> bool:
     """Whether a description names a link, an address or an id: whole, and no figure of a limit."""
+    text = _fold(description)
     small = _NUMBER.fullmatch(atom) and len(atom) < _LEAST_ID
-    return not small and stands_whole(_fold(atom), _fold(description))
+    if small and (len(value) < _LEAST_ID or _fold(value) not in text):
+        return False
+    return stands_whole(_fold(atom), text)
 
 
 def _find_in_line(atom: str, line: str) -> int:
