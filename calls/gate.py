@@ -106,13 +106,6 @@ class Gate:
         )  # fmt: skip
 
 
-async def has_read_foreign(scope: RunScope, toolbox: Toolbox) -> bool:
-    """Whether the graph's models have read what a stranger wrote by now."""
-    if not scope.around.chain.list_records():
-        return False
-    return (await Gate.for_run(toolbox, scope)).origins.is_tainted
-
-
 async def open_calls(
     scope: RunScope,
     toolbox: Toolbox,
@@ -146,8 +139,7 @@ async def open_calls(
         call["before"] = list(before)
     planned = [trace_call(call, gate) for call in await _check_journal(gate, planned)]
     if gate.guard is not None:
-        tools = [gate.find_tool(call) for call in planned]
-        planned = await gate.guard.judge_planned(planned, tools)
+        planned = await gate.guard.judge_planned(planned, [*map(gate.find_tool, planned)])
     planned = mark_foreign(planned, gate)
     asked = any(_wants_approval(call) for call in planned)
     grants = await scope.journal.grants(scope.thread) if asked else []

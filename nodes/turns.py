@@ -7,7 +7,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..calls.gate import has_read_foreign
+from ..calls.gate import Gate
 from ..hooks.contract import Verdict
 from ..state.context import Context
 from ..state.loop import LoopState
@@ -29,8 +29,9 @@ async def intake(
     """Begin the turn; `adopt` carries unfinished work over, `extend` adds to the update."""
     scope = await make_scope(state, runtime, parts)
     update: dict[str, Any] = await begin_turn(scope, state, adopt, parts.find_missing)
-    if not state.read_foreign and await has_read_foreign(scope, parts.toolbox):
-        update["read_foreign"] = True
+    if not state.read_foreign and scope.around.chain.list_records():
+        gate = await Gate.for_run(parts.toolbox, scope)
+        update |= {"read_foreign": True} if gate.origins.is_tainted else {}
     if extend is not None:
         update |= extend(state, update)
     if finds_tools:
