@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..policy.origin_words import REQUEST, ValueOrigins, stands_under
-from ..policy.origins import ForeignValue, Origin, Origins, Reading, is_value, list_leaves
+from ..policy.origins import ForeignValue, Origin, Origins, Reading, is_plain, is_value, list_leaves
 from ..state.agent import DELEGATE, make_agent_path
 from ..state.calls import Evidence
 from ..text.canonical import canonical, shorten_text
@@ -68,7 +68,8 @@ def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
     tool = gate.catalog.find(str(record["tool"]))
     if tool and (tool.tool is BUILT_IN or (tool.own and tool.name not in (DELEGATE, READ_RESULT))):
         return None
-    return make_tool_reading(tool, record["result"], arguments=record["arguments"], gate=gate)
+    made = make_tool_reading(tool, record["result"], arguments=record["arguments"], gate=gate)
+    return replace(made, message=record["id"].rpartition(".")[0])
 
 
 def make_tool_reading(
@@ -76,14 +77,21 @@ def make_tool_reading(
 ) -> Reading:
     """A result as one that is read; JSON is a record, all else is prose."""
     name, origin = (tool.name, find_origin(tool, gate.policy)) if tool else ("", "")
-    data = parse_json(text)
-    if text == say("no_output") or is_value(text):
-        data = {} if text == say("no_output") else [text]
+    data, plain = _read_text("{}" if text == say("no_output") else text)
     return Reading(
-        name, text, data if isinstance(data, dict | list) else None, origin, arguments,
+        name, text, data, origin, arguments,
         full_name=f"{tool.server}/{tool.original}" if tool and tool.server else "",
-        confidential=bool(tool and tool.confidential),
+        confidential=bool(tool and tool.confidential), is_plain=plain,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=512)
+def _read_text(text: str) -> tuple[Any, bool]:
+    """The data of a result, None of prose, and whether it is values alone. Read at every call."""
+    data = parse_json(text)
+    if not isinstance(data, dict | list):
+        return ([text], True) if is_value(text) else (None, False)
+    return data, is_plain(data)
 
 
 def find_origin(tool: CatalogTool, policy: Policy) -> Origin:
@@ -186,6 +194,8 @@ def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[Foreign
     Sinks are all arguments of a write and of a read of the open world, or those that the operator
     names; of any other read the links alone.
     """
+    if not (origins.is_tainted or origins.suspects or tool.open_world):
+        return []
     sinks = tool.select_sinks(args)
     known = know_schema(origins, tool)
     secret = known.find_confidential(sinks) if tool.open_world else []

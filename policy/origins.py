@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
-from itertools import takewhile
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -60,8 +59,8 @@ class ForeignValue(TypedDict):
 class Reading:
     """What one call told a model: its text, and its data where that is structured.
 
-    `arguments` are what the model had written for it. Rules also call the tool by `full_name`,
-    `server/tool`.
+    `arguments` are what the model had written for it, in the same `message` with others. Rules
+    also call the tool by `full_name`, `server/tool`. Data that `is_plain` is all values.
     """
 
     tool: str
@@ -71,6 +70,8 @@ class Reading:
     arguments: Any = None
     full_name: str = ""
     confidential: bool = False
+    message: str = ""
+    is_plain: bool = False
 
     @property
     def names(self) -> set[str]:
@@ -111,7 +112,7 @@ class Reading:
             return self.origin == "foreign"
         if self.data is None:
             return bool(self.text.strip())
-        return not all(is_value(value) for _, value in list_leaves(self.data))
+        return not (self.is_plain or is_plain(self.data))
 
 
 @dataclass(frozen=True)
@@ -152,11 +153,13 @@ class Origins:
     @cached_property
     def untainted_words(self) -> list[str]:
         """What models wrote that had read nothing foreign yet."""
-        texts = [*self.drafts]
-        before = () if self.is_told else takewhile(lambda one: not one.is_foreign, self.readings)
-        first = next((one for one in self.readings if one.is_foreign), None)
-        for one in (*before, *filter(None, [None if self.is_told else first])):
+        texts, tainted = [*self.drafts], ""
+        for one in () if self.is_told else self.readings:
+            if tainted and one.message != tainted:
+                break
             texts += [str(value) for _, value in list_leaves(one.arguments)]
+            if one.is_foreign:  # the calls of one message were written before any of them was read
+                tainted = one.message or "?"
         return texts
 
     @cached_property
@@ -367,6 +370,11 @@ def is_value(value: object) -> bool:
     return not isinstance(value, str) or not (
         len(value) > LONGEST_VALUE or re.search(r"\s", value.strip())
     )
+
+
+def is_plain(data: object) -> bool:
+    """Whether all of some data is values."""
+    return all(is_value(value) for _, value in list_leaves(data))
 
 
 def is_word(value: str) -> bool:
