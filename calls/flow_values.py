@@ -11,16 +11,8 @@ from typing import Any, Final
 
 from ..flow.origins import Condition, FindStep, Read, collect_conditions, trace_reads
 from ..flow.references import MissingValue, find_references, resolve_reference
-from ..policy.origins import (
-    LONGEST_VALUE,
-    ForeignValue,
-    Origins,
-    Reading,
-    is_value,
-    list_atoms,
-    list_leaves,
-    spell_alike,
-)
+from ..policy.origins import ForeignValue, Origins, Reading
+from ..policy.values import LONGEST_VALUE, is_value, list_atoms, list_leaves, spell_alike
 from ..state.calls import step_of
 from ..state.flow import FlowState, FlowStep
 from ..text.canonical import shorten_text

@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..policy.origin_words import REQUEST, ValueOrigins, stands_under
-from ..policy.origins import ForeignValue, Origin, Origins, Reading, is_plain, is_value, list_leaves
+from ..policy.origins import ForeignValue, Origin, Origins, Reading
+from ..policy.values import is_plain, is_value, list_leaves
 from ..state.agent import DELEGATE, make_agent_path
 from ..state.calls import Evidence
 from ..text.canonical import canonical, shorten_text

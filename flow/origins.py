@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from ..policy.origins import Origin, list_leaves
+from ..policy.origins import Origin
+from ..policy.values import list_leaves
 from ..state.flow import FlowStep, select_unfinished
 from ..text.sentences import say
 from ..tools.catalog import Catalog, CatalogTool

@@ -13,7 +13,7 @@ from ...calls.gate import open_calls, set_call_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import make_draft_listeners
 from ...models.hidden_tags import read_words
-from ...policy.origins import list_leaves
+from ...policy.values import list_leaves
 from ...prompts.prompt import render_section
 from ...state.agent import DELEGATE
 from ...state.calls import find_stop_in_calls

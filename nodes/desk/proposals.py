@@ -9,7 +9,7 @@ from ...calls.call_records import PendingCall, update_call
 from ...calls.foreign import describe_foreign
 from ...calls.guard import build_agreement
 from ...calls.policy import Policy
-from ...policy.origins import is_word
+from ...policy.values import is_word
 from ...state.desk import DeskState, DeskUpdate, Proposal, ProposedCall, names_change
 from ...state.messages import ANSWER
 from ...state.questions import By

@@ -15,7 +15,7 @@ from ...models.ask import Answer, ask
 from ...models.drafts import make_draft_listeners, wrap_reasoning
 from ...models.hidden_tags import read_words
 from ...models.reading import Reading
-from ...policy.origins import stands_whole
+from ...policy.values import stands_whole
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, select_finished
 from ...state.messages import make_signature

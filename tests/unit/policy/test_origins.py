@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.policy.origins import Origins, Reading, spell_alike, stands_whole
+from loopwright.policy.origins import Origins, Reading
+from loopwright.policy.values import spell_alike, stands_whole
 
 PROSE = (
     "Invoice 17 of Ann: pay 1,200.50 EUR to DE89370400440532013000 or https://evil.example/x?k=1."

@@ -1,0 +1,151 @@
+"""Values in texts: what of a text is a link, an address, an id or a figure, and where it stands.
+
+Characters are compared, of any script; nothing here knows a language. Pure.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from ..text.words import UNSPACED
+
+LONGEST_VALUE: Final = 64
+"""Characters; a longer text, and one with white space, is content."""
+_LEAST_ID: Final = 6
+"""Characters of a number that may be an id; descriptions are full of shorter ones."""
+_TOKEN: Final = re.compile(
+    # Quotes and signs of any script that stand beside a link and not in it.
+    r"[^\s<>()\[\]{}\"`|,;\u00ab\u00bb\u201c-\u201f\u3001\u3002\u300c\u300d\uff08\uff09\uff0c\uff1b]+"
+)
+_EDGE: Final = ".:!?'\u2019*_#"
+ADDRESS: Final = re.compile(r"\w\.\w|@|/|\d")
+"""What makes a token of content an address, a link, an id or a figure."""
+NUMBER: Final = re.compile(r"[-+]?\d+(?:[.,'\u00a0\u202f]\d+)*")
+SCHEME: Final = re.compile(r"(?i)^(?:https?://|mailto:|tel:)")
+
+
+def is_named(atom: str, value: str, description: str) -> bool:
+    """Whether a description names a link, an address or an id: whole, and no figure of a limit."""
+    text = fold_text(description)
+    small = NUMBER.fullmatch(atom) and len(atom) < _LEAST_ID
+    if small and (len(value) < _LEAST_ID or fold_text(value) not in text):
+        return False
+    return stands_whole(fold_text(atom), text)
+
+
+def find_in_line(atom: str, line: str) -> int:
+    """Where a value stands in a line, a number however it is written; -1 where it does not."""
+    if (at := fold_text(line).find(fold_text(atom))) >= 0:
+        return at
+    alike = spell_alike(atom)
+    numbers = NUMBER.finditer(line) if NUMBER.fullmatch(atom) else ()
+    return next((one.start() for one in numbers if alike in read_numbers(one[0])), -1)
+
+
+def stands_whole(value: str, text: str) -> bool:
+    """Whether a value stands in a text between its borders: '10' is not in '100', 'a.b' or 'x@a'.
+
+    Both are spelled alike. Scripts without spaces have a border between any two characters.
+    """
+    if not value:
+        return False
+    at = text.find(value)
+    while at >= 0:
+        before, after = text[:at][-2:], text[at + len(value) :][:2]
+        if not (_goes_on(before[::-1], value[0]) or _goes_on(after, value[-1])):
+            return True
+        at = text.find(value, at + 1)
+    return False
+
+
+def _goes_on(beside: str, edge: str) -> bool:
+    """Whether the characters beside an edge, nearest first, belong to the same token."""
+    if not beside:
+        return False
+    if _joins(beside[0]):
+        return _joins(edge) or edge in "@./-_:+"
+    return beside[0] in "@./-_+:'" and len(beside) > 1 and _joins(beside[1])
+
+
+def _joins(character: str) -> bool:
+    return character.isalnum() and not UNSPACED.match(character)
+
+
+def spell_alike(value: object) -> str:
+    """A value as equal ones are spelled: numbers by their value, texts without case."""
+    text = fold_text(value if isinstance(value, str) else str(value))
+    numbers = read_numbers(text) if NUMBER.fullmatch(text) else ()
+    return next(iter(numbers), text)
+
+
+def fold_text(text: str) -> str:
+    """A text as it is compared: composed, without case."""
+    return unicodedata.normalize("NFC", text).casefold().strip()
+
+
+def read_numbers(text: str) -> list[str]:
+    """What a numeral may mean; 1,234 is either of two numbers, 1,23 and 32.8 are one."""
+    plain = re.sub(r"['\u00a0\u202f]", "", text)
+    found: list[str] = []
+    for group, point in ((",", "."), (".", ",")):
+        grouped = rf"\d{{1,3}}(?:\{group}\d{{2,3}})*\{group}\d{{3}}"
+        if re.fullmatch(rf"[-+]?(?:\d+|{grouped})(?:\{point}\d+)?", plain):
+            number = Decimal(plain.replace(group, "").replace(point, "."))
+            found.append(f"{number.normalize():f}")
+    return list(dict.fromkeys(found))
+
+
+def list_leaves(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The values in a structure with their paths; names of an open mapping are values, too."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from list_leaves(one, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        for at, one in enumerate(value):
+            yield from list_leaves(one, f"{path}[{at}]")
+    elif value is not None and value != "":
+        yield path, value
+
+
+def is_value(value: object) -> bool:
+    """Whether it is a value such as an id, a number, a date or an address, and no content."""
+    return not isinstance(value, str) or not (
+        len(value) > LONGEST_VALUE or re.search(r"\s", value.strip())
+    )
+
+
+def is_plain(data: object) -> bool:
+    """Whether all of some data is values."""
+    return all(is_value(value) for _, value in list_leaves(data))
+
+
+def is_word(value: str) -> bool:
+    """Whether it is a value without a digit or a sign of addresses, so no id, amount or link."""
+    return is_value(value) and not ADDRESS.search(value)
+
+
+def is_short(value: object) -> bool:
+    """Whether it is a short text that leads nowhere, such as a name, or an IBAN in groups."""
+    leads = isinstance(value, str) and ("://" in value or "@" in value)
+    return isinstance(value, str) and len(value) <= LONGEST_VALUE and not leads
+
+
+def list_atoms(value: object, *, whole: bool = False) -> Iterator[str]:
+    """What of a value may command: the whole of it, or the links, ids and figures of content."""
+    if isinstance(value, bool):
+        return
+    if not isinstance(value, str):
+        yield spell_alike(value)
+    elif whole or is_value(value):
+        yield value
+    else:
+        yield from _list_parts(value)
+
+
+def _list_parts(value: str) -> Iterator[str]:
+    for token in _TOKEN.findall(str(value)):
+        bare = token.strip(_EDGE)
+        if ADDRESS.search(bare):
+            yield bare
