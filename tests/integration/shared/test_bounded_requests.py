@@ -4,6 +4,7 @@ import json
 import re
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -93,7 +94,7 @@ class Reader:
         }  # fmt: skip
 
 
-ANY = {"foreign": "allow"}
+ANY: Any = {"foreign": "allow"}
 """Which pages are read stands in the script alone."""
 BUILT = {
     "react": partial(build_react, observe="direct", **ANY),
