@@ -149,8 +149,12 @@ class Origins:
     def known_texts(self) -> list[str]:
         """Where a value may stand whole, spelled alike."""
         trusted = [one.own_text for one in self.readings if one.origin == "trusted"]
-        texts = [*self.words, *self.operator, *trusted, *self.untainted_words]
-        return [fold_text(text) for text in texts]
+        return [fold_text(text) for text in (*self.words, *self.operator, *trusted)]
+
+    @cached_property
+    def _drafted(self) -> "Origins":
+        """The words of models that had read nothing foreign but descriptions, as known ones."""
+        return Origins(words=self.untainted_words)
 
     @cached_property
     def untainted_words(self) -> list[str]:
@@ -189,6 +193,9 @@ class Origins:
                 if (links and "://" not in atom) or self._is_known(atom):
                     continue
                 place = self._locate(path, atom, str(value))
+                suspect = any(one.tool == place["tool"] for one in self.suspects)
+                if not suspect and self._drafted._is_known(atom):
+                    continue
                 if place["tool"] or self.is_tainted:
                     found.append(place)
         return found

@@ -46,7 +46,7 @@ class Chain:
         inner = f"{self.path}/"
         own = [*self._list_earlier(), *getattr(self.state, "evidence", ())]
         before = self.outer.list_records() if self.outer else []
-        records = [*before, *self.past.records, *own]
+        records = [*before, *self.past.heard, *self.past.records, *own]
         return [*{r["id"]: r for r in records if not r["task"].startswith(inner)}.values()]
 
     def _list_earlier(self) -> Sequence[Evidence]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -92,6 +92,8 @@ class _Tasks:
     scope: RunScope
     state: PlanState
     run_task: RunTask
+    read: list[Evidence] = field(default_factory=list)
+    """What tasks of this pass have read, whose reports those after them are told."""
 
     async def run(self, task_id: str, waited_for: dict[str, TaskEnd]) -> TaskEnd:
         """Run one task, unless a dependency failed or the allowance is spent."""
@@ -122,6 +124,7 @@ class _Tasks:
     def note_end(self, end: TaskEnd) -> None:
         """Count and tell how a task ended, in this process or before a crash."""
         self.scope.budget.count_branch(end["task"]["id"], end["spend"])
+        self.read.extend(end["evidence"])
         (task,) = (task for task in self.state.todos if task["id"] == end["task"]["id"])
         calls = (record for record in end["evidence"] if record["tool"] is not None)
         for event in (event for record in calls for event in make_call_events(record)):
@@ -141,7 +144,7 @@ class _Tasks:
         """What a task knows from before; it is read from the run, not saved with each task."""
         state, ended = self.state, [r for end in waited_for for r in end["evidence"]]
         records = [*state.earlier, *(r for r in [*state.evidence, *ended] if r["tool"] is not None)]
-        return History(state.conversation, state.attachments, records)
+        return History(state.conversation, state.attachments, records, [*self.read])
 
     def collect_messages(self, ends: Sequence[TaskEnd]) -> list[AnyMessage]:
         """What there is to show of the pass: answers to calls that were asked about, reports."""
