@@ -161,7 +161,7 @@ class FlowValues:
         results = result if read.source["for_each"] is not None else [result]
         is_text = any(isinstance(one, str) and not is_value(one) for one in results)
         data = value if isinstance(value, dict | list) else [value]
-        return replace(whole, text=text, data=None if is_text else data)
+        return replace(whole, text=text, data=None if is_text else data, is_plain=False)
 
     async def _find_control(self, step: FlowStep) -> list[ForeignValue]:
         """What a stranger may have written of what decides whether, and how often, a step runs."""
