@@ -11,9 +11,10 @@ from .terminal import Output, run_guarded
 
 __all__ = ["app"]
 
+_PARTS = ("mcp", "policy", "foreign", "instructions", "model", "script")
 _RUN = (
-    "graph", "agent", "mcp", "policy", "instructions", "model", "script", "yes", "review",
-    "max_parallel", "max_cost", "database", "results", "wait", "json",
+    "graph", "agent", *_PARTS, "yes", "review", "max_parallel", "max_cost", "database", "results",
+    "wait", "json",
 )  # fmt: skip
 
 
@@ -156,7 +157,7 @@ def turns(
     return show_turns(settings, output, thread, limit)
 
 
-_WORKER = ("agent", "mcp", "policy", "instructions", "model", "script", "database", "results")
+_WORKER = ("agent", *_PARTS, "database", "results")
 
 
 @make_command(*_WORKER, "json")
@@ -182,7 +183,7 @@ def worker(
     return run_worker(settings, output, wanted)
 
 
-_DESK = ("graph", "mcp", "policy", "instructions", "model", "script", "database", "results", "json")
+_DESK = ("graph", *_PARTS, "database", "results", "json")
 
 
 @make_command(*_DESK)
