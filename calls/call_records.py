@@ -276,6 +276,8 @@ class Call:
         """Answer a call that policy, a hook or the lack of a human forbids."""
         nobody = why == NOT_INTERACTIVE
         why = say("nobody_to_approve") if nobody else why.rstrip(".")
+        if nobody and (found := self.pending.get("foreign")):
+            why += f" ({say('foreign_values', names=', '.join({one['path']: 0 for one in found}))})"
         told = say("refused_call", why=why, advice=say("report_it"))
         reason: Reason = "not_interactive" if nobody else "denied"
         self.answer(say("call_ended_so", why=why), "cancelled", reason, to_model=told)

@@ -43,6 +43,10 @@ _KINDS: Final = {
         "[a]pprove  [s]ession (approve, and ask no more about this tool in this thread)  "
         f"[r]eject  [e]dit  [f]ull arguments  {_OPEN}",
     ),
+    "foreign": (
+        "Approval needed",
+        f"[a]pprove this call  [r]eject  [e]dit  [f]ull arguments  {_OPEN}",
+    ),
     "review": (
         "Plan",
         f"[a]pprove  [r]eject  [e]dit  [f]ull plan  {_OPEN}, or say in words what should change",
@@ -100,7 +104,7 @@ class Question:
         request, reviews = requests[0], value.get("review_configs") or [{}]
         name, expires_at = str(request.get("name", "")), value.get("expires_at")
         kind = "call" if "tool_call_id" in request else _NAMES.get(name, "call")
-        kind = _TYPES.get(str(value.get("type")), kind)
+        kind = _TYPES.get(str(value.get("type")), "foreign" if value.get("foreign") else kind)
         allowed = tuple(reviews[0].get("allowed_decisions") or _ALL)
         return cls(
             interrupt.id,
@@ -116,7 +120,7 @@ class Question:
     @property
     def is_call(self) -> bool:
         """Whether it is about a tool call."""
-        return self.kind in {"call", "uncertain"}
+        return self.kind in {"call", "foreign", "uncertain"}
 
     @property
     def choices(self) -> str:
@@ -337,7 +341,10 @@ def _compare_file(question: Question) -> list[str]:
     path, content = question.args.get("path"), question.args.get("content")
     is_write = question.name.endswith(("write_file", "append_file"))
     if not (
-        question.kind == "call" and is_write and isinstance(path, str) and isinstance(content, str)
+        question.kind in ("call", "foreign")
+        and is_write
+        and isinstance(path, str)
+        and isinstance(content, str)
     ):
         return []
     try:

@@ -80,7 +80,11 @@ class Settings:
         ),
     ] = None
     yes: Annotated[
-        bool, Option("--yes", help="Approve what the policy asks; never what it denies.")
+        bool,
+        Option(
+            "--yes",
+            help="Approve what the policy asks; no foreign values, and never what it denies.",
+        ),
     ] = False
     review: Annotated[bool, Option("--review", help="Show each plan before it runs.")] = False
     max_parallel: Annotated[
