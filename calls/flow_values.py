@@ -6,13 +6,12 @@ references stand for is judged by what they read. What a later plan wrote is jud
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Final
 
 from ..flow.origins import Condition, FindStep, Read, collect_conditions, trace_reads
 from ..flow.references import MissingValue, find_references, resolve_reference
 from ..policy.origins import ForeignValue, Origins, Reading
-from ..policy.values import LONGEST_VALUE, is_value, list_atoms, list_leaves, spell_alike
+from ..policy.values import LONGEST_VALUE, is_value, list_leaves
 from ..state.calls import step_of
 from ..state.flow import FlowState, FlowStep
 from ..text.canonical import shorten_text
@@ -42,26 +41,6 @@ def list_constants(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> l
     """What a plan says itself."""
     parts = [[step["arguments"], step["for_each"]] for step in steps]
     return [str(value) for _, value in list_leaves([*parts, variables])]
-
-
-def _drop_suspects(origins: Origins, texts: Sequence[str]) -> list[str]:
-    """What of this no description of a tool may have told a planner that had read nothing else."""
-    if not origins.suspects:
-        return [*texts]
-    told, numbers = _join_texts(tuple(one.text for one in origins.suspects))
-
-    def may_be_told(text: str) -> bool:
-        found = map(spell_alike, list_atoms(text, whole=origins.strict))
-        return any(one in told or one in numbers for one in found)
-
-    return [t for t in texts if not (may_be_told(t) and origins.find_foreign({"": t}))]
-
-
-@lru_cache(maxsize=8)
-def _join_texts(texts: tuple[str, ...]) -> tuple[str, frozenset[str]]:
-    """Texts as one, spelled alike, and the numbers in it: most constants stand in none of them."""
-    joined = Origins(words=texts)
-    return "\n".join(joined.known_texts), joined.known_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +80,8 @@ class FlowValues:
         if plan.get("clean", True):
             bare = replace(state, evidence=answers, earlier=[], read_foreign=False)
             origins = build_origins(gate, Chain(bare, more=words))
-            own = _drop_suspects(origins, list_constants(steps, variables))
-            origins = replace(origins, drafts=[*origins.drafts, *own])
+            own = [*origins.drafts, *list_constants(steps, variables)]
+            origins = replace(origins, drafts=own)
         else:  # no planner is told what stands in results: a constant that does is no data
             origins, found = build_origins(gate, chain), build_origins(gate).readings
             unseen = [
@@ -126,9 +105,7 @@ class FlowValues:
                 self._known[key] = await self._read_all(whole, step["arguments"].get(name))
             readings += (reads := self._known[key])
             if not (self.origins.is_tainted or any(one.is_foreign for one in reads)):
-                drafts += _drop_suspects(
-                    self.origins, [str(leaf) for _, leaf in list_leaves(value)]
-                )
+                drafts += [str(leaf) for _, leaf in list_leaves(value)]
         control = await self._find_control(whole) if tool.acts else []
         return Traced(replace(self.origins, readings=readings, drafts=drafts), control)
 

@@ -192,11 +192,9 @@ class Origins:
             for atom in dict.fromkeys(list_atoms(value, whole=self.strict)):
                 if (links and "://" not in atom) or self._is_known(atom):
                     continue
-                place = self._locate(path, atom, str(value))
-                suspect = any(one.tool == place["tool"] for one in self.suspects)
-                if not suspect and self._drafted._is_known(atom):
-                    continue
-                if place["tool"] or self.is_tainted:
+                drafted = self._drafted._is_known(atom)
+                place = self._locate(path, atom, str(value), () if drafted else self.readings)
+                if place["tool"] or (self.is_tainted and not drafted):
                     found.append(place)
         return found
 
@@ -211,18 +209,20 @@ class Origins:
         bare = SCHEME.sub("", folded).rstrip("/")
         return any(stands_whole(one, text) for text in self.known_texts for one in {folded, bare})
 
-    def _locate(self, path: str, atom: str, value: str) -> ForeignValue:
+    def _locate(
+        self, path: str, atom: str, value: str, readings: Sequence[Reading]
+    ) -> ForeignValue:
         """Where a foreign value stands, in the newest reading that has it; its tool "" if nowhere.
 
         Of a suspect only what is no plain word counts, of a description no small number either:
-        names of choices and limits are its own.
+        names of choices and limits are its own. No draft makes known what a suspect names.
         """
         suspects = [
             one for one in self.suspects
             if ADDRESS.search(atom)
             and (one.arguments is not None or is_named(atom, value, one.text))
         ]  # fmt: skip
-        for reading in (*reversed(self.readings), *suspects):
+        for reading in (*reversed(readings), *suspects):
             for number, line in enumerate(reading.text.splitlines(), start=1):
                 if (at := find_in_line(atom, line)) >= 0:
                     quote = line[max(0, at - _QUOTED) : at + len(atom) + _QUOTED].strip()
@@ -262,11 +262,11 @@ class Origins:
                 found = {
                     name for names, told in self._sources if told._is_known(atom) for name in names
                 }
-                found |= {FOREIGN} if (path, atom) in foreign else set()
+                if (path, atom) in foreign:  # what a suspect names is not the model's
+                    found = (found - {MODEL}) | {FOREIGN}
                 found = found or {"" if self._is_known(atom) else MODEL}
-                origins[path].append(
-                    sorted(found | ({CONFIDENTIAL} if (path, atom) in secret else set()))
-                )
+                found |= {CONFIDENTIAL} if (path, atom) in secret else set()
+                origins[path].append(sorted(found))
         return origins
 
     def find_confidential(self, args: Mapping[str, Any]) -> list[ForeignValue]:
