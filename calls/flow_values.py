@@ -64,8 +64,6 @@ class FlowValues:
     conditions: Mapping[str, Sequence[Condition]]
     _known: dict[tuple[str, str], list[Reading]] = field(default_factory=dict)
     """By step and argument: what its calls are made from, of items all the same."""
-    _bare: dict[str, Reading] = field(default_factory=dict)
-    """By tool: what is said of whatever it gives."""
 
     @classmethod
     async def open(
@@ -123,9 +121,7 @@ class FlowValues:
 
     async def _read(self, read: Read) -> Reading:
         """What is read of a result: of a record its data, of a text prose."""
-        name = read.tool.name if read.tool else ""
-        if (whole := self._bare.get(name)) is None:
-            whole = self._bare[name] = make_tool_reading(read.tool, "", gate=self.gate)
+        whole = make_tool_reading(read.tool, "", gate=self.gate)
         lost = replace(whole, data=None, origin=whole.origin or "foreign")  # nobody can tell
         if read.source is None:
             return lost
@@ -138,7 +134,7 @@ class FlowValues:
         results = result if read.source["for_each"] is not None else [result]
         is_text = any(isinstance(one, str) and not is_value(one) for one in results)
         data = value if isinstance(value, dict | list) else [value]
-        return replace(whole, text=text, data=None if is_text else data, is_plain=False)
+        return replace(whole, text=text, data=None if is_text else data)
 
     async def _find_control(self, step: FlowStep) -> list[ForeignValue]:
         """What a stranger may have written of what decides whether, and how often, a step runs."""

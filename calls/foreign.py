@@ -1,5 +1,6 @@
 """Values of a call that a stranger may have written: found at the gate, and put to a human."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..policy.origin_words import REQUEST, ValueOrigins, stands_under
 from ..policy.origins import ForeignValue, Origin, Origins, Reading
-from ..policy.values import is_plain, is_value, list_leaves
+from ..policy.values import is_value, list_leaves
 from ..state.agent import DELEGATE, make_agent_path
 from ..state.calls import Evidence
 from ..text.canonical import canonical, shorten_text
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 5
 """Foreign values of one call that a question tells in words."""
+_CHOICE: Final = re.compile(r"(?:^|\.)(?:enum\[\d+\]|const|default)(?:\[\d+\])*$")
 
 
 class Traced(NamedTuple):
@@ -78,21 +80,20 @@ def make_tool_reading(
 ) -> Reading:
     """A result as one that is read; JSON is a record, all else is prose."""
     name, origin = (tool.name, find_origin(tool, gate.policy)) if tool else ("", "")
-    data, plain = _read_text("{}" if text == say("no_output") else text)
+    data = _read_text("{}" if text == say("no_output") else text)
     return Reading(
         name, text, data, origin, arguments,
         full_name=f"{tool.server}/{tool.original}" if tool and tool.server else "",
-        confidential=bool(tool and tool.confidential), is_plain=plain,
+        confidential=bool(tool and tool.confidential),
     )  # fmt: skip
 
 
 @lru_cache(maxsize=512)
-def _read_text(text: str) -> tuple[Any, bool]:
-    """The data of a result, None of prose, and whether it is values alone. Read at every call."""
+def _read_text(text: str) -> Any:
+    """The data of a result, None of prose. Read at every call."""
     data = parse_json(text)
-    if not isinstance(data, dict | list):
-        return ([text], True) if is_value(text) else (None, False)
-    return data, is_plain(data)
+    one = [text] if is_value(text) else None
+    return data if isinstance(data, dict | list) else one
 
 
 def find_origin(tool: CatalogTool, policy: Policy) -> Origin:
@@ -120,15 +121,10 @@ def _read_report(
     return [replace(reading, data=None)], None
 
 
-@lru_cache(maxsize=64)
-def _describe_tool(description: str, schema: str, name: str) -> Reading:
-    return Reading(name, f"{description}\n{schema}", origin="foreign")
-
-
 def _list_descriptions(catalog: Catalog) -> list[Reading]:
     """What servers say of their tools that nobody vouches for."""
     return [
-        _describe_tool(tool.description, canonical(tool.schema), tool.name)
+        Reading(tool.name, f"{tool.description}\n{canonical(tool.schema)}", origin="foreign")
         for tool in catalog.tools.values()
         if tool.server is not None and tool.origin != "trusted"
     ]
@@ -206,10 +202,14 @@ def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[Foreign
 
 
 def know_schema(origins: Origins, tool: CatalogTool) -> Origins:
-    """The origins with the words of a tool's own schema, which are the operator's."""
+    """The origins with the words of a tool's own schema, which are the operator's.
+
+    Of a stranger's schema only choices and defaults that are plain words or numbers are.
+    """
     own = tool.server is None or tool.origin == "trusted"
-    schema = tool.schema if own else _list_choices(tool.schema)
-    said = [str(value) for _, value in list_leaves(schema)]
+    leaves = list_leaves(tool.schema)
+    said = [str(value) for path, value in leaves if own or _CHOICE.search(path)]
+    said = said if own else [text for text in said if text.isalpha() or text.isdecimal()]
     return replace(origins, operator=[*origins.operator, *said])
 
 
@@ -233,19 +233,6 @@ def follow_edit(call: PendingCall, args: object) -> ValueOrigins | None:
         path: planned.get(path, [[""]]) if before.get(path) == value else [[REQUEST]]
         for path, value in list_leaves(args)
     }
-
-
-def _list_choices(schema: Any) -> list[str]:
-    """The choices and defaults of a stranger's schema that are plain words or numbers."""
-    found: list[str] = []
-    for name, part in schema.items() if isinstance(schema, dict) else ():
-        if name in ("enum", "const", "default"):
-            values = [str(value) for _, value in list_leaves(part)]
-            found += [v for v in values if v.isalpha() or v.isdecimal()]
-        else:
-            parts = part if isinstance(part, list) else [part]
-            found += [choice for one in parts for choice in _list_choices(one)]
-    return found
 
 
 def _ask_about(call: PendingCall, found: list[ForeignValue], gate: "Gate") -> PendingCall:

@@ -175,13 +175,18 @@ def _read_wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
 
 def list_reads(when: str) -> list[Reference]:
     """What a condition reads, in order; of a part that may be missing, only whose it is."""
-    try:
-        comparisons = read_condition(when)
-    except Malformed:
-        return []
     return [
-        c.reference._replace(path=()) if c.word in WITHOUT_IT else c.reference for c in comparisons
+        c.reference._replace(path=()) if c.word in WITHOUT_IT else c.reference
+        for c in list_comparisons(when)
     ]
+
+
+def list_comparisons(when: str) -> tuple[Comparison, ...]:
+    """The comparisons of a condition; none of one that cannot be read."""
+    try:
+        return read_condition(when)
+    except Malformed:
+        return ()
 
 
 def find_condition_flaw(when: str) -> str:

@@ -17,7 +17,7 @@ from ..state.flow import FlowStep, select_unfinished
 from ..text.sentences import say
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN, find_result_schema
-from .conditions import WITHOUT_IT, Comparison, Malformed, read_condition
+from .conditions import WITHOUT_IT, list_comparisons
 from .items import resolve_item_read, resolve_list_read
 from .order import list_needs, sort_steps
 from .references import GLOBAL, ITEM, Reference, find_references, is_whole, split_pieces
@@ -130,15 +130,8 @@ def _list_own_conditions(step: FlowStep) -> list[Condition]:
             f"{{{{{part.reference.root if part.word in WITHOUT_IT else part.path}}}}}",
             part.measured or part.word == "contains",
         )
-        for part in _read_when(step)
+        for part in list_comparisons(step["when"] or "")
     ]
-
-
-def _read_when(step: FlowStep) -> Sequence[Comparison]:
-    try:
-        return read_condition(step["when"]) if step.get("when") else ()
-    except Malformed:
-        return ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,7 +60,7 @@ class Reading:
     """What one call told a model: its text, and its data where that is structured.
 
     `arguments` are what the model had written for it, in the same `message` with others. Rules
-    also call the tool by `full_name`, `server/tool`. Data that `is_plain` is all values.
+    also call the tool by `full_name`, `server/tool`.
     """
 
     tool: str
@@ -71,7 +71,6 @@ class Reading:
     full_name: str = ""
     confidential: bool = False
     message: str = ""
-    is_plain: bool = False
 
     @property
     def names(self) -> set[str]:
@@ -114,7 +113,7 @@ class Reading:
             return self.origin == "foreign"
         if self.data is None:
             return bool(self.text.strip())
-        return not (self.is_plain or is_plain(self.data))
+        return not is_plain(self.data)
 
 
 @dataclass(frozen=True)

@@ -141,11 +141,5 @@ def list_atoms(value: object, *, whole: bool = False) -> Iterator[str]:
     elif whole or is_value(value):
         yield value
     else:
-        yield from _list_parts(value)
-
-
-def _list_parts(value: str) -> Iterator[str]:
-    for token in _TOKEN.findall(str(value)):
-        bare = token.strip(_EDGE)
-        if ADDRESS.search(bare):
-            yield bare
+        parts = (token.strip(_EDGE) for token in _TOKEN.findall(value))
+        yield from filter(ADDRESS.search, parts)

@@ -102,9 +102,9 @@ class History:
     blocks: Sequence[Block] = ()
     """What of the talk and of the request is no text, with a line of text before each."""
     records: Sequence[Evidence] = ()
+    """The calls of earlier turns, then those of this one that the task may know."""
     heard: Sequence[Evidence] = ()
     """What earlier tasks have read: a task is told their reports, not all of their calls."""
-    """The calls of earlier turns, then those of this one that the task may know."""
 
     def find_result(self, name: str) -> str | None:
         """The result of the call with this id; None without one."""

@@ -78,17 +78,18 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     The round of an event counts the drafts of one plan, or the plans taken in this turn, from 1.
     """
     scope = await make_scope(state, runtime, parts)
-    catalog, plan = await parts.toolbox.catalog(scope.user), None
-    findings, missing = state.drafts[-1]["findings"], list[str]()
-    if (written := state.drafts[-1]["plan"]) is not None:
+    catalog, draft = await parts.toolbox.catalog(scope.user), state.drafts[-1]
+    plan, findings, missing = None, draft["findings"], list[str]()
+    hides = not draft.get("given") and await has_read_foreign(scope, parts.toolbox, state)
+    if (written := draft["plan"]) is not None:
         drafted, values = ExecutionPlan.model_validate(written), state.given.get("variables", {})
         # Values are put in as they are: braces in them are text, as in every result.
         variables = {"global_variables": {**drafted.global_variables, **values}}
         plan = drafted.model_copy(update=variables) if values else drafted
-        findings = await _find_flaws(plan, state, scope, parts)
+        findings = flaws_of(plan, state, catalog, scope.context, hides=hides)
         if not findings and FIND_TOOLS in catalog.own:
             findings = [say("searched_enough") for s in plan.steps if s.tool == FIND_TOOLS][:1]
-        if state.drafts[-1].get("given"):
+        if draft.get("given"):
             missing = find_missing_values(plan)
             findings = [*findings, *find_unused_values(drafted, values)]
     looked = await _look_up(state, plan, catalog, parts.instructions)
@@ -100,9 +101,8 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
         update = _send_back(state, findings, _list_unshown_tools(state, plan, catalog))
     else:
-        update = await _take_plan(scope, plan, state, parts)
-    update["warnings"] = [*catalog.warnings, *scope.notes]
-    return update
+        update = await _take_plan(scope, plan, state, parts, clean=not hides)
+    return update | FlowUpdate(warnings=[*catalog.warnings, *scope.notes])
 
 
 async def _look_up(
@@ -166,16 +166,14 @@ def _end_without_values(names: Sequence[str]) -> FlowUpdate:
 
 
 async def _take_plan(
-    scope: RunScope, plan: ExecutionPlan, state: FlowState, parts: Parts
+    scope: RunScope, plan: ExecutionPlan, state: FlowState, parts: Parts, *, clean: bool
 ) -> FlowUpdate:
     """Follow the plan, unless it was followed before; a human sees it first if one wants to.
 
     A human must see one that goes beyond the first, if it was made after foreign words were read.
     """
-    given = state.drafts[-1].get("given", False)
-    clean = given or not await has_read_foreign(scope, parts.toolbox, state)
-    catalog, policy = await parts.toolbox.catalog(scope.user), parts.toolbox.policy
-    steps, update = adopt_plan(plan, state, catalog, clean=clean, policy=policy)
+    catalog = await parts.toolbox.catalog(scope.user)
+    steps, update = adopt_plan(plan, state, catalog, parts.toolbox.policy, clean=clean)
     if not select_unfinished(steps):  # the planner gave up what failed, without a word
         dropped = [describe_undone(step) for step in select_failed(state.todos)]
         update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
@@ -246,16 +244,10 @@ def _line(step: FlowStep) -> str:
 
 _MOST_FINDINGS: Final = 200
 _LONGEST_FINDING: Final = 600
-_POLICY: Final = Policy()
 
 
 def flaws_of(
-    plan: ExecutionPlan,
-    state: FlowState,
-    catalog: Catalog,
-    context: Context,
-    *,
-    hides: bool = False,
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog, context: Context, *, hides: bool
 ) -> list[str]:
     """What keeps a plan from running after what this turn has done, a sentence each.
 
@@ -270,22 +262,8 @@ def flaws_of(
     return [*shown, say("and_more", count=more)] if more else shown
 
 
-async def _find_flaws(
-    plan: ExecutionPlan, state: FlowState, scope: RunScope, parts: Parts
-) -> list[str]:
-    """The same, as a planner may be told."""
-    hides = bool(state.todos) and await has_read_foreign(scope, parts.toolbox, state)
-    catalog = await parts.toolbox.catalog(scope.user)
-    return flaws_of(plan, state, catalog, scope.context, hides=hides)
-
-
 def adopt_plan(
-    plan: ExecutionPlan,
-    state: FlowState,
-    catalog: Catalog,
-    *,
-    clean: bool = True,
-    policy: Policy = _POLICY,
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog, policy: Policy, *, clean: bool
 ) -> tuple[list[FlowStep], FlowUpdate]:
     """The steps of a sound plan with what is done already, and the state that holds them.
 
@@ -301,7 +279,7 @@ def adopt_plan(
             old_variables=state.plan.get("global_variables", {}), rounds=rounds,
             reads=reads, revision=state.plan.get("revision", ""),
         )  # fmt: skip
-    steps, origins = _trace_origins(steps, state, catalog, clean=clean, policy=policy)
+    steps, origins = _trace_origins(steps, state, catalog, policy, clean=clean)
     # Names this plan and no other: calls of its steps have this in their names.
     revision = hash_of([state.turn_id, state.prints, plan.model_dump(mode="json")])[:16]
     kept = {**make_storable_json(plan.model_dump(exclude={"steps"})), "revision": revision}
@@ -314,7 +292,7 @@ def adopt_plan(
 
 
 def _trace_origins(
-    steps: list[FlowStep], state: FlowState, catalog: Catalog, *, clean: bool, policy: Policy
+    steps: list[FlowStep], state: FlowState, catalog: Catalog, policy: Policy, *, clean: bool
 ) -> tuple[list[FlowStep], dict[str, Any]]:
     """The steps, each with the origins of what it sends, and what is kept of them with the plan."""
     draft, before = [*state.drafts, Draft(text="", plan=None, findings=[])][-1], state.plan

@@ -36,7 +36,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     scope.emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
-    hides = bool(state.todos) and await has_read_foreign(scope, parts.toolbox, state)
+    hides = await has_read_foreign(scope, parts.toolbox, state)
     # Drafts bring further tools, described after what was said by then.
     later = {name for draft in state.drafts for name in draft.get("tools", ())}
     skills = say("skills_for_plan") if READ_SKILL in catalog.own else ""

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from ...calls.call_records import Call
 from ...calls.commands import collect_updates
-from ...calls.flow_values import FlowValues, has_read_foreign
-from ...calls.foreign import Traced, find_foreign, may_leak
+from ...calls.foreign import find_foreign, may_leak
 from ...calls.gate import Gate, open_calls
 from ...calls.path import run_calls
 from ...calls.reuse import is_reusable
@@ -49,7 +48,7 @@ class Prefetcher:
     def __init__(self, scope: RunScope, parts: Parts, catalog: Catalog, state: FlowState) -> None:
         """Listen, unless somebody wants to see the plan before any of it runs."""
         self.calls: list[Call] = []
-        self._scope, self._parts, self._catalog, self._state = scope, parts, catalog, state
+        self._scope, self._parts, self._catalog = scope, parts, catalog
         self._text = _PlanReader()
         self._steps: list[PlanStep] = []
         self._begun: dict[str, asyncio.Task[Any]] = {}
@@ -101,17 +100,16 @@ class Prefetcher:
         values = {i: await self._begun[i] for i in list_sources(step)}
         arguments = fill_arguments(step, values, {})
         scope = replace(self._scope, path=EARLY)
-        traced = await self._trace(step, arguments)
-        gate = replace(await Gate.for_run(self._parts.toolbox, scope), traced=traced)
-        foreign = find_foreign(gate.origins, tool, arguments) if traced else []
+        gate = await Gate.for_run(self._parts.toolbox, scope)
+        leaks = gate.policy.foreign != "allow" and may_leak(tool, arguments)
+        # What a result is a part of waits for the step, which knows where it comes from.
+        foreign = leaks and (values or find_foreign(gate.origins, tool, arguments))
         if gate.judge(tool, arguments)[1] != "allow" or foreign:
             raise MissingValue(step["id"])
         self._round += 1
         asked = AIMessage("", tool_calls=[{"name": step["tool"], "args": arguments, "id": None}])
         async with self._slots:
-            calls = await open_calls(
-                scope, self._parts.toolbox, asked, round_=self._round, traced=traced
-            )
+            calls = await open_calls(scope, self._parts.toolbox, asked, round_=self._round)
             limit = {"deadline": step["timeout"]} if step["timeout"] else {}
             quiet = replace(scope, can_ask=False)
             done = await run_calls(
@@ -124,19 +122,6 @@ class Prefetcher:
             self._parts.toolbox.open_results(scope), lasts=scope.has_lasting_store
         )
         return (await results.read_result(done.answered[0]))[0]
-
-    async def _trace(self, step: FlowStep, arguments: Mapping[str, Any]) -> Traced | None:
-        """What the call is made from, as when the step runs; None where nothing would ask."""
-        if not may_leak(self._catalog.tools[step["tool"]], arguments):
-            return None
-        steps = {one["id"]: one for one in build_steps(ExecutionPlan(steps=self._steps))}
-        toolbox = self._parts.toolbox
-        clean = not await has_read_foreign(self._scope, toolbox, self._state)
-        values = await FlowValues.open(
-            self._scope, toolbox, self._state, {"clean": clean}, [*steps.values()],
-            find_step=steps.get, load=lambda one: self._begun[one["id"]],
-        )  # fmt: skip
-        return await values.trace(step, arguments)
 
     @property
     def spend(self) -> Spend:

@@ -1,7 +1,7 @@
 """Recover: find out why required steps failed, and choose what to do about it, or end the turn."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from langgraph.runtime import Runtime
@@ -60,9 +60,13 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     if decision.halt:
         update = _end_turn(state, failed, decision)
     else:
-        hides = await has_read_foreign(scope, parts.toolbox, state)
-        told = [hide_cause(cause, catalog) for cause in causes] if hides else causes
-        update = _go_on(state, told, decision, hides=hides and decision.spend is not None)
+        told, known = causes, decision
+        if await has_read_foreign(scope, parts.toolbox, state):
+            told = [hide_cause(cause, catalog) for cause in causes]
+            if decision.spend is not None:  # a model says why, which has read foreign words
+                kinds = ", ".join(dict.fromkeys(cause["failure"] for cause in causes))
+                known = replace(decision, why=kinds)
+        update = _go_on(state, told, known)
     keys = [*map(_key_of, causes)] if decision.strategy != _RETRY else []
     update |= FlowUpdate(
         strategy=decision.strategy,
@@ -169,13 +173,8 @@ def _end_turn(state: FlowState, failed: Sequence[FlowStep], decision: _Decision)
     return FlowUpdate(halt=decision.halt, unmet=list(dict.fromkeys(unmet)))
 
 
-def _go_on(
-    state: FlowState, causes: Sequence[Cause], decision: _Decision, *, hides: bool
-) -> FlowUpdate:
-    """Run the failed steps again, or have another plan made that is told what failed and why.
-
-    With `hides` it is not told what a model that has read foreign words says of it.
-    """
+def _go_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> FlowUpdate:
+    """Run the failed steps again, or have another plan made that is told what failed and why."""
     taken = state.recoveries.get(decision.strategy, 0) + 1
     update = FlowUpdate(recoveries={**state.recoveries, decision.strategy: taken})
     if decision.strategy == _RETRY:
@@ -186,9 +185,7 @@ def _go_on(
     update |= FlowUpdate(causes=known[-_MOST_CAUSES:], drafts=[])
     if decision.why:
         ids = ", ".join(cause["step"] for cause in causes)
-        kinds = ", ".join(dict.fromkeys(cause["failure"] for cause in causes))
-        why = kinds if hides else decision.why
-        mend = say("strategy_chosen", steps=ids, strategy=decision.strategy, why=why)
+        mend = say("strategy_chosen", steps=ids, strategy=decision.strategy, why=decision.why)
         update["improvements"] = [*state.improvements, mend]
     return update
 

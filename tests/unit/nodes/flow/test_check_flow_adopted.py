@@ -3,6 +3,7 @@
 import pytest
 
 from loopwright import Context
+from loopwright.calls.policy import Policy
 from loopwright.nodes.flow.check_flow import adopt_plan, flaws_of, repeats_a_plan
 from loopwright.state.flow import FlowState
 from support.flow_nodes import parts_with
@@ -18,15 +19,20 @@ async def catalog():
 
 async def taken(*planned, state=None, **variables):
     """The steps and the update of a plan that is taken."""
-    return adopt_plan(plan(*planned, **variables), state or FlowState(), await catalog())
+    before, tools = state or FlowState(), await catalog()
+    return adopt_plan(plan(*planned, **variables), before, tools, Policy(), clean=True)
 
 
 async def test_findings_beyond_count_and_without_end_are_told_in_bounds():
     many = [step(f"s{n}", f"tool{n}") for n in range(250)]
-    told = flaws_of(plan(*many), FlowState(), await catalog(), Context(max_steps=1_000))
+    told = flaws_of(
+        plan(*many), FlowState(), await catalog(), Context(max_steps=1_000), hides=False
+    )
     assert len(told) == 201
     assert told[-1].startswith("and ")
-    (one,) = flaws_of(plan(step("a", "x" * 5_000)), FlowState(), await catalog(), Context())
+    (one,) = flaws_of(
+        plan(step("a", "x" * 5_000)), FlowState(), await catalog(), Context(), hides=False
+    )
     assert len(one) < 700
 
 

@@ -3,6 +3,7 @@ back."""
 
 import pytest
 
+from loopwright.calls.policy import Policy
 from loopwright.flow.execution_plan import ExecutionPlan
 from loopwright.nodes.flow.check_flow import adopt_plan, check_flow
 from loopwright.nodes.flow.review_flow import review_flow
@@ -24,7 +25,9 @@ PLAN = flow(A, B, globalVariables={"city": "Ulm"}, planId="p7")
 def reviewed(plan=PLAN, /, **state):
     """The state of a turn whose plan waits for its review."""
     before = FlowState(**{k: v for k, v in state.items() if k in ("todos", "prints", "plan")})
-    _, update = adopt_plan(ExecutionPlan.model_validate(plan), before, Catalog({}))
+    _, update = adopt_plan(
+        ExecutionPlan.model_validate(plan), before, Catalog({}), Policy(), clean=True
+    )
     taken = {**update, "todos": update["todos"].value, "planning": "review"}
     return taken | {k: v for k, v in state.items() if k not in taken}
 
