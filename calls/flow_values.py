@@ -15,7 +15,7 @@ from ..policy.values import LONGEST_VALUE, is_value, list_leaves
 from ..state.calls import step_of
 from ..state.flow import FlowState, FlowStep
 from ..text.canonical import shorten_text
-from ..turn.chain import Chain, is_answer
+from ..turn.chain import is_answer
 from ..turn.scope import RunScope
 from .foreign import Traced, build_origins, make_tool_reading, may_leak
 from .gate import Gate
@@ -67,25 +67,21 @@ class FlowValues:
 
     @classmethod
     async def open(
-        cls, scope: RunScope, toolbox: Toolbox, state: FlowState, plan: Mapping[str, Any],
-        steps: Sequence[FlowStep], **access: Any,
-    ) -> "FlowValues":  # fmt: skip
-        """What judges the steps of this plan, which says by `clean` what its planner had read."""
-        gate, variables = await Gate.for_run(toolbox, scope), plan.get("global_variables", {})
+        cls, scope: RunScope, toolbox: Toolbox, state: FlowState, **access: Any
+    ) -> "FlowValues":
+        """What judges the steps of the plan, which says by `clean` what its planner had read."""
+        gate, plan, steps = await Gate.for_run(toolbox, scope), state.plan, state.todos
+        variables = plan.get("global_variables", {})
         words = [*plan.get("words", ()), *list_constants((), state.given.get("variables", {}))]
         answers = [record for record in state.evidence if is_answer(record)]
         chain = replace(scope.around.chain, state=replace(state, evidence=answers), more=words)
+        origins = build_origins(gate, chain)
         if plan.get("clean", True):
-            bare = replace(state, evidence=answers, earlier=[], read_foreign=False)
-            origins = build_origins(gate, Chain(bare, more=words))
             own = [*origins.drafts, *list_constants(steps, variables)]
-            origins = replace(origins, drafts=own)
+            origins = replace(origins, readings=[], drafts=own, is_told=False)
         else:  # no planner is told what stands in results: a constant that does is no data
-            origins, found = build_origins(gate, chain), build_origins(gate).readings
-            unseen = [
-                replace(one, origin=one.origin or "foreign")
-                for one in found[len(origins.readings) :]
-            ]
+            found = build_origins(gate).readings[len(origins.readings) :]
+            unseen = [replace(one, origin=one.origin or "foreign") for one in found]
             origins = replace(origins, readings=[*origins.readings, *unseen], is_told=True)
         about = {"variables": variables, "conditions": collect_conditions(steps)}
         return cls(gate=gate, origins=origins, **about, **access)
@@ -138,28 +134,23 @@ class FlowValues:
 
     async def _find_control(self, step: FlowStep) -> list[ForeignValue]:
         """What a stranger may have written of what decides whether, and how often, a step runs."""
-        found: list[ForeignValue] = []
-        for one in self.conditions.get(step["id"], ()):
-            found += await self._judge_control(one.step, one.read, "when", inside=one.inside)
+        parts = [("when", one) for one in self.conditions.get(step["id"], ())]
         if isinstance(step["for_each"], str):
-            found += await self._judge_control(step, step["for_each"], "forEach", inside=False)
-        return found
+            parts.append(("forEach", Condition(step, step["for_each"], inside=False)))
+        found = [await self._judge_control(path, one) for path, one in parts]
+        return [one for one in found if one]
 
-    async def _judge_control(
-        self, step: FlowStep, text: str, path: str, *, inside: bool
-    ) -> list[ForeignValue]:
+    async def _judge_control(self, path: str, part: Condition) -> ForeignValue | None:
         """The first foreign thing that is read; a whole field of a record is data."""
-        for read in trace_reads(step, text, self.find_step, self.gate.catalog):
+        for read in trace_reads(part.step, part.read, self.find_step, self.gate.catalog):
             reading = await self._read(read)
-            inside_text = inside and reading.data == [reading.text]
+            inside_text = part.inside and reading.data == [reading.text]
             is_field = reading.data is not None and not (read.kind or inside_text)
             if reading.origin == "foreign" or (reading.is_foreign and not is_field):
-                value, lines = await self._show(text), reading.text.strip().splitlines()
+                value, lines = await self._show(part.read), reading.text.strip().splitlines()
                 quote = shorten_text([*lines, ""][0], _SHOWN)
-                return [
-                    ForeignValue(path=path, value=value, tool=reading.tool, line=0, quote=quote)
-                ]
-        return []
+                return ForeignValue(path=path, value=value, tool=reading.tool, line=0, quote=quote)
+        return None
 
     async def _show(self, text: str) -> str:
         """What decides, in short."""

@@ -134,21 +134,26 @@ def mark_foreign(calls: Sequence[PendingCall], gate: "Gate") -> list[PendingCall
     """The calls, each with the foreign values in its sinks, which a human is asked about."""
     if gate.policy.foreign == "allow":
         return [*calls]
+    found = [_find_reasons(call, gate) for call in calls]
+    return [
+        _ask_about(call, why, gate) if why else call for call, why in zip(calls, found, strict=True)
+    ]
+
+
+def _find_reasons(call: PendingCall, gate: "Gate") -> list[ForeignValue]:
+    """Why to ask about a call that may reach somebody, if nobody has decided about it."""
+    tool = gate.find_tool(call)
+    unasked = call["action"] == "deny" and call["reason"] == NOT_INTERACTIVE  # but of a customer
+    open_ = unasked or call["action"] in ("allow", "ask")
+    if not (tool and open_) or call.get("known") or call.get("doubt"):
+        return []
+    if tool.name in gate.policy.to_operator or not may_leak(tool, call["args"]):
+        return []
     control = gate.traced.control if gate.traced else ()
     # A step was decided on when it was planned, by a planner that may have read nothing.
     strict = gate.policy.foreign == "strict" and (gate.traced is None or gate.origins.is_told)
-    marked: list[PendingCall] = []
-    for call in calls:
-        tool = gate.find_tool(call)
-        inside = tool is not None and tool.name in gate.policy.to_operator
-        if tool is None or inside or not _may_act(call, tool):
-            marked.append(call)
-            continue
-        found = [*control, *_list_unlifted(call, tool, gate)]
-        if not found and strict and not tool.read_only:
-            found = _find_decision(gate.origins)
-        marked.append(_ask_about(call, found, gate) if found else call)
-    return marked
+    found = [*control, *_list_unlifted(call, tool, gate)]
+    return found or (_find_decision(gate.origins) if strict and not tool.read_only else [])
 
 
 def _list_unlifted(call: PendingCall, tool: CatalogTool, gate: "Gate") -> list[ForeignValue]:
@@ -167,14 +172,6 @@ def _find_decision(origins: Origins) -> list[ForeignValue]:
         return []
     quote = " ".join(read.text.split())[:80]
     return [ForeignValue(path="", value="", tool=read.tool, line=1, quote=quote)]
-
-
-def _may_act(call: PendingCall, tool: CatalogTool) -> bool:
-    """Whether values of a call may reach somebody, and nobody has decided about it."""
-    unasked = call["action"] == "deny" and call["reason"] == NOT_INTERACTIVE  # but of a customer
-    open_ = unasked or call["action"] in ("allow", "ask")
-    decided = not open_ or call.get("known") or call.get("doubt")
-    return not decided and may_leak(tool, call["args"])
 
 
 def may_leak(tool: CatalogTool, args: Any) -> bool:

@@ -82,11 +82,8 @@ def find_plan_flaws(
         if (references := find_references(value)) and given.get(name) != value
     ]
     found += _find_foreign(steps, catalog, kept)
-    return [
-        *found,
-        *_find_cycle(steps),
-        *_check_against_tools(plan, steps, catalog, kept, hides=hides),
-    ]
+    unreadable = _make_field_checker(plan, catalog, kept, hides=hides)
+    return [*found, *_find_cycle(steps), *_check_against_tools(plan, steps, catalog, unreadable)]
 
 
 class _Step(NamedTuple):
@@ -258,12 +255,10 @@ def _find_cycle(steps: Sequence[_Step]) -> list[str]:
 
 
 def _check_against_tools(
-    plan: ExecutionPlan, steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep],
-    *, hides: bool,
-) -> Iterator[str]:  # fmt: skip
+    plan: ExecutionPlan, steps: Sequence[_Step], catalog: Catalog, explain: Callable[..., str]
+) -> Iterator[str]:
     """What is wrong with each step, besides the shape of the plan."""
-    find = cache(catalog.find)
-    unreadable = cache(_make_field_checker(plan, find, kept, hides=hides))
+    find, unreadable = cache(catalog.find), cache(explain)
     unknown: dict[str, str] = {}
     for step in steps:
         found: list[str] = []
@@ -318,11 +313,10 @@ def _fill_variables(step: _Step, variables: Mapping[str, Any]) -> Any:
 
 
 def _make_field_checker(
-    plan: ExecutionPlan, find: Callable[[str], CatalogTool | None], kept: Sequence[FlowStep],
-    *, hides: bool,
-) -> Callable[[Reference], str]:  # fmt: skip
+    plan: ExecutionPlan, catalog: Catalog, kept: Sequence[FlowStep], *, hides: bool
+) -> Callable[[Reference], str]:
     """Says why a reference to a field can have no value; '' where it may have one."""
-    planned = {step.id: step for step in plan.steps}
+    find, planned = cache(catalog.find), {step.id: step for step in plan.steps}
     # What is stored is not at hand: its references are read when the step runs.
     results = {step["id"]: read_value(step) for step in kept if step.get("shape") != "stored"}
 

@@ -171,13 +171,14 @@ class PlanOrigins:
             found["forEach"] = self._of_value(step, step["for_each"])
         for one in self._conditions.get(step["id"], ()):
             found["when"] = found.get("when", set()) | self._of_value(one.step, one.read)
+        found["when"] = found.get("when") or {_ALWAYS}
         return {name: sorted(origins) for name, origins in found.items() if origins}
 
     def list_sinks(self) -> Sinks:
         """The origins of what all calls of each tool send, and of what decides about them."""
         sinks: Sinks = {}
         for step in self.steps.values():
-            for name, origins in self._list_with_condition(step).items():
+            for name, origins in self.of_steps[step["id"]].items():
                 known = sinks.setdefault(step["tool"], {})
                 known[name] = sorted({*known.get(name, ()), *origins})
         return sinks
@@ -186,7 +187,7 @@ class PlanOrigins:
         """What the open steps send or depend on that the first plan's calls did not."""
         told: list[str] = []
         for step in select_unfinished([*self.steps.values()]):
-            origins, known = self._list_with_condition(step), first.get(step["tool"])
+            origins, known = self.of_steps[step["id"]], first.get(step["tool"])
             if origins and known is None:
                 told.append(say("plan_widens_tools", step=step["id"], tool=step["tool"]))
                 continue
@@ -196,10 +197,6 @@ class PlanOrigins:
                     about = {"step": step["id"], "tool": step["tool"], "argument": name}
                     told.append(say("plan_widens_origins", **about, origins=describe_origins(new)))
         return told
-
-    def _list_with_condition(self, step: FlowStep) -> StepOrigins:
-        tool, origins = self.catalog.find(step["tool"]), self.of_steps[step["id"]]
-        return {"when": [_ALWAYS], **origins} if tool is not None and tool.acts else {}
 
     def _of_value(self, step: FlowStep, planned: Any) -> set[str]:
         found: set[str] = set()

@@ -15,7 +15,6 @@ from ..tools.schemas import Schema
 from .references import find_references
 from .signatures import follow_field
 
-_DEEPEST: Final = 6
 _KINDS: Final = {bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _OURS: Final = frozenset({"tool_not_found", "refused", "budget"})
 """Failures of which only code or people tell why."""
@@ -40,21 +39,19 @@ def outline_step(step: FlowStep, catalog: Catalog) -> FlowStep:
     return bare
 
 
-def outline_value(value: Any, schema: Schema, root: Schema, depth: int = 0) -> Any:
+def outline_value(value: Any, schema: Schema, root: Schema) -> Any:
     """The kinds and sizes of a value and its parts; fields that are not declared are counted."""
     if isinstance(value, str):
         return say("outline_text", count=len(value))
     if isinstance(value, list):
         item = follow_field(schema, root, 0)
-        inner = [outline_value(one, item, root, depth + 1) for one in value[:1]]
+        inner = [outline_value(one, item, root) for one in value[:1]]
         return [say("outline_list", count=len(value)), *inner] if value else []
     if not isinstance(value, Mapping):
         return _KINDS.get(type(value), "")
-    known = {name: follow_field(schema, root, name) for name in value} if depth < _DEEPEST else {}
+    known = {name: follow_field(schema, root, name) for name in value}
     shown = {
-        name: outline_value(value[name], part, root, depth + 1)
-        for name, part in known.items()
-        if part is not None
+        n: outline_value(value[n], part, root) for n, part in known.items() if part is not None
     }
     more = len(value) - len(shown)
     return shown | ({"…": say("outline_fields", count=more)} if more else {})

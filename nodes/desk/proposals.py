@@ -76,9 +76,7 @@ def _find_approver(call: PendingCall) -> By | None:
 def name_answerers(calls: Sequence[PendingCall], policy: Policy) -> list[PendingCall]:
     """The calls, each with who decides: a customer cannot vouch for what a stranger wrote."""
     return [
-        update_call(call, answered_by="operator")
-        if call.get("foreign") and not _may_vouch(call, policy)
-        else call
+        call if _may_vouch(call, policy) else update_call(call, answered_by="operator")
         for call in calls
     ]
 
@@ -88,9 +86,9 @@ def _may_vouch(call: PendingCall, policy: Policy) -> bool:
 
     Words that stand in no text that was read are, such as a reason, if a table rules the change.
     """
-    found = call.get("foreign") or ()
+    found, ruled = call.get("foreign") or (), call.get("ruling") is not None
     unwritten = all(not one["tool"] and is_word(one["value"]) for one in found)
-    return unwritten and call.get("ruling") is not None and policy.foreign != "strict"
+    return not found or (unwritten and ruled and policy.foreign != "strict")
 
 
 def _find_consent(state: DeskState, call: PendingCall) -> By | None:

@@ -221,9 +221,8 @@ async def open_pass(
         begun=await _find_sent_arguments(scope, state),
     )
     run.values = await FlowValues.open(
-        scope, parts.toolbox, state, state.plan, state.todos,
-        find_step=run.find_step, load=run.results.data,
-    )  # fmt: skip
+        scope, parts.toolbox, state, find_step=run.find_step, load=run.results.data
+    )
     return run
 
 

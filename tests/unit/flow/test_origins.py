@@ -83,7 +83,7 @@ def test_the_origins_of_a_value_are_those_of_what_it_refers_to(value, found):
 
 
 def test_a_plan_that_was_handed_in_has_constants_of_the_operator():
-    assert origins("operator", x="plain").of_steps["s"] == {"x": ["operator"]}
+    assert origins("operator", x="plain").of_steps["s"]["x"] == ["operator"]
 
 
 def test_what_decides_about_a_step_counts_and_reads_send_nothing_unless_they_go_out():
