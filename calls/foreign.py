@@ -44,7 +44,7 @@ def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
 
 def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) -> Origins:
     outer = _build_chain_origins(chain.outer, gate, operator) if chain.outer else None
-    is_told = outer.is_tainted if outer else not chain.is_of_user
+    is_told = outer.is_tainted if outer else not (chain.state is None or chain.is_of_user)
     is_told |= chain.has_read_foreign
     before = outer.untainted_words if outer else ()
     drafts = [*chain.list_drafts(), *before, *(() if is_told else chain.list_brief())]

@@ -1,6 +1,7 @@
 """What a planner may be told of results in which strangers may have written: kinds, no words. Pure.
 
-Names of fields are told where the tool declares them; what a trusted tool gave is told as it is.
+Names of fields are told where the tool declares them. What the program's own tools gave, and those
+of trusted servers, is told as it is: values of a later plan are checked, and it may only narrow.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import Any, Final
 from ..state.flow import Cause, FlowStep, read_value
 from ..text.canonical import canonical
 from ..text.sentences import say
-from ..tools.catalog import Catalog
+from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import find_result_schema
 from ..tools.schemas import Schema
 from .references import find_references
@@ -22,10 +23,13 @@ _OF_ARGUMENTS: Final = frozenset({"bad_arguments", "missing_input"})
 """The same, where the arguments hold nothing that was read."""
 
 
-def outline_step(step: FlowStep, catalog: Catalog) -> FlowStep:
-    """A step with an outline in place of its result, and without a stranger's words of why not."""
+def outline_step(step: FlowStep, catalog: Catalog, *, repairs: bool = False) -> FlowStep:
+    """A step with an outline in place of its result, and without a stranger's words of why not.
+
+    Whoever `repairs` a failed plan reads what the program's own tools gave.
+    """
     tool = catalog.find(step["tool"])
-    if tool is not None and tool.origin == "trusted":
+    if may_speak(tool) and (repairs or (tool and tool.origin)):
         return step
     failure = step.get("failure") or "execution_error"
     bare: FlowStep = {**step}
@@ -59,11 +63,20 @@ def outline_value(value: Any, schema: Schema, root: Schema) -> Any:
 
 def hide_cause(cause: Cause, catalog: Catalog) -> Cause:
     """A failure without the words of a tool that nobody vouches for."""
-    tool = catalog.find(cause["tool"])
-    if tool is not None and tool.origin == "trusted":
+    if may_speak(catalog.find(cause["tool"])):
         return cause
     told = hide_error(cause["failure"], cause["arguments"], cause["error"])
     return {**cause, "error": told}
+
+
+def may_speak(tool: CatalogTool | None) -> bool:
+    """Whether a planner may read what a tool gave: the program's own, or one of a trusted server.
+
+    Strangers may have written in it all the same, so the plan that is made then may only narrow.
+    """
+    if tool is None or tool.origin:
+        return tool is not None and tool.origin == "trusted"
+    return tool.is_vouched and not tool.open_world
 
 
 def hide_error(failure: str, arguments: Mapping[str, Any], error: str) -> str:

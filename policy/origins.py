@@ -151,7 +151,7 @@ class Origins:
         return [fold_text(text) for text in (*self.words, *self.operator, *trusted)]
 
     @cached_property
-    def _drafted(self) -> "Origins":
+    def _draft_words(self) -> "Origins":
         """The words of models that had read nothing foreign but descriptions, as known ones."""
         return Origins(words=self.untainted_words)
 
@@ -191,7 +191,7 @@ class Origins:
             for atom in dict.fromkeys(list_atoms(value, whole=self.strict)):
                 if (links and "://" not in atom) or self._is_known(atom):
                     continue
-                drafted = self._drafted._is_known(atom)
+                drafted = self._draft_words._is_known(atom)
                 place = self._locate(path, atom, str(value), () if drafted else self.readings)
                 if place["tool"] or (self.is_tainted and not drafted):
                     found.append(place)

@@ -70,14 +70,14 @@ class CatalogTool:
     """Argument paths and patterns for which its server wants a human to be asked."""
     claimed: Mapping[str, bool] = field(default_factory=dict)
     """The hints of its server, also where they do not count."""
-    open_world: bool | None = None
-    """It reaches beyond its own records; None: it does not say."""
+    open_world: bool | None = None  # it reaches beyond its own records, if it says so
     origin: Origin = ""
     """What the operator says of its results."""
     sinks: tuple[str, ...] | None = None
     """The arguments through which it acts; None: all of them."""
     confidential: bool = False
     """What it gives must not leave by a tool of the open world."""
+    is_vouched: bool = True  # the program gave it, or the operator trusts its server
     own: Callable[[Mapping[str, Any], Any], Awaitable[Any]] | None = None
     """Answers a call of a tool of the package, from its arguments and an `Own`. Such a call is not
     asked about, counted or recorded; its result's `update` changes the state. If it is not
@@ -339,6 +339,7 @@ def _make_server_tool(
         output=_unwrap_schema(read_output(raw.get("outputSchema"))),
         asks=asks,
         origin=config.origin,
+        is_vouched=config.trust is True,
         confidential=config.confidential,
         **flags,
     )

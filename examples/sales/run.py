@@ -23,10 +23,15 @@ HERE = Path(__file__).parent
 
 
 def servers(out: Path) -> dict[str, Any]:
-    """The MCP server on this folder; what it may write there is approved once and for all."""
+    """The MCP server on this folder; what it may write there is approved once and for all.
+
+    It is trusted: nobody else writes into its table, so figures that a model makes of it may go
+    into the report.
+    """
     arguments = [str(HERE / "server.py"), "--sales", str(out / "sales.csv"), "--out", str(out)]
     approved = ["draw_chart", "write_report"]
-    return {"sales": {"command": sys.executable, "args": arguments, "autoApprove": approved}}
+    own = {"autoApprove": approved, "origin": "trusted"}
+    return {"sales": {"command": sys.executable, "args": arguments, **own}}
 
 
 class Timeline:

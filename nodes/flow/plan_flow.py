@@ -36,7 +36,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     scope.emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
-    hides = await has_read_foreign(scope, parts.toolbox, state)
+    hides = bool(state.prints) and await has_read_foreign(scope, parts.toolbox, state)
     # Drafts bring further tools, described after what was said by then.
     later = {name for draft in state.drafts for name in draft.get("tools", ())}
     skills = say("skills_for_plan") if READ_SKILL in catalog.own else ""
@@ -49,7 +49,9 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
         "request": state.request,
         "additional_context": scope.join_hook_notes(state.hook_context),
         "previous_plan": {"globalVariables": variables} if variables else {},
-        "steps": steps_view(state.todos, outlined=catalog if hides else None),
+        "steps": steps_view(
+            state.todos, outlined=catalog if hides else None, repairs=not state.not_enough
+        ),
         "failures": state.causes,
         "improvements": state.improvements,
     }
@@ -122,7 +124,9 @@ _CALL: Final = ("id", "description", "tool", "arguments", "depends_on")
 _PLANNED: Final = (*_CALL, "when", "for_each", "optional", "status")
 
 
-def steps_view(steps: Sequence[FlowStep], outlined: Catalog | None = None) -> list[dict[str, Any]]:
+def steps_view(
+    steps: Sequence[FlowStep], outlined: Catalog | None = None, *, repairs: bool = False
+) -> list[dict[str, Any]]:
     """Steps as a model is shown them: the call as planned, and its result or failure.
 
     The more steps, the shorter each result; in a long plan finished steps lose their arguments.
@@ -131,7 +135,10 @@ def steps_view(steps: Sequence[FlowStep], outlined: Catalog | None = None) -> li
     share = max(_LEAST_SHOWN, min(_RESULT_SHOWN, _ALL_SHOWN // max(1, len(steps))))
     needed = {name for step in select_unfinished(steps) for name in step.get("depends_on") or []}
     brief = len(steps) > _MOST_IN_FULL
-    shown = steps if outlined is None else [outline_step(step, outlined) for step in steps]
+    shown = [
+        step if outlined is None else outline_step(step, outlined, repairs=repairs)
+        for step in steps
+    ]
     return [_render_step(step, share, needed, brief=brief) for step in shown]
 
 

@@ -37,7 +37,9 @@ def server(**options: Path) -> dict[str, Any]:
     """The MCP configuration of the sales example; every write asks."""
     script = str(EXAMPLES / "sales" / "server.py")
     args = [part for name, path in options.items() for part in (f"--{name}", str(path))]
-    return {"sales": {"command": forked.server().python, "args": [script, *args]}}
+    return {
+        "sales": {"command": forked.server().python, "args": [script, *args], "origin": "trusted"}
+    }
 
 
 def shop(folder: Path) -> dict[str, Any]:

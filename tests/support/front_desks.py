@@ -115,7 +115,7 @@ def service_desk(_):
         model=ScriptedModel(model), agents=desk_agents(), checkpointer=InMemorySaver(), policy=ASKS,
         tools=[Desk().save, declared(search_knowledge_base, readOnlyHint=True), transfer_to_human],
     )  # fmt: skip
-    return graph, ["Pay it back", "yes", "I want a human"]
+    return graph, ["Pay 5 euro back", "yes", "I want a human"]
 
 
 def router_desk(folder):

@@ -114,7 +114,7 @@ def test_another_plan_keeps_what_is_done():
     assert world.done("put") == ["a"], "a finished write is not made again, whatever its step's id"
     again = told_to(model, "flow_planner", 1)
     assert '"failure": "tool_error"' in again
-    assert "the line is down" not in again, "a stranger may have written why"
+    assert "the line is down" in again, "the program's own tool says why"
     assert GOAL in again
 
 

@@ -130,7 +130,7 @@ def test_what_is_attached_reaches_every_role_that_sees_the_request(build, script
 @every_graph
 def test_an_image_of_the_first_turn_is_there_in_the_third(build, scripted):
     model = scripted(3)
-    graph = build(model=model, tools=[look], checkpointer=InMemorySaver())
+    graph = build(model=model, tools=[look], checkpointer=InMemorySaver(), foreign="allow")
     first, second = BLOCKS["standard base64"], BLOCKS["openai url"]
     graph.invoke(attached(first), THREAD)
     graph.invoke(attached(second, words=""), THREAD)
