@@ -36,6 +36,8 @@ Origin = Literal["", "trusted", "foreign"]
 """What is declared of a tool's results; "": records are data, prose is foreign."""
 
 _QUOTED: Final = 40
+_QUOTES: Final = 100
+"""Foreign values of one call that are looked for in what was read."""
 _LEAST_FIGURE: Final = 4
 _LEAST_WORD: Final = 8
 """Characters from which on an id or a figure, and another text, tells something confidential."""
@@ -53,6 +55,10 @@ class ForeignValue(TypedDict):
     line: int
     quote: str
     confidential: NotRequired[bool]
+
+
+def _place_nowhere(path: str, atom: str) -> ForeignValue:
+    return ForeignValue(path=path, value=atom, tool="", line=0, quote="")
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,15 @@ class Reading:
         if self.data is None:
             return self.text.splitlines()
         return [str(value) for _, value in list_leaves(self.data)]
+
+    @cached_property
+    def _folded(self) -> tuple[str, frozenset[str]]:
+        return fold_text(self.text), Origins(words=[self.text]).known_numbers
+
+    def may_hold(self, atom: str) -> bool:
+        """Whether a value stands in its text, perhaps within others."""
+        text, numbers = self._folded
+        return fold_text(atom) in text or spell_alike(atom) in numbers
 
     @cached_property
     def fields(self) -> frozenset[str]:
@@ -191,11 +206,17 @@ class Origins:
             for atom in dict.fromkeys(list_atoms(value, whole=self.strict)):
                 if (links and "://" not in atom) or self._is_known(atom):
                     continue
-                drafted = self._draft_words._is_known(atom)
-                place = self._locate(path, atom, str(value), () if drafted else self.readings)
-                if place["tool"] or (self.is_tainted and not drafted):
+                if place := self._judge(path, atom, str(value), quoted=len(found) < _QUOTES):
                     found.append(place)
         return found
+
+    def _judge(self, path: str, atom: str, value: str, *, quoted: bool) -> ForeignValue | None:
+        """Where an unknown value stands; None where nothing foreign can have told it."""
+        drafted = self._draft_words._is_known(atom)
+        if self.is_tainted and not (drafted or quoted):  # nobody reads so many quotes
+            return _place_nowhere(path, atom)
+        place = self._locate(path, atom, value, () if drafted else self.readings)
+        return place if place["tool"] or (self.is_tainted and not drafted) else None
 
     def _is_field(self, value: object) -> bool:
         alike = spell_alike(value)
@@ -222,13 +243,14 @@ class Origins:
             and (one.arguments is not None or is_named(atom, value, one.text))
         ]  # fmt: skip
         for reading in (*reversed(readings), *suspects):
-            for number, line in enumerate(reading.text.splitlines(), start=1):
+            lines = reading.text.splitlines() if reading.may_hold(atom) else ()
+            for number, line in enumerate(lines, start=1):
                 if (at := find_in_line(atom, line)) >= 0:
                     quote = line[max(0, at - _QUOTED) : at + len(atom) + _QUOTED].strip()
                     return ForeignValue(
                         path=path, value=atom, tool=reading.tool, line=number, quote=quote
                     )
-        return ForeignValue(path=path, value=atom, tool="", line=0, quote="")
+        return _place_nowhere(path, atom)
 
     @cached_property
     def _sources(self) -> list[tuple[set[str], "Origins"]]:

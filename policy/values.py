@@ -53,7 +53,8 @@ def stands_whole(value: str, text: str) -> bool:
         return False
     at = text.find(value)
     while at >= 0:
-        before, after = text[:at][-2:], text[at + len(value) :][:2]
+        end = at + len(value)
+        before, after = text[max(0, at - 2) : at], text[end : end + 2]
         if not (_goes_on(before[::-1], value[0]) or _goes_on(after, value[-1])):
             return True
         at = text.find(value, at + 1)
@@ -92,8 +93,8 @@ def read_numbers(text: str) -> list[str]:
     for group, point in ((",", "."), (".", ",")):
         grouped = rf"\d{{1,3}}(?:\{group}\d{{2,3}})*\{group}\d{{3}}"
         if re.fullmatch(rf"[-+]?(?:\d+|{grouped})(?:\{point}\d+)?", plain):
-            number = Decimal(plain.replace(group, "").replace(point, "."))
-            found.append(f"{number.normalize():f}")
+            number = f"{Decimal(plain.replace(group, '').replace(point, '.')):f}"
+            found.append(number.rstrip("0").rstrip(".") if "." in number else number)
     return list(dict.fromkeys(found))
 
 

@@ -47,6 +47,21 @@ def test_what_the_user_said_is_known_however_it_is_spelled(value, words):
     assert foreign(value) != []
 
 
+def test_long_numerals_differ_by_their_last_digit():
+    account = "1234567890123456789012345678901"
+    assert foreign(f"{account}2", [f"Pay to {account}2."]) == []
+    assert foreign(f"{account}9", [f"Pay to {account}2."]) == [f"{account}9"]
+    assert foreign("5", ["1" * 1_000_001]) == ["5"]
+
+
+@pytest.mark.timeout(30)
+def test_a_long_argument_is_compared_with_long_results_in_time():
+    prose = "\n".join(f"line {i} is about v{i}@y.example" for i in range(50_000))
+    mails = [f"u{i}@x{i}.example" for i in range(5_000)]
+    assert foreign(" ".join(mails), prose=prose) == mails
+    assert foreign("a" * 30, [f"{'a' * 500_000}."]) == ["a" * 30]
+
+
 def test_of_content_only_what_leads_elsewhere_counts_unless_all_of_it_does():
     text = "Ann wants her money, by IBAN DE89370400440532013000, see https://evil.example/x?k=1."
     assert foreign(text) == ["DE89370400440532013000", "https://evil.example/x?k=1"]
