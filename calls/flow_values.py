@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..flow.origins import Condition, FindStep, Read, collect_conditions, trace_reads
 from ..flow.references import MissingValue, find_references, resolve_reference
 from ..policy.origins import ForeignValue, Origins, Reading
-from ..policy.values import LONGEST_VALUE, is_value, list_leaves
+from ..policy.values import LONGEST_VALUE, is_plain, list_leaves
 from ..state.calls import step_of
 from ..state.flow import FlowState, FlowStep
 from ..text.canonical import shorten_text
@@ -128,7 +128,7 @@ class FlowValues:
             return lost
         text = value if isinstance(value, str) else to_json_text(value)
         results = result if read.source["for_each"] is not None else [result]
-        is_text = any(isinstance(one, str) and not is_value(one) for one in results)
+        is_text = any(isinstance(one, str) and not is_plain(one) for one in results)
         data = value if isinstance(value, dict | list) else [value]
         return replace(whole, text=text, data=None if is_text else data)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..policy.origin_words import REQUEST, ValueOrigins, stands_under
 from ..policy.origins import ForeignValue, Origin, Origins, Reading
-from ..policy.values import is_value, list_leaves
+from ..policy.values import is_plain, list_leaves
 from ..state.agent import DELEGATE, make_agent_path
 from ..state.calls import Evidence
 from ..text.canonical import canonical, shorten_text
@@ -92,7 +92,7 @@ def make_tool_reading(
 def _read_text(text: str) -> Any:
     """The data of a result, None of prose. Read at every call."""
     data = parse_json(text)
-    one = [text] if is_value(text) else None
+    one = [text] if is_plain(text) else None
     return data if isinstance(data, dict | list) else one
 
 

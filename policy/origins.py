@@ -24,7 +24,6 @@ from .values import (
     is_named,
     is_plain,
     is_short,
-    is_value,
     list_atoms,
     list_leaves,
     read_numbers,
@@ -106,7 +105,7 @@ class Reading:
         A value that the model sent itself proves nothing by coming back.
         """
         leaves = () if self.origin == "foreign" else list_leaves(self.data)
-        found = {spell_alike(v): fold_text(str(v)) for _, v in leaves if is_value(v) or is_short(v)}
+        found = {spell_alike(v): fold_text(str(v)) for _, v in leaves if is_plain(v) or is_short(v)}
         sent = [str(value) for _, value in list_leaves(self.arguments)]
         back = {spell_alike(value) for value in sent}
         back |= {a for a, value in found.items() if stands_whole(value, fold_text("\n".join(sent)))}

@@ -13,6 +13,8 @@ from ..text.words import UNSPACED
 
 LONGEST_VALUE: Final = 64
 """Characters; a longer text, and one with white space, is content."""
+_LONGEST_NAME: Final = 6
+"""Letters of a script without spaces that are a name or a state, and no sentence."""
 _LEAST_ID: Final = 6
 """Characters of a number that may be an id; descriptions are full of shorter ones."""
 _TOKEN: Final = re.compile(
@@ -118,8 +120,17 @@ def is_value(value: object) -> bool:
 
 
 def is_plain(data: object) -> bool:
-    """Whether all of some data is values."""
-    return all(is_value(value) for _, value in list_leaves(data))
+    """Whether all of some data is values that tell a reader nothing but themselves.
+
+    In a script without spaces a longer text, or one with more than letters, may be a sentence.
+    """
+    return all(is_value(value) and not _may_be_sentence(value) for _, value in list_leaves(data))
+
+
+def _may_be_sentence(value: object) -> bool:
+    if not isinstance(value, str) or not UNSPACED.search(value):
+        return False
+    return len(value) > _LONGEST_NAME or not value.isalpha()
 
 
 def is_word(value: str) -> bool:
