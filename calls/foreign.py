@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..policy.origin_words import REQUEST, ValueOrigins, stands_under
 from ..policy.origins import ForeignValue, Origin, Origins, Reading
-from ..policy.values import is_plain, list_leaves
+from ..policy.values import is_plain, list_arguments, list_leaves
 from ..state.agent import DELEGATE, make_agent_path
 from ..state.calls import Evidence
 from ..text.canonical import canonical, shorten_text
@@ -207,6 +207,7 @@ def know_schema(origins: Origins, tool: CatalogTool) -> Origins:
     leaves = list_leaves(tool.schema)
     said = [str(value) for path, value in leaves if own or _CHOICE.search(path)]
     said = said if own else [text for text in said if text.isalpha() or text.isdecimal()]
+    said += map(str, _list_names(tool.schema))
     return replace(origins, operator=[*origins.operator, *said])
 
 
@@ -225,11 +226,19 @@ def follow_edit(call: PendingCall, args: object) -> ValueOrigins | None:
     """Where the values of a planned call come from: those that a human changed are their words."""
     if (planned := call.get("origins")) is None:
         return None
-    before = dict(list_leaves(call["args"]))
+    before = dict(list_arguments(call["args"]))
     return {
         path: planned.get(path, [[""]]) if before.get(path) == value else [[REQUEST]]
-        for path, value in list_leaves(args)
+        for path, value in list_arguments(args if isinstance(args, dict) else {})
     }
+
+
+def _list_names(schema: Any) -> list[str]:
+    """The names of arguments and of their fields."""
+    parts = [*schema.values()] if isinstance(schema, dict) else schema
+    inner = [n for p in parts for n in _list_names(p)] if isinstance(parts, list) else []
+    own = schema.get("properties") if isinstance(schema, dict) else None
+    return [*(own if isinstance(own, dict) else ()), *inner]
 
 
 def _ask_about(call: PendingCall, found: list[ForeignValue], gate: "Gate") -> PendingCall:

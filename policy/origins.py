@@ -24,6 +24,7 @@ from .values import (
     is_named,
     is_plain,
     is_short,
+    list_arguments,
     list_atoms,
     list_leaves,
     read_numbers,
@@ -199,7 +200,7 @@ class Origins:
         if not (self.is_tainted or self.suspects):
             return []
         found: list[ForeignValue] = []
-        for path, value in list_leaves(args):
+        for path, value in list_arguments(args):
             if is_short(value) and self._is_field(value):
                 continue
             for atom in dict.fromkeys(list_atoms(value, whole=self.strict)):
@@ -273,7 +274,7 @@ class Origins:
         foreign = {(one["path"], one["value"]) for one in self.find_foreign(args)}
         secret = {(one["path"], one["value"]) for one in self.find_confidential(args)}
         origins: dict[str, list[list[str]]] = {}
-        for path, value in list_leaves(args):
+        for path, value in list_arguments(args):
             whole = self.strict or (is_short(value) and self._is_field(value))
             atoms = [*dict.fromkeys(list_atoms(value, whole=whole))]
             parts = [text for place, text in secret if place == path and text not in atoms]
@@ -299,7 +300,7 @@ class Origins:
         found: dict[tuple[str, str], ForeignValue] = {}
         for one in reversed(secrets):
             told = Origins(words=one.parts)
-            for path, value in list_leaves(args):
+            for path, value in list_arguments(args):
                 text = str(value)
                 parts = [
                     part for part in one.parts if stands_whole(fold_text(part), fold_text(text))

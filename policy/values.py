@@ -101,15 +101,24 @@ def read_numbers(text: str) -> list[str]:
 
 
 def list_leaves(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The values in a structure with their paths; names of an open mapping are values, too."""
+    """The values in a structure with their paths; names that are no mere words are values, too."""
     if isinstance(value, Mapping):
         for name, one in value.items():
-            yield from list_leaves(one, f"{path}.{name}" if path else str(name))
+            place = f"{path}.{name}" if path else str(name)
+            if not is_word(str(name)):
+                yield f"{place}:", str(name)
+            yield from list_leaves(one, place)
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
         for at, one in enumerate(value):
             yield from list_leaves(one, f"{path}[{at}]")
     elif value is not None and value != "":
         yield path, value
+
+
+def list_arguments(args: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The values in arguments, whose own names a tool has given."""
+    for name, value in args.items():
+        yield from list_leaves(value, str(name))
 
 
 def is_value(value: object) -> bool:
