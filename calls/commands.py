@@ -14,7 +14,7 @@ from langchain_core.messages import (
 )
 from langgraph.types import Command, Overwrite
 
-from ..state.messages import make_signature
+from ..state.messages import TOOL, make_signature
 from ..text.sentences import say
 from .call_records import Call
 from .results import ToolResult, normalize_result, to_plain_json
@@ -165,6 +165,6 @@ def build_messages(
                 fields["id"] = f"{turn}.{update['call']}.{place}"
             taken.add(fields["id"])
             # Signed: a human message that a tool adds is no request of the user.
-            signed = fields.get("additional_kwargs", {}) | make_signature("tool")
+            signed = fields.get("additional_kwargs", {}) | make_signature(TOOL)
             added.append(_KINDS[plain["type"]](**fields | {"additional_kwargs": signed}))
     return added

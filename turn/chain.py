@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from ..state.calls import Evidence
 from ..state.history import ASKED, History
-from ..state.messages import EVIDENCE, ROLE, calls_in
+from ..state.messages import EVIDENCE, ROLE, TOOL, calls_in
 
 ANSWERED: Final = "answered by the user"
 """The reason of a call whose result is a human's words."""
@@ -46,8 +46,19 @@ class Chain:
         inner = f"{self.path}/"
         own = [*self._list_earlier(), *getattr(self.state, "evidence", ())]
         before = self.outer.list_records() if self.outer else []
-        records = [*before, *self.past.heard, *self.past.records, *own]
+        records = [*before, *self._list_added(), *self.past.heard, *self.past.records, *own]
         return [*{r["id"]: r for r in records if not r["task"].startswith(inner)}.values()]
+
+    def _list_added(self) -> list[Evidence]:
+        """What tools have told the models by messages of their own; nobody can tell when."""
+        return [
+            Evidence(
+                id=f"{m.id}", task="", tool=f"({TOOL})", arguments={}, status="success",
+                result=m.text,
+            )
+            for m in getattr(self.state, "messages", ())
+            if m.additional_kwargs.get(ROLE) == TOOL
+        ]  # fmt: skip
 
     def _list_earlier(self) -> Sequence[Evidence]:
         """The calls of earlier turns: those that are kept, else those in the conversation.
