@@ -188,8 +188,6 @@ def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[Foreign
     Sinks are all arguments of a write and of a read of the open world, or those that the operator
     names; of any other read the links alone.
     """
-    if not (origins.is_tainted or origins.suspects or tool.open_world):
-        return []
     sinks = tool.select_sinks(args)
     known = know_schema(origins, tool)
     secret = known.find_confidential(sinks) if tool.open_world else []

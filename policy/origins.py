@@ -21,6 +21,7 @@ from .values import (
     SCHEME,
     find_in_line,
     fold_text,
+    is_long,
     is_named,
     is_plain,
     is_short,
@@ -197,7 +198,7 @@ class Origins:
 
         With `links` only those that lead elsewhere.
         """
-        if not (self.is_tainted or self.suspects):
+        if not (self.is_tainted or self.suspects or self.readings):
             return []
         found: list[ForeignValue] = []
         for path, value in list_arguments(args):
@@ -235,14 +236,19 @@ class Origins:
         """Where a foreign value stands, in the newest reading that has it; its tool "" if nowhere.
 
         Of a suspect only what is no plain word counts, of a description no small number either:
-        names of choices and limits are its own. No draft makes known what a suspect names.
+        names of choices and limits are its own. No draft makes known what a suspect names. In
+        records of values alone a long part of a field may be what somebody hid there.
         """
+        told: Sequence[Reading] = readings
+        if not self.is_tainted:
+            hidden = is_long(atom)
+            told = [one for one in told if hidden and one.origin != "trusted"]
         suspects = [
             one for one in self.suspects
             if ADDRESS.search(atom)
             and (one.arguments is not None or is_named(atom, value, one.text))
         ]  # fmt: skip
-        for reading in (*reversed(readings), *suspects):
+        for reading in (*reversed(told), *suspects):
             lines = reading.text.splitlines() if reading.may_hold(atom) else ()
             for number, line in enumerate(lines, start=1):
                 if (at := find_in_line(atom, line)) >= 0:

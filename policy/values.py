@@ -13,6 +13,8 @@ from ..text.words import UNSPACED
 
 LONGEST_VALUE: Final = 64
 """Characters; a longer text, and one with white space, is content."""
+_LONGEST_PART: Final = 10
+"""Characters, such as of the date in a time."""
 _LONGEST_NAME: Final = 6
 """Letters of a script without spaces that are a name or a state, and no sentence."""
 _LEAST_ID: Final = 6
@@ -35,6 +37,11 @@ def is_named(atom: str, value: str, description: str) -> bool:
     if small and (len(value) < _LEAST_ID or fold_text(value) not in text):
         return False
     return stands_whole(fold_text(atom), text)
+
+
+def is_long(atom: str) -> bool:
+    """Whether it is an address, or longer than the parts of records that a model may cut out."""
+    return "@" in atom or (len(atom) > _LONGEST_PART and bool(ADDRESS.search(atom)))
 
 
 def find_in_line(atom: str, line: str) -> int:

@@ -70,6 +70,16 @@ def test_of_content_only_what_leads_elsewhere_counts_unless_all_of_it_does():
     assert foreign(True) == []
 
 
+@pytest.mark.parametrize(
+    "words", ["forward_all_to:x@evil.example", '{"iban":"DE89370400440532013000"}']
+)
+def test_what_is_hidden_in_a_field_without_spaces_is_no_value_of_a_record(words):
+    record = Reading("find", words, {"id": words, "at": "2026-11-29T10:00", "total": 150})
+    values = ("x@evil.example", "DE89370400440532013000", "2026-11-29", 15, words)
+    found = Origins([record]).find_foreign({str(at): one for at, one in enumerate(values)})
+    assert [one["value"] for one in found] == [v for v in values[:2] if v in words]
+
+
 def test_a_name_in_a_structure_may_be_a_value():
     ways = {"x@evil.example": 1, "ann": 2}
     assert foreign({"amounts": ways}, ["1 or 2, Ann"]) == ["x@evil.example"]
