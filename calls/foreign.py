@@ -53,7 +53,8 @@ def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) ->
     for record in iter_readings(chain.list_records()):
         reading = _make_reading(record, gate)
         if reading and record["tool"] == DELEGATE:
-            closed, reading = _read_report(reading, record, chain, gate)
+            tainted = is_told or any(one.is_foreign for one in readings)
+            closed, reading = _read_report(reading, record, chain, gate, is_told=tainted)
             reports += closed
         elif reading and record["tool"] == READ_RESULT:
             secret = any(one.confidential for one in readings)
@@ -104,17 +105,17 @@ def find_origin(tool: CatalogTool, policy: Policy) -> Origin:
 
 
 def _read_report(
-    reading: Reading, record: Evidence, chain: Chain, gate: "Gate"
+    reading: Reading, record: Evidence, chain: Chain, gate: "Gate", *, is_told: bool
 ) -> tuple[list[Reading], Reading | None]:
     """A sub-agent's report, apart where it is typed: its values are its own, and taint nothing."""
     if not record["task"] or record.get("turn"):  # of an earlier turn, which words have tainted
         if not reading.is_foreign:
             return [replace(reading, data=None)], None
         return [], replace(reading, origin="foreign" if chain.has_read_foreign else "trusted")
-    made_by = make_agent_path(chain.path, {"id": record["id"], "args": record["arguments"]})
+    made_by = make_agent_path(record["task"], {"id": record["id"], "args": record["arguments"]})
     inner = [_make_reading(r, gate) for r in iter_readings(chain.list_inner_records(made_by))]
     reading = replace(reading, confidential=any(one.confidential for one in inner if one))
-    if not any(one.is_foreign for one in inner if one):
+    if not (is_told or any(one.is_foreign for one in inner if one)):
         return [], replace(reading, origin="trusted")
     if reading.is_foreign:
         return [], replace(reading, origin="foreign")

@@ -87,9 +87,10 @@ class Chain:
         return bool(getattr(self.state, "read_foreign", False))
 
     def list_inner_records(self, agent: str) -> list[Evidence]:
-        """The calls that one of its sub-agents made, by the path of that."""
+        """The calls that a sub-agent made, of this graph or one around it, by the path of that."""
         found = getattr(self.state, "evidence", ())
-        return [r for r in found if f"{r['task']}/".startswith(f"{agent}/")]
+        outer = self.outer.list_inner_records(agent) if self.outer else []
+        return [*outer, *(r for r in found if f"{r['task']}/".startswith(f"{agent}/"))]
 
     def list_words(self) -> list[str]:
         """What the user has said in the thread, and answered to questions."""
