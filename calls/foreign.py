@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..policy.origin_words import REQUEST, ValueOrigins, stands_under
 from ..policy.origins import ForeignValue, Origin, Origins, Reading
-from ..policy.values import is_plain, list_arguments, list_leaves
+from ..policy.values import is_link, is_plain, list_arguments, list_atoms, list_leaves
 from ..state.agent import DELEGATE, make_agent_path
 from ..state.calls import Evidence
 from ..text.canonical import canonical, shorten_text
@@ -180,7 +180,8 @@ def may_leak(tool: CatalogTool, args: Any) -> bool:
     closed = tool.read_only and tool.open_world is False
     if closed or tool.own or tool.tool is BUILT_IN:
         return False
-    return tool.acts or any("://" in str(value) for _, value in list_leaves(args))
+    values = (value for _, value in list_leaves(args))
+    return tool.acts or any(is_link(atom) for value in values for atom in list_atoms(value))
 
 
 def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[ForeignValue]:

@@ -21,6 +21,7 @@ from .values import (
     SCHEME,
     find_in_line,
     fold_text,
+    is_link,
     is_long,
     is_named,
     is_plain,
@@ -205,7 +206,7 @@ class Origins:
             if is_short(value) and self._is_field(value):
                 continue
             for atom in dict.fromkeys(list_atoms(value, whole=self.strict)):
-                if (links and "://" not in atom) or self._is_known(atom):
+                if (links and not is_link(atom)) or self._is_known(atom):
                     continue
                 if place := self._judge(path, atom, str(value), quoted=len(found) < _QUOTES):
                     found.append(place)

@@ -27,6 +27,7 @@ _EDGE: Final = ".:!?'\u2019*_#"
 ADDRESS: Final = re.compile(r"\w\.\w|@|/|\d")
 """What makes a token of content an address, a link, an id or a figure."""
 NUMBER: Final = re.compile(r"[-+]?\d+(?:[.,'\u00a0\u202f]\d+)*")
+LINK: Final = re.compile(r"(?i)://|^(?:https?:)|^[/\\]{2}|^[\w-]+(?:\.[\w-]+)+(?::\d+)?[/?\\]")
 SCHEME: Final = re.compile(r"(?i)^(?:https?://|mailto:|tel:)")
 
 
@@ -37,6 +38,11 @@ def is_named(atom: str, value: str, description: str) -> bool:
     if small and (len(value) < _LEAST_ID or fold_text(value) not in text):
         return False
     return stands_whole(fold_text(atom), text)
+
+
+def is_link(atom: str) -> bool:
+    """Whether it leads to a host: with a scheme, or as browsers take it without one."""
+    return LINK.search(atom) is not None
 
 
 def is_long(atom: str) -> bool:

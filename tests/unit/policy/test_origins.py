@@ -89,6 +89,19 @@ def test_a_name_in_a_structure_may_be_a_value():
     assert foreign({"bill-7.pdf": "17"}, data={"bill-7.pdf": 17}) == []
 
 
+@pytest.mark.parametrize(
+    ("value", "leads"),
+    [
+        ("evil.example/?d=1", True), ("//evil.example/x", True), ("https:evil.example", True),
+        ("evil.example:80/x", True), ("../bills/7.pdf", False), ("bills/a.b/7.pdf", False),
+        ("bill-7.pdf", False), ("x@evil.example", False),
+    ],
+)  # fmt: skip
+def test_a_link_leads_to_a_host_also_without_a_scheme(value, leads):
+    found = Origins([Reading("read_mail", PROSE)]).find_foreign({"at": value}, links=True)
+    assert bool(found) is leads
+
+
 def test_a_field_is_data_and_a_part_of_it_is_not():
     record = {"iban": "DE12 5001 0517", "note": "use ES91 or mail x@evil.example", "total": 40}
     assert foreign("DE12 5001 0517", data=record) == []
