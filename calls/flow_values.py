@@ -62,7 +62,7 @@ class FlowValues:
     load: Callable[[FlowStep], Awaitable[Any]]
     variables: Mapping[str, Any]
     conditions: Mapping[str, Sequence[Condition]]
-    _known: dict[tuple[str, str], list[Reading]] = field(default_factory=dict)
+    _known: dict[tuple[str, str], tuple[list[Reading], list[Reading]]] = field(default_factory=dict)
     """By step and argument: what its calls are made from, of items all the same."""
 
     @classmethod
@@ -94,26 +94,30 @@ class FlowValues:
             return None
         whole = self.find_step(step_of(step["id"])) or step  # an item does not know its list
         readings, drafts = [*self.origins.readings], [*self.origins.drafts]
+        fields: dict[str, list[Reading]] = {}
         for name, value in arguments.items():
             if (key := (whole["id"], name)) not in self._known:
                 self._known[key] = await self._read_all(whole, step["arguments"].get(name))
-            readings += (reads := self._known[key])
+            reads, fields[name] = self._known[key]
+            readings += reads
             if not (self.origins.is_tainted or any(one.is_foreign for one in reads)):
                 drafts += [str(leaf) for _, leaf in list_leaves(value)]
         control = await self._find_control(whole) if tool.acts else []
-        return Traced(replace(self.origins, readings=readings, drafts=drafts), control)
+        traced = replace(self.origins, readings=readings, drafts=drafts)
+        return Traced(traced, control, fields)
 
-    async def _read_all(self, step: FlowStep, planned: Any) -> list[Reading]:
-        """What a value is made from. A field is data as a whole, also one of several words."""
+    async def _read_all(self, step: FlowStep, planned: Any) -> tuple[list[Reading], list[Reading]]:
+        """What a value is made from, and what is data in it: a field, also of several words."""
         readings: list[Reading] = []
+        own: list[Reading] = []
         for read in trace_reads(step, planned, self.find_step, self.gate.catalog):
             reading = await self._read(read)
             readings.append(reading)
             if reading.data is not None and not (read.kind or reading.origin):
                 leaves = [str(value) for _, value in list_leaves(reading.data)]
-                fields = "\n".join(leaf for leaf in leaves if len(leaf) <= LONGEST_VALUE)
-                readings.append(replace(reading, text=fields, data=None, origin="trusted"))
-        return readings
+                words = "\n".join(leaf for leaf in leaves if len(leaf) <= LONGEST_VALUE)
+                own.append(replace(reading, text=words, data=None, origin="trusted"))
+        return readings, own
 
     async def _read(self, read: Read) -> Reading:
         """What is read of a result: of a record its data, of a text prose."""

@@ -1,7 +1,7 @@
 """Values of a call that a stranger may have written: found at the gate, and put to a human."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -33,6 +33,8 @@ class Traced(NamedTuple):
 
     origins: Origins
     control: Sequence[ForeignValue] = ()
+    fields: Mapping[str, Sequence[Reading]] = {}
+    """By argument, what is data in it alone: the words of the fields that it is made from."""
 
 
 def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
@@ -159,11 +161,31 @@ def _find_reasons(call: PendingCall, gate: "Gate") -> list[ForeignValue]:
 
 def _list_unlifted(call: PendingCall, tool: CatalogTool, gate: "Gate") -> list[ForeignValue]:
     """The foreign values of a call but those whose origin the policy allows by name."""
-    if not (found := find_foreign(gate.origins, tool, call["args"])):
+    parts = _split_arguments(gate, call["args"])
+    if not (found := [v for own, some in parts for v in find_foreign(own, tool, some)]):
         return []
     lifts = [*gate.decide(tool, call["args"], call.get("origins")).lifts]
     lifts += call.get("ruling", {}).get("lifts", ())
     return [one for one in found if not any(stands_under(one["path"], path) for path in lifts)]
+
+
+def _split_arguments(
+    gate: "Gate", args: Mapping[str, Any]
+) -> Iterator[tuple[Origins, Mapping[str, Any]]]:
+    """The arguments, those with fields of their own apart, each with what it may come from."""
+    origins, fields = gate.origins, gate.traced.fields if gate.traced else {}
+    yield origins, {name: value for name, value in args.items() if not fields.get(name)}
+    for name, value in args.items():
+        if own := fields.get(name):
+            yield replace(origins, readings=[*origins.readings, *own]), {name: value}
+
+
+def find_value_origins(gate: "Gate", tool: CatalogTool, args: Mapping[str, Any]) -> ValueOrigins:
+    """Where these values of a call come from by now."""
+    found: dict[str, Sequence[Sequence[str]]] = {}
+    for origins, part in _split_arguments(gate, args):
+        found |= know_schema(origins, tool).find_origins(part)
+    return found
 
 
 def _find_decision(origins: Origins) -> list[ForeignValue]:

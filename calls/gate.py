@@ -29,7 +29,7 @@ from .call_records import (
     mark_waiting,
     update_call,
 )
-from .foreign import Traced, build_origins, know_schema, mark_foreign, trace_call
+from .foreign import Traced, build_origins, find_value_origins, mark_foreign, trace_call
 from .grants import is_granted
 from .guard import Guard
 from .journal import CallJournal, find_doubt
@@ -79,7 +79,7 @@ class Gate:
     def find_origins(self, tool: CatalogTool, args: Mapping[str, Any]) -> ValueOrigins | None:
         """Where these values of a call come from by now; None where the policy does not ask."""
         asks = self.policy.names_origins(tool)
-        return know_schema(self.origins, tool).find_origins(args) if asks else None
+        return find_value_origins(self, tool, args) if asks else None
 
     def judge(
         self, tool: CatalogTool, args: object, origins: ValueOrigins | None = None

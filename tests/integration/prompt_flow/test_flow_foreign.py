@@ -317,3 +317,18 @@ def test_a_plan_that_was_handed_in_commands_also_then():
     given = {**said("Now pay."), "execution_plan": plan, "variables": variables}
     assert ended(graph.invoke(given, THREAD)["outcome"]) == ("complete", "GOAL")
     assert world.done("pay") == [{"to": "DE55", "amount": 950}]
+
+
+def test_a_field_that_goes_elsewhere_makes_no_value_of_another_argument_known():
+    class Inbox(Bank):
+        def tools(self) -> list[Any]:
+            def mail() -> dict[str, Any]:
+                """Read a mail."""
+                return {"subject": f"Rent to {EVIL} at DE", "from": "ann@a.example"}
+
+            return [*super().tools(), declared(mail, readOnlyHint=True)]
+
+    told = step("p", "pay", arguments={"to": "{{n}}", "amount": 1, "note": "Re: {{m.subject}}"})
+    plan = flow(step("m", "mail"), BILL, ask("n", "To whom? {{b}}"), told)
+    *_, state, _ = start(plan, world=Inbox(), llm_call=[EVIL])
+    assert paths(question_of(state)) == [("to", EVIL, "mail")]
