@@ -32,6 +32,7 @@ from .values import (
     read_numbers,
     spell_alike,
     stands_whole,
+    strip_signs,
 )
 
 Origin = Literal["", "trusted", "foreign"]
@@ -112,16 +113,19 @@ class Reading:
         sent = [str(value) for _, value in list_leaves(self.arguments)]
         back = {spell_alike(value) for value in sent}
         back |= {a for a, value in found.items() if stands_whole(value, fold_text("\n".join(sent)))}
+        bare = {strip_signs(value) for value in sent}
+        back |= {a for a, value in found.items() if strip_signs(value) in bare}
         return frozenset(found.keys() - back)
 
     @cached_property
     def own_text(self) -> str:
-        """The text but for the values that the model sent itself."""
-        sent = {fold_text(str(value)) for _, value in list_leaves(self.arguments)}
+        """The text but for the values that the model sent itself, and the words of these."""
+        values = [str(value) for _, value in list_leaves(self.arguments)]
+        parts = {p for v in values for p in (v, *v.split(), *list_atoms(v))}
+        text = fold_text(self.text)
+        sent = {one for one in map(fold_text, parts) if one and one in text}
         pattern = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
-        return (
-            re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", " ", fold_text(self.text)) if sent else self.text
-        )
+        return re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", " ", text) if sent else self.text
 
     @cached_property
     def is_foreign(self) -> bool:

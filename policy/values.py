@@ -101,6 +101,11 @@ def fold_text(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold().strip()
 
 
+def strip_signs(value: str) -> str:
+    """A value by its letters and digits, such as an IBAN that was in groups."""
+    return re.sub(r"[\W_]", "", fold_text(value))
+
+
 def read_numbers(text: str) -> list[str]:
     """What a numeral may mean; 1,234 is either of two numbers, 1,23 and 32.8 are one."""
     plain = re.sub(r"['\u00a0\u202f]", "", text)

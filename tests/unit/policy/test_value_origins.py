@@ -66,10 +66,13 @@ def test_what_stands_in_several_places_has_several_origins_and_an_untainted_mode
     Reading("find", "{}", {"query": "de66", "iban": "DE02"}, arguments={"query": "DE66"}),
     Reading("find", "{}", {"key": "DE66", "iban": "DE02"}, arguments={"query": "who has DE66?"}),
     Reading("find", "There is no DE66, but DE02.", None, "trusted", {"query": "DE66"}),
+    Reading("find", "There is no DE66, but DE02.", None, "trusted", {"query": "who has DE66?"}),
+    Reading("spell", "{}", {"spelled": "DE-66", "iban": "DE02"}, arguments={"iban": "de66"}),
 ])  # fmt: skip
 def test_what_a_call_sent_itself_proves_nothing_by_coming_back(found):
-    assert origins_of("DE02", MAIL, found) == [["find"]]
+    assert origins_of("DE02", MAIL, found) == [[found.tool]]
     assert origins_of("DE66", MAIL, found) == [["foreign"]]
+    assert origins_of("DE-66", MAIL, found) == [["foreign"]]
     number = Reading("add", "{}", {"amount": 66.0, "sum": 70}, arguments={"amount": 66})
     told = Origins([MAIL, number]).find_origins({"x": 66, "y": 70})
     assert told == {"x": [["foreign"]], "y": [["add"]]}
