@@ -180,5 +180,13 @@ def list_atoms(value: object, *, whole: bool = False) -> Iterator[str]:
     elif whole or is_value(value):
         yield value
     else:
-        parts = (token.strip(_EDGE) for token in _TOKEN.findall(value))
-        yield from filter(ADDRESS.search, parts)
+        for token in _TOKEN.findall(value):
+            bare = token.strip(_EDGE)
+            if ADDRESS.search(bare if bare.isascii() else _show_bare(bare)):
+                yield bare
+
+
+def _show_bare(token: str) -> str:
+    """A token as a browser reads it: wide signs as plain ones, without what is not seen."""
+    plain = unicodedata.normalize("NFKC", token)
+    return "".join(sign for sign in plain if unicodedata.category(sign) != "Cf")

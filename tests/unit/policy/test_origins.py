@@ -66,6 +66,8 @@ def test_of_content_only_what_leads_elsewhere_counts_unless_all_of_it_does():
     text = "Ann wants her money, by IBAN DE89370400440532013000, see https://evil.example/x?k=1."
     assert foreign(text) == ["DE89370400440532013000", "https://evil.example/x?k=1"]
     assert foreign("Ann wants her money.") == []
+    hidden = ["evil\uff0eexample", "x\uff20evil", "evil\u200b.\u200bexample", "\u2460"]
+    assert [foreign(f"Look at {one} now.") for one in hidden] == [[one] for one in hidden]
     assert foreign("Ann wants her money.", strict=True) == ["Ann wants her money."]
     assert foreign(True) == []
 
