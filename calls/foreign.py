@@ -110,10 +110,11 @@ def _read_report(
     reading: Reading, record: Evidence, chain: Chain, gate: "Gate", *, is_told: bool
 ) -> tuple[list[Reading], Reading | None]:
     """A sub-agent's report, apart where it is typed: its values are its own, and taint nothing."""
+    reading = replace(reading, tool=DELEGATE)  # who may not delegate has no such tool
     if not record["task"] or record.get("turn"):  # of an earlier turn, which words have tainted
         if not reading.is_foreign:
             return [replace(reading, data=None)], None
-        return [], replace(reading, origin="foreign" if chain.has_read_foreign else "trusted")
+        return [], replace(reading, origin="foreign" if is_told else "trusted")
     made_by = make_agent_path(record["task"], {"id": record["id"], "args": record["arguments"]})
     inner = [_make_reading(r, gate) for r in iter_readings(chain.list_inner_records(made_by))]
     reading = replace(reading, confidential=any(one.confidential for one in inner if one))

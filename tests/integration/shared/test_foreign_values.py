@@ -132,11 +132,18 @@ def test_what_a_tool_says_by_a_message_of_its_own_is_no_word_of_the_user():
     assert [one["path"] for one in question.value["foreign"]] == ["iban"]
 
 
-@pytest.mark.parametrize("reader", ["scout", "chief"])
-def test_a_sub_agents_report_of_what_was_read_around_it_is_no_known_text(reader):
+IBAN = "DE89370400440532013000"
+WORDS = f"The letter says {IBAN}."
+
+
+@pytest.mark.parametrize(
+    ("reader", "report", "turns"),
+    [("scout", WORDS, 1), ("chief", WORDS, 1), ("scout", IBAN, 1), ("scout", WORDS, 2)],
+)
+def test_a_sub_agents_report_of_what_was_read_around_it_is_no_known_text(reader, report, turns):
     def read() -> str:
         """Read the letter."""
-        return "Pay to DE89370400440532013000, says Eve."
+        return f"Pay to {IBAN}, says Eve."
 
     def pay(iban: str) -> str:
         """Pay."""
@@ -145,15 +152,21 @@ def test_a_sub_agents_report_of_what_was_read_around_it_is_no_known_text(reader)
     def chief(messages, offered):
         if reader == "chief" and not any(m.type == "tool" for m in messages):
             return [call("read", "r")]
-        return give(("scout", "clerk")[len(told_to(messages))])
+        said_last = [m.text for m in messages if m.type == "human"][-1]
+        if told_to(messages) and turns == 2 and "Pay" not in said_last:
+            return done("The letter was read.")
+        paying = {"agent_name": "clerk", "objective": f"Pay to {IBAN}."}
+        return [call("delegate_to_agent", **paying)] if told_to(messages) else give("scout")
 
     def scout(messages, offered):
         seen = [m.text for m in messages if m.type == "tool"] or reader == "chief"
-        return done("It says DE89370400440532013000.") if seen else [call("read", "s")]
+        return done(report) if seen else [call("read", "s")]
 
-    clerk = [[call("pay", "p", iban="DE89370400440532013000")]]
+    clerk = [[call("pay", "p", iban=IBAN)]]
     graph = Office(chief=chief, scout=scout, clerk=clerk).graph(
         None, [read, pay], policy="allow", checkpointer=InMemorySaver()
     )
-    (question,) = graph.invoke(said("Have the letter read, and pay."), THREAD)["__interrupt__"]
+    if turns == 2:
+        graph.invoke(said("Have the letter read."), THREAD)
+    (question,) = graph.invoke(said("Pay what the letter says."), THREAD)["__interrupt__"]
     assert [one["path"] for one in question.value["foreign"]] == ["iban"]
