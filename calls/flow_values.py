@@ -101,7 +101,8 @@ class FlowValues:
             reads, fields[name] = self._known[key]
             readings += reads
             if not (self.origins.is_tainted or any(one.is_foreign for one in reads)):
-                drafts += [str(leaf) for _, leaf in list_leaves(value)]
+                said = [str(leaf) for _, leaf in list_leaves(value)]
+                drafts += [one for one in said if not Origins(reads).find_foreign({"": one})]
         control = await self._find_control(whole) if tool.acts else []
         traced = replace(self.origins, readings=readings, drafts=drafts)
         return Traced(traced, control, fields)

@@ -332,3 +332,18 @@ def test_a_field_that_goes_elsewhere_makes_no_value_of_another_argument_known():
     plan = flow(step("m", "mail"), BILL, ask("n", "To whom? {{b}}"), told)
     *_, state, _ = start(plan, world=Inbox(), llm_call=[EVIL])
     assert paths(question_of(state)) == [("to", EVIL, "mail")]
+
+
+def test_a_model_cuts_no_account_out_of_a_field_without_a_question():
+    class Inbox(Bank):
+        def tools(self) -> list[Any]:
+            def mail() -> dict[str, Any]:
+                """Read a mail."""
+                return {"subject": "pay_to:DE89370400440532013000", "id": "m-1"}
+
+            return [*super().tools(), declared(mail, readOnlyHint=True)]
+
+    told = step("p", "pay", arguments={"to": "{{n}}", "note": "{{m.id}} {{m.subject}}"})
+    plan = flow(step("m", "mail"), ask("n", "To whom? {{m.subject}}"), told)
+    *_, state, _ = start(plan, world=Inbox(), llm_call=["DE89370400440532013000"])
+    assert paths(question_of(state)) == [("to", "DE89370400440532013000", "mail")]
