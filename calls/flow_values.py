@@ -5,6 +5,7 @@ references stand for is judged by what they read. What a later plan wrote is jud
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -112,13 +113,31 @@ class FlowValues:
         readings: list[Reading] = []
         own: list[Reading] = []
         for read in trace_reads(step, planned, self.find_step, self.gate.catalog):
-            reading = await self._read(read)
-            readings.append(reading)
+            sent, fed = await self._list_sent(read.source) if read.source else ((), ())
+            reading = replace(await self._read(read), arguments=sent)
+            readings += [*fed, reading]  # in this order what was sent is no model's own word
             if reading.data is not None and not (read.kind or reading.origin):
                 leaves = [str(value) for _, value in list_leaves(reading.data)]
+                if sent:
+                    leaves = [leaf for leaf in leaves if spell_alike(leaf) in reading.fields]
                 words = "\n".join(leaf for leaf in leaves if len(leaf) <= LONGEST_VALUE)
                 own.append(replace(reading, text=words, data=None, origin="trusted"))
         return readings, own
+
+    async def _list_sent(self, source: FlowStep) -> tuple[list[Any], list[Reading]]:
+        """What a step was called with by references to what a stranger wrote, and that."""
+        if (key := (source["id"], "")) not in self._known:
+            self._known[key] = await self._read_all(source, source["arguments"])
+        if not (fed := [one for one in self._known[key][0] if one.is_foreign]):
+            return [], []
+        sent: list[Any] = []
+        for _, leaf in list_leaves([source["arguments"], source["for_each"]]):
+            for read in find_references(leaf) if isinstance(leaf, str) else ():
+                if step := self.find_step(read.root):
+                    with suppress(MissingValue):
+                        result = {read.root: await self.load(step)}
+                        sent.append(resolve_reference(read, result, self.variables))
+        return sent, fed
 
     async def _read(self, read: Read) -> Reading:
         """What is read of a result: of a record its data, of a text prose."""

@@ -347,3 +347,20 @@ def test_a_model_cuts_no_account_out_of_a_field_without_a_question():
     plan = flow(step("m", "mail"), ask("n", "To whom? {{m.subject}}"), told)
     *_, state, _ = start(plan, world=Inbox(), llm_call=["DE89370400440532013000"])
     assert paths(question_of(state)) == [("to", "DE89370400440532013000", "mail")]
+
+
+@pytest.mark.parametrize("field", ["again", "spelled"])
+def test_a_step_that_gives_back_what_it_was_sent_makes_no_record_of_it(field):
+    class Speller(Bank):
+        def tools(self) -> list[Any]:
+            def spell(iban: str) -> dict[str, Any]:
+                """Spell an account."""
+                return {"again": iban, "spelled": "-".join(iban), "bank": "DE-BANK-7"}
+
+            return [*super().tools(), declared(spell, readOnlyHint=True)]
+
+    spelled = step("s", "spell", arguments={"iban": "{{n}}"})
+    told = step("p", "pay", arguments={"to": f"{{{{s.{field}}}}}", "note": "{{s.bank}}"})
+    plan = flow(BILL, ask("n", "To whom? {{b}}"), spelled, told)
+    *_, state, _ = start(plan, world=Speller(), llm_call=[EVIL])
+    assert [one["path"] for one in question_of(state)["foreign"]] == ["to"]
