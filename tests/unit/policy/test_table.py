@@ -468,6 +468,6 @@ def test_the_errors_of_the_manual_are_those_of_its_file(old, new):
     assert table_of(policy).name == "Corner shop"
     with pytest.raises(SettingsError) as error:
         table_of(policy.replace(old, new))
-    shown = [row.split("`")[1] for row in DOCS.splitlines() if row.startswith(("| `gap", "| `'"))]
+    shown = [row.split("`")[1] for row in DOCS.splitlines() if row.startswith(("- `gap", "- `'"))]
     assert len(shown) == 2
     assert any(one in str(error.value) for one in shown), str(error.value)
