@@ -12,7 +12,7 @@ from typing import Any, Final
 from ..flow.origins import Condition, FindStep, Read, collect_conditions, trace_reads
 from ..flow.references import MissingValue, find_references, resolve_reference
 from ..policy.origins import ForeignValue, Origins, Reading
-from ..policy.values import LONGEST_VALUE, is_plain, list_leaves
+from ..policy.values import LONGEST_VALUE, is_plain, list_leaves, spell_alike
 from ..state.calls import step_of
 from ..state.flow import FlowState, FlowStep
 from ..text.canonical import shorten_text

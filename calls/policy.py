@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -29,8 +29,6 @@ Action = Literal["allow", "ask", "deny"]
 
 ForeignWord = Literal["ask", "strict", "allow"]
 """What happens to values of strangers in a call: a question, one also for whole fields, nothing."""
-
-_DEFAULT: Final = "A policy's default"
 
 NOT_INTERACTIVE: Final = "not_interactive"
 """The reason of a call that would be asked about, where nobody can answer."""
@@ -136,15 +134,11 @@ class Case:
         names = [agent, *agent.split("/")]
         if self.agent is not None and not any(fnmatchcase(name, self.agent) for name in names):
             return False
-        comes_from = (
-            not allows
-            if origins is None
-            else all(
-                has_origins(origins, path, listed, every=allows)
-                for path, listed in self.origin.items()
-            )
-        )
-        if self.origin and not comes_from:
+        if self.origin and origins is None and allows:
+            return False
+        if origins is not None and not all(
+            has_origins(origins, path, listed, every=allows) for path, listed in self.origin.items()
+        ):
             return False
         try:
             return all(matches_pattern(p, args, path) for path, p in self.arguments.items())
@@ -185,11 +179,7 @@ class Policy:
             SettingsError: none of these, or a rule with an unknown key or value.
         """
         policy = cls._read(value)
-        return (
-            policy
-            if foreign is None
-            else replace(policy, foreign=_read_word(foreign, ForeignWord, "foreign"))
-        )
+        return policy if foreign is None else replace(policy, foreign=_read_foreign(foreign))
 
     @classmethod
     def _read(cls, value: "PolicyLike") -> "Policy":
@@ -198,7 +188,7 @@ class Policy:
         if isinstance(value, PolicyTable):
             return cls(table=value)
         if isinstance(value, str) and value in get_args(PolicyWord):
-            return cls(default=_read_word(value, PolicyWord, _DEFAULT))
+            return cls(default=_read_word(value))
         if isinstance(value, str | Path) and Path(value).suffix in (".yaml", ".yml"):
             return cls(table=PolicyTable.read(value))
         content = _load_file(Path(value).expanduser()) if isinstance(value, str | Path) else value
@@ -214,11 +204,7 @@ class Policy:
             msg = "A policy is a list of rules, such as [{'tool': 'delete_*', 'action': 'deny'}]."
             raise SettingsError(msg)
         rules = tuple(_read_rule(rule) for rule in content)
-        return cls(
-            rules,
-            _read_word(default, PolicyWord, _DEFAULT),
-            foreign=_read_word(foreign, ForeignWord, "foreign"),
-        )
+        return cls(rules, _read_word(default), foreign=_read_foreign(foreign))
 
     def decide(
         self,
@@ -368,11 +354,18 @@ def list_missing_tools(table: PolicyTable, tools: Collection[CatalogTool]) -> li
     return [f"There is no tool {lost}, {advice}"] if tools and lost else []
 
 
-def _read_word(value: object, words: object, whose: str) -> Any:
-    if value not in get_args(words):
-        msg = f"{whose} is one of {', '.join(get_args(words))}, not {value!r}."
+def _read_word(value: object) -> PolicyWord:
+    if value not in get_args(PolicyWord):
+        msg = f"A policy's default is one of {', '.join(get_args(PolicyWord))}, not {value!r}."
         raise SettingsError(msg)
-    return value
+    return cast("PolicyWord", value)
+
+
+def _read_foreign(value: object) -> ForeignWord:
+    if value not in get_args(ForeignWord):
+        msg = f"foreign is one of {', '.join(get_args(ForeignWord))}, not {value!r}."
+        raise SettingsError(msg)
+    return cast("ForeignWord", value)
 
 
 def _read_rule(value: object) -> Rule:

@@ -73,8 +73,7 @@ class CatalogTool:
     open_world: bool | None = None  # it reaches beyond its own records, if it says so
     origin: Origin = ""
     """What the operator says of its results."""
-    sinks: tuple[str, ...] | None = None
-    """The arguments through which it acts; None: all of them."""
+    sinks: tuple[str, ...] | None = None  # the arguments through which it acts; None: all
     confidential: bool = False
     """What it gives must not leave by a tool of the open world."""
     is_vouched: bool = True  # the program gave it, or the operator trusts its server
