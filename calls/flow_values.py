@@ -180,9 +180,5 @@ class FlowValues:
         """What decides, in short."""
         reference = find_references(text)[0]
         source = self.find_step(reference.root)
-        try:
-            result = {} if source is None else {reference.root: await self.load(source)}
-            value = resolve_reference(reference, result, self.variables)
-        except MissingValue:
-            return ""
-        return shorten_text(value if isinstance(value, str) else to_json_text(value), _SHOWN)
+        shown = await self._read(Read(source, None, reference, reference, alone=True, kind=""))
+        return shorten_text(shown.text, _SHOWN)

@@ -194,14 +194,9 @@ def apply_grants(
 ) -> PendingCall:
     """The call, without its question if the human has allowed calls like it for the thread."""
     tool = gate.find_tool(call)
-    if (
-        tool is None
-        or not _wants_approval(call)
-        or call.get("doubt")
-        or gate.guard
-        or call.get("foreign")
-    ):
-        return call  # by a table, and about a foreign value, each yes is given to one call
+    of_one = gate.guard or call.get("foreign") or call.get("doubt")  # each yes is for one call
+    if tool is None or of_one or not _wants_approval(call):
+        return call
     if any(is_granted(grant, tool, call["args"]) for grant in grants):
         return update_call(call, action="allow", reason=GRANTED)
     return call

@@ -6,7 +6,7 @@ field of what lookup gives, or anything of a trusted tool; `prose:lookup` may be
 `enum`, `number`, `date` and `id` are what a model may make of such words by its answer's schema.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -56,46 +56,38 @@ class Read(NamedTuple):
 
 def trace_reads(step: FlowStep, planned: Any, find_step: FindStep, catalog: Catalog) -> list[Read]:
     """What of tools' results a value of a step is made from, also through steps of `llm_call`."""
-    tracer = _Tracer(find_step, catalog)
-    tracer.follow(step, planned, "")
-    while tracer.waiting:
-        tracer.follow(*tracer.waiting.pop())
-    return tracer.found
-
-
-class _Tracer:
-    def __init__(self, find_step: FindStep, catalog: Catalog) -> None:
-        self.found: list[Read] = []
-        self.waiting: list[tuple[FlowStep, Any, str]] = []
-        self._find_step, self._catalog = find_step, catalog
-        self._seen: set[tuple[str, str]] = set()
-
-    def follow(self, reader: FlowStep, planned: Any, kind: str) -> None:
-        """Note what one step reads; what a model was told is read there."""
-        for _, leaf in list_leaves(planned):
-            for reference in find_references(leaf) if isinstance(leaf, str) else ():
-                each = reader["for_each"] if reference.root == ITEM else None
-                read = reference if each is None else resolve_item_read(reader, reference)
-                if read is None:
-                    self._wait(reader, each, kind, ITEM)
-                elif read.root != GLOBAL:
+    found: list[Read] = []
+    waiting, seen = [(step, planned, "")], set[tuple[str, str]]()
+    while waiting:
+        reader, value, kind = waiting.pop()
+        for reference, alone in _list_references(value):
+            each = reader["for_each"] if reference.root == ITEM else None
+            read = reference if each is None else resolve_item_read(reader, reference)
+            source, inner, made = reader, each, kind
+            if read is not None:
+                if read.root == GLOBAL:
+                    continue
+                source = find_step(read.root)
+                tool = catalog.find(source["tool"]) if source else None
+                if source is None or tool is None or tool.tool is not BUILT_IN:
                     whole = read if each is None else find_references(each)[0]
-                    self._note(read, whole, kind, alone=is_whole(leaf))
+                    found.append(Read(source, tool, read, whole, alone and not kind, kind))
+                    continue
+                inner = source["arguments"]  # what a model was told is read there
+                made = (
+                    kind if kind not in ("", _PROSE) else _find_kind(source, tool, read) or _PROSE
+                )
+            if (key := (source["id"], made if read else ITEM)) not in seen:
+                seen.add(key)
+                waiting.append((source, inner, made))
+    return found
 
-    def _note(self, read: Reference, whole: Reference, kind: str, *, alone: bool) -> None:
-        source = self._find_step(read.root)
-        tool = self._catalog.find(source["tool"]) if source else None
-        if source and tool and tool.tool is BUILT_IN:
-            open_ = kind in ("", _PROSE)
-            made = (_find_kind(source, tool, read) or _PROSE) if open_ else kind
-            self._wait(source, source["arguments"], made, made)
-        else:
-            self.found.append(Read(source, tool, read, whole, alone and not kind, kind))
 
-    def _wait(self, step: FlowStep, planned: Any, kind: str, name: str) -> None:
-        if (step["id"], name) not in self._seen:
-            self._seen.add((step["id"], name))
-            self.waiting.append((step, planned, kind))
+def _list_references(value: Any) -> Iterator[tuple[Reference, bool]]:
+    """The references in a value, and whether each is all of its text."""
+    for _, leaf in list_leaves(value):
+        for reference in find_references(leaf) if isinstance(leaf, str) else ():
+            yield reference, is_whole(leaf)
 
 
 def _find_kind(source: FlowStep, tool: CatalogTool, read: Reference) -> str:

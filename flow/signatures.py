@@ -264,7 +264,12 @@ def find_closed_kind(output: Schema, path: Sequence[str | int]) -> str:
     node: Any = output
     for part in path:
         node = follow_field(node, output, part)
-    return _read_closed_kind(node, output)
+    for _ in range(_FOLLOWED):
+        node = _follow_refs(node, output)
+        if node.get("type") != "array" or "enum" in node:
+            break
+        node = node.get("items")
+    return _name_closed_kind(node) if isinstance(node, dict) else ""
 
 
 def follow_field(node: Any, root: Schema, part: str | int) -> Any:
@@ -276,19 +281,12 @@ def follow_field(node: Any, root: Schema, part: str | int) -> Any:
     return node.get("items") if str(part).lstrip("-").isdigit() else None
 
 
-def _read_closed_kind(node: Any, root: Schema, depth: int = 0) -> str:
-    node = _follow_refs(node, root) if depth < _FOLLOWED else {}
+def _name_closed_kind(node: Schema) -> str:
     if "enum" in node or "const" in node:
         return "enum"
     if node.get("type") == "string":
         is_date, is_id = node.get("format") in _DATES, {"format", "pattern"} & node.keys()
         return "date" if is_date else "id" if is_id else ""
-    if node.get("type") == "array":
-        return _read_closed_kind(node.get("items"), root, depth + 1)
-    if node.get("type") == "object" and node.get("additionalProperties") is False:
-        fields = node.get("properties") or {}
-        kinds = [_read_closed_kind(field, root, depth + 1) for field in fields.values()]
-        return kinds[0] if kinds and all(kinds) else ""
     return _CLOSED.get(str(node.get("type")), "")
 
 

@@ -192,9 +192,8 @@ class _Reader:
         if key == "is" and numbers is None:
             values = tuple(part.get_part("values").read_texts())
         if key == "origin":
-            tools = (
-                [] if part.get_part("values").said is None else part.get_part("values").read_texts()
-            )
+            named = part.get_part("values")
+            tools = [] if named.said is None else named.read_texts()
             values = (*ORIGINS, *tools, FOREIGN, CONFIDENTIAL, OTHER)
         source = self._read_source(part, key, zone, values, counts=numbers is not None)
         empty = part.get_part("if empty").read_text("")

@@ -91,11 +91,9 @@ def _plan_more(scope: RunScope, state: FlowState, lacking: str, *, hides: bool) 
     With `hides` it is told of what was missed only by which steps, and no word of it.
     """
     scope.emit({"type": "not_enough", "missing": lacking})
-    wish = say("plan_what_is_missing", what=lacking)
+    wish, text = say("plan_what_is_missing", what=lacking), lacking.casefold()
     if hides:
-        named = [
-            s["id"] for s in state.todos if stands_whole(s["id"].casefold(), lacking.casefold())
-        ]
+        named = [s["id"] for s in state.todos if stands_whole(s["id"].casefold(), text)]
         wish = say("plan_more_for_steps", steps=list_names(named))
     return FlowUpdate(
         not_enough=lacking, planning="again", drafts=[], warnings=scope.notes,

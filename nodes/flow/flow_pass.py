@@ -138,9 +138,8 @@ class FlowPass:
     """By task: the arguments its write was sent with, in a run that was cut off."""
     values: FlowValues = field(init=False)
     """Tells what the calls of steps are made from."""
-    ended: dict[str, FlowStep] = field(default_factory=dict)
-    """By id: the steps that ended in this pass."""
-    steps: Mapping[str, FlowStep] = field(init=False)
+    steps: dict[str, FlowStep] = field(init=False)
+    """By id: each as it stands now."""
     broken: bool = field(init=False)
     """A step that the goal needs has failed: nothing more that may change the world is begun."""
     stopped: bool = False
@@ -161,12 +160,8 @@ class FlowPass:
         self.stopped |= bool(end.get("stopped"))
         step = self.steps[step_of(ended["id"])]
         if index_of(ended["id"]) is None:
-            self.ended[ended["id"]] = step | ended
+            self.steps[ended["id"]] = step | ended
         self.broken |= ended["status"] == "failed" and not step["optional"]
-
-    def find_step(self, name: str) -> FlowStep | None:
-        """A step as it stands now."""
-        return self.ended.get(name) or self.steps.get(name)
 
     def is_shut(self, step: FlowStep) -> bool:
         """Whether no call of the step may be begun any more."""

@@ -221,7 +221,7 @@ async def open_pass(
         begun=await _find_sent_arguments(scope, state),
     )
     run.values = await FlowValues.open(
-        scope, parts.toolbox, state, find_step=run.find_step, load=run.results.data
+        scope, parts.toolbox, state, find_step=run.steps.get, load=run.results.data
     )
     return run
 
