@@ -50,8 +50,7 @@ def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) ->
     is_told |= chain.has_read_foreign
     before = outer.untainted_words if outer else ()
     drafts = [*chain.list_drafts(), *before, *(() if is_told else chain.list_brief())]
-    reports: list[Reading] = []
-    readings: list[Reading] = []
+    reports, readings = list[Reading](), list[Reading]()
     for record in iter_readings(chain.list_records()):
         reading = _make_reading(record, gate)
         if reading and record["tool"] == DELEGATE:
@@ -59,8 +58,7 @@ def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) ->
             closed, reading = _read_report(reading, record, chain, gate, is_told=tainted)
             reports += closed
         elif reading and record["tool"] == READ_RESULT:
-            secret = any(one.confidential for one in readings)
-            reading = replace(reading, confidential=secret)
+            reading = replace(reading, confidential=any(one.confidential for one in readings))
         readings += [reading] if reading else []
     suspects = (*_list_descriptions(gate.catalog), *reports)
     return Origins(

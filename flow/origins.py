@@ -67,13 +67,13 @@ def trace_reads(step: FlowStep, planned: Any, find_step: FindStep, catalog: Cata
             if read is not None:
                 if read.root == GLOBAL:
                     continue
-                source = find_step(read.root)
-                tool = catalog.find(source["tool"]) if source else None
-                if source is None or tool is None or tool.tool is not BUILT_IN:
+                giver = find_step(read.root)
+                tool = catalog.find(giver["tool"]) if giver else None
+                if giver is None or tool is None or tool.tool is not BUILT_IN:
                     whole = read if each is None else find_references(each)[0]
-                    found.append(Read(source, tool, read, whole, alone and not kind, kind))
+                    found.append(Read(giver, tool, read, whole, alone and not kind, kind))
                     continue
-                inner = source["arguments"]  # what a model was told is read there
+                source, inner = giver, giver["arguments"]  # what a model was told is read there
                 made = (
                     kind if kind not in ("", _PROSE) else _find_kind(source, tool, read) or _PROSE
                 )

@@ -8,10 +8,10 @@ from typing_extensions import Unpack
 from ..nodes.parts import Parts
 from ..nodes.plan.planner import planner
 from ..nodes.plan.review_plan import ask_user, review_plan
-from ..nodes.plan.turn import END, adopt_state, remember_calls
+from ..nodes.plan.turn import END, adopt_state
 from ..nodes.plan.verifier import verifier
 from ..nodes.plan.work import work
-from ..nodes.turns import finish, intake
+from ..nodes.turns import finish, intake, remember_calls
 from ..run.graph import LoopBuilder, LoopGraph
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState

@@ -6,10 +6,12 @@ from functools import partial
 from typing import Any
 
 from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
 
 from ..calls.gate import Gate
 from ..hooks.contract import Verdict
 from ..state.context import Context
+from ..state.history import make_earlier_records
 from ..state.loop import LoopState
 from ..turn.begin import Adopt, begin_turn
 from ..turn.end import Facts, end_turn
@@ -37,6 +39,17 @@ async def intake(
     if finds_tools:
         update["found"] = await parts.find_likely_tools(scope, state, update)
     return update
+
+
+def remember_calls(state: Any, update: Mapping[str, Any]) -> dict[str, Any]:
+    """The calls and answers of the turn before, where they do not go on."""
+    kept = update.get("evidence")
+    going_on = kept.value if isinstance(kept, Overwrite) else state.evidence
+    ids = {record["id"] for record in going_on}
+    ended = [record for record in state.evidence if record["id"] not in ids]
+    answers = getattr(state, "answers", ())
+    past = () if update.get("answers", answers) else answers
+    return {"earlier": make_earlier_records(state.turn, ended, past)}
 
 
 @dataclass(frozen=True)

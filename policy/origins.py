@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -268,8 +269,7 @@ class Origins:
         """Who may have told a value, each with all that they said."""
         told = zip(ORIGINS, (self.words, self.operator, self.untainted_words), strict=True)
         fields = [
-            replace(one, origin="trusted" if one.origin == "trusted" else "")
-            for one in self.readings
+            one if one.origin == "trusted" else replace(one, origin="") for one in self.readings
         ]
         return [
             *(({word}, Origins(words=texts)) for word, texts in told),
@@ -291,9 +291,8 @@ class Origins:
             parts = [text for place, text in secret if place == path and text not in atoms]
             origins[path] = [[CONFIDENTIAL] for _ in parts]
             for atom in atoms:
-                found = {
-                    name for names, told in self._sources if told._is_known(atom) for name in names
-                }
+                told = (names for names, one in self._sources if one._is_known(atom))
+                found = {*chain.from_iterable(told)}
                 if (path, atom) in foreign:  # what a suspect names is not the model's
                     found = (found - {MODEL}) | {FOREIGN}
                 found = found or {"" if self._is_known(atom) else MODEL}
@@ -312,11 +311,9 @@ class Origins:
         for one in reversed(secrets):
             told = Origins(words=one.parts)
             for path, value in list_arguments(args):
-                text = str(value)
-                parts = [
-                    part for part in one.parts if stands_whole(fold_text(part), fold_text(text))
-                ]
-                for thing in (text, *parts, *list_atoms(value)):
+                text = fold_text(str(value))
+                parts = [part for part in one.parts if stands_whole(fold_text(part), text)]
+                for thing in (str(value), *parts, *list_atoms(value)):
                     least = _LEAST_FIGURE if ADDRESS.search(thing) else _LEAST_WORD
                     if len(thing) < least or own._is_known(thing) or not told._is_known(thing):
                         continue

@@ -84,7 +84,7 @@ def read_flags(declared: object) -> dict[str, Any]:
 def _read_open_world(places: Sequence[Mapping[str, Any]]) -> bool | None:
     """Whether a tool reaches beyond its own records; None where it does not say."""
     keys = ("openWorldHint", "open_world_hint")
-    values = [place[key] for place in places for key in keys if key in place]
+    values = (place.get(key) for place in places for key in keys)
     flags = [value for value in values if isinstance(value, bool)]
     return any(flags) if flags else None
 

@@ -37,6 +37,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
     hides = bool(state.prints) and await has_read_foreign(scope, parts.toolbox, state)
+    steps, repairs = state.todos, not state.not_enough
     # Drafts bring further tools, described after what was said by then.
     later = {name for draft in state.drafts for name in draft.get("tools", ())}
     skills = say("skills_for_plan") if READ_SKILL in catalog.own else ""
@@ -50,7 +51,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
         "additional_context": scope.join_hook_notes(state.hook_context),
         "previous_plan": {"globalVariables": variables} if variables else {},
         "steps": steps_view(
-            state.todos, outlined=catalog if hides else None, repairs=not state.not_enough
+            [outline_step(s, catalog, repairs=repairs) for s in steps] if hides else steps
         ),
         "failures": state.causes,
         "improvements": state.improvements,
@@ -124,22 +125,15 @@ _CALL: Final = ("id", "description", "tool", "arguments", "depends_on")
 _PLANNED: Final = (*_CALL, "when", "for_each", "optional", "status")
 
 
-def steps_view(
-    steps: Sequence[FlowStep], outlined: Catalog | None = None, *, repairs: bool = False
-) -> list[dict[str, Any]]:
+def steps_view(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
     """Steps as a model is shown them: the call as planned, and its result or failure.
 
     The more steps, the shorter each result; in a long plan finished steps lose their arguments.
-    With the catalog of tools in `outlined`, of results only the outline is shown, and no words.
     """
     share = max(_LEAST_SHOWN, min(_RESULT_SHOWN, _ALL_SHOWN // max(1, len(steps))))
     needed = {name for step in select_unfinished(steps) for name in step.get("depends_on") or []}
     brief = len(steps) > _MOST_IN_FULL
-    shown = [
-        step if outlined is None else outline_step(step, outlined, repairs=repairs)
-        for step in steps
-    ]
-    return [_render_step(step, share, needed, brief=brief) for step in shown]
+    return [_render_step(step, share, needed, brief=brief) for step in steps]
 
 
 def _render_step(

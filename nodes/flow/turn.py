@@ -13,13 +13,12 @@ from ...hooks.contract import Verdict
 from ...models.reading import read_object, read_text
 from ...state.contracts import FINISHED
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, Given, is_spared, reopen_items
-from ...state.history import make_earlier_records
 from ...text.canonical import beginning_of, make_storable_json
 from ...text.sentences import say
 from ...turn.begin import TurnWork, answer_asked_calls, is_same_request, resume_work
 from ...turn.end import Facts, build_answer_id, find_answer, get_denial_reason
 from ...turn.scope import RunScope
-from ..turns import TurnEnd
+from ..turns import TurnEnd, remember_calls
 from .flow_pass import apply_tool_wishes, fold_ends, wishes_of
 
 
@@ -27,11 +26,7 @@ def extend_intake(
     state: FlowState, update: dict[str, Any], *, plan: dict[str, Any] | None = None
 ) -> FlowUpdate:
     """The plan to start with, the input's or else the graph's own, and the calls that are past."""
-    kept = update.get("evidence")
-    going_on = kept.value if isinstance(kept, Overwrite) else state.evidence
-    ids = {record["id"] for record in going_on}
-    ended = [record for record in state.evidence if record["id"] not in ids]
-    more = FlowUpdate(earlier=make_earlier_records(state.turn, ended)) if ended else FlowUpdate()
+    more = cast("FlowUpdate", remember_calls(state, update))
     return more if update.get("halt") else more | _take_handed_in(state, plan)
 
 

@@ -1,12 +1,11 @@
 """How a turn of plan_execute_verify begins and ends."""
 
-from typing import Any, Final
+from typing import Final
 
 from langgraph.types import Overwrite
 
 from ...hooks.contract import Verdict
 from ...state.calls import round_of
-from ...state.history import make_earlier_records
 from ...state.loop import PlanState, PlanUpdate
 from ...state.plan import Task, list_required
 from ...state.undone import describe_undone_calls
@@ -20,16 +19,6 @@ from ...turn.end import (
 from ...turn.scope import RunScope
 from ..turns import TurnEnd
 from .work import fold_ends
-
-
-def remember_calls(state: PlanState, update: dict[str, Any]) -> dict[str, Any]:
-    """The calls of the turn before, where they do not go on."""
-    kept = update.get("evidence")
-    going_on = kept.value if isinstance(kept, Overwrite) else state.evidence
-    ids = {record["id"] for record in going_on}
-    ended = [record for record in state.evidence if record["id"] not in ids]
-    answers = [] if update.get("answers", state.answers) else state.answers
-    return {"earlier": make_earlier_records(state.turn, ended, answers)}
 
 
 async def adopt_state(scope: RunScope, state: PlanState) -> PlanUpdate:
