@@ -41,11 +41,8 @@ def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
     """Where the values of a call may come from that a model of this node, or chain, writes now."""
     contexts = gate.scope.build_contexts().values()
     operator = [text for text in contexts if isinstance(text, str)]
-    return _build_chain_origins(chain or gate.scope.around.chain, gate, operator)
-
-
-def _build_chain_origins(chain: Chain, gate: "Gate", operator: Sequence[str]) -> Origins:
-    outer = _build_chain_origins(chain.outer, gate, operator) if chain.outer else None
+    chain = chain or gate.scope.around.chain
+    outer = build_origins(gate, chain.outer) if chain.outer else None
     is_told = outer.is_tainted if outer else not (chain.state is None or chain.is_of_user)
     is_told |= chain.has_read_foreign
     before = outer.untainted_words if outer else ()

@@ -145,15 +145,12 @@ class PlanOrigins:
     find_origin: Callable[[CatalogTool], Origin]
 
     @cached_property
-    def _conditions(self) -> dict[str, list[Condition]]:
-        return collect_conditions([*self.steps.values()])
-
-    @cached_property
     def of_steps(self) -> dict[str, StepOrigins]:
         """By step: the origins of what it sends and of what decides about it; none of a read."""
-        return {name: self._list_origins(step) for name, step in self.steps.items()}
+        known = collect_conditions([*self.steps.values()])
+        return {n: self._list_origins(step, known.get(n, ())) for n, step in self.steps.items()}
 
-    def _list_origins(self, step: FlowStep) -> StepOrigins:
+    def _list_origins(self, step: FlowStep, conditions: Sequence[Condition]) -> StepOrigins:
         tool = self.catalog.find(step["tool"])
         if tool is None or not tool.acts:
             return {}
@@ -161,7 +158,7 @@ class PlanOrigins:
         found = {name: self._of_value(step, value) for name, value in sinks.items()}
         if step["for_each"] is not None:
             found["forEach"] = self._of_value(step, step["for_each"])
-        for one in self._conditions.get(step["id"], ()):
+        for one in conditions:
             found["when"] = found.get("when", set()) | self._of_value(one.step, one.read)
         found["when"] = found.get("when") or {_ALWAYS}
         return {name: sorted(origins) for name, origins in found.items() if origins}

@@ -160,6 +160,11 @@ def _may_be_sentence(value: object) -> bool:
     return len(value) > _LONGEST_NAME or not value.isalpha()
 
 
+def is_word(value: str) -> bool:
+    """Whether it is a value without a digit or a sign of addresses, so no id, amount or link."""
+    return is_value(value) and not ADDRESS.search(value)
+
+
 def is_short(value: object) -> bool:
     """Whether it is a short text that leads nowhere, such as a name, or an IBAN in groups."""
     leads = isinstance(value, str) and ("://" in value or "@" in value)

@@ -133,9 +133,9 @@ class StepRun:
             attempt = self._attempts() + 1
             self.flow.tell("prompt_flow_step_start", self.step["id"], **about_it, attempt=attempt)
         call = {"name": self.step["tool"], "args": arguments, "id": None}
-        traced: Traced | None = Traced(Origins())  # what was sent has been decided about
-        if self.begun is None:
-            traced = await self.flow.values.trace(self.step, arguments)
+        judged = self.begun is not None  # what was sent has been decided about
+        values = self.flow.values
+        traced = Traced(Origins()) if judged else await values.trace(self.step, arguments)
         calls: list[Any] = [*await open_calls(
             replace(self.flow.scope, path=self.step["id"]), self.flow.parts.toolbox,
             AIMessage("", tool_calls=[call]), round_=round_,
