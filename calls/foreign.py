@@ -46,7 +46,7 @@ def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
     is_told = outer.is_tainted if outer else not (chain.state is None or chain.is_of_user)
     is_told |= chain.has_read_foreign
     before = outer.untainted_words if outer else ()
-    drafts = [*chain.list_drafts(), *before, *(() if is_told else chain.list_brief())]
+    drafts = [*chain.more, *before, *(() if is_told else chain.list_brief())]
     reports, readings = list[Reading](), list[Reading]()
     for record in iter_readings(chain.list_records()):
         reading = _make_reading(record, gate)

@@ -20,7 +20,7 @@ class Chain:
         state: Of the graph.
         past: What a task knows of the calls before it.
         outer: The same of the graph around it.
-        more: Words of models that command, such as a plan from before anything was read.
+        more: What models wrote before anything was read, such as a plan.
     """
 
     state: object = None
@@ -102,10 +102,6 @@ class Chain:
         words += [one["answer"] for one in getattr(self.state, "answers", ())]
         answered = (r for r in self.list_records() if is_answer(r))
         return [*filter(None, [*words, *(record["result"] for record in answered)])]
-
-    def list_drafts(self) -> list[str]:
-        """What models planned before anything was read."""
-        return [*(self.outer.list_drafts() if self.outer else ()), *self.more]
 
     def list_brief(self) -> list[str]:
         """The words of a model around it that gave the graph its task."""
