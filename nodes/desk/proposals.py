@@ -9,7 +9,7 @@ from ...calls.call_records import PendingCall, update_call
 from ...calls.foreign import describe_foreign
 from ...calls.guard import build_agreement
 from ...calls.policy import Policy
-from ...policy.values import ADDRESS, is_value
+from ...policy.values import is_word
 from ...state.desk import DeskState, DeskUpdate, Proposal, ProposedCall, names_change
 from ...state.messages import ANSWER
 from ...state.questions import By
@@ -87,9 +87,8 @@ def _may_vouch(call: PendingCall, policy: Policy) -> bool:
     Words that stand in no text that was read are, such as a reason, if a table rules the change.
     """
     found, ruled = call.get("foreign") or (), call.get("ruling") is not None
-    unwritten = not any(one["tool"] or ADDRESS.search(one["value"]) for one in found)
-    words = unwritten and all(is_value(one["value"]) for one in found)
-    return not found or (words and ruled and policy.foreign != "strict")
+    unwritten = all(not one["tool"] and is_word(one["value"]) for one in found)
+    return not found or (unwritten and ruled and policy.foreign != "strict")
 
 
 def _find_consent(state: DeskState, call: PendingCall) -> By | None:
