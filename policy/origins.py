@@ -95,12 +95,12 @@ class Reading:
         return [str(value) for _, value in list_leaves(self.data)]
 
     @cached_property
-    def _folded(self) -> tuple[str, frozenset[str]]:
+    def _search_text(self) -> tuple[str, frozenset[str]]:
         return fold_text(self.text), Origins(words=[self.text]).known_numbers
 
     def may_hold(self, atom: str) -> bool:
         """Whether a value stands in its text, perhaps within others."""
-        text, numbers = self._folded
+        text, numbers = self._search_text
         return fold_text(atom) in text or spell_alike(atom) in numbers
 
     @cached_property
