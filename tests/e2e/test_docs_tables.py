@@ -85,7 +85,14 @@ def test_commands_and_options_are_those_of_the_command():
     told = set(re.findall(r"`(--[a-z-]+)", PAGES["docs/command-line.md"]))
     assert told <= flags
     pruning = {o for p in every["prune"].params for o in p.opts if o.startswith("--")}
-    assert set(re.findall(r"--[a-z-]+", str(table("| pruning |")))) < pruning
+    assert (
+        set(
+            re.findall(
+                r"--[a-z-]+", str(entries("docs/durability.md", "How do I delete old checkpoints?"))
+            )
+        )
+        < pruning
+    )
 
 
 def test_environment_variables_are_those_the_code_reads():
@@ -108,9 +115,10 @@ def test_what_the_manual_says_of_an_outcome_is_what_the_code_gives():
     told = read_fields(Outcome)
     assert all(told.values())
     assert names([told["tasks"]]) == list(TaskOutcome.__annotations__)
-    statuses = table("| status | when |")
-    assert names(row[0] for row in statuses) == list(get_args(OutcomeStatus))
-    assert set(names(row[2] for row in statuses)) <= set(get_args(Reason))
+    listed = entries("docs/settings-and-outcome.md", "What does a run return?")
+    statuses = [names([one]) for one, _ in listed if " (" in one]
+    assert [status for status, *_ in statuses] == list(get_args(OutcomeStatus))
+    assert {reason for _, *some in statuses for reason in some} <= set(get_args(Reason))
 
 
 def test_states_of_a_call_and_its_evidence_are_those_of_the_code():
@@ -176,7 +184,7 @@ def _text(node):
 
 
 def test_what_a_tool_may_say_about_itself_is_what_is_read():
-    named = names(row[0] for row in table("| metadata of a tool |"))
+    named = names(one for one, _ in entries("docs/embedding.md", "How do I write a tool?"))
     about = {"cacheable": False, "timeout": 7, "outputSchema": {"type": "object"}}
 
     @tool
@@ -284,7 +292,8 @@ def coded(cell):
 def test_references_stand_for_what_the_manual_says():
     said = line_with("Where step `s1` gave")
     given, variables = (json.loads(text) for text in re.findall(r"`(\{.*?\})`", said))
-    rows = table("| argument | becomes |")
+    part = section("docs/prompt-flow.md", "How do I pass a result to a later step?")
+    rows = re.findall(r"^- (`.+?`): (`.+`)$", part, re.MULTILINE)
     assert len(rows) == 8
     for written, meant in rows:
         assert resolve_references(coded(written), {"s1": given}, variables) == json.loads(
@@ -304,9 +313,11 @@ def test_a_missing_value_is_never_an_empty_text_as_the_manual_says():
 
 @pytest.mark.req("S2-28")
 def test_strategies_and_their_bounds_are_those_of_the_code():
-    rows = {coded(row[0]): row[2] for row in table("| strategy | does |")}
-    assert set(rows) == set(get_args(Strategy))
-    bounds = {name: int(bound) for name, bound in rows.items() if bound}
+    listed = entries("docs/prompt-flow.md", "What happens if a step fails?")
+    assert {coded(name) for name, _ in listed} == set(get_args(Strategy))
+    bounds = {
+        coded(name): int(n) for name, does in listed for n in re.findall("at most (.) per", does)
+    }
     cause = {"failure": "tool_error", "safe_to_repeat": True}
     assert bounds == strategies_left({}, [cause], 99)
     assert f"`max_recoveries` times ({Context().max_recoveries})" in MANUAL

@@ -147,7 +147,7 @@ async def test_without_a_meter_nothing_is_made(monkeypatch):
 def test_every_instrument_is_documented():
     page = (DOCS / "embedding.md").read_text(encoding="utf-8")
     table = page.split("\n## Which metrics are there?\n")[1].split("\n## ")[0]
-    rows = dict(re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", table, flags=re.MULTILINE))
+    rows = dict(re.findall(r"^- `([^`]+)` \(([^)]+)\):", table, flags=re.MULTILINE))
     kinds = {name: f"{one.kind.replace('_', '-')}, `{one.unit}`"
              for name, one in meters.INSTRUMENTS.items()}  # fmt: skip
     assert rows == kinds
