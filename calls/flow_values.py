@@ -12,7 +12,7 @@ from typing import Any, Final
 from ..flow.origins import Condition, FindStep, Read, collect_conditions, trace_reads
 from ..flow.references import MissingValue, find_references, resolve_reference
 from ..policy.origins import ForeignValue, Origins, Reading
-from ..policy.values import LONGEST_VALUE, is_plain, list_leaves, spell_alike
+from ..policy.values import LONGEST_VALUE, is_plain, list_leaves
 from ..state.calls import step_of
 from ..state.flow import FlowState, FlowStep
 from ..text.canonical import shorten_text
@@ -119,7 +119,7 @@ class FlowValues:
             if reading.data is not None and not (read.kind or reading.origin):
                 leaves = [str(value) for _, value in list_leaves(reading.data)]
                 if sent:
-                    leaves = [leaf for leaf in leaves if spell_alike(leaf) in reading.fields]
+                    leaves = [leaf for leaf in leaves if reading.known.hold(leaf)]
                 words = "\n".join(leaf for leaf in leaves if len(leaf) <= LONGEST_VALUE)
                 own.append(replace(reading, text=words, data=None, origin="trusted"))
         return readings, own

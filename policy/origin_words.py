@@ -36,13 +36,8 @@ def select_origins(found: ValueOrigins, path: str) -> list[Sequence[str]] | None
 def has_origins(found: ValueOrigins, path: str, listed: Sequence[str], *, every: bool) -> bool:
     """Whether things under a path have one of these origins: `every` one of them, or any.
 
-    Of every one that is confidential this must be listed, too. Without a value nothing has any.
+    Without a value nothing has any.
     """
     things = select_origins(found, path)
-    if not every:
-        return any(not {*listed}.isdisjoint(one) for one in things or ())
-    return things is not None and all(
-        (CONFIDENTIAL not in one or CONFIDENTIAL in listed)
-        and ({*one} <= {CONFIDENTIAL} or not ({*one} - {CONFIDENTIAL}).isdisjoint(listed))
-        for one in things
-    )
+    fit = [not {*one}.isdisjoint(listed) for one in things or ()]
+    return things is not None and all(fit) if every else any(fit)

@@ -7,10 +7,9 @@ characters only, in any language. The rule is that of FIDES (arXiv 2505.23643) a
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -20,7 +19,6 @@ from .values import (
     ADDRESS,
     NUMBER,
     SCHEME,
-    find_in_line,
     fold_text,
     is_link,
     is_long,
@@ -40,8 +38,7 @@ Origin = Literal["", "trusted", "foreign"]
 """What is declared of a tool's results; "": records are data, prose is foreign."""
 
 _QUOTED: Final = 40
-_QUOTES: Final = 100
-"""Foreign values of one call that are looked for in what was read."""
+"""Characters of a quote on each side of a value."""
 _LEAST_FIGURE: Final = 4
 _LEAST_WORD: Final = 8
 """Characters from which on an id or a figure, and another text, tells something confidential."""
@@ -61,8 +58,30 @@ class ForeignValue(TypedDict):
     confidential: NotRequired[bool]
 
 
-def _place_nowhere(path: str, atom: str) -> ForeignValue:
-    return ForeignValue(path=path, value=atom, tool="", line=0, quote="")
+@dataclass(frozen=True)
+class Known:
+    """Texts in which a value may stand whole, and `fields`, spelled alike, that may equal it."""
+
+    texts: Sequence[str]
+    fields: frozenset[str] = frozenset()
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        return [*map(fold_text, self.texts)]
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        """The numbers of the texts, however they are written."""
+        found = (one for text in self._folded for one in NUMBER.findall(text))
+        return frozenset(number for one in found for number in read_numbers(one))
+
+    def hold(self, value: str) -> bool:
+        """Whether a value stands whole among them, a link also without its scheme."""
+        if (alike := spell_alike(value)) in self.fields or alike in self._numbers:
+            return True
+        folded = fold_text(value)
+        spellings = {folded, SCHEME.sub("", folded).rstrip("/")}
+        return any(stands_whole(one, text) for text in self._folded for one in spellings)
 
 
 @dataclass(frozen=True)
@@ -88,6 +107,11 @@ class Reading:
         return {self.tool, self.full_name} - RESERVED - {""}
 
     @cached_property
+    def sent(self) -> list[str]:
+        """What the model wrote for it, value by value."""
+        return [str(value) for _, value in list_leaves(self.arguments)]
+
+    @cached_property
     def parts(self) -> list[str]:
         """Its values or lines, one by one."""
         if self.data is None:
@@ -95,38 +119,29 @@ class Reading:
         return [str(value) for _, value in list_leaves(self.data)]
 
     @cached_property
-    def _search_text(self) -> tuple[str, frozenset[str]]:
-        return fold_text(self.text), Origins(words=[self.text]).known_numbers
+    def known(self) -> Known:
+        """Its fields, such as an IBAN in groups, and the text of one that is trusted.
 
-    def may_hold(self, atom: str) -> bool:
-        """Whether a value stands in its text, perhaps within others."""
-        text, numbers = self._search_text
-        return fold_text(atom) in text or spell_alike(atom) in numbers
-
-    @cached_property
-    def fields(self) -> frozenset[str]:
-        """The values that stand whole in a field, spelled alike; such as an IBAN in groups, too.
-
-        A value that the model sent itself proves nothing by coming back.
+        A value that the model sent itself proves nothing by coming back, however it is spelled.
         """
-        leaves = () if self.origin == "foreign" else list_leaves(self.data)
-        found = {spell_alike(v): fold_text(str(v)) for _, v in leaves if is_plain(v) or is_short(v)}
-        sent = [str(value) for _, value in list_leaves(self.arguments)]
-        back = {spell_alike(value) for value in sent}
-        back |= {a for a, value in found.items() if stands_whole(value, fold_text("\n".join(sent)))}
-        bare = {strip_signs(value) for value in sent}
-        back |= {a for a, value in found.items() if strip_signs(value) in bare}
-        return frozenset(found.keys() - back)
+        text = fold_text("\n".join(self.sent))
+        spelled = {*map(spell_alike, self.sent), *map(strip_signs, self.sent)}
+        fields = frozenset(
+            spell_alike(one) for _, one in list_leaves(self.data)
+            if (is_plain(one) or is_short(one))
+            and spelled.isdisjoint((spell_alike(one), strip_signs(str(one))))
+            and not stands_whole(fold_text(str(one)), text)
+        )  # fmt: skip
+        return Known([self._own_text] if self.origin == "trusted" else [], fields)
 
-    @cached_property
-    def own_text(self) -> str:
+    @property
+    def _own_text(self) -> str:
         """The text but for the values that the model sent itself, and the words of these."""
-        values = [str(value) for _, value in list_leaves(self.arguments)]
-        parts = {p for v in values for p in (v, *v.split(), *list_atoms(v))}
+        parts = {part for one in self.sent for part in (one, *one.split(), *list_atoms(one))}
         text = fold_text(self.text)
         sent = {one for one in map(fold_text, parts) if one and one in text}
         pattern = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
-        return re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", " ", text) if sent else self.text
+        return re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", " ", text) if sent else text
 
     @cached_property
     def is_foreign(self) -> bool:
@@ -136,6 +151,27 @@ class Reading:
         if self.data is None:
             return bool(self.text.strip())
         return not is_plain(self.data)
+
+    @cached_property
+    def _lines(self) -> tuple[list[str], str, dict[str, int]]:
+        """Its lines, these spelled alike in one text, and where in that each number begins."""
+        lines = self.text.splitlines() or [""]
+        text = "\n".join(map(fold_text, lines))
+        numbers = reversed([*NUMBER.finditer(text)])
+        return lines, text, {one: n.start() for n in numbers for one in read_numbers(n[0])}
+
+    def find_line(self, atom: str) -> tuple[int, str]:
+        """The number of the line where a value stands, perhaps within others, and words around it.
+
+        The number is 0 where it stands nowhere.
+        """
+        lines, text, numbers = self._lines
+        at = text.find(fold_text(atom))
+        at = numbers.get(spell_alike(atom), -1) if at < 0 else at
+        if at < 0:
+            return 0, ""
+        line, at = text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1
+        return line + 1, lines[line][max(0, at - _QUOTED) : at + len(atom) + _QUOTED].strip()
 
 
 @dataclass(frozen=True)
@@ -167,37 +203,42 @@ class Origins:
         return self.is_told or any(reading.is_foreign for reading in self.readings)
 
     @cached_property
-    def known_texts(self) -> list[str]:
-        """Where a value may stand whole, spelled alike."""
-        trusted = [one.own_text for one in self.readings if one.origin == "trusted"]
-        return [fold_text(text) for text in (*self.words, *self.operator, *trusted)]
-
-    @cached_property
-    def _draft_words(self) -> "Origins":
-        """The words of models that had read nothing foreign but descriptions, as known ones."""
-        return Origins(words=self.untainted_words)
-
-    @cached_property
     def untainted_words(self) -> list[str]:
         """What models wrote that had read nothing foreign yet."""
         texts, tainted = [*self.drafts], ""
         for one in () if self.is_told else self.readings:
             if tainted and one.message != tainted:
                 break
-            texts += [str(value) for _, value in list_leaves(one.arguments)]
+            texts += one.sent
             if one.is_foreign:  # the calls of one message were written before any of them was read
                 tainted = one.message or "?"
         return texts
 
     @cached_property
-    def known_numbers(self) -> frozenset[str]:
-        """The numbers of these texts, however they are written."""
-        return frozenset(
-            number
-            for text in self.known_texts
-            for found in NUMBER.findall(text)
-            for number in read_numbers(found)
-        )
+    def _known(self) -> Known:
+        """What the user, the operator, trusted tools and records say."""
+        told = [one.known for one in self.readings if one.origin != "foreign"]
+        texts = [text for one in told for text in one.texts]
+        fields = frozenset[str]().union(*(one.fields for one in told))
+        return Known([*self.words, *self.operator, *texts], fields)
+
+    @cached_property
+    def _drafts(self) -> Known:
+        return Known(self.untainted_words)
+
+    @cached_property
+    def _sources(self) -> list[tuple[set[str], Known]]:
+        """Who may have told a value, each with all that they said."""
+        told = (Known(self.words), Known(self.operator), self._drafts)
+        own = [({word}, known) for word, known in zip(ORIGINS, told, strict=True)]
+        return [*own, *((one.names, one.known) for one in self.readings)]
+
+    def _list_things(self, args: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+        """All that arguments name, each with its path and the value in which it stands."""
+        for path, value in list_arguments(args):
+            whole = self.strict or (is_short(value) and spell_alike(value) in self._known.fields)
+            for atom in dict.fromkeys(list_atoms(value, whole=whole)):
+                yield path, atom, str(value)
 
     def find_foreign(self, args: Mapping[str, Any], *, links: bool = False) -> list[ForeignValue]:
         """The values in these arguments that nobody but a stranger is known to have written.
@@ -206,98 +247,53 @@ class Origins:
         """
         if not (self.is_tainted or self.suspects or self.readings):
             return []
-        found: list[ForeignValue] = []
-        for path, value in list_arguments(args):
-            if is_short(value) and self._is_field(value):
-                continue
-            for atom in dict.fromkeys(list_atoms(value, whole=self.strict)):
-                if (links and not is_link(atom)) or self._is_known(atom):
-                    continue
-                if place := self._judge(path, atom, str(value), quoted=len(found) < _QUOTES):
-                    found.append(place)
-        return found
+        found = [
+            self._find_place(path, atom, value)
+            for path, atom, value in self._list_things(args)
+            if not (links and not is_link(atom))
+        ]
+        return [one for one in found if one]
 
-    def _judge(self, path: str, atom: str, value: str, *, quoted: bool) -> ForeignValue | None:
-        """Where an unknown value stands; None where nothing foreign can have told it."""
-        drafted = self._draft_words._is_known(atom)
-        if self.is_tainted and not (drafted or quoted):  # nobody reads so many quotes
-            return _place_nowhere(path, atom)
-        place = self._locate(path, atom, value, () if drafted else self.readings)
-        return place if place["tool"] or (self.is_tainted and not drafted) else None
-
-    def _is_field(self, value: object) -> bool:
-        alike = spell_alike(value)
-        return any(alike in reading.fields for reading in self.readings)
-
-    def _is_known(self, atom: str) -> bool:
-        folded = fold_text(atom)
-        if self._is_field(atom) or spell_alike(atom) in self.known_numbers:
-            return True
-        bare = SCHEME.sub("", folded).rstrip("/")
-        return any(stands_whole(one, text) for text in self.known_texts for one in {folded, bare})
-
-    def _locate(
-        self, path: str, atom: str, value: str, readings: Sequence[Reading]
-    ) -> ForeignValue:
-        """Where a foreign value stands, in the newest reading that has it; its tool "" if nowhere.
+    def _find_place(self, path: str, atom: str, value: str) -> ForeignValue | None:
+        """Where a foreign value stands, in the newest reading that has it; None if it is not.
 
         Of a suspect only what is no plain word counts, of a description no small number either:
         names of choices and limits are its own. No draft makes known what a suspect names. In
         records of values alone a long part of a field may be what somebody hid there.
         """
-        told: Sequence[Reading] = readings
-        if not self.is_tainted:
-            hidden = is_long(atom)
-            told = [one for one in told if hidden and one.origin != "trusted"]
-        suspects = [
-            one for one in self.suspects
-            if ADDRESS.search(atom)
-            and (one.arguments is not None or is_named(atom, value, one.text))
-        ]  # fmt: skip
-        for reading in (*reversed(told), *suspects):
-            lines = reading.text.splitlines() if reading.may_hold(atom) else ()
-            for number, line in enumerate(lines, start=1):
-                if (at := find_in_line(atom, line)) >= 0:
-                    quote = line[max(0, at - _QUOTED) : at + len(atom) + _QUOTED].strip()
-                    return ForeignValue(
-                        path=path, value=atom, tool=reading.tool, line=number, quote=quote
-                    )
-        return _place_nowhere(path, atom)
-
-    @cached_property
-    def _sources(self) -> list[tuple[set[str], "Origins"]]:
-        """Who may have told a value, each with all that they said."""
-        told = zip(ORIGINS, (self.words, self.operator, self.untainted_words), strict=True)
-        fields = [
-            one if one.origin == "trusted" else replace(one, origin="") for one in self.readings
-        ]
-        return [
-            *(({word}, Origins(words=texts)) for word, texts in told),
-            *((one.names, Origins([one], is_told=True)) for one in fields),
-        ]
+        if self._known.hold(atom):
+            return None
+        read, drafted = [*reversed(self.readings)], self._drafts.hold(atom)
+        if drafted or not self.is_tainted:
+            hidden = is_long(atom) and not drafted
+            read = [one for one in read if hidden and one.origin != "trusted"]
+        if ADDRESS.search(atom):
+            read += [
+                one for one in self.suspects
+                if one.arguments is not None or is_named(atom, value, one.text)
+            ]  # fmt: skip
+        for one in read:
+            line, quote = one.find_line(atom)
+            if line:
+                return ForeignValue(path=path, value=atom, tool=one.tool, line=line, quote=quote)
+        if drafted or not self.is_tainted:
+            return None
+        return ForeignValue(path=path, value=atom, tool="", line=0, quote="")
 
     def find_origins(self, args: Mapping[str, Any]) -> ValueOrigins:
         """Where the things that these arguments name may come from.
 
         One that stands both in the request and in a record has two origins. Of an untainted chain
-        whatever stands nowhere is the model's.
+        whatever stands nowhere is the model's. What is confidential counts as one thing more.
         """
-        foreign = {(one["path"], one["value"]) for one in self.find_foreign(args)}
-        secret = {(one["path"], one["value"]) for one in self.find_confidential(args)}
-        origins: dict[str, list[list[str]]] = {}
-        for path, value in list_arguments(args):
-            whole = self.strict or (is_short(value) and self._is_field(value))
-            atoms = [*dict.fromkeys(list_atoms(value, whole=whole))]
-            parts = [text for place, text in secret if place == path and text not in atoms]
-            origins[path] = [[CONFIDENTIAL] for _ in parts]
-            for atom in atoms:
-                told = (names for names, one in self._sources if one._is_known(atom))
-                found = {*chain.from_iterable(told)}
-                if (path, atom) in foreign:  # what a suspect names is not the model's
-                    found = (found - {MODEL}) | {FOREIGN}
-                found = found or {"" if self._is_known(atom) else MODEL}
-                found |= {CONFIDENTIAL} if (path, atom) in secret else set()
-                origins[path].append(sorted(found))
+        origins: dict[str, list[list[str]]] = {path: [] for path, _ in list_arguments(args)}
+        for path, atom, value in self._list_things(args):
+            found = {name for names, known in self._sources if known.hold(atom) for name in names}
+            if self._find_place(path, atom, value):  # what a suspect names is not the model's
+                found = (found - {MODEL}) | {FOREIGN}
+            origins[path].append(sorted(found or {"" if self._known.hold(atom) else MODEL}))
+        for one in self.find_confidential(args):
+            origins[one["path"]].append([CONFIDENTIAL])
         return origins
 
     def find_confidential(self, args: Mapping[str, Any]) -> list[ForeignValue]:
@@ -306,18 +302,18 @@ class Origins:
         What the user or the operator said themselves is none, and what is too short to tell.
         """
         secrets = [one for one in (*self.suspects, *self.readings) if one.confidential]
-        own = Origins(words=[*self.words, *self.operator])
+        own = Known([*self.words, *self.operator])
         found: dict[tuple[str, str], ForeignValue] = {}
         for one in reversed(secrets):
-            told = Origins(words=one.parts)
+            told = Known(one.parts)
             for path, value in list_arguments(args):
                 text = fold_text(str(value))
                 parts = [part for part in one.parts if stands_whole(fold_text(part), text)]
                 for thing in (str(value), *parts, *list_atoms(value)):
                     least = _LEAST_FIGURE if ADDRESS.search(thing) else _LEAST_WORD
-                    if len(thing) < least or own._is_known(thing) or not told._is_known(thing):
-                        continue
-                    found.setdefault((path, thing), ForeignValue(
-                        path=path, value=thing, tool=one.tool, line=0, quote="", confidential=True
-                    ))  # fmt: skip
+                    if len(thing) >= least and told.hold(thing) and not own.hold(thing):
+                        found.setdefault((path, thing), ForeignValue(
+                            path=path, value=thing, tool=one.tool, line=0, quote="",
+                            confidential=True,
+                        ))  # fmt: skip
         return [*found.values()]

@@ -50,15 +50,6 @@ def is_long(atom: str) -> bool:
     return "@" in atom or (len(atom) > _LONGEST_PART and bool(ADDRESS.search(atom)))
 
 
-def find_in_line(atom: str, line: str) -> int:
-    """Where a value stands in a line, a number however it is written; -1 where it does not."""
-    if (at := fold_text(line).find(fold_text(atom))) >= 0:
-        return at
-    alike = spell_alike(atom)
-    numbers = NUMBER.finditer(line) if NUMBER.fullmatch(atom) else ()
-    return next((one.start() for one in numbers if alike in read_numbers(one[0])), -1)
-
-
 def stands_whole(value: str, text: str) -> bool:
     """Whether a value stands in a text between its borders: '10' is not in '100', 'a.b' or 'x@a'.
 
