@@ -79,7 +79,8 @@ class FlowValues:
         origins = build_origins(gate, chain)
         if plan.get("clean", True):
             own = [*origins.drafts, *list_constants(steps, variables)]
-            origins = replace(origins, readings=[], drafts=own, is_told=False)
+            suspects = [one for one in origins.readings if one.origin == "suspect"]
+            origins = replace(origins, readings=suspects, drafts=own, is_told=False)
         else:  # no planner is told what stands in results: a constant that does is no data
             found = build_origins(gate).readings[len(origins.readings) :]
             unseen = [replace(one, origin=one.origin or "foreign") for one in found]
@@ -97,46 +98,48 @@ class FlowValues:
         readings, drafts = [*self.origins.readings], [*self.origins.drafts]
         fields: dict[str, list[Reading]] = {}
         for name, value in arguments.items():
-            if (key := (whole["id"], name)) not in self._known:
-                self._known[key] = await self._read_all(whole, step["arguments"].get(name))
-            reads, fields[name] = self._known[key]
+            reads, fields[name] = await self._read_all(whole, name)
             readings += reads
-            if not (self.origins.is_tainted or any(one.is_foreign for one in reads)):
+            if not (self.origins.is_tainted or Origins(reads).is_tainted):
                 said = [str(leaf) for _, leaf in list_leaves(value)]
                 drafts += [one for one in said if not Origins(reads).find_foreign({"": one})]
         control = await self._find_control(whole) if tool.acts else []
         traced = replace(self.origins, readings=readings, drafts=drafts)
         return Traced(traced, control, fields)
 
-    async def _read_all(self, step: FlowStep, planned: Any) -> tuple[list[Reading], list[Reading]]:
-        """What a value is made from, and what is data in it: a field, also of several words."""
+    async def _read_all(
+        self, step: FlowStep, name: str = ""
+    ) -> tuple[list[Reading], list[Reading]]:
+        """What an argument, or all, is made from, and what is data in it: also fields of words."""
+        if found := self._known.get((step["id"], name)):
+            return found
+        planned = step["arguments"].get(name) if name else step["arguments"]
         readings: list[Reading] = []
         own: list[Reading] = []
         for read in trace_reads(step, planned, self.find_step, self.gate.catalog):
-            sent, fed = await self._list_sent(read.source) if read.source else ((), ())
+            sent, fed = await self._list_sent(read.source)
             reading = replace(await self._read(read), arguments=sent)
             readings += [*fed, reading]  # in this order what was sent is no model's own word
             if reading.data is not None and not (read.kind or reading.origin):
-                leaves = [str(value) for _, value in list_leaves(reading.data)]
-                if sent:
-                    leaves = [leaf for leaf in leaves if reading.known.hold(leaf)]
-                words = "\n".join(leaf for leaf in leaves if len(leaf) <= LONGEST_VALUE)
-                own.append(replace(reading, text=words, data=None, origin="trusted"))
+                words = [
+                    one for one in reading.parts
+                    if len(one) <= LONGEST_VALUE and (not sent or reading.knowledge.hold(one))
+                ]  # fmt: skip
+                own.append(replace(reading, text="\n".join(words), data=None, origin="trusted"))
+        self._known[step["id"], name] = readings, own
         return readings, own
 
-    async def _list_sent(self, source: FlowStep) -> tuple[list[Any], list[Reading]]:
+    async def _list_sent(self, source: FlowStep | None) -> tuple[list[Any], list[Reading]]:
         """What a step was called with by references to what a stranger wrote, and that."""
-        if (key := (source["id"], "")) not in self._known:
-            self._known[key] = await self._read_all(source, source["arguments"])
-        if not (fed := [one for one in self._known[key][0] if one.is_foreign]):
+        reads = (await self._read_all(source))[0] if source else ()
+        if source is None or not (fed := [one for one in reads if one.is_foreign]):
             return [], []
         sent: list[Any] = []
-        for _, leaf in list_leaves([source["arguments"], source["for_each"]]):
-            for read in find_references(leaf) if isinstance(leaf, str) else ():
-                if step := self.find_step(read.root):
-                    with suppress(MissingValue):
-                        result = {read.root: await self.load(step)}
-                        sent.append(resolve_reference(read, result, self.variables))
+        for read in find_references([source["arguments"], source["for_each"]]):
+            if step := self.find_step(read.root):
+                with suppress(MissingValue):
+                    result = {read.root: await self.load(step)}
+                    sent.append(resolve_reference(read, result, self.variables))
         return sent, fed
 
     async def _read(self, read: Read) -> Reading:
@@ -171,14 +174,10 @@ class FlowValues:
             inside_text = part.inside and reading.data == [reading.text]
             is_field = reading.data is not None and not (read.kind or inside_text)
             if reading.origin == "foreign" or (reading.is_foreign and not is_field):
-                value, lines = await self._show(part.read), reading.text.strip().splitlines()
+                first = find_references(part.read)[0]
+                source = self.find_step(first.root)
+                decides = await self._read(Read(source, None, first, first, alone=True, kind=""))
+                value, lines = shorten_text(decides.text, _SHOWN), reading.text.strip().splitlines()
                 quote = shorten_text([*lines, ""][0], _SHOWN)
                 return ForeignValue(path=path, value=value, tool=reading.tool, line=0, quote=quote)
         return None
-
-    async def _show(self, text: str) -> str:
-        """What decides, in short."""
-        reference = find_references(text)[0]
-        source = self.find_step(reference.root)
-        shown = await self._read(Read(source, None, reference, reference, alone=True, kind=""))
-        return shorten_text(shown.text, _SHOWN)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _SHOWN: Final = 5
 """Foreign values of one call that a question tells in words."""
 _CHOICE: Final = re.compile(r"(?:^|\.)(?:enum\[\d+\]|const|default)(?:\[\d+\])*$")
+_NAME: Final = re.compile(r"(?:^|\.)properties\.([^.:]+)")
+"""Where a schema names an argument, or a field of one."""
 
 
 class Traced(NamedTuple):
@@ -47,21 +49,17 @@ def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
     is_told |= chain.has_read_foreign
     before = outer.untainted_words if outer else ()
     drafts = [*chain.more, *before, *(() if is_told else chain.list_brief())]
-    reports, readings = list[Reading](), list[Reading]()
+    readings = _list_descriptions(gate.catalog)
     for record in iter_readings(chain.list_records()):
         reading = _make_reading(record, gate)
         if reading and record["tool"] == DELEGATE:
             tainted = is_told or any(one.is_foreign for one in readings)
-            closed, reading = _read_report(reading, record, chain, gate, is_told=tainted)
-            reports += closed
+            reading = _read_report(reading, record, chain, gate, is_told=tainted)
         elif reading and record["tool"] == READ_RESULT:
             reading = replace(reading, confidential=any(one.confidential for one in readings))
         readings += [reading] if reading else []
-    suspects = (*_list_descriptions(gate.catalog), *reports)
-    return Origins(
-        readings, chain.list_words(), operator, drafts, suspects, is_told,
-        gate.policy.foreign == "strict",
-    )  # fmt: skip
+    strict = gate.policy.foreign == "strict"
+    return Origins(readings, chain.list_words(), operator, drafts, is_told, strict)
 
 
 def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
@@ -103,48 +101,50 @@ def find_origin(tool: CatalogTool, policy: Policy) -> Origin:
 
 def _read_report(
     reading: Reading, record: Evidence, chain: Chain, gate: "Gate", *, is_told: bool
-) -> tuple[list[Reading], Reading | None]:
-    """A sub-agent's report, apart where it is typed: its values are its own, and taint nothing."""
+) -> Reading:
+    """A sub-agent's report: one that is typed tells values of its own, and taints nothing."""
+    is_typed = not reading.is_foreign
     reading = replace(reading, tool=DELEGATE)  # who may not delegate has no such tool
-    if not record["task"] or record.get("turn"):  # of an earlier turn, which words have tainted
-        if not reading.is_foreign:
-            return [replace(reading, data=None)], None
-        return [], replace(reading, origin="foreign" if is_told else "trusted")
-    made_by = make_agent_path(record["task"], {"id": record["id"], "args": record["arguments"]})
-    inner = [_make_reading(r, gate) for r in iter_readings(chain.list_inner_records(made_by))]
-    reading = replace(reading, confidential=any(one.confidential for one in inner if one))
-    if not (is_told or any(one.is_foreign for one in inner if one)):
-        return [], replace(reading, origin="trusted")
-    if reading.is_foreign:
-        return [], replace(reading, origin="foreign")
-    return [replace(reading, data=None)], None
+    is_earlier = not record["task"] or bool(record.get("turn"))  # its own words have tainted those
+    if not is_earlier:
+        made_by = make_agent_path(record["task"], {"id": record["id"], "args": record["arguments"]})
+        inner = [_make_reading(r, gate) for r in iter_readings(chain.list_inner_records(made_by))]
+        reading = replace(reading, confidential=any(one.confidential for one in inner if one))
+        is_told |= any(one.is_foreign for one in inner if one)
+    if is_typed and (is_told or is_earlier):
+        return replace(reading, data=None, origin="suspect")
+    return replace(reading, origin="foreign" if is_told else "trusted")
 
 
 def _list_descriptions(catalog: Catalog) -> list[Reading]:
     """What servers say of their tools that nobody vouches for."""
     return [
-        Reading(tool.name, f"{tool.description}\n{canonical(tool.schema)}", origin="foreign")
+        Reading(tool.name, f"{tool.description}\n{canonical(tool.schema)}", origin="suspect")
         for tool in catalog.tools.values()
         if tool.server is not None and tool.origin != "trusted"
     ]
 
 
-def mark_foreign(calls: Sequence[PendingCall], gate: "Gate") -> list[PendingCall]:
-    """The calls, each with the foreign values in its sinks, which a human is asked about."""
-    if gate.policy.foreign == "allow":
-        return [*calls]
-    found = [_find_reasons(call, gate) for call in calls]
-    return [
-        _ask_about(call, why, gate) if why else call for call, why in zip(calls, found, strict=True)
-    ]
+def mark_foreign(call: PendingCall, gate: "Gate") -> PendingCall:
+    """The call with the foreign values in its sinks, which a human is asked about."""
+    found = [] if gate.policy.foreign == "allow" else _find_reasons(call, gate)
+    if not found:
+        return call
+    call = update_call(call, foreign=found)
+    if not (gate.scope.can_ask and gate.scope.context.interactive):
+        return update_call(call, action="deny", reason=NOT_INTERACTIVE)
+    names = ", ".join(dict.fromkeys(one["path"] for one in found))
+    asked = [call["reason"]] if call["action"] == "ask" else []
+    reason = "; ".join([say("foreign_values", names=names), *asked])
+    return update_call(call, action="ask", reason=reason)
 
 
 def _find_reasons(call: PendingCall, gate: "Gate") -> list[ForeignValue]:
     """Why to ask about a call that may reach somebody, if nobody has decided about it."""
     tool = gate.find_tool(call)
     unasked = call["action"] == "deny" and call["reason"] == NOT_INTERACTIVE  # but of a customer
-    open_ = unasked or call["action"] in ("allow", "ask")
-    if not (tool and open_) or call.get("known") or call.get("doubt"):
+    decided = not unasked and call["action"] not in ("allow", "ask")
+    if tool is None or decided or call.get("known") or call.get("doubt"):
         return []
     if tool.name in gate.policy.to_operator or not may_leak(tool, call["args"]):
         return []
@@ -210,10 +210,9 @@ def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[Foreign
     """
     sinks = tool.select_sinks(args)
     known = know_schema(origins, tool)
-    secret = known.find_confidential(sinks) if tool.open_world else []
-    places = [(one["path"], one["value"]) for one in secret]
     found = known.find_foreign(sinks, links=not tool.acts)
-    return [*secret, *(one for one in found if (one["path"], one["value"]) not in places)]
+    found += known.find_confidential(sinks) if tool.open_world else []
+    return [*{(one["path"], one["value"]): one for one in found}.values()]
 
 
 def know_schema(origins: Origins, tool: CatalogTool) -> Origins:
@@ -222,10 +221,12 @@ def know_schema(origins: Origins, tool: CatalogTool) -> Origins:
     Of a stranger's schema only choices and defaults that are plain words or numbers are.
     """
     own = tool.server is None or tool.origin == "trusted"
-    leaves = list_leaves(tool.schema)
-    said = [str(value) for path, value in leaves if own or _CHOICE.search(path)]
-    said = said if own else [text for text in said if text.isalpha() or text.isdecimal()]
-    said += map(str, _list_names(tool.schema))
+    leaves = [(path, str(value)) for path, value in list_leaves(tool.schema)]
+    said = [name for path, _ in leaves for name in _NAME.findall(path)]
+    said += [
+        text for path, text in leaves
+        if own or (_CHOICE.search(path) and (text.isalpha() or text.isdecimal()))
+    ]  # fmt: skip
     return replace(origins, operator=[*origins.operator, *said])
 
 
@@ -249,24 +250,6 @@ def follow_edit(call: PendingCall, args: object) -> ValueOrigins | None:
         path: planned.get(path, [[""]]) if before.get(path) == value else [[REQUEST]]
         for path, value in list_arguments(args if isinstance(args, dict) else {})
     }
-
-
-def _list_names(schema: Any) -> list[str]:
-    """The names of arguments and of their fields."""
-    parts = [*schema.values()] if isinstance(schema, dict) else schema
-    inner = [n for p in parts for n in _list_names(p)] if isinstance(parts, list) else []
-    own = schema.get("properties") if isinstance(schema, dict) else None
-    return [*(own if isinstance(own, dict) else ()), *inner]
-
-
-def _ask_about(call: PendingCall, found: list[ForeignValue], gate: "Gate") -> PendingCall:
-    call = update_call(call, foreign=found)
-    if not (gate.scope.can_ask and gate.scope.context.interactive):
-        return update_call(call, action="deny", reason=NOT_INTERACTIVE)
-    names = ", ".join(dict.fromkeys(one["path"] for one in found))
-    asked = [call["reason"]] if call["action"] == "ask" else []
-    reason = "; ".join([say("foreign_values", names=names), *asked])
-    return update_call(call, action="ask", reason=reason)
 
 
 def describe_foreign(found: Sequence[ForeignValue]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -134,10 +134,9 @@ class Case:
         names = [agent, *agent.split("/")]
         if self.agent is not None and not any(fnmatchcase(name, self.agent) for name in names):
             return False
-        if self.origin and origins is None and allows:
-            return False
-        if origins is not None and not all(
-            has_origins(origins, path, listed, every=allows) for path, listed in self.origin.items()
+        if not all(
+            not allows if origins is None else has_origins(origins, path, listed, every=allows)
+            for path, listed in self.origin.items()
         ):
             return False
         try:
@@ -179,7 +178,8 @@ class Policy:
             SettingsError: none of these, or a rule with an unknown key or value.
         """
         policy = cls._read(value)
-        return policy if foreign is None else replace(policy, foreign=_read_foreign(foreign))
+        word = policy.foreign if foreign is None else _read_word(foreign, "foreign")
+        return replace(policy, foreign=word)
 
     @classmethod
     def _read(cls, value: "PolicyLike") -> "Policy":
@@ -188,7 +188,7 @@ class Policy:
         if isinstance(value, PolicyTable):
             return cls(table=value)
         if isinstance(value, str) and value in get_args(PolicyWord):
-            return cls(default=_read_word(value))
+            return cls(default=_read_word(value, "default"))
         if isinstance(value, str | Path) and Path(value).suffix in (".yaml", ".yml"):
             return cls(table=PolicyTable.read(value))
         content = _load_file(Path(value).expanduser()) if isinstance(value, str | Path) else value
@@ -204,7 +204,7 @@ class Policy:
             msg = "A policy is a list of rules, such as [{'tool': 'delete_*', 'action': 'deny'}]."
             raise SettingsError(msg)
         rules = tuple(_read_rule(rule) for rule in content)
-        return cls(rules, _read_word(default), foreign=_read_foreign(foreign))
+        return cls(rules, _read_word(default, "default"), foreign=_read_word(foreign, "foreign"))
 
     def decide(
         self,
@@ -354,18 +354,12 @@ def list_missing_tools(table: PolicyTable, tools: Collection[CatalogTool]) -> li
     return [f"There is no tool {lost}, {advice}"] if tools and lost else []
 
 
-def _read_word(value: object) -> PolicyWord:
-    if value not in get_args(PolicyWord):
-        msg = f"A policy's default is one of {', '.join(get_args(PolicyWord))}, not {value!r}."
+def _read_word(value: object, key: Literal["default", "foreign"]) -> Any:
+    words = get_args(PolicyWord if key == "default" else ForeignWord)
+    if value not in words:
+        msg = f"A policy's {key} is one of {', '.join(words)}, not {value!r}."
         raise SettingsError(msg)
-    return cast("PolicyWord", value)
-
-
-def _read_foreign(value: object) -> ForeignWord:
-    if value not in get_args(ForeignWord):
-        msg = f"foreign is one of {', '.join(get_args(ForeignWord))}, not {value!r}."
-        raise SettingsError(msg)
-    return cast("ForeignWord", value)
+    return value
 
 
 def _read_rule(value: object) -> Rule:

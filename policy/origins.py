@@ -59,20 +59,20 @@ class ForeignValue(TypedDict):
 
 
 @dataclass(frozen=True)
-class Known:
+class Knowledge:
     """Texts in which a value may stand whole, and `fields`, spelled alike, that may equal it."""
 
     texts: Sequence[str]
     fields: frozenset[str] = frozenset()
 
     @cached_property
-    def _folded(self) -> list[str]:
+    def _spellings(self) -> list[str]:
         return [*map(fold_text, self.texts)]
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
         """The numbers of the texts, however they are written."""
-        found = (one for text in self._folded for one in NUMBER.findall(text))
+        found = (one for text in self._spellings for one in NUMBER.findall(text))
         return frozenset(number for one in found for number in read_numbers(one))
 
     def hold(self, value: str) -> bool:
@@ -80,8 +80,8 @@ class Known:
         if (alike := spell_alike(value)) in self.fields or alike in self._numbers:
             return True
         folded = fold_text(value)
-        spellings = {folded, SCHEME.sub("", folded).rstrip("/")}
-        return any(stands_whole(one, text) for text in self._folded for one in spellings)
+        bare = SCHEME.sub("", folded).rstrip("/")
+        return any(stands_whole(one, text) for text in self._spellings for one in {folded, bare})
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,14 @@ class Reading:
     """What one call told a model: its text, and its data where that is structured.
 
     `arguments` are what the model had written for it, in the same `message` with others. Rules
-    also call the tool by `full_name`, `server/tool`.
+    also call the tool by `full_name`, `server/tool`. What is "suspect" tells values, but taints
+    nothing: descriptions of tools that nobody vouches for, typed reports of who read foreign words.
     """
 
     tool: str
     text: str
     data: Any = None
-    origin: Origin = ""
+    origin: Origin | Literal["suspect"] = ""
     arguments: Any = None
     full_name: str = ""
     confidential: bool = False
@@ -107,7 +108,7 @@ class Reading:
         return {self.tool, self.full_name} - RESERVED - {""}
 
     @cached_property
-    def sent(self) -> list[str]:
+    def inputs(self) -> list[str]:
         """What the model wrote for it, value by value."""
         return [str(value) for _, value in list_leaves(self.arguments)]
 
@@ -119,25 +120,25 @@ class Reading:
         return [str(value) for _, value in list_leaves(self.data)]
 
     @cached_property
-    def known(self) -> Known:
+    def knowledge(self) -> Knowledge:
         """Its fields, such as an IBAN in groups, and the text of one that is trusted.
 
         A value that the model sent itself proves nothing by coming back, however it is spelled.
         """
-        text = fold_text("\n".join(self.sent))
-        spelled = {*map(spell_alike, self.sent), *map(strip_signs, self.sent)}
+        text = fold_text("\n".join(self.inputs))
+        spelled = {*map(spell_alike, self.inputs), *map(strip_signs, self.inputs)}
         fields = frozenset(
             spell_alike(one) for _, one in list_leaves(self.data)
             if (is_plain(one) or is_short(one))
             and spelled.isdisjoint((spell_alike(one), strip_signs(str(one))))
             and not stands_whole(fold_text(str(one)), text)
         )  # fmt: skip
-        return Known([self._own_text] if self.origin == "trusted" else [], fields)
+        return Knowledge([self._own_text] if self.origin == "trusted" else [], fields)
 
     @property
     def _own_text(self) -> str:
         """The text but for the values that the model sent itself, and the words of these."""
-        parts = {part for one in self.sent for part in (one, *one.split(), *list_atoms(one))}
+        parts = {part for one in self.inputs for part in (one, *one.split(), *list_atoms(one))}
         text = fold_text(self.text)
         sent = {one for one in map(fold_text, parts) if one and one in text}
         pattern = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
@@ -183,8 +184,6 @@ class Origins:
         words: Of the user.
         operator: Those of the operator.
         drafts: Those of models that had read nothing foreign, such as the first plan.
-        suspects: What tells values without tainting what is written after it: descriptions of
-            tools that nobody vouches for, typed reports of agents that read foreign words.
         is_told: Whoever wrote the chain's task had read foreign words.
         strict: All of content is a value, not only the links, addresses, ids and figures in it.
     """
@@ -193,7 +192,6 @@ class Origins:
     words: Sequence[str] = ()
     operator: Sequence[str] = ()
     drafts: Sequence[str] = ()
-    suspects: Sequence[Reading] = ()
     is_told: bool = False
     strict: bool = False
 
@@ -209,34 +207,36 @@ class Origins:
         for one in () if self.is_told else self.readings:
             if tainted and one.message != tainted:
                 break
-            texts += one.sent
+            texts += one.inputs if one.origin != "suspect" else ()
             if one.is_foreign:  # the calls of one message were written before any of them was read
                 tainted = one.message or "?"
         return texts
 
     @cached_property
-    def _known(self) -> Known:
+    def _knowledge(self) -> Knowledge:
         """What the user, the operator, trusted tools and records say."""
-        told = [one.known for one in self.readings if one.origin != "foreign"]
+        told = [one.knowledge for one in self.readings if one.origin in ("", "trusted")]
         texts = [text for one in told for text in one.texts]
         fields = frozenset[str]().union(*(one.fields for one in told))
-        return Known([*self.words, *self.operator, *texts], fields)
+        return Knowledge([*self.words, *self.operator, *texts], fields)
 
     @cached_property
-    def _drafts(self) -> Known:
-        return Known(self.untainted_words)
+    def _drafts(self) -> Knowledge:
+        return Knowledge(self.untainted_words)
 
     @cached_property
-    def _sources(self) -> list[tuple[set[str], Known]]:
+    def _sources(self) -> list[tuple[set[str], Knowledge]]:
         """Who may have told a value, each with all that they said."""
-        told = (Known(self.words), Known(self.operator), self._drafts)
+        told = (Knowledge(self.words), Knowledge(self.operator), self._drafts)
         own = [({word}, known) for word, known in zip(ORIGINS, told, strict=True)]
-        return [*own, *((one.names, one.known) for one in self.readings)]
+        return [*own, *((one.names, one.knowledge) for one in self.readings)]
 
     def _list_things(self, args: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         """All that arguments name, each with its path and the value in which it stands."""
         for path, value in list_arguments(args):
-            whole = self.strict or (is_short(value) and spell_alike(value) in self._known.fields)
+            whole = self.strict or (
+                is_short(value) and spell_alike(value) in self._knowledge.fields
+            )
             for atom in dict.fromkeys(list_atoms(value, whole=whole)):
                 yield path, atom, str(value)
 
@@ -245,7 +245,7 @@ class Origins:
 
         With `links` only those that lead elsewhere.
         """
-        if not (self.is_tainted or self.suspects or self.readings):
+        if not (self.is_tainted or self.readings):
             return []
         found = [
             self._find_place(path, atom, value)
@@ -261,24 +261,21 @@ class Origins:
         names of choices and limits are its own. No draft makes known what a suspect names. In
         records of values alone a long part of a field may be what somebody hid there.
         """
-        if self._known.hold(atom):
+        if self._knowledge.hold(atom):
             return None
-        read, drafted = [*reversed(self.readings)], self._drafts.hold(atom)
-        if drafted or not self.is_tainted:
-            hidden = is_long(atom) and not drafted
-            read = [one for one in read if hidden and one.origin != "trusted"]
-        if ADDRESS.search(atom):
-            read += [
-                one for one in self.suspects
-                if one.arguments is not None or is_named(atom, value, one.text)
-            ]  # fmt: skip
-        for one in read:
-            line, quote = one.find_line(atom)
+        drafted = self._drafts.hold(atom)
+        for one in reversed(self.readings):
+            if one.origin == "suspect":
+                is_report = one.arguments is not None
+                counts = ADDRESS.search(atom) and (is_report or is_named(atom, value, one.text))
+            else:
+                hidden = is_long(atom) and one.origin != "trusted"
+                counts = not drafted and (self.is_tainted or hidden)
+            line, quote = one.find_line(atom) if counts else (0, "")
             if line:
                 return ForeignValue(path=path, value=atom, tool=one.tool, line=line, quote=quote)
-        if drafted or not self.is_tainted:
-            return None
-        return ForeignValue(path=path, value=atom, tool="", line=0, quote="")
+        nowhere = ForeignValue(path=path, value=atom, tool="", line=0, quote="")
+        return nowhere if self.is_tainted and not drafted else None
 
     def find_origins(self, args: Mapping[str, Any]) -> ValueOrigins:
         """Where the things that these arguments name may come from.
@@ -291,7 +288,7 @@ class Origins:
             found = {name for names, known in self._sources if known.hold(atom) for name in names}
             if self._find_place(path, atom, value):  # what a suspect names is not the model's
                 found = (found - {MODEL}) | {FOREIGN}
-            origins[path].append(sorted(found or {"" if self._known.hold(atom) else MODEL}))
+            origins[path].append(sorted(found or {"" if self._knowledge.hold(atom) else MODEL}))
         for one in self.find_confidential(args):
             origins[one["path"]].append([CONFIDENTIAL])
         return origins
@@ -301,11 +298,10 @@ class Origins:
 
         What the user or the operator said themselves is none, and what is too short to tell.
         """
-        secrets = [one for one in (*self.suspects, *self.readings) if one.confidential]
-        own = Known([*self.words, *self.operator])
+        own = Knowledge([*self.words, *self.operator])
         found: dict[tuple[str, str], ForeignValue] = {}
-        for one in reversed(secrets):
-            told = Known(one.parts)
+        for one in reversed([one for one in self.readings if one.confidential]):
+            told = Knowledge(one.parts)
             for path, value in list_arguments(args):
                 text = fold_text(str(value))
                 parts = [part for part in one.parts if stands_whole(fold_text(part), text)]
