@@ -18,7 +18,7 @@ from ..state.flow import FlowState, FlowStep
 from ..text.canonical import shorten_text
 from ..turn.chain import is_answer
 from ..turn.scope import RunScope
-from .foreign import Traced, build_origins, make_tool_reading, may_leak
+from .foreign import build_origins, make_tool_reading, may_leak
 from .gate import Gate
 from .results import to_json_text
 from .toolbox import Toolbox
@@ -88,7 +88,7 @@ class FlowValues:
         about = {"variables": variables, "conditions": collect_conditions(steps)}
         return cls(gate=gate, origins=origins, **about, **access)
 
-    async def trace(self, step: FlowStep, arguments: Mapping[str, Any]) -> Traced | None:
+    async def trace(self, step: FlowStep, arguments: Mapping[str, Any]) -> Origins | None:
         """What the call of a step is made from; None where nothing would ask."""
         tool, policy = self.gate.catalog.find(step["tool"]), self.gate.policy
         judged = tool and policy.foreign != "allow" and may_leak(tool, arguments)
@@ -96,16 +96,15 @@ class FlowValues:
             return None
         whole = self.find_step(step_of(step["id"])) or step  # an item does not know its list
         readings, drafts = [*self.origins.readings], [*self.origins.drafts]
-        fields: dict[str, list[Reading]] = {}
+        own: dict[str, list[Reading]] = {}
         for name, value in arguments.items():
-            reads, fields[name] = await self._read_all(whole, name)
+            reads, own[name] = await self._read_all(whole, name)
             readings += reads
             if not (self.origins.is_tainted or Origins(reads).is_tainted):
                 said = [str(leaf) for _, leaf in list_leaves(value)]
                 drafts += [one for one in said if not Origins(reads).find_foreign({"": one})]
         control = await self._find_control(whole) if tool.acts else []
-        traced = replace(self.origins, readings=readings, drafts=drafts)
-        return Traced(traced, control, fields)
+        return replace(self.origins, readings=readings, drafts=drafts, own=own, control=control)
 
     async def _read_all(
         self, step: FlowStep, name: str = ""

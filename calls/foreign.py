@@ -1,10 +1,10 @@
 """Values of a call that a stranger may have written: found at the gate, and put to a human."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ..policy.origin_words import REQUEST, ValueOrigins, stands_under
 from ..policy.origins import ForeignValue, Origin, Origins, Reading
@@ -30,25 +30,16 @@ _NAME: Final = re.compile(r"(?:^|\.)properties\.([^.:]+)")
 """Where a schema names an argument, or a field of one."""
 
 
-class Traced(NamedTuple):
-    """Where the values of calls come from, and what of strangers decides whether they are made."""
-
-    origins: Origins
-    control: Sequence[ForeignValue] = ()
-    fields: Mapping[str, Sequence[Reading]] = {}
-    """By argument, what is data in it alone: the words of the fields that it is made from."""
-
-
 def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
     """Where the values of a call may come from that a model of this node, or chain, writes now."""
     contexts = gate.scope.build_contexts().values()
     operator = [text for text in contexts if isinstance(text, str)]
     chain = chain or gate.scope.around.chain
-    outer = build_origins(gate, chain.outer) if chain.outer else None
-    is_told = outer.is_tainted if outer else not (chain.state is None or chain.is_of_user)
-    is_told |= chain.has_read_foreign
-    before = outer.untainted_words if outer else ()
-    drafts = [*chain.more, *before, *(() if is_told else chain.list_brief())]
+    alone = Origins(is_told=not (chain.state is None or chain.is_of_user))
+    outer = build_origins(gate, chain.outer) if chain.outer else alone
+    is_told = outer.is_tainted or bool(getattr(chain.state, "read_foreign", False))
+    brief = [] if is_told else chain.list_brief()
+    drafts = [*chain.more, *outer.untainted_words, *brief]
     readings = _list_descriptions(gate.catalog)
     for record in iter_readings(chain.list_records()):
         reading = _make_reading(record, gate)
@@ -148,49 +139,23 @@ def _find_reasons(call: PendingCall, gate: "Gate") -> list[ForeignValue]:
         return []
     if tool.name in gate.policy.to_operator or not may_leak(tool, call["args"]):
         return []
-    control = gate.traced.control if gate.traced else ()
     # A step was decided on when it was planned, by a planner that may have read nothing.
     strict = gate.policy.foreign == "strict" and (gate.traced is None or gate.origins.is_told)
-    found = [*control, *_list_unlifted(call, tool, gate)]
-    return found or (_find_decision(gate.origins) if strict and not tool.read_only else [])
+    found = [*gate.origins.control, *_list_unlifted(call, tool, gate)]
+    read = [one for one in gate.origins.readings if one.is_foreign]
+    if found or not strict or tool.read_only or not read:
+        return found
+    quote = " ".join(read[-1].text.split())[:80]  # a model decided once it had read that
+    return [ForeignValue(path="", value="", tool=read[-1].tool, line=1, quote=quote)]
 
 
 def _list_unlifted(call: PendingCall, tool: CatalogTool, gate: "Gate") -> list[ForeignValue]:
     """The foreign values of a call but those whose origin the policy allows by name."""
-    parts = _split_arguments(gate, call["args"])
-    if not (found := [v for own, some in parts for v in find_foreign(own, tool, some)]):
+    if not (found := find_foreign(gate.origins, tool, call["args"])):
         return []
     lifts = [*gate.decide(tool, call["args"], call.get("origins")).lifts]
     lifts += call.get("ruling", {}).get("lifts", ())
     return [one for one in found if not any(stands_under(one["path"], path) for path in lifts)]
-
-
-def _split_arguments(
-    gate: "Gate", args: Mapping[str, Any]
-) -> Iterator[tuple[Origins, Mapping[str, Any]]]:
-    """The arguments, those with fields of their own apart, each with what it may come from."""
-    origins, fields = gate.origins, gate.traced.fields if gate.traced else {}
-    yield origins, {name: value for name, value in args.items() if not fields.get(name)}
-    for name, value in args.items():
-        if own := fields.get(name):
-            yield replace(origins, readings=[*origins.readings, *own]), {name: value}
-
-
-def find_value_origins(gate: "Gate", tool: CatalogTool, args: Mapping[str, Any]) -> ValueOrigins:
-    """Where these values of a call come from by now."""
-    found: dict[str, Sequence[Sequence[str]]] = {}
-    for origins, part in _split_arguments(gate, args):
-        found |= know_schema(origins, tool).find_origins(part)
-    return found
-
-
-def _find_decision(origins: Origins) -> list[ForeignValue]:
-    """Under strict: a write that a model decided on once it had read what a stranger wrote."""
-    read = next((one for one in reversed(origins.readings) if one.is_foreign), None)
-    if read is None:
-        return []
-    quote = " ".join(read.text.split())[:80]
-    return [ForeignValue(path="", value="", tool=read.tool, line=1, quote=quote)]
 
 
 def may_leak(tool: CatalogTool, args: Any) -> bool:
@@ -210,7 +175,7 @@ def find_foreign(origins: Origins, tool: CatalogTool, args: Any) -> list[Foreign
     """
     sinks = tool.select_sinks(args)
     known = know_schema(origins, tool)
-    found = known.find_foreign(sinks, links=not tool.acts)
+    found = [one for one in known.find_foreign(sinks) if tool.acts or is_link(one["value"])]
     found += known.find_confidential(sinks) if tool.open_world else []
     return [*{(one["path"], one["value"]): one for one in found}.values()]
 
@@ -254,19 +219,13 @@ def follow_edit(call: PendingCall, args: object) -> ValueOrigins | None:
 
 def describe_foreign(found: Sequence[ForeignValue]) -> list[str]:
     """The foreign values of a call in words, for whoever has to decide about it."""
-    lines = [
-        say(
-            _name_sentence(one),
-            path=one["path"], value=shorten_text(one["value"], 120), tool=one["tool"],
-            line=one["line"], quote=one["quote"],
-        )
-        for one in found[:_SHOWN]
-    ]  # fmt: skip
+    shown = [{**one, "value": shorten_text(one["value"], 120)} for one in found[:_SHOWN]]
+    lines = [say(_name_sentence(one), **one) for one in shown]
     more = len(found) - _SHOWN
     return [*lines, *([say("foreign_more", count=more)] if more > 0 else [])]
 
 
-def _name_sentence(one: ForeignValue) -> str:
+def _name_sentence(one: Mapping[str, Any]) -> str:
     if one.get("confidential"):
         return "confidential_value"
     if not one["tool"]:

@@ -29,7 +29,7 @@ from .call_records import (
     mark_waiting,
     update_call,
 )
-from .foreign import Traced, build_origins, find_value_origins, mark_foreign, trace_call
+from .foreign import build_origins, know_schema, mark_foreign, trace_call
 from .grants import is_granted
 from .guard import Guard
 from .journal import CallJournal, find_doubt
@@ -55,7 +55,7 @@ class Gate:
     """What no call may carry."""
     guard: Guard | None = None
     """The tables of the policy, if it has some."""
-    traced: Traced | None = None
+    traced: Origins | None = None
     """What the calls are made from, if it is known."""
 
     @classmethod
@@ -74,12 +74,12 @@ class Gate:
     @cached_property
     def origins(self) -> Origins:
         """Where the values of a call may come from that is planned now."""
-        return self.traced.origins if self.traced else build_origins(self)
+        return self.traced or build_origins(self)
 
     def find_origins(self, tool: CatalogTool, args: Mapping[str, Any]) -> ValueOrigins | None:
         """Where these values of a call come from by now; None where the policy does not ask."""
         asks = self.policy.names_origins(tool)
-        return find_value_origins(self, tool, args) if asks else None
+        return know_schema(self.origins, tool).find_origins(args) if asks else None
 
     def judge(
         self, tool: CatalogTool, args: object, origins: ValueOrigins | None = None
@@ -115,7 +115,7 @@ async def open_calls(
     complete: bool = True,
     names: str = "",
     before: Sequence[str] = (),
-    traced: Traced | None = None,
+    traced: Origins | None = None,
 ) -> list[PendingCall]:
     """Check and judge the calls of a message, let hooks change them, and schedule or ask.
 

@@ -8,19 +8,26 @@ characters only, in any language. The rule is that of FIDES (arXiv 2505.23643) a
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from .origin_words import CONFIDENTIAL, FOREIGN, MODEL, ORIGINS, RESERVED, ValueOrigins
+from .origin_words import (
+    CONFIDENTIAL,
+    FOREIGN,
+    MODEL,
+    ORIGINS,
+    RESERVED,
+    ValueOrigins,
+    stands_under,
+)
 from .values import (
     ADDRESS,
     NUMBER,
     SCHEME,
     fold_text,
-    is_link,
     is_long,
     is_named,
     is_plain,
@@ -127,13 +134,14 @@ class Reading:
         """
         text = fold_text("\n".join(self.inputs))
         spelled = {*map(spell_alike, self.inputs), *map(strip_signs, self.inputs)}
-        fields = frozenset(
-            spell_alike(one) for _, one in list_leaves(self.data)
-            if (is_plain(one) or is_short(one))
-            and spelled.isdisjoint((spell_alike(one), strip_signs(str(one))))
-            and not stands_whole(fold_text(str(one)), text)
-        )  # fmt: skip
-        return Knowledge([self._own_text] if self.origin == "trusted" else [], fields)
+        fields = [str(one) for _, one in list_leaves(self.data) if is_plain(one) or is_short(one)]
+        back = {
+            spell_alike(one) for one in fields
+            if not spelled.isdisjoint((spell_alike(one), strip_signs(one)))
+            or stands_whole(fold_text(one), text)
+        }  # fmt: skip
+        texts = [self._own_text] if self.origin == "trusted" else []
+        return Knowledge(texts, frozenset(map(spell_alike, fields)) - back)
 
     @property
     def _own_text(self) -> str:
@@ -186,6 +194,8 @@ class Origins:
         drafts: Those of models that had read nothing foreign, such as the first plan.
         is_told: Whoever wrote the chain's task had read foreign words.
         strict: All of content is a value, not only the links, addresses, ids and figures in it.
+        own: By argument of a call, what is data in it alone: the fields that it is made from.
+        control: What of strangers decides whether a call is made.
     """
 
     readings: Sequence[Reading] = ()
@@ -194,6 +204,8 @@ class Origins:
     drafts: Sequence[str] = ()
     is_told: bool = False
     strict: bool = False
+    own: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
+    control: Sequence[ForeignValue] = ()
 
     @cached_property
     def is_tainted(self) -> bool:
@@ -240,19 +252,18 @@ class Origins:
             for atom in dict.fromkeys(list_atoms(value, whole=whole)):
                 yield path, atom, str(value)
 
-    def find_foreign(self, args: Mapping[str, Any], *, links: bool = False) -> list[ForeignValue]:
-        """The values in these arguments that nobody but a stranger is known to have written.
+    def _list_own(self, path: str) -> list[Reading]:
+        return [one for name, own in self.own.items() if stands_under(path, name) for one in own]
 
-        With `links` only those that lead elsewhere.
-        """
-        if not (self.is_tainted or self.readings):
-            return []
-        found = [
-            self._find_place(path, atom, value)
-            for path, atom, value in self._list_things(args)
-            if not (links and not is_link(atom))
-        ]
-        return [one for one in found if one]
+    def _is_known(self, path: str, atom: str) -> bool:
+        own = (one.knowledge for one in self._list_own(path))
+        return any(known.hold(atom) for known in (self._knowledge, *own))
+
+    def find_foreign(self, args: Mapping[str, Any]) -> list[ForeignValue]:
+        """The values in these arguments that nobody but a stranger is known to have written."""
+        things = self._list_things(args) if self.is_tainted or self.readings else ()
+        places = (self._find_place(*thing) for thing in things)
+        return [one for one in places if one]
 
     def _find_place(self, path: str, atom: str, value: str) -> ForeignValue | None:
         """Where a foreign value stands, in the newest reading that has it; None if it is not.
@@ -261,7 +272,7 @@ class Origins:
         names of choices and limits are its own. No draft makes known what a suspect names. In
         records of values alone a long part of a field may be what somebody hid there.
         """
-        if self._knowledge.hold(atom):
+        if self._is_known(path, atom):
             return None
         drafted = self._drafts.hold(atom)
         for one in reversed(self.readings):
@@ -285,10 +296,12 @@ class Origins:
         """
         origins: dict[str, list[list[str]]] = {path: [] for path, _ in list_arguments(args)}
         for path, atom, value in self._list_things(args):
-            found = {name for names, known in self._sources if known.hold(atom) for name in names}
+            own = [(one.names, one.knowledge) for one in self._list_own(path)]
+            sources = (names for names, known in (*self._sources, *own) if known.hold(atom))
+            found = {name for names in sources for name in names}
             if self._find_place(path, atom, value):  # what a suspect names is not the model's
                 found = (found - {MODEL}) | {FOREIGN}
-            origins[path].append(sorted(found or {"" if self._knowledge.hold(atom) else MODEL}))
+            origins[path].append(sorted(found or {"" if self._is_known(path, atom) else MODEL}))
         for one in self.find_confidential(args):
             origins[one["path"]].append([CONFIDENTIAL])
         return origins

@@ -23,6 +23,8 @@ _TOKEN: Final = re.compile(
     # Quotes and signs of any script that stand beside a link and not in it.
     r"[^\s<>()\[\]{}\"`|,;\u00ab\u00bb\u201c-\u201f\u3001\u3002\u300c\u300d\uff08\uff09\uff0c\uff1b]+"
 )
+_DOTTED: Final = re.compile(r"[A-Za-z-]+(?:\u3002[A-Za-z-]+)+")
+"""A host with full stops of Chinese, which browsers read as dots."""
 _EDGE: Final = ".:!?'\u2019*_#"
 ADDRESS: Final = re.compile(r"\w\.\w|@|/|\d")
 """What makes a token of content an address, a link, an id or a figure."""
@@ -42,7 +44,7 @@ def is_named(atom: str, value: str, description: str) -> bool:
 
 def is_link(atom: str) -> bool:
     """Whether it leads to a host: with a scheme, or as browsers take it without one."""
-    return LINK.search(atom) is not None
+    return LINK.search(_show_bare(atom)) is not None
 
 
 def is_long(atom: str) -> bool:
@@ -88,8 +90,8 @@ def spell_alike(value: object) -> str:
 
 
 def fold_text(text: str) -> str:
-    """A text as it is compared: composed, without case."""
-    return unicodedata.normalize("NFC", text).casefold().strip()
+    """A text as it is compared: composed, without case; `straße` is no `strasse`."""
+    return unicodedata.normalize("NFC", text).lower().strip()
 
 
 def strip_signs(value: str) -> str:
@@ -171,13 +173,15 @@ def list_atoms(value: object, *, whole: bool = False) -> Iterator[str]:
     elif whole or is_value(value):
         yield value
     else:
-        for token in _TOKEN.findall(value):
+        for token in (*_TOKEN.findall(value), *_DOTTED.findall(value)):
             bare = token.strip(_EDGE)
-            if ADDRESS.search(bare if bare.isascii() else _show_bare(bare)):
+            if ADDRESS.search(_show_bare(bare)):
                 yield bare
 
 
 def _show_bare(token: str) -> str:
     """A token as a browser reads it: wide signs as plain ones, without what is not seen."""
-    plain = unicodedata.normalize("NFKC", token)
+    if token.isascii():
+        return token
+    plain = unicodedata.normalize("NFKC", token).replace("\u3002", ".")
     return "".join(sign for sign in plain if unicodedata.category(sign) != "Cf")

@@ -29,11 +29,6 @@ class Chain:
     more: Sequence[str] = ()
 
     @property
-    def path(self) -> str:
-        """Whose calls these are."""
-        return str(getattr(self.state, "path", ""))
-
-    @property
     def is_of_user(self) -> bool:
         """Whether the graph talks with the user; another one is given its task by a model."""
         return hasattr(self.state, "request_message")
@@ -43,7 +38,7 @@ class Chain:
 
         Those that its sub-agents made are not among them: it reads their reports.
         """
-        inner = f"{self.path}/"
+        inner = f"{getattr(self.state, 'path', '')}/"
         own = [*self._list_earlier(), *getattr(self.state, "evidence", ())]
         before = self.outer.list_records() if self.outer else []
         records = [*before, *self._list_added(), *self.past.heard, *self.past.records, *own]
@@ -80,11 +75,6 @@ class Chain:
             if message.type == "tool" and message.status == "success"
             and message.additional_kwargs.get(EVIDENCE) not in known
         ]  # fmt: skip
-
-    @property
-    def has_read_foreign(self) -> bool:
-        """Whether an earlier turn read what a stranger wrote."""
-        return bool(getattr(self.state, "read_foreign", False))
 
     def list_inner_records(self, agent: str) -> list[Evidence]:
         """The calls that a sub-agent made, of this graph or one around it, by the path of that."""

@@ -10,7 +10,6 @@ from langgraph.errors import GraphBubbleUp
 
 from ...calls.call_records import Call
 from ...calls.commands import collect_updates
-from ...calls.foreign import Traced
 from ...calls.gate import open_calls
 from ...calls.path import run_calls
 from ...calls.sending import compute_deadline
@@ -135,7 +134,7 @@ class StepRun:
         call = {"name": self.step["tool"], "args": arguments, "id": None}
         judged = self.begun is not None  # what was sent has been decided about
         values = self.flow.values
-        traced = Traced(Origins()) if judged else await values.trace(self.step, arguments)
+        traced = Origins() if judged else await values.trace(self.step, arguments)
         calls: list[Any] = [*await open_calls(
             replace(self.flow.scope, path=self.step["id"]), self.flow.parts.toolbox,
             AIMessage("", tool_calls=[call]), round_=round_,

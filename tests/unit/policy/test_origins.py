@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.policy.origins import Origins, Reading
-from loopwright.policy.values import spell_alike, stands_whole
+from loopwright.policy.values import is_link, spell_alike, stands_whole
 
 PROSE = (
     "Invoice 17 of Ann: pay 1,200.50 EUR to DE89370400440532013000 or https://evil.example/x?k=1."
@@ -54,6 +54,11 @@ def test_long_numerals_differ_by_their_last_digit():
     assert foreign("5", ["1" * 1_000_001]) == ["5"]
 
 
+def test_two_names_that_differ_in_a_letter_are_two_domains():
+    assert foreign("x@stra\u00dfe.example", ["write to x@strasse.example"]) != []
+    assert foreign("X@STRASSE.example", ["write to x@strasse.example"]) == []
+
+
 @pytest.mark.timeout(30)
 def test_a_long_argument_is_compared_with_long_results_in_time():
     prose = "\n".join(f"line {i} is about v{i}@y.example" for i in range(50_000))
@@ -67,6 +72,7 @@ def test_of_content_only_what_leads_elsewhere_counts_unless_all_of_it_does():
     assert foreign(text) == ["DE89370400440532013000", "https://evil.example/x?k=1"]
     assert foreign("Ann wants her money.") == []
     hidden = ["evil\uff0eexample", "x\uff20evil", "evil\u200b.\u200bexample", "\u2460"]
+    hidden += ["evil\u3002example", "evil\uff61example"]
     assert [foreign(f"Look at {one} now.") for one in hidden] == [[one] for one in hidden]
     assert foreign("Ann wants her money.", strict=True) == ["Ann wants her money."]
     assert foreign(True) == []
@@ -96,12 +102,11 @@ def test_a_name_in_a_structure_may_be_a_value():
     [
         ("evil.example/?d=1", True), ("//evil.example/x", True), ("https:evil.example", True),
         ("evil.example:80/x", True), ("../bills/7.pdf", False), ("bills/a.b/7.pdf", False),
-        ("bill-7.pdf", False), ("x@evil.example", False),
+        ("bill-7.pdf", False), ("x@evil.example", False), ("evil\u3002example/x", True),
     ],
 )  # fmt: skip
 def test_a_link_leads_to_a_host_also_without_a_scheme(value, leads):
-    found = Origins([Reading("read_mail", PROSE)]).find_foreign({"at": value}, links=True)
-    assert bool(found) is leads
+    assert is_link(value) is leads
 
 
 def test_a_field_is_data_and_a_part_of_it_is_not():
