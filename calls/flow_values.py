@@ -26,7 +26,7 @@ from .toolbox import Toolbox
 _SHOWN: Final = 80
 
 
-async def has_read_foreign(scope: RunScope, toolbox: Toolbox, state: FlowState) -> bool:
+async def is_tainted(scope: RunScope, toolbox: Toolbox, state: FlowState) -> bool:
     """Whether a planner may have been told words of a stranger: here, or in an earlier turn.
 
     What is read early, while the first plan is being written, its planner has not seen.
@@ -70,21 +70,22 @@ class FlowValues:
     async def open(
         cls, scope: RunScope, toolbox: Toolbox, state: FlowState, **access: Any
     ) -> "FlowValues":
-        """What judges the steps of the plan, which says by `clean` what its planner had read."""
+        """What judges the steps of the plan, which says whether its planner was `tainted`."""
         gate, plan, steps = await Gate.for_run(toolbox, scope), state.plan, state.todos
         variables = plan.get("global_variables", {})
         words = [*plan.get("words", ()), *list_constants((), state.given.get("variables", {}))]
         answers = [record for record in state.evidence if is_answer(record)]
         chain = replace(scope.around.chain, state=replace(state, evidence=answers), more=words)
         origins = build_origins(gate, chain)
-        if plan.get("clean", True):
-            own = [*origins.drafts, *list_constants(steps, variables)]
-            suspects = [one for one in origins.readings if one.origin == "suspect"]
-            origins = replace(origins, readings=suspects, drafts=own, is_told=False)
-        else:  # no planner is told what stands in results: a constant that does is no data
+        if plan.get("tainted", False):
+            # No planner is told what stands in results: a constant that does is no data.
             found = build_origins(gate).readings[len(origins.readings) :]
             unseen = [replace(one, origin=one.origin or "foreign") for one in found]
-            origins = replace(origins, readings=[*origins.readings, *unseen], is_told=True)
+            origins = replace(origins, readings=[*origins.readings, *unseen], was_tainted=True)
+        else:
+            own = [*origins.drafts, *list_constants(steps, variables)]
+            suspects = [one for one in origins.readings if one.origin == "suspect"]
+            origins = replace(origins, readings=suspects, drafts=own, was_tainted=False)
         about = {"variables": variables, "conditions": collect_conditions(steps)}
         return cls(gate=gate, origins=origins, **about, **access)
 

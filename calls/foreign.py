@@ -35,22 +35,22 @@ def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
     contexts = gate.scope.build_contexts().values()
     operator = [text for text in contexts if isinstance(text, str)]
     chain = chain or gate.scope.around.chain
-    alone = Origins(is_told=not (chain.state is None or chain.is_of_user))
+    alone = Origins(was_tainted=not (chain.state is None or chain.is_of_user))
     outer = build_origins(gate, chain.outer) if chain.outer else alone
-    is_told = outer.is_tainted or bool(getattr(chain.state, "read_foreign", False))
-    brief = [] if is_told else chain.list_brief()
+    was_tainted = outer.is_tainted or bool(getattr(chain.state, "read_foreign", False))
+    brief = [] if was_tainted else chain.list_brief()
     drafts = [*chain.more, *outer.untainted_words, *brief]
     readings = _list_descriptions(gate.catalog)
     for record in iter_readings(chain.list_records()):
         reading = _make_reading(record, gate)
         if reading and record["tool"] == DELEGATE:
-            tainted = is_told or any(one.is_foreign for one in readings)
-            reading = _read_report(reading, record, chain, gate, is_told=tainted)
+            tainted = was_tainted or any(one.is_foreign for one in readings)
+            reading = _read_report(reading, record, chain, gate, was_tainted=tainted)
         elif reading and record["tool"] == READ_RESULT:
             reading = replace(reading, confidential=any(one.confidential for one in readings))
         readings += [reading] if reading else []
     strict = gate.policy.foreign == "strict"
-    return Origins(readings, chain.list_words(), operator, drafts, is_told, strict)
+    return Origins(readings, chain.list_words(), operator, drafts, was_tainted, strict)
 
 
 def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
@@ -91,7 +91,7 @@ def find_origin(tool: CatalogTool, policy: Policy) -> Origin:
 
 
 def _read_report(
-    reading: Reading, record: Evidence, chain: Chain, gate: "Gate", *, is_told: bool
+    reading: Reading, record: Evidence, chain: Chain, gate: "Gate", *, was_tainted: bool
 ) -> Reading:
     """A sub-agent's report: one that is typed tells values of its own, and taints nothing."""
     is_typed = not reading.is_foreign
@@ -101,10 +101,10 @@ def _read_report(
         made_by = make_agent_path(record["task"], {"id": record["id"], "args": record["arguments"]})
         inner = [_make_reading(r, gate) for r in iter_readings(chain.list_inner_records(made_by))]
         reading = replace(reading, confidential=any(one.confidential for one in inner if one))
-        is_told |= any(one.is_foreign for one in inner if one)
-    if is_typed and (is_told or is_earlier):
+        was_tainted |= any(one.is_foreign for one in inner if one)
+    if is_typed and (was_tainted or is_earlier):
         return replace(reading, data=None, origin="suspect")
-    return replace(reading, origin="foreign" if is_told else "trusted")
+    return replace(reading, origin="foreign" if was_tainted else "trusted")
 
 
 def _list_descriptions(catalog: Catalog) -> list[Reading]:
@@ -140,7 +140,7 @@ def _find_reasons(call: PendingCall, gate: "Gate") -> list[ForeignValue]:
     if tool.name in gate.policy.to_operator or not may_leak(tool, call["args"]):
         return []
     # A step was decided on when it was planned, by a planner that may have read nothing.
-    strict = gate.policy.foreign == "strict" and (gate.traced is None or gate.origins.is_told)
+    strict = gate.policy.foreign == "strict" and (gate.traced is None or gate.origins.was_tainted)
     found = [*gate.origins.control, *_list_unlifted(call, tool, gate)]
     read = [one for one in gate.origins.readings if one.is_foreign]
     if found or not strict or tool.read_only or not read:

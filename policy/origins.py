@@ -192,7 +192,7 @@ class Origins:
         words: Of the user.
         operator: Those of the operator.
         drafts: Those of models that had read nothing foreign, such as the first plan.
-        is_told: Whoever wrote the chain's task had read foreign words.
+        was_tainted: Whoever wrote the chain's task had read foreign words.
         strict: All of content is a value, not only the links, addresses, ids and figures in it.
         own: By argument of a call, what is data in it alone: the fields that it is made from.
         control: What of strangers decides whether a call is made.
@@ -202,7 +202,7 @@ class Origins:
     words: Sequence[str] = ()
     operator: Sequence[str] = ()
     drafts: Sequence[str] = ()
-    is_told: bool = False
+    was_tainted: bool = False
     strict: bool = False
     own: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
     control: Sequence[ForeignValue] = ()
@@ -210,13 +210,13 @@ class Origins:
     @cached_property
     def is_tainted(self) -> bool:
         """Whether anything foreign has been read."""
-        return self.is_told or any(reading.is_foreign for reading in self.readings)
+        return self.was_tainted or any(reading.is_foreign for reading in self.readings)
 
     @cached_property
     def untainted_words(self) -> list[str]:
         """What models wrote that had read nothing foreign yet."""
         texts, tainted = [*self.drafts], ""
-        for one in () if self.is_told else self.readings:
+        for one in () if self.was_tainted else self.readings:
             if tainted and one.message != tainted:
                 break
             texts += one.inputs if one.origin != "suspect" else ()

@@ -144,8 +144,8 @@ class FlowState(CallState, LoopState, FlowInput):
     plan in their place, run_flow updates them, recover opens those that are tried again."""
     plan: dict[str, Any] = field(default_factory=dict)
     """The plan without its steps: goal, plan_id, global_variables, left_out, metadata; check_flow
-    and review_flow write it with the steps, intake clears it. Also whether it is `clean`, made
-    before anything foreign was read; the `sinks` of the first plan and its `words`; and in what it
+    and review_flow write it with the steps, intake clears it. Also whether it is `tainted`, made
+    after foreign words were read; the `sinks` of the first plan and its `words`; and in what it
     is `widened` beyond that: see `flow.origins`."""
     planning: FlowPlanning = "ready"
     """What check_flow or review_flow decided; their routers read it."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
-from ...calls.flow_values import has_read_foreign
+from ...calls.flow_values import is_tainted
 from ...models.ask import Answer, ask
 from ...models.drafts import make_draft_listeners, wrap_reasoning
 from ...models.hidden_tags import read_words
@@ -69,7 +69,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     )
     lacking = "" if answer.refused else read_missing(answer.message.text, state.todos)
     if lacking and not answer.problems:
-        hides = await has_read_foreign(scope, parts.toolbox, state)
+        hides = await is_tainted(scope, parts.toolbox, state)
         update = _plan_more(scope, state, lacking, hides=hides)
     else:
         update = _end_with_answer(scope, state, answer, facts)

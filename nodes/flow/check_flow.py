@@ -9,7 +9,7 @@ from typing import Any, Final
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from ...calls.flow_values import has_read_foreign, list_constants
+from ...calls.flow_values import is_tainted, list_constants
 from ...calls.foreign import find_origin
 from ...calls.policy import Policy
 from ...flow.carry_over import adopt_steps, describe_changes
@@ -80,7 +80,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     scope = await make_scope(state, runtime, parts)
     catalog, draft = await parts.toolbox.catalog(scope.user), state.drafts[-1]
     plan, findings, missing = None, draft["findings"], list[str]()
-    hides = not draft.get("given") and await has_read_foreign(scope, parts.toolbox, state)
+    hides = not draft.get("given") and await is_tainted(scope, parts.toolbox, state)
     if (written := draft["plan"]) is not None:
         drafted, values = ExecutionPlan.model_validate(written), state.given.get("variables", {})
         # Values are put in as they are: braces in them are text, as in every result.
@@ -101,7 +101,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
         update = _send_back(state, findings, _list_unshown_tools(state, plan, catalog))
     else:
-        update = await _take_plan(scope, plan, state, parts, clean=not hides)
+        update = await _take_plan(scope, plan, state, parts, tainted=hides)
     return update | FlowUpdate(warnings=[*catalog.warnings, *scope.notes])
 
 
@@ -166,14 +166,14 @@ def _end_without_values(names: Sequence[str]) -> FlowUpdate:
 
 
 async def _take_plan(
-    scope: RunScope, plan: ExecutionPlan, state: FlowState, parts: Parts, *, clean: bool
+    scope: RunScope, plan: ExecutionPlan, state: FlowState, parts: Parts, *, tainted: bool
 ) -> FlowUpdate:
     """Follow the plan, unless it was followed before; a human sees it first if one wants to.
 
     A human must see one that goes beyond the first, if it was made after foreign words were read.
     """
     catalog = await parts.toolbox.catalog(scope.user)
-    steps, update = adopt_plan(plan, state, catalog, parts.toolbox.policy, clean=clean)
+    steps, update = adopt_plan(plan, state, catalog, parts.toolbox.policy, tainted=tainted)
     if not select_unfinished(steps):  # the planner gave up what failed, without a word
         dropped = [describe_undone(step) for step in select_failed(state.todos)]
         update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
@@ -263,11 +263,11 @@ def flaws_of(
 
 
 def adopt_plan(
-    plan: ExecutionPlan, state: FlowState, catalog: Catalog, policy: Policy, *, clean: bool
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog, policy: Policy, *, tainted: bool
 ) -> tuple[list[FlowStep], FlowUpdate]:
     """The steps of a sound plan with what is done already, and the state that holds them.
 
-    `clean`: whoever wrote it had read nothing foreign. The policy says whose results are.
+    `tainted`: whoever wrote it had read foreign words. The policy says whose results are.
     """
     reads = {name for name, tool in catalog.tools.items() if tool.read_only}
     planned: list[FlowStep] = [{**s, "changes": s["tool"] not in reads} for s in build_steps(plan)]
@@ -279,7 +279,7 @@ def adopt_plan(
             old_variables=state.plan.get("global_variables", {}), rounds=rounds,
             reads=reads, revision=state.plan.get("revision", ""),
         )  # fmt: skip
-    steps, origins = _trace_origins(steps, state, catalog, policy, clean=clean)
+    steps, origins = _trace_origins(steps, state, catalog, policy, tainted=tainted)
     # Names this plan and no other: calls of its steps have this in their names.
     revision = hash_of([state.turn_id, state.prints, plan.model_dump(mode="json")])[:16]
     kept = {**make_storable_json(plan.model_dump(exclude={"steps"})), "revision": revision}
@@ -292,7 +292,7 @@ def adopt_plan(
 
 
 def _trace_origins(
-    steps: list[FlowStep], state: FlowState, catalog: Catalog, policy: Policy, *, clean: bool
+    steps: list[FlowStep], state: FlowState, catalog: Catalog, policy: Policy, *, tainted: bool
 ) -> tuple[list[FlowStep], dict[str, Any]]:
     """The steps, each with the origins of what it sends, and what is kept of them with the plan."""
     draft, before = [*state.drafts, Draft(text="", plan=None, findings=[])][-1], state.plan
@@ -303,14 +303,14 @@ def _trace_origins(
         given=state.given.get("variables", {}),
     )  # fmt: skip
     sinks, words = origins.list_sinks(), list[str]()
-    if not clean:  # what the last plan said that was written before is as good as it was
+    if tainted:  # what the last plan said that was written before is as good as it was
         variables = before.get("global_variables", {})
-        told = list_constants(state.todos, variables) if before.get("clean") else []
+        told = [] if before.get("tainted", True) else list_constants(state.todos, variables)
         words, sinks = [*before.get("words", ()), *told], before.get("sinks", sinks)
     found = origins.of_steps
     shown: list[FlowStep] = [{**s, "origins": describe_step_origins(found[s["id"]])} for s in steps]
-    widened = [] if clean else origins.find_widened(sinks)
-    return shown, {"clean": clean, "sinks": sinks, "words": words, "widened": widened}
+    widened = origins.find_widened(sinks) if tainted else []
+    return shown, {"tainted": tainted, "sinks": sinks, "words": words, "widened": widened}
 
 
 def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from ...calls.flow_values import has_read_foreign
+from ...calls.flow_values import is_tainted
 from ...flow.execution_plan import ExecutionPlan
 from ...flow.items import describe_progress
 from ...flow.outlines import outline_step
@@ -36,7 +36,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     scope.emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
-    hides = bool(state.prints) and await has_read_foreign(scope, parts.toolbox, state)
+    hides = bool(state.prints) and await is_tainted(scope, parts.toolbox, state)
     steps, repairs = state.todos, not state.not_enough
     # Drafts bring further tools, described after what was said by then.
     later = {name for draft in state.drafts for name in draft.get("tools", ())}

@@ -6,7 +6,7 @@ from typing import Final
 
 from langgraph.runtime import Runtime
 
-from ...calls.flow_values import has_read_foreign
+from ...calls.flow_values import is_tainted
 from ...flow.execution_plan import RecoveryDecision
 from ...flow.outlines import hide_cause
 from ...models.ask import Answer, ask
@@ -61,7 +61,7 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
         update = _end_turn(state, failed, decision)
     else:
         told, known = causes, decision
-        if await has_read_foreign(scope, parts.toolbox, state):
+        if await is_tainted(scope, parts.toolbox, state):
             told = [hide_cause(cause, catalog) for cause in causes]
             if decision.spend is not None:  # a model says why, which has read foreign words
                 kinds = ", ".join(dict.fromkeys(cause["failure"] for cause in causes))

@@ -75,8 +75,8 @@ async def _take_edit(
         under = {"message_id": str(state.messages[-1].id)}  # no message stands for this answer
         scope.emit(make_question_event("review_flow", flow_in_words(state.todos)) | under)
         return FlowUpdate(planning="review", objection=problems)
-    clean = state.plan.get("clean", True)
-    steps, update = adopt_plan(plan, state, catalog, parts.toolbox.policy, clean=clean)
+    tainted = state.plan.get("tainted", False)
+    steps, update = adopt_plan(plan, state, catalog, parts.toolbox.policy, tainted=tainted)
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
     return update | _go_on_with(steps)
 

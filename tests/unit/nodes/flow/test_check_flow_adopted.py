@@ -20,7 +20,7 @@ async def catalog():
 async def taken(*planned, state=None, **variables):
     """The steps and the update of a plan that is taken."""
     before, tools = state or FlowState(), await catalog()
-    return adopt_plan(plan(*planned, **variables), before, tools, Policy(), clean=True)
+    return adopt_plan(plan(*planned, **variables), before, tools, Policy(), tainted=False)
 
 
 async def test_findings_beyond_count_and_without_end_are_told_in_bounds():

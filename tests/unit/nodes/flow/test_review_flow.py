@@ -26,7 +26,7 @@ def reviewed(plan=PLAN, /, **state):
     """The state of a turn whose plan waits for its review."""
     before = FlowState(**{k: v for k, v in state.items() if k in ("todos", "prints", "plan")})
     _, update = adopt_plan(
-        ExecutionPlan.model_validate(plan), before, Catalog({}), Policy(), clean=True
+        ExecutionPlan.model_validate(plan), before, Catalog({}), Policy(), tainted=False
     )
     taken = {**update, "todos": update["todos"].value, "planning": "review"}
     return taken | {k: v for k, v in state.items() if k not in taken}
