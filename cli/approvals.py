@@ -340,12 +340,8 @@ def _compare_file(question: Question) -> list[str]:
     """What the workspace server's tools would change in a file of this folder, as a diff."""
     path, content = question.args.get("path"), question.args.get("content")
     is_write = question.name.endswith(("write_file", "append_file"))
-    if not (
-        question.kind in ("call", "foreign")
-        and is_write
-        and isinstance(path, str)
-        and isinstance(content, str)
-    ):
+    is_asked = is_write and question.kind in ("call", "foreign")
+    if not (is_asked and isinstance(path, str) and isinstance(content, str)):
         return []
     try:
         file = Path(path).resolve(strict=True)

@@ -125,18 +125,13 @@ class Source:
         """The value that decides, or why it cannot be read; an argument has an origin or more."""
         if self.kind == "origin":
             return _read_origins(select_origins(known.origins, self.argument), dimension)
-        found = self.read_value(known, now, dimension)
-        return found if isinstance(found, UnreadFact) else [found]
-
-    def read_value(
-        self, known: KnownFacts, now: datetime, dimension: Dimension
-    ) -> Value | UnreadFact:
-        """The value that decides, if it is no origin."""
         if dimension.empty and len(self.terms) == 1 and known.is_empty(self.terms[0]):
-            return dimension.empty
+            return [dimension.empty]
         found = self._look_up_value(known, now, dimension)
-        if isinstance(found, UnreadFact) or dimension.covers(found):
+        if isinstance(found, UnreadFact):
             return found
+        if dimension.covers(found):
+            return [found]
         return UnreadFact("policy_out_of_range", {"value": render_value(found)})
 
     def _look_up_value(

@@ -18,11 +18,10 @@ from .conditions import (
     read_interval,
 )
 from .facts import Fact, Kind, Source
-from .labels import read_labels
 from .origin_words import CONFIDENTIAL, FOREIGN, ORIGINS, OTHER
 from .parts import Part, parse_part
 from .paths import CALL, CUSTOMER, How, Path as Place, Term, parse_terms
-from .rules import VERDICTS, GovernedTool, Identity, Row, Section, Verdict
+from .rules import VERDICTS, Figure, GovernedTool, Identity, Label, Row, Section, Verdict
 
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
@@ -188,13 +187,11 @@ class _Reader:
             if not fits and part.get_part(more).said is not None:
                 part.get_part(more).raise_error(f"it says nothing beside {key!r}")
         numbers, whole = self._read_numbers(part, key)
-        values = tuple(_FIXED.get(key, ()))
-        if key == "is" and numbers is None:
-            values = tuple(part.get_part("values").read_texts())
+        named, values = part.get_part("values"), tuple(_FIXED.get(key, ()))
+        if named.said is not None or (key == "is" and numbers is None):
+            values = tuple(named.read_texts())
         if key == "origin":
-            named = part.get_part("values")
-            tools = [] if named.said is None else named.read_texts()
-            values = (*ORIGINS, *tools, FOREIGN, CONFIDENTIAL, OTHER)
+            values = (*ORIGINS, *values, FOREIGN, CONFIDENTIAL, OTHER)
         source = self._read_source(part, key, zone, values, counts=numbers is not None)
         empty = part.get_part("if empty").read_text("")
         words = [*values, *([empty] if empty else [])]
@@ -229,13 +226,10 @@ class _Reader:
     def _read_numbers(self, part: Part, source: str) -> tuple[Interval | None, bool]:
         """The numbers that it can be, and whether whole ones are meant."""
         given = [key for key in ("number", "whole number") if part.get_part(key).said is not None]
-        if source in ("is", "origin", *_FIXED) and not given:
+        wordy = source in ("origin", *_FIXED)
+        if not given and (wordy or source == "is"):
             return None, False
-        if (
-            source in ("origin", *_FIXED)
-            or len(given) > 1
-            or (given and part.get_part("values").said is not None)
-        ):
+        if wordy or len(given) > 1 or (given and part.get_part("values").said is not None):
             part.raise_error(
                 "say either values, number or whole number, and no number of compare, match, origin"
             )
@@ -334,7 +328,7 @@ class _Reader:
             consent=part.get_part("consent").read_boolean(default=not reads),
             arguments=self._read_arguments(part, facts, section, used, named=decides and not reads),
             article=part.get_part("article").read_languages(),
-            label=part.get_part("label").read_languages(), labels=read_labels(part),
+            label=part.get_part("label").read_languages(), labels=_read_labels(part),
         )  # fmt: skip
 
     def _find_asked_place(self, facts: Sequence[str]) -> Place:
@@ -385,3 +379,21 @@ class _Reader:
         if missing := sorted(used - given):
             told.raise_error(f"{missing[0]!r} decides, but is not among the arguments: add it")
         return given
+
+
+def _read_labels(tool: Part) -> dict[str, Label]:
+    """What people call the arguments, where they are more than a list of names."""
+    arguments, labels = tool.get_part("arguments"), {}
+    for name, part in arguments.read_parts() if isinstance(arguments.said, Mapping) else ():
+        part.read_mapping(("label", "money", "date"))
+        unit = part.get_part("money").read_text("")
+        root, dot, other = unit.partition(".")
+        if dot and (root != CALL or other not in arguments.said):
+            part.get_part("money").raise_error("write a currency such as EUR, or call.currency")
+        dated = part.get_part("date").read_boolean(default=False)
+        if unit and dated:
+            part.raise_error("it is either money or a date: keep one")
+        figure: Figure = "money" if unit else "date" if dated else "text"
+        label = part.get_part("label").read_languages()
+        labels[name] = Label(label=label, figure=figure, unit=unit)
+    return labels

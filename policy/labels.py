@@ -3,14 +3,11 @@
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..text.display import show_value, show_words
 from .paths import CALL
 from .rules import Figure, GovernedTool, Label, select_language
-
-if TYPE_CHECKING:
-    from .parts import Part
 
 _BETWEEN: Final = " · "
 _LARGEST: Final = 10**15
@@ -83,21 +80,3 @@ def _render_values(
 
 def _spell_name(name: str) -> str:
     return name.replace("_", " ").replace("-", " ").strip()
-
-
-def read_labels(tool: "Part") -> dict[str, Label]:
-    """What people call the arguments, where they are more than a list of names."""
-    arguments, labels = tool.get_part("arguments"), {}
-    for name, part in arguments.read_parts() if isinstance(arguments.said, Mapping) else ():
-        part.read_mapping(("label", "money", "date"))
-        unit = part.get_part("money").read_text("")
-        root, dot, other = unit.partition(".")
-        if dot and (root != CALL or other not in arguments.said):
-            part.get_part("money").raise_error("write a currency such as EUR, or call.currency")
-        dated = part.get_part("date").read_boolean(default=False)
-        if unit and dated:
-            part.raise_error("it is either money or a date: keep one")
-        figure: Figure = "money" if unit else "date" if dated else "text"
-        label = part.get_part("label").read_languages()
-        labels[name] = Label(label=label, figure=figure, unit=unit)
-    return labels

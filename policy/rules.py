@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import product
+from itertools import chain, product
 from typing import Final, Literal
 
 from ..text.sentences import ENGLISH, LANGUAGE
@@ -48,17 +48,16 @@ class Section:
     rows: tuple[Row, ...]
     dimensions: tuple[Dimension, ...]
 
-    def find_row(self, values: Mapping[str, Value]) -> Row | None:
-        """The row for a value of each dimension; loading has proven that there is just one."""
-        fitting = [row for row in self.rows if row.fits(values)]
-        return fitting[0] if len(fitting) == 1 else None
-
     def find_rows(self, values: Mapping[str, Sequence[Value]]) -> list[Row]:
-        """The rows for all of these values, the strictest first; none if one value has none."""
-        cells = [dict(zip(values, cell, strict=True)) for cell in product(*values.values())]
-        found = [row for row in map(self.find_row, cells) if row]
-        found.sort(key=lambda row: -VERDICTS.index(row.verdict))
-        return found if len(found) == len(cells) else []
+        """The rows for all of these values, the strictest first; none if a cell has not just one.
+
+        Loading has proven that each has.
+        """
+        cells = (dict(zip(values, cell, strict=True)) for cell in product(*values.values()))
+        found = [[row for row in self.rows if row.fits(cell)] for cell in cells]
+        if any(len(rows) != 1 for rows in found):
+            return []
+        return sorted(chain(*found), key=lambda row: VERDICTS.index(row.verdict), reverse=True)
 
     def cut_pieces(self) -> dict[str, list[Piece]]:
         """The values of each dimension, cut where a row begins or ends."""

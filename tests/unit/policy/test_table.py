@@ -62,7 +62,9 @@ def test_each_cell_and_each_boundary_of_a_shipped_table_has_exactly_one_row(path
         pieces = section.cut_pieces()
         for values in product(*pieces.values()):
             chosen = {name: piece.sample for name, piece in zip(pieces, values, strict=True)}
-            assert [row for row in section.rows if row.fits(chosen)] == [section.find_row(chosen)]
+            assert [row for row in section.rows if row.fits(chosen)] == section.find_rows(
+                {name: [value] for name, value in chosen.items()}
+            )
 
 
 @pytest.mark.parametrize(("shop", "days", "amount", "row"), [
@@ -257,8 +259,7 @@ def test_rows_made_of_cuts_are_proven_and_one_left_out_is_a_gap(cuts, inclusive,
         )
 
     section = table_of(text(rows)).sections["p"]
-    row = section.find_row({"n": value})
-    assert row is not None
+    (row,) = section.find_rows({"n": [value]})
     assert read_interval(rows[int(row.id[1:])]["when"]).contains(value)
     with pytest.raises(SettingsError, match="gap"):
         table_of(text(rows[1:]))
@@ -367,8 +368,8 @@ def test_what_stands_in_lists_is_read_whole_or_allows_nothing(name, change, valu
         **{key: change[key] for key in ("ids", "card", "fee") if key in change},
     }
     known = KnownFacts(call=call, customer="C-1", facts={"order": order, "things": things})
-    found = source.read_value(known, NOW, dimension)
-    told = None if isinstance(found, UnreadFact) else str(found)
+    found = source.read_values(known, NOW, dimension)
+    told = None if isinstance(found, UnreadFact) else str(found[0])
     assert told == value, found
 
 
