@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from ..policy.origins import Origin
 from ..state.errors import SettingsError
 from ..text.words import find_pattern_error
 from .mcp.config import ServerConfig
@@ -89,9 +90,6 @@ def _read_open_world(places: Sequence[Mapping[str, Any]]) -> bool | None:
     return any(flags) if flags else None
 
 
-_ORIGINS: Final = ("", "trusted", "foreign")
-
-
 def read_origin(declared: object, whose: str) -> dict[str, Any]:
     """What the operator says of a tool's results and arguments, as fields of a `CatalogTool`.
 
@@ -100,7 +98,7 @@ def read_origin(declared: object, whose: str) -> dict[str, Any]:
     """
     said = declared if isinstance(declared, Mapping) else {}
     origin, sinks = said.get("origin") or "", said.get("sinks")
-    if origin not in _ORIGINS:
+    if origin not in get_args(Origin):
         msg = f"{whose}: origin is trusted or foreign, not {origin!r}."
         raise SettingsError(msg)
     if sinks is not None and (isinstance(sinks, str) or not isinstance(sinks, Sequence)):

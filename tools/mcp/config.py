@@ -21,6 +21,7 @@ from pydantic import (
     ValidationInfo,
 )
 
+from ...policy.origins import Origin
 from ...state.errors import ToolServerError
 from ...state.limits import read_file
 from ...text.secrets import Secrets, find_argument_secrets, find_header_secrets, find_secrets
@@ -47,6 +48,7 @@ _KINDS: Final = {
     "autoApprove": "true or a list of tool names",
     "trust": "true or false",
     "origin": "trusted or foreign",
+    "sinks": 'lists of argument names by tool, such as {"send_mail": ["to"]}',
     "confidential": "true or false",
 }
 """The fields of an entry that take more than a plain text."""
@@ -78,6 +80,10 @@ def _read_transport(value: object) -> object:
 
 def _read_idle(value: object) -> object:
     return math.inf if value == "never" else value
+
+
+def _read_by_tool(value: object) -> object:
+    return value if isinstance(value, Mapping) else {"*": value}
 
 
 def _read_approved(value: object) -> object:
@@ -118,8 +124,10 @@ class ServerConfig(BaseModel):
     )
     # The operator's word for what the server says of its tools; None: see `is_believed`.
     trust: Annotated[bool, Field(strict=True)] | None = None
-    # The operator's word for what its tools give; see `policy.origins`.
-    origin: Literal["", "trusted", "foreign"] = ""
+    # The operator's word for what its tools give, by tool or of all (`*`), and for the arguments
+    # by which they act; see `policy.origins`.
+    origin: Annotated[dict[str, Origin], BeforeValidator(_read_by_tool)] = {}
+    sinks: dict[str, tuple[str, ...]] = {}
     confidential: Annotated[bool, Field(strict=True)] = False
     problem: str = ""
     secrets: Secrets = Field(default_factory=Secrets, repr=False)
@@ -226,8 +234,10 @@ def _describe(error: ValidationError) -> str:
     """The first thing that is wrong with an entry; never its value, which may be secret."""
     first = error.errors(include_url=False, include_input=False)[0]
     key, *inner = first["loc"]
+    inner = [part for part in inner if part != "*"]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
-    kind = "a text" if inner else _KINDS.get(str(key), "a text")
+    by_tool = key in ("origin", "sinks")
+    kind = "a text" if inner and not by_tool else _KINDS.get(str(key), "a text")
     problem = first.get("ctx", {}).get("error") or f"must be {kind}"
     return f'"{key}{place}" {problem}'
 

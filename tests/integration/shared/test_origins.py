@@ -19,6 +19,7 @@ from loopwright import (
     define_reader,
 )
 from loopwright.graphs.build import assemble_served_parts
+from support.mcp_servers import stdio
 from support.office import Office, done
 from support.reacting import said
 from support.scripts import call, thought
@@ -125,6 +126,27 @@ def test_records_trusted_tools_and_the_operators_word_decide(result, declared, o
     ended = bank.graph(pays(), **options).invoke(said("Pay bill 17."), THREAD)
     assert bool(ended.get("__interrupt__")) is asks
     assert bank.paid == ([] if asks else [(IBAN, 120.0)])
+
+
+@pytest.mark.parametrize(
+    ("entry", "paths"),
+    [
+        ({}, []),  # the link is a field of a record
+        ({"origin": "foreign"}, ["subject", "body"]),
+        ({"origin": {"*": "foreign", "find_pages": "trusted"}}, []),
+        ({"origin": {"find_pages": "foreign"}, "sinks": {"open_case": ["body"]}}, ["body"]),
+        ({"origin": {"find_pages": "foreign"}, "sinks": {"is_no_tool": []}}, ["subject", "body"]),
+    ],
+)
+def test_the_entry_of_a_server_says_of_each_tool_what_it_gives_and_by_what_it_acts(entry, paths):
+    link, servers = "https://wiki.example/returns", {"wiki": stdio("wiki") | entry}
+    wishes = call("open_case", "w", subject=link, body=link)
+    turns = [[call("find_pages", "r", words="return")], [wishes], done("A case is open.")]
+    model, saver = ScriptedModel({"agent": turns}), InMemorySaver()
+    graph = build_task_agent(model, mcp=servers, policy="allow", checkpointer=saver)
+    ended = asyncio.run(graph.ainvoke(said("Open a case about returns."), THREAD))
+    asked = question(ended)["foreign"] if paths else ended.get("__interrupt__", [])
+    assert [one["path"] for one in asked] == paths
 
 
 def test_only_the_operator_lets_foreign_values_pass(monkeypatch):

@@ -50,6 +50,9 @@ def test_servers_that_are_switched_off_are_left_out():
         ({"command": "a", "timeout": 30_000}, "a number of seconds"),
         ({"command": "a", "env": {"K": "${NOPE}"}}, "NOPE is not set"),
         ({"command": "a", "env": {"K": None}}, '"env.K" must be a text'),
+        ({"command": "a", "origin": "mine"}, '"origin" must be trusted or foreign'),
+        ({"command": "a", "origin": {"t": "x"}}, '"origin.t" must be trusted or foreign'),
+        ({"command": "a", "sinks": {"t": "to"}}, '"sinks.t" must be lists of argument names by'),
         ({"url": "http://x", "transport": "pigeon"}, '"transport" must be stdio, http or sse'),
     ],
 )
