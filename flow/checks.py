@@ -101,8 +101,8 @@ class _Step(NamedTuple):
     @property
     def reads(self) -> list[Reference]:
         """What its arguments, its list and its condition read; of items see `of_items`."""
-        asked = list_reads(self.planned.when) if self.planned.when else []
-        return [*(r for r in self.references if not self._is_item(r)), *asked]
+        own = (r for r in self.references if not self._is_item(r))
+        return [*own, *list_reads(self.planned.when)]
 
     @property
     def item_reads(self) -> list[Reference]:
@@ -362,6 +362,5 @@ def find_unused_values(plan: ExecutionPlan, values: Mapping[str, Any]) -> Iterat
 
 def _list_variable_reads(plan: ExecutionPlan) -> Iterator[Reference]:
     for step in build_steps(plan):
-        asked = list_reads(step["when"]) if step["when"] else []
-        reads = [*find_references(collect_values(step)), *asked]
+        reads = [*find_references(collect_values(step)), *list_reads(step["when"])]
         yield from (read for read in reads if read.root == GLOBAL)

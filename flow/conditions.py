@@ -173,7 +173,7 @@ def _read_wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
 # When a step runs.
 
 
-def list_reads(when: str) -> list[Reference]:
+def list_reads(when: str | None) -> list[Reference]:
     """What a condition reads, in order; of a part that may be missing, only whose it is."""
     return [
         c.reference._replace(path=()) if c.word in WITHOUT_IT else c.reference
@@ -181,10 +181,10 @@ def list_reads(when: str) -> list[Reference]:
     ]
 
 
-def list_comparisons(when: str) -> tuple[Comparison, ...]:
-    """The comparisons of a condition; none of one that cannot be read."""
+def list_comparisons(when: str | None) -> tuple[Comparison, ...]:
+    """The comparisons of a condition; none where there is none, or one that cannot be read."""
     try:
-        return read_condition(when)
+        return read_condition(when) if when else ()
     except Malformed:
         return ()
 

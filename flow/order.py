@@ -72,9 +72,7 @@ def list_sources(step: FlowStep) -> list[str]:
 
 def list_needs(step: FlowStep) -> list[str]:
     """Ids of the steps whose results it is made from or depends upon, each once."""
-    if not (when := step.get("when")):
-        return list_sources(step)
-    asked = (reference.root for reference in list_reads(when) if reference.root != GLOBAL)
+    asked = (read.root for read in list_reads(step.get("when")) if read.root != GLOBAL)
     return list(dict.fromkeys([*list_sources(step), *asked]))
 
 

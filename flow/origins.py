@@ -109,21 +109,18 @@ def collect_conditions(steps: Sequence[FlowStep]) -> dict[str, list[Condition]]:
     """By step: what decides whether it runs, also by the conditions of the steps that it needs."""
     found: dict[str, list[Condition]] = {}
     for step in sort_steps(steps):
+        own = [
+            Condition(
+                step,
+                f"{{{{{one.reference.root if one.word in WITHOUT_IT else one.path}}}}}",
+                one.measured or one.word == "contains",
+            )
+            for one in list_comparisons(step["when"])
+        ]
         needed = (condition for name in list_needs(step) for condition in found.get(name, ()))
-        some = {(c.step["id"], c.read, c.inside): c for c in [*_list_own_conditions(step), *needed]}
+        some = {(c.step["id"], c.read, c.inside): c for c in [*own, *needed]}
         found[step["id"]] = [*some.values()]
     return found
-
-
-def _list_own_conditions(step: FlowStep) -> list[Condition]:
-    return [
-        Condition(
-            step,
-            f"{{{{{part.reference.root if part.word in WITHOUT_IT else part.path}}}}}",
-            part.measured or part.word == "contains",
-        )
-        for part in list_comparisons(step["when"] or "")
-    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,9 +155,8 @@ class PlanOrigins:
         found = {name: self._of_value(step, value) for name, value in sinks.items()}
         if step["for_each"] is not None:
             found["forEach"] = self._of_value(step, step["for_each"])
-        for one in conditions:
-            found["when"] = found.get("when", set()) | self._of_value(one.step, one.read)
-        found["when"] = found.get("when") or {_ALWAYS}
+        decides = [self._of_value(one.step, one.read) for one in conditions]
+        found["when"] = set[str]().union(*decides) or {_ALWAYS}
         return {name: sorted(origins) for name, origins in found.items() if origins}
 
     def list_sinks(self) -> Sinks:
@@ -176,15 +172,15 @@ class PlanOrigins:
         """What the open steps send or depend on that the first plan's calls did not."""
         told: list[str] = []
         for step in select_unfinished([*self.steps.values()]):
+            about = {"step": step["id"], "tool": step["tool"]}
             origins, known = self.of_steps[step["id"]], first.get(step["tool"])
             if origins and known is None:
-                told.append(say("plan_widens_tools", step=step["id"], tool=step["tool"]))
+                told.append(say("plan_widens_tools", **about))
                 continue
             for name, some in origins.items():
-                before = (known or {}).get(name, [])
-                if new := [one for one in some if not _is_within(one, before)]:
-                    about = {"step": step["id"], "tool": step["tool"], "argument": name}
-                    told.append(say("plan_widens_origins", **about, origins=describe_origins(new)))
+                if new := [one for one in some if not _is_within(one, (known or {}).get(name, ()))]:
+                    more = describe_origins(new)
+                    told.append(say("plan_widens_origins", **about, argument=name, origins=more))
         return told
 
     def _of_value(self, step: FlowStep, planned: Any) -> set[str]:

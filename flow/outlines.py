@@ -31,14 +31,14 @@ def outline_step(step: FlowStep, catalog: Catalog, *, repairs: bool = False) -> 
     tool = catalog.find(step["tool"])
     if may_speak(tool) and (repairs or (tool and tool.origin)):
         return step
-    failure = step.get("failure") or "execution_error"
     bare: FlowStep = {**step}
     if step["status"] == "failed":  # why one is skipped the plan says
+        failure = step.get("failure") or "execution_error"
         bare["feedback"] = hide_error(failure, step["arguments"], step["feedback"])
     if step["status"] == "completed":
-        schema = find_result_schema(tool, step["arguments"]) if tool else None
-        each = {"type": "array", "items": schema or {}}
-        shape = each if step.get("for_each") is not None else schema or {}
+        shape = (find_result_schema(tool, step["arguments"]) if tool else None) or {}
+        if step.get("for_each") is not None:
+            shape = {"type": "array", "items": shape}
         bare["result"] = canonical(outline_value(read_value(step), shape, shape))
     return bare
 

@@ -244,19 +244,15 @@ def explain_missing_field(reference: Reference, output: Schema) -> str:
         node = _follow_refs(node, output)
         named = node.get("properties")
         fields = named if isinstance(named, dict) else {}
-        if str(part) in fields:
-            node = fields[str(part)]
-        elif fields and node.get("additionalProperties", False) is False:
+        is_closed = fields and node.get("additionalProperties", False) is False
+        if is_closed and str(part) not in fields:
             return _explain_no_field(reference, str(part), fields)
-        elif named is None and "prefixItems" not in node and str(part).lstrip("-").isdigit():
-            node = node.get("items")
-        else:
-            return ""
+        node = follow_field(node, output, part)
     return ""
 
 
 _CLOSED: Final = {"number": "number", "integer": "number", "boolean": "enum", "null": "enum"}
-_DATES: Final = frozenset({"date", "date-time", "time"})
+_DATES: Final = ("date", "date-time", "time")
 
 
 def find_closed_kind(output: Schema, path: Sequence[str | int]) -> str:
@@ -264,12 +260,17 @@ def find_closed_kind(output: Schema, path: Sequence[str | int]) -> str:
     node: Any = output
     for part in path:
         node = follow_field(node, output, part)
+    node = _follow_refs(node, output)
     for _ in range(_FOLLOWED):
-        node = _follow_refs(node, output)
-        if node.get("type") != "array" or "enum" in node:
+        if {"enum", "const"} & node.keys():
+            return "enum"
+        if node.get("type") == "string":
+            is_date, is_id = node.get("format") in _DATES, {"format", "pattern"} & node.keys()
+            return "date" if is_date else "id" if is_id else ""
+        if node.get("type") != "array":
             break
-        node = node.get("items")
-    return _name_closed_kind(node) if isinstance(node, dict) else ""
+        node = _follow_refs(node.get("items"), output)
+    return _CLOSED.get(str(node.get("type")), "")
 
 
 def follow_field(node: Any, root: Schema, part: str | int) -> Any:
@@ -278,16 +279,8 @@ def follow_field(node: Any, root: Schema, part: str | int) -> Any:
     fields = node.get("properties")
     if isinstance(fields, dict) and str(part) in fields:
         return fields[str(part)]
-    return node.get("items") if str(part).lstrip("-").isdigit() else None
-
-
-def _name_closed_kind(node: Schema) -> str:
-    if "enum" in node or "const" in node:
-        return "enum"
-    if node.get("type") == "string":
-        is_date, is_id = node.get("format") in _DATES, {"format", "pattern"} & node.keys()
-        return "date" if is_date else "id" if is_id else ""
-    return _CLOSED.get(str(node.get("type")), "")
+    is_list = fields is None and "prefixItems" not in node
+    return node.get("items") if is_list and str(part).lstrip("-").isdigit() else None
 
 
 def _follow_refs(node: Any, root: Schema) -> dict[str, Any]:

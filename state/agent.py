@@ -122,10 +122,9 @@ def define_reader(output: Any, *, name: str = "reader", **more: Any) -> AgentDef
         name: By which it is called.
         more: Further fields of an `AgentDefinition`.
     """
-    told = {"description": "Reads texts of strangers and reports values of its output's schema."}
-    return AgentDefinition(
-        **{**told, "read_only": True, **more}, name=name, output=output, output_alone=True
-    )
+    about = "Reads texts of strangers and reports values of its output's schema."
+    fields: dict[str, Any] = {"description": about, "read_only": True, **more}
+    return AgentDefinition(**fields, name=name, output=output, output_alone=True)
 
 
 class Report(TypedDict, total=False):

@@ -71,6 +71,7 @@ def read_flags(declared: object) -> dict[str, Any]:
     places = _find_declarations(declared)
     hints = _merge_hints(places)
     read_only = hints.get("readOnlyHint", False)
+    reaches = _list_flags(places, "openWorldHint", "open_world_hint")
     return {
         "read_only": read_only,
         "destructive": hints.get("destructiveHint", False),
@@ -78,16 +79,8 @@ def read_flags(declared: object) -> dict[str, Any]:
         "declared": hints,
         "cacheable": not any(place.get("cacheable") is False for place in places),
         "polls": any(place.get("repeatable") is True for place in places),
-        "open_world": _read_open_world(places),
+        "open_world": any(reaches) if reaches else None,
     }
-
-
-def _read_open_world(places: Sequence[Mapping[str, Any]]) -> bool | None:
-    """Whether a tool reaches beyond its own records; None where it does not say."""
-    keys = ("openWorldHint", "open_world_hint")
-    values = (place.get(key) for place in places for key in keys)
-    flags = [value for value in values if isinstance(value, bool)]
-    return any(flags) if flags else None
 
 
 def read_origin(declared: object, whose: str) -> dict[str, Any]:
@@ -115,13 +108,17 @@ def _merge_hints(places: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
     """Each hint that is declared anywhere; the stricter value wins, and destroying is no read."""
     hints: dict[str, bool] = {}
     for key, spelled in _HINTS.items():
-        values = [place[name] for place in places for name in (key, spelled) if name in place]
-        flags = [value for value in values if isinstance(value, bool)]
-        if flags:
+        if flags := _list_flags(places, key, spelled):
             hints[key] = any(flags) if key == "destructiveHint" else all(flags)
     if hints.get("destructiveHint") and hints.get("readOnlyHint"):
         hints["readOnlyHint"] = False
     return hints
+
+
+def _list_flags(places: Sequence[Mapping[str, Any]], *keys: str) -> list[bool]:
+    """What is declared under any of these keys."""
+    values = (place.get(key) for place in places for key in keys)
+    return [value for value in values if isinstance(value, bool)]
 
 
 def _find_declarations(declared: object) -> list[Mapping[str, Any]]:

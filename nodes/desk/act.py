@@ -29,7 +29,7 @@ from ..conversation import sign_message, system_message
 from .call_results import name_records, read_call_results
 from .consult import select_tools
 from .desk import Desk, intercept_hand_over, mark_colleagues
-from .proposals import build_agreed_calls, hold_for_consent, name_answerers
+from .proposals import build_agreed_calls, hold_for_consent
 
 Phase = Callable[..., Awaitable[DeskUpdate]]
 
@@ -106,7 +106,6 @@ async def _plan_calls(
     calls = await open_calls(scope, desk.parts.toolbox, message, round_=round_, complete=complete)
     if stopped := find_stop_in_calls(calls):
         return DeskUpdate(halt="DENIED", unmet=[stopped])
-    calls = name_answerers(calls, desk.parts.toolbox.policy)
     calls, handed = intercept_hand_over(calls, desk.company)
     calls, proposed = hold_for_consent(state, calls, desk)
     given = [call for call in calls if call["name"] == DELEGATE and call["action"] == "allow"]

@@ -30,6 +30,8 @@ def hold_for_consent(
     the customer's are one proposal; what the table leaves to a colleague is put to them, alone. A
     change that was put before and got no plain answer goes to a human.
     """
+    policy = desk.parts.toolbox.policy
+    calls = [c if _may_vouch(c, policy) else update_call(c, answered_by="operator") for c in calls]
     needs = [None if _find_consent(state, c) else _find_approver(c) for c in calls]
     whose: By | None = next((by for by in ("customer", "operator") if by in needs), None)
     wanted = [call for call, by in zip(calls, needs, strict=True) if by and by == whose]
@@ -71,14 +73,6 @@ def _find_approver(call: PendingCall) -> By | None:
     if ruling["verdict"] == "asks":
         return "operator"
     return "customer" if ruling["consent"] or foreign else None
-
-
-def name_answerers(calls: Sequence[PendingCall], policy: Policy) -> list[PendingCall]:
-    """The calls, each with who decides: a customer cannot vouch for what a stranger wrote."""
-    return [
-        call if _may_vouch(call, policy) else update_call(call, answered_by="operator")
-        for call in calls
-    ]
 
 
 def _may_vouch(call: PendingCall, policy: Policy) -> bool:

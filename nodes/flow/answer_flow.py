@@ -69,8 +69,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     )
     lacking = "" if answer.refused else read_missing(answer.message.text, state.todos)
     if lacking and not answer.problems:
-        hides = await is_tainted(scope, parts.toolbox, state)
-        update = _plan_more(scope, state, lacking, hides=hides)
+        update = await _plan_more(scope, state, lacking, parts)
     else:
         update = _end_with_answer(scope, state, answer, facts)
     if lacking and answer.problems:
@@ -85,14 +84,14 @@ def _may_plan_more(scope: RunScope, state: FlowState) -> bool:
     return not over and scope.context.max_recoveries > 0
 
 
-def _plan_more(scope: RunScope, state: FlowState, lacking: str, *, hides: bool) -> FlowUpdate:
+async def _plan_more(scope: RunScope, state: FlowState, lacking: str, parts: Parts) -> FlowUpdate:
     """Have a further plan made that goes on from the results there are.
 
-    With `hides` it is told of what was missed only by which steps, and no word of it.
+    After foreign words it is told of what was missed only by which steps, and no word of it.
     """
     scope.emit({"type": "not_enough", "missing": lacking})
     wish, text = say("plan_what_is_missing", what=lacking), lacking.casefold()
-    if hides:
+    if await is_tainted(scope, parts.toolbox, state):
         named = [s["id"] for s in state.todos if stands_whole(s["id"].casefold(), text)]
         wish = say("plan_more_for_steps", steps=list_names(named))
     return FlowUpdate(

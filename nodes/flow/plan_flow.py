@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from ...calls.flow_values import is_tainted
 from ...flow.execution_plan import ExecutionPlan
 from ...flow.items import describe_progress
-from ...flow.outlines import outline_step
+from ...flow.outlines import hide_cause, outline_step
 from ...flow.signatures import describe_tools
 from ...models.ask import Answer, ask
 from ...models.drafts import WholeAnswer
@@ -36,8 +36,10 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     scope.emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
-    hides = bool(state.prints) and await is_tainted(scope, parts.toolbox, state)
-    steps, repairs = state.todos, not state.not_enough
+    steps, causes = state.todos, state.causes
+    if state.prints and await is_tainted(scope, parts.toolbox, state):
+        steps = [outline_step(s, catalog, repairs=not state.not_enough) for s in steps]
+        causes = [hide_cause(cause, catalog) for cause in causes]
     # Drafts bring further tools, described after what was said by then.
     later = {name for draft in state.drafts for name in draft.get("tools", ())}
     skills = say("skills_for_plan") if READ_SKILL in catalog.own else ""
@@ -50,10 +52,8 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
         "request": state.request,
         "additional_context": scope.join_hook_notes(state.hook_context),
         "previous_plan": {"globalVariables": variables} if variables else {},
-        "steps": steps_view(
-            [outline_step(s, catalog, repairs=repairs) for s in steps] if hides else steps
-        ),
-        "failures": state.causes,
+        "steps": steps_view(steps),
+        "failures": causes,
         "improvements": state.improvements,
     }
     opening = scope.build_opening("flow_planner", data, state.attachments)

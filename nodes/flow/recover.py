@@ -8,7 +8,6 @@ from langgraph.runtime import Runtime
 
 from ...calls.flow_values import is_tainted
 from ...flow.execution_plan import RecoveryDecision
-from ...flow.outlines import hide_cause
 from ...models.ask import Answer, ask
 from ...state.context import Context
 from ...state.flow import (
@@ -60,13 +59,11 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     if decision.halt:
         update = _end_turn(state, failed, decision)
     else:
-        told, known = causes, decision
-        if await is_tainted(scope, parts.toolbox, state):
-            told = [hide_cause(cause, catalog) for cause in causes]
-            if decision.spend is not None:  # a model says why, which has read foreign words
-                kinds = ", ".join(dict.fromkeys(cause["failure"] for cause in causes))
-                known = replace(decision, why=kinds)
-        update = _go_on(state, told, known)
+        why = decision.why
+        if decision.spend is not None and await is_tainted(scope, parts.toolbox, state):
+            # A model says why, which has read foreign words.
+            why = ", ".join(dict.fromkeys(cause["failure"] for cause in causes))
+        update = _go_on(state, causes, replace(decision, why=why))
     keys = [*map(_key_of, causes)] if decision.strategy != _RETRY else []
     update |= FlowUpdate(
         strategy=decision.strategy,
