@@ -23,6 +23,7 @@ from .paths import (
     gather_values,
     is_same_id,
     open_lists,
+    refuse_value,
     render_value,
 )
 
@@ -54,13 +55,11 @@ class Fact:
 
     def build_question(self, known: KnownFacts) -> dict[str, Any] | UnreadFact:
         """The arguments of the reading tool, of what is known."""
-        asked: dict[str, Any] = {}
-        for argument, term in self.ask.items():
-            found = known.list_ids(term)
-            if isinstance(found, UnreadFact):
-                return found
-            asked[argument] = found[0] if term.how == "one" else found
-        return asked
+        try:
+            ids = {argument: known.list_ids(term) for argument, term in self.ask.items()}
+        except UnreadFact as unread:
+            return unread
+        return {a: ids[a][0] if term.how == "one" else ids[a] for a, term in self.ask.items()}
 
     def check_answer(self, asked: Mapping[str, Any], data: object) -> Answer | UnreadFact:
         """What the tool gave, if it is about what was asked."""
@@ -125,18 +124,17 @@ class Source:
         """The value that decides, or why it cannot be read; an argument has an origin or more."""
         if self.kind == "origin":
             return _read_origins(select_origins(known.origins, self.argument), dimension)
-        if dimension.empty and len(self.terms) == 1 and known.is_empty(self.terms[0]):
-            return [dimension.empty]
-        found = self._look_up_value(known, now, dimension)
-        if isinstance(found, UnreadFact):
-            return found
+        try:
+            if dimension.empty and len(self.terms) == 1 and known.is_empty(self.terms[0]):
+                return [dimension.empty]
+            found = self._look_up_value(known, now, dimension)
+        except UnreadFact as unread:
+            return unread
         if dimension.covers(found):
             return [found]
         return UnreadFact("policy_out_of_range", {"value": render_value(found)})
 
-    def _look_up_value(
-        self, known: KnownFacts, now: datetime, dimension: Dimension
-    ) -> Value | UnreadFact:
+    def _look_up_value(self, known: KnownFacts, now: datetime, dimension: Dimension) -> Value:
         first = self.terms[0]
         if self.kind == "compared":
             return self._compare_values(known)
@@ -148,13 +146,9 @@ class Source:
             return _add_terms(self.terms, known, counted=len(self.terms) > 1)
         return _measure_since(known.get_path(first.path), now, self.zone, days=self.kind == "days")
 
-    def _compare_values(self, known: KnownFacts) -> Value | UnreadFact:
+    def _compare_values(self, known: KnownFacts) -> Value:
         left = _add_terms(self.terms, known, counted=True)
         right = _add_terms(self.against, known, counted=True)
-        if isinstance(left, UnreadFact):
-            return left
-        if isinstance(right, UnreadFact):
-            return right
         return "equal" if left == right else "below" if left < right else "above"
 
 
@@ -176,18 +170,14 @@ def _read_origins(
     return [*dict.fromkeys(words)]
 
 
-def _match_ids(left: Term, right: Term, known: KnownFacts) -> Value | UnreadFact:
+def _match_ids(left: Term, right: Term, known: KnownFacts) -> Value:
     """Whether two ids are the same, or those of a list: in pairs, or each of them among others.
 
     Of `each` among `any` every one needs another one of its own, so none can be named twice.
     """
     ours, theirs = known.list_ids(left), known.list_ids(right)
-    if isinstance(ours, UnreadFact):
-        return ours
-    if isinstance(theirs, UnreadFact):
-        return theirs
     if ours and theirs and type(ours[0]) is not type(theirs[0]):  # they may well mean the same
-        return UnreadFact("policy_no_word", {"value": render_value(theirs[0])})
+        refuse_value(theirs[0], "policy_no_word")
     if left.how == right.how == "each":
         same = ours == theirs
     elif left.how == "each" and right.how == "any":
@@ -199,85 +189,59 @@ def _match_ids(left: Term, right: Term, known: KnownFacts) -> Value | UnreadFact
     return "equal" if same else "other"
 
 
-def _read_word(term: Term, known: KnownFacts, dimension: Dimension) -> Value | UnreadFact:
-    if term.how == "one":
-        value = known.get_path(term.path)
-        if isinstance(value, UnreadFact):
-            return value
-        if dimension.values != YES_NO:
-            return value if isinstance(value, str) else _make_unread(value, "policy_no_word")
-        told: Any = [value]
-    else:
-        told = known.list_values(term)
-        if isinstance(told, UnreadFact):
-            return told
+def _read_word(term: Term, known: KnownFacts, dimension: Dimension) -> Value:
+    told = [known.get_path(term.path)] if term.how == "one" else known.list_values(term)
+    if term.how == "one" and dimension.values != YES_NO:
+        return told[0] if isinstance(told[0], str) else refuse_value(told[0], "policy_no_word")
     truths = [value == term.word for value in told] if term.word else told
     for value in truths:
         if not isinstance(value, bool):
-            return _make_unread(value, "policy_no_boolean")
+            refuse_value(value, "policy_no_boolean")
     return "yes" if (any(truths) if term.how == "any" else all(truths)) else "no"
 
 
-def _add_terms(
-    terms: tuple[Term, ...], known: KnownFacts, *, counted: bool
-) -> Decimal | UnreadFact:
+def _add_terms(terms: tuple[Term, ...], known: KnownFacts, *, counted: bool) -> Decimal:
     """The numbers of the terms added up; where something is `counted` none may be below 0."""
     total = Decimal(0)
     for term in terms:
         found = [known.get_path(term.path)] if term.how == "one" else known.list_values(term)
-        if isinstance(found, UnreadFact):
-            return found
         if term.how == "count":
             found = [sum(not term.word or value == term.word for value in found)]
         for value in found:
             number = _read_number(value)
-            if isinstance(number, UnreadFact):
-                return number
             if number < 0 and (counted or term.how == "sum"):  # it would make others look smaller
-                return UnreadFact("policy_out_of_range", {"value": render_value(value)})
+                refuse_value(value, "policy_out_of_range")
             total += term.factor * number
     return total
 
 
-def _read_number(value: object) -> Decimal | UnreadFact:
+def _read_number(value: object) -> Decimal:
     """A number as it is told; a text is none, and neither is a truth value."""
-    if isinstance(value, UnreadFact):
-        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return _make_unread(value, "policy_no_number")
+        refuse_value(value, "policy_no_number")
     if isinstance(value, int) and abs(value) > _HUGE:
-        return UnreadFact("policy_no_number", {"value": render_value(value)})
+        refuse_value(value, "policy_no_number")
     number = Decimal(repr(value))  # 0.1 is meant, not its nearest binary fraction
     if not number.is_finite() or abs(number) > _HUGE:
-        return UnreadFact("policy_no_number", {"value": render_value(value)})
+        refuse_value(value, "policy_no_number")
     return number
 
 
-def _measure_since(
-    value: object, now: datetime, zone: tzinfo, *, days: bool
-) -> Decimal | UnreadFact:
+def _measure_since(value: object, now: datetime, zone: tzinfo, *, days: bool) -> Decimal:
     """Days of the calendar, or hours, from a point in time until now."""
-    if isinstance(value, UnreadFact):
-        return value
     if not isinstance(value, str):
-        return _make_unread(value, "policy_no_time")
+        refuse_value(value, "policy_no_time")
     try:
         then = date.fromisoformat(value) if days and len(value) == len("2026-01-31") else None
         moment = datetime.fromisoformat(value) if then is None else None
         if moment is not None:
             if moment.tzinfo is None:  # nobody knows where it is meant
-                return UnreadFact("policy_no_zone", {"value": render_value(value)})
+                refuse_value(value, "policy_no_zone")
             then = moment.astimezone(zone).date()
     except (ValueError, OverflowError):
-        return _make_unread(value, "policy_no_time")
+        refuse_value(value, "policy_no_time")
     if days and then is not None:
         return Decimal((now.astimezone(zone).date() - then).days)
     if moment is None:
-        return _make_unread(value, "policy_no_time")
+        refuse_value(value, "policy_no_time")
     return Decimal((now - moment) // timedelta(microseconds=1)) / _HOUR
-
-
-def _make_unread(value: object, why: str) -> UnreadFact:
-    if value is MISSING or value is None:
-        return UnreadFact("policy_missing")
-    return UnreadFact(why, {"value": render_value(value)})

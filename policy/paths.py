@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NoReturn, cast
 
 from .origin_words import ValueOrigins
 
@@ -27,9 +27,12 @@ _TERM: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class UnreadFact:
-    """Something that could not be read: the name of the sentence that says why, and its slots."""
+@dataclass(eq=False)
+class UnreadFact(Exception):
+    """Something cannot be read: the name of the sentence that says why, and its slots.
+
+    It stands for the fact where others are known, and is raised where that decides.
+    """
 
     why: str
     slots: Mapping[str, Any] = field(default_factory=dict)
@@ -80,7 +83,7 @@ class KnownFacts:
     origins: ValueOrigins = field(default_factory=dict)
 
     def get_path(self, path: Path) -> Any:
-        """The value at a path; `MISSING` without one, `UnreadFact` if no fact was read."""
+        """The value at a path; `MISSING` without one; raises `UnreadFact` if no fact was read."""
         value = self._get_root(path)
         for part in path[1:]:
             value = _get_part(value, part)
@@ -89,7 +92,10 @@ class KnownFacts:
     def _get_root(self, path: Path) -> Any:
         if path == (CUSTOMER,):
             return MISSING if self.customer is None else self.customer
-        return self.call if path[0] == CALL else self.facts.get(path[0], MISSING)
+        found = self.call if path[0] == CALL else self.facts.get(path[0], MISSING)
+        if isinstance(found, UnreadFact):
+            raise found
+        return found
 
     def is_empty(self, term: Term) -> bool:
         """Whether what stands there is null, or a list without anything in it."""
@@ -98,7 +104,7 @@ class KnownFacts:
         found = gather_values(self._get_root(term.path), term.path[1:])
         return not open_lists(found) or (len(found) == 1 and found[0] is None)
 
-    def list_values(self, term: Term) -> list[Any] | UnreadFact:
+    def list_values(self, term: Term) -> list[Any]:
         """All that stands at a path through lists, in their order; a gap cannot be read.
 
         A list of the call's that is empty says nothing but its number: a tool may take it for all.
@@ -107,29 +113,22 @@ class KnownFacts:
         root, path = self._get_root(term.path), term.path[1:]
         steps = [gather_values(root, path[:end]) for end in range(len(path) + 1)]
         found = open_lists(steps[-1])
-        for value in found:
-            if isinstance(value, UnreadFact):
-                return value
-            if value is MISSING or value is None:
-                return UnreadFact("policy_missing")
+        if any(value is MISSING or value is None for value in found):
+            refuse_value(None, "policy_missing")
         if not any(isinstance(value, list) for step in steps for value in step):
-            return UnreadFact("policy_no_list", {"value": render_value(found[0])})
+            refuse_value(found[0], "policy_no_list")
         if not found and term.how != "count" and (term.how == "each" or term.path[0] == CALL):
-            return UnreadFact("policy_empty_list")
+            refuse_value(found, "policy_empty_list")
         if term.word and (odd := [one for one in found if not isinstance(one, str)]):
-            return UnreadFact("policy_no_word", {"value": render_value(odd[0])})
+            refuse_value(odd[0], "policy_no_word")
         return found
 
-    def list_ids(self, term: Term) -> list[str] | list[int] | UnreadFact:
+    def list_ids(self, term: Term) -> list[str] | list[int]:
         """The ids that stand there, one or those of a list: of one type, and none of them empty."""
         found = [self.get_path(term.path)] if term.how == "one" else self.list_values(term)
-        if isinstance(found, UnreadFact):
-            return found
-        for value in found:
-            if isinstance(value, UnreadFact):
-                return value
-            if not is_same_id(value, value) or type(value) is not type(found[0]):
-                return UnreadFact("policy_no_id", {"what": ".".join(term.path)})
+        if not all(is_same_id(one, one) and type(one) is type(found[0]) for one in found):
+            why = "policy_no_id"
+            raise UnreadFact(why, {"what": ".".join(term.path)})
         return found
 
 
@@ -158,7 +157,13 @@ def _get_part(value: Any, part: str) -> Any:
         return value.get(part, MISSING)
     if isinstance(value, list) and _INDEX.fullmatch(part):
         return value[int(part)] if -len(value) <= int(part) < len(value) else MISSING
-    return value if isinstance(value, UnreadFact) else MISSING
+    return MISSING
+
+
+def refuse_value(value: object, why: str) -> NoReturn:
+    """Raise `UnreadFact`: a value is missing, or is not what is read there."""
+    is_missing = value is MISSING or value is None
+    raise UnreadFact("policy_missing" if is_missing else why, {"value": render_value(value)})
 
 
 def render_value(value: object) -> str:
