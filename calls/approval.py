@@ -197,14 +197,17 @@ def make_decision(call: Mapping[str, Any], answer: Answer, now: datetime) -> Dec
 
 def _render_proposal(call: Mapping[str, Any]) -> list[str]:
     asked = f"Run {call['name']}{describe_server(call)}? ({call['reason']})"
-    foreign = "\n".join(show_words(line) for line in describe_foreign(call.get("foreign") or ()))
-    return [asked, foreign, show_words(call["about"])]
+    return [asked, _render_foreign(call), show_words(call["about"])]
+
+
+def _render_foreign(call: Mapping[str, Any]) -> str:
+    return "\n".join(show_words(line) for line in describe_foreign(call.get("foreign") or ()))
 
 
 def _render_doubt(call: Mapping[str, Any]) -> list[str]:
     text = _OTHER if call["doubt"]["other"] else _UNCERTAIN
     where, why = describe_server(call), call["doubt"]["why"]
-    return [text.format(name=call["name"], where=where, why=why)]
+    return [text.format(name=call["name"], where=where, why=why), _render_foreign(call)]
 
 
 def _render_arguments(call: Mapping[str, Any]) -> str:

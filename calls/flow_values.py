@@ -12,7 +12,7 @@ from typing import Any, Final
 from ..flow.origins import Condition, FindStep, Read, collect_conditions, trace_reads
 from ..flow.references import MissingValue, find_references, resolve_reference
 from ..policy.origins import ForeignValue, Origins, Reading
-from ..policy.values import LONGEST_VALUE, is_plain, list_leaves
+from ..policy.values import is_plain, is_short, list_leaves
 from ..state.calls import step_of
 from ..state.flow import FlowState, FlowStep
 from ..text.canonical import shorten_text
@@ -121,10 +121,8 @@ class FlowValues:
             reading = replace(await self._read(read), arguments=sent)
             readings += [*fed, reading]  # in this order what was sent is no model's own word
             if reading.data is not None and not (read.kind or reading.origin):
-                words = [
-                    one for one in reading.parts
-                    if len(one) <= LONGEST_VALUE and (not sent or reading.knowledge.hold(one))
-                ]  # fmt: skip
+                own_words = [one for one in reading.parts if is_plain(one) or is_short(one)]
+                words = [one for one in own_words if not sent or reading.knowledge.hold(one)]
                 own.append(replace(reading, text="\n".join(words), data=None, origin="trusted"))
         self._known[step["id"], name] = readings, own
         return readings, own

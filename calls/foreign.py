@@ -47,10 +47,17 @@ def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
             tainted = was_tainted or any(one.is_foreign for one in readings)
             reading = _read_report(reading, record, chain, gate, was_tainted=tainted)
         elif reading and record["tool"] == READ_RESULT:
-            reading = replace(reading, confidential=any(one.confidential for one in readings))
+            reading = _read_on(reading, readings)
         readings += [reading] if reading else []
     strict = gate.policy.foreign == "strict"
     return Origins(readings, chain.list_words(), operator, drafts, was_tainted, strict)
+
+
+def _read_on(reading: Reading, before: Sequence[Reading]) -> Reading:
+    """More of a result that was cut: it is whose that is, which names its id."""
+    named = str(reading.arguments.get("id") or "?")
+    origin = next((one.origin for one in before if one.tool and named in one.text), "")
+    return replace(reading, origin=origin, confidential=any(one.confidential for one in before))
 
 
 def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
@@ -110,7 +117,18 @@ def _read_report(
 def _list_descriptions(catalog: Catalog) -> list[Reading]:
     """What servers say of their tools that nobody vouches for."""
     return [
-        Reading(tool.name, f"{tool.description}\n{canonical(tool.schema)}", origin="suspect")
+        Reading(
+            tool.name,
+            "\n".join(
+                [
+                    tool.original,
+                    tool.description,
+                    canonical(tool.schema),
+                    canonical(tool.output),
+                ]
+            ),
+            origin="suspect",
+        )
         for tool in catalog.tools.values()
         if tool.server is not None and tool.origin != "trusted"
     ]
@@ -135,7 +153,9 @@ def _find_reasons(call: PendingCall, gate: "Gate") -> list[ForeignValue]:
     tool = gate.find_tool(call)
     unasked = call["action"] == "deny" and call["reason"] == NOT_INTERACTIVE  # but of a customer
     decided = not unasked and call["action"] not in ("allow", "ask")
-    if tool is None or decided or call.get("known") or call.get("doubt"):
+    if tool is None or decided or call.get("known"):
+        return []
+    if (doubt := call.get("doubt")) and not doubt["other"]:  # the same call is sent again
         return []
     if tool.name in gate.policy.to_operator or not may_leak(tool, call["args"]):
         return []
@@ -190,7 +210,9 @@ def know_schema(origins: Origins, tool: CatalogTool) -> Origins:
     said = [name for path, _ in leaves for name in _NAME.findall(path)]
     said += [
         text for path, text in leaves
-        if own or (_CHOICE.search(path) and (text.isalpha() or text.isdecimal()))
+        if (own and not text.isdecimal()) or (
+            _CHOICE.search(path) and (own or text.isalpha() or text.isdecimal())
+        )
     ]  # fmt: skip
     return replace(origins, operator=[*origins.operator, *said])
 

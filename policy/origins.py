@@ -169,6 +169,15 @@ class Reading:
         numbers = reversed([*NUMBER.finditer(text)])
         return lines, text, {one: n.start() for n in numbers for one in read_numbers(n[0])}
 
+    @cached_property
+    def _bare(self) -> str:
+        return "\n".join(map(strip_signs, self._lines[0]))
+
+    def spells(self, atom: str) -> bool:
+        """Whether a long value stands in a line with other signs between its letters and digits."""
+        bare = strip_signs(atom)
+        return len(bare) >= _LEAST_WORD and bare in self._bare
+
     def find_line(self, atom: str) -> tuple[int, str]:
         """The number of the line where a value stands, perhaps within others, and words around it.
 
@@ -177,6 +186,9 @@ class Reading:
         lines, text, numbers = self._lines
         at = text.find(fold_text(atom))
         at = numbers.get(spell_alike(atom), -1) if at < 0 else at
+        if at < 0 and self.spells(atom):
+            line = self._bare.count("\n", 0, self._bare.find(strip_signs(atom)))
+            return line + 1, lines[line].strip()[: 2 * _QUOTED]
         if at < 0:
             return 0, ""
         line, at = text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1
@@ -278,10 +290,10 @@ class Origins:
         for one in reversed(self.readings):
             if one.origin == "suspect":
                 is_report = one.arguments is not None
-                counts = ADDRESS.search(atom) and (is_report or is_named(atom, value, one.text))
+                counts = is_report or one.spells(atom) or is_named(atom, value, one.text)
             else:
-                hidden = is_long(atom) and one.origin != "trusted"
-                counts = not drafted and (self.is_tainted or hidden)
+                may_hide = not drafted if self.is_tainted else is_long(atom)
+                counts = may_hide and one.origin != "trusted"
             line, quote = one.find_line(atom) if counts else (0, "")
             if line:
                 return ForeignValue(path=path, value=atom, tool=one.tool, line=line, quote=quote)

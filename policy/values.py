@@ -28,8 +28,10 @@ _DOTTED: Final = re.compile(r"[A-Za-z-]+(?:\u3002[A-Za-z-]+)+")
 _EDGE: Final = ".:!?'\u2019*_#"
 ADDRESS: Final = re.compile(r"\w\.\w|@|/|\d")
 """What makes a token of content an address, a link, an id or a figure."""
-NUMBER: Final = re.compile(r"[-+]?\d+(?:[.,'\u00a0\u202f]\d+)*")
-LINK: Final = re.compile(r"(?i)://|^(?:https?:)|^[/\\]{2}|^[\w-]+(?:\.[\w-]+)+(?::\d+)?[/?\\]")
+NUMBER: Final = re.compile(r"(?<![A-Za-z0-9_.,'@/-])[-+]?\d+(?:[.,'\u00a0\u202f]\d+| \d{3}(?!\d))*")
+LINK: Final = re.compile(
+    r"(?i)://|^(?:https?:)|^[/\\]{2}|^(?:[^\s/]+@)?(?:[\w-]+(?:\.[\w-]+)+|\d{8,10}|\[[\da-f:.]+\])(?::\d+)?[/?\\]"
+)
 SCHEME: Final = re.compile(r"(?i)^(?:https?://|mailto:|tel:)")
 
 
@@ -39,7 +41,7 @@ def is_named(atom: str, value: str, description: str) -> bool:
     small = NUMBER.fullmatch(atom) and len(atom) < _LEAST_ID
     if small and (len(value) < _LEAST_ID or fold_text(value) not in text):
         return False
-    return stands_whole(fold_text(atom), text)
+    return bool(ADDRESS.search(atom)) and stands_whole(fold_text(atom), text)
 
 
 def is_link(atom: str) -> bool:
@@ -63,7 +65,8 @@ def stands_whole(value: str, text: str) -> bool:
     while at >= 0:
         end = at + len(value)
         before, after = text[max(0, at - 2) : at], text[end : end + 2]
-        if not (_goes_on(before[::-1], value[0]) or _goes_on(after, value[-1])):
+        parts_go_on = "/" in value and after[:1] in {*"?&=#%"}
+        if not (parts_go_on or _goes_on(before[::-1], value[0]) or _goes_on(after, value[-1])):
             return True
         at = text.find(value, at + 1)
     return False
@@ -101,35 +104,35 @@ def strip_signs(value: str) -> str:
 
 def read_numbers(text: str) -> list[str]:
     """What a numeral may mean; 1,234 is either of two numbers, 1,23 and 32.8 are one."""
-    plain = re.sub(r"['\u00a0\u202f]", "", text)
+    plain = re.sub(r"[ '\u00a0\u202f]", "", text)
     found: list[str] = []
     for group, point in ((",", "."), (".", ",")):
-        grouped = rf"\d{{1,3}}(?:\{group}\d{{2,3}})*\{group}\d{{3}}"
+        grouped = rf"[1-9]\d{{0,2}}(?:\{group}\d{{2,3}})*\{group}\d{{3}}"
         if re.fullmatch(rf"[-+]?(?:\d+|{grouped})(?:\{point}\d+)?", plain):
             number = f"{Decimal(plain.replace(group, '').replace(point, '.')):f}"
             found.append(number.rstrip("0").rstrip(".") if "." in number else number)
     return list(dict.fromkeys(found))
 
 
-def list_leaves(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The values in a structure with their paths; names that are no mere words are values, too."""
+def list_leaves(value: object, path: str = "", *, words: bool = False) -> Iterator[tuple[str, Any]]:
+    """The values in a structure with their paths; names are values, mere `words` if that is set."""
     if isinstance(value, Mapping):
         for name, one in value.items():
             place = f"{path}.{name}" if path else str(name)
-            if not is_word(str(name)):
+            if words or not is_word(str(name)):
                 yield f"{place}:", str(name)
-            yield from list_leaves(one, place)
+            yield from list_leaves(one, place, words=words)
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
         for at, one in enumerate(value):
-            yield from list_leaves(one, f"{path}[{at}]")
+            yield from list_leaves(one, f"{path}[{at}]", words=words)
     elif value is not None and value != "":
         yield path, value
 
 
 def list_arguments(args: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The values in arguments, whose own names a tool has given."""
+    """The values in arguments, whose own names a tool has given, and the names in them."""
     for name, value in args.items():
-        yield from list_leaves(value, str(name))
+        yield from list_leaves(value, str(name), words=True)
 
 
 def is_value(value: object) -> bool:
@@ -159,9 +162,10 @@ def is_word(value: str) -> bool:
 
 
 def is_short(value: object) -> bool:
-    """Whether it is a short text that leads nowhere, such as a name, or an IBAN in groups."""
-    leads = isinstance(value, str) and ("://" in value or "@" in value)
-    return isinstance(value, str) and len(value) <= LONGEST_VALUE and not leads
+    """Whether it is a text that leads nowhere: a name, an IBAN in groups, a token however long."""
+    if not isinstance(value, str) or "://" in value or "@" in value:
+        return False
+    return len(value) <= LONGEST_VALUE or not re.search(rf"\s|{UNSPACED.pattern}", value)
 
 
 def list_atoms(value: object, *, whole: bool = False) -> Iterator[str]:

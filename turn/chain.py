@@ -104,7 +104,7 @@ class Chain:
 
 def is_answer(record: Evidence) -> bool:
     """Whether the result of a record is a human's own words."""
-    return record.get("tool") == ASKED or record.get("reason") == ANSWERED
+    return record.get("tool") == ASKED or record.get("reason") in (ANSWERED, "rejected")
 
 
 def iter_readings(records: Sequence[Evidence]) -> Iterator[Evidence]:
