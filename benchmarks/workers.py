@@ -40,7 +40,7 @@ from psycopg.rows import dict_row
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.cli.settings import Settings
 from loopwright.cli.terminal import Output
-from loopwright.cli.worker import WorkerOptions, run_worker
+from loopwright.cli.worker import run_worker
 
 FORKS = multiprocessing.get_context("forkserver")
 PATIENCE = 3600.0
@@ -86,8 +86,8 @@ def worker(url: str, ledger: str, lease: float, log: str) -> None:
     with Path(log).open("a") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
-    wanted = WorkerOptions(modules=["workers:build"], concurrency=8, lease=lease)
-    os._exit(run_worker(Settings(database=url), Output(json=True), wanted))
+    settings, output = Settings(database=url), Output(json=True)
+    os._exit(run_worker(settings, output, None, ["workers:build"], 8, lease))
 
 
 @dataclass

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from ..state.errors import SettingsError
 from .command import app, make_command
 from .settings import DEFAULT_GRAPH, Settings, read_plan_input
 from .terminal import Output, run_guarded
@@ -46,71 +45,46 @@ def run(
     return run_goal(settings, output, goal, thread, read_plan_input(plan, values or []))
 
 
-@make_command(*_RUN)
+@make_command(*_RUN, runs="run.resume_thread")
 def resume(
-    settings: Settings,
-    output: Output,
     thread: Annotated[str, typer.Argument(help="The thread to go on with.")],
     answer: Annotated[
         str | None,
         typer.Argument(help="approve, reject[: reason], respond: text, or JSON. None: be asked."),
     ] = None,
-) -> int:
+) -> None:
     """Go on with a thread that paused, waits or did not reach its goal."""
-    from .run import resume_thread  # noqa: PLC0415 - see the module
-
-    return resume_thread(settings, output, thread, answer)
 
 
-@make_command(*_RUN[:-1])
+@make_command(*_RUN[:-1], runs="chat.run_chat")
 def chat(
-    settings: Settings,
-    output: Output,
     thread: Annotated[str | None, typer.Option("--thread", help="Go on with this one.")] = None,
-) -> int:
+) -> None:
     """Talk with a graph, on a terminal or through a pipe."""
-    from .chat import run_chat  # noqa: PLC0415 - see the module
-
-    return run_chat(settings, output, thread)
 
 
-@make_command(*_RUN[1:-1])
-def continue_(settings: Settings, output: Output) -> int:
+@make_command(*_RUN[1:-1], runs="chat.continue_chat")
+def continue_() -> None:
     """Talk on in the newest thread of the database."""
-    from .chat import continue_chat  # noqa: PLC0415 - see the module
-
-    return continue_chat(settings, output)
 
 
-@make_command("graph", "module", "database", "json")
+@make_command("graph", "module", "database", "json", runs="thread_commands.stop_thread")
 def stop(
-    settings: Settings,
-    output: Output,
     thread: Annotated[str, typer.Argument(help="The thread whose turn is to end.")],
-) -> int:
+) -> None:
     """End a thread's turn as cancelled, in any process."""
-    from .thread_commands import stop_thread  # noqa: PLC0415 - see the module
-
-    return stop_thread(settings, output, thread)
 
 
-@make_command("graph", "module", "database", "json")
+@make_command("graph", "module", "database", "json", runs="thread_commands.steer_thread")
 def steer(
-    settings: Settings,
-    output: Output,
     thread: Annotated[str, typer.Argument(help="The thread that is running.")],
     message: Annotated[str, typer.Argument(help="The new words; - reads standard input.")],
-) -> int:
+) -> None:
     """Send a message to a running thread."""
-    from .thread_commands import steer_thread  # noqa: PLC0415 - see the module
-
-    return steer_thread(settings, output, thread, message)
 
 
-@make_command("graph", "module", "database", "json")
+@make_command("graph", "module", "database", "json", runs="thread_commands.enqueue_message")
 def enqueue(
-    settings: Settings,
-    output: Output,
     thread: Annotated[str, typer.Argument(help="The thread; a new name begins one.")],
     message: Annotated[str, typer.Argument(help="The words; - reads standard input.")],
     name: Annotated[
@@ -123,47 +97,31 @@ def enqueue(
         str | None, typer.Option(help="When it is due: 2026-12-24T18:00Z, or in 30m, 12h, 2d.")
     ] = None,
     every: Annotated[str, typer.Option(help="Again and again, as cron says, in UTC.")] = "",
-) -> int:
+) -> None:
     """Put a message into the database for a worker."""
-    from .thread_commands import enqueue_message, parse_due  # noqa: PLC0415 - see the module
-
-    how = {"id": name, "at": None if at is None else parse_due(at), "every": every}
-    return enqueue_message(settings, output, thread, message, answers=answers, **how)
 
 
-@make_command("database", "json")
+@make_command("database", "json", runs="thread_commands.dequeue_turn")
 def dequeue(
-    settings: Settings,
-    output: Output,
     thread: Annotated[str, typer.Argument(help="The thread.")],
     turn: Annotated[str, typer.Argument(help="The turn's id; see turns.")],
-) -> int:
+) -> None:
     """Take back a turn that has not begun or was set aside."""
-    from .thread_commands import dequeue_turn  # noqa: PLC0415 - see the module
-
-    return dequeue_turn(settings, output, thread, turn)
 
 
-@make_command("database", "json")
+@make_command("database", "json", runs="thread_commands.show_turns")
 def turns(
-    settings: Settings,
-    output: Output,
     thread: Annotated[str | None, typer.Argument(help="Only this one's; all without it.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 100,
-) -> int:
+) -> None:
     """List the turns that wait for a worker, run, or are set aside."""
-    from .thread_commands import show_turns  # noqa: PLC0415 - see the module
-
-    return show_turns(settings, output, thread, limit)
 
 
 _WORKER = ("agent", *_PARTS, "database", "results")
 
 
-@make_command(*_WORKER, "json")
+@make_command(*_WORKER, "json", runs="worker.run_worker")
 def worker(
-    settings: Settings,
-    output: Output,
     graphs: Annotated[
         list[str] | None, typer.Option("--graph", help="Run turns of this one; all without it.")
     ] = None,
@@ -175,12 +133,8 @@ def worker(
     lease: Annotated[
         float, typer.Option(help="Seconds after which what a dead worker held is free.")
     ] = 30.0,
-) -> int:
+) -> None:
     """Run turns that wait or whose run has died, until a signal."""
-    from .worker import WorkerOptions, run_worker  # noqa: PLC0415 - see the module
-
-    wanted = WorkerOptions(graphs or [], modules or [], concurrency, lease)
-    return run_worker(settings, output, wanted)
 
 
 _DESK = ("graph", *_PARTS, "database", "results", "json")
@@ -269,42 +223,30 @@ def threads(
     )
 
 
-@make_command("database", "results", within=_threads)
+@make_command("database", "results", runs="threads.dismiss_threads", within=_threads)
 def dismiss(
-    settings: Settings,
-    output: Output,
     threads: Annotated[list[str], typer.Argument(help="The threads to delete.")],
-) -> int:
+) -> None:
     """Delete threads, with all that is saved of them."""
-    from .threads import dismiss_threads  # noqa: PLC0415 - see the module
-
-    return dismiss_threads(settings, output, threads)
 
 
 _policy = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True)
 app.add_typer(_policy, name="policy", help="Look at a policy's tables.")
 
 
-@make_command("json", within=_policy)
+@make_command("json", runs="policy_check.check_policy", within=_policy)
 def check(
-    settings: Settings,  # noqa: ARG001 - every command is given them
-    output: Output,
     file: Annotated[str, typer.Argument(help="The policy's YAML file.")],
     on: Annotated[
         str | None,
         typer.Option(help="File with a call a line, as JSON: say what would be decided, and why."),
     ] = None,
-) -> int:
+) -> None:
     """Prove a policy's tables, and try sample calls."""
-    from .policy_check import check_policy  # noqa: PLC0415 - see the module
-
-    return check_policy(output, file, on)
 
 
-@make_command("database", "results", "json")
+@make_command("database", "results", "json", runs="threads.prune_threads")
 def prune(
-    settings: Settings,
-    output: Output,
     thread: Annotated[str | None, typer.Argument(help="Only this one; all without it.")] = None,
     keep: Annotated[
         str | None, typer.Option(help="latest: each thread as it stands, without its history.")
@@ -316,41 +258,33 @@ def prune(
     every: Annotated[
         str | None, typer.Option(help="Again and again, with a pause of 30m, 12h, 1d.")
     ] = None,
-) -> int:
+) -> None:
     """Remove older checkpoints of threads at rest."""
-    from .threads import prune_threads, read_kept  # noqa: PLC0415 - see the module
-
-    return prune_threads(settings, output, thread, read_kept(keep, turns, older_than), every)
 
 
-@make_command()
+@make_command(runs="show.show_graph")
 def graph(
-    settings: Settings,  # noqa: ARG001 - every command is given them
-    output: Output,
     name: Annotated[str, typer.Argument(help="The graph's name.")] = DEFAULT_GRAPH,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As Mermaid text (default).")] = False,
     ascii_: Annotated[bool, typer.Option("--ascii", help="As plain text.")] = False,
-) -> int:
+) -> None:
     """Draw a graph."""
-    if mermaid and ascii_:
-        msg = "Choose one of --mermaid and --ascii."
-        raise SettingsError(msg)
-    from .show import show_graph  # noqa: PLC0415 - see the module
-
-    return show_graph(output, name, ascii_=ascii_)
 
 
-@make_command("agent", "mcp", "policy", "instructions", "model", "database", "results", "json")
+@make_command(
+    "agent",
+    "mcp",
+    "policy",
+    "instructions",
+    "model",
+    "database",
+    "results",
+    "json",
+    runs="show.examine",
+)
 def doctor(
-    settings: Settings,
-    output: Output,
     prepare: Annotated[
         bool, typer.Option("--prepare", help="First make the tables there that are missing.")
     ] = False,
-) -> int:
+) -> None:
     """Say whether a run would work here, or with --db whether that database would."""
-    from .show import examine, prepare_database  # noqa: PLC0415 - see the module
-
-    if prepare:
-        prepare_database(settings)
-    return examine(settings, output, settings.database)

@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.metadata import version
 from inspect import Signature, signature
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -58,22 +59,38 @@ def loopwright(
     """Take what stands before the command."""
 
 
-Body = Callable[..., int]
+Form = TypeVar("Form", bound=Callable[..., int | None])
 
 
-def make_command(*options: str, within: typer.Typer = app) -> Callable[[Body], Body]:
-    """Make a command of a function, which takes its own arguments and these of the settings."""
+def _load(named: str) -> Any:
+    module, _, function = named.partition(".")
+    return getattr(import_module(f".{module}", __package__), function)
 
-    def register(body: Body) -> Body:
+
+def make_command(
+    *options: str, runs: str = "", within: typer.Typer = app
+) -> Callable[[Form], Form]:
+    """Make a command of a function, which takes its own arguments and these of the settings.
+
+    It does the work itself, with settings and output before its arguments, or only declares them:
+    then `runs` names who does it, as `module.function` of this room, imported when it is needed.
+    """
+
+    def register(form: Form) -> Form:
         def command(**own: Any) -> None:
             chosen = {name: own.pop(name) for name in options}
             output = Output(json=chosen.get("json", False))
-            raise typer.Exit(run_guarded(output, lambda: body(Settings(**chosen), output, **own)))
 
-        own = list(signature(body).parameters.values())[2:]
+            def run() -> int:
+                body = _load(runs) if runs else form
+                return int(body(Settings(**chosen), output, **own))
+
+            raise typer.Exit(run_guarded(output, run))
+
+        own = list(signature(form).parameters.values())[0 if runs else 2 :]
         shared = [signature(Settings).parameters[name] for name in options]
         command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
-        within.command(body.__name__.rstrip("_"), help=body.__doc__)(command)
-        return body
+        within.command(form.__name__.rstrip("_"), help=form.__doc__)(command)
+        return form
 
     return register

@@ -11,6 +11,7 @@ from ..policy.trials import TriedCall, try_call
 from ..state.errors import SettingsError
 from ..state.limits import read_file
 from ..text.canonical import plural
+from .settings import Settings
 from .terminal import Output
 
 _SHAPE: Final = (
@@ -19,7 +20,7 @@ _SHAPE: Final = (
 )
 
 
-def check_policy(output: Output, file: str, on: str | None) -> int:
+def check_policy(_: Settings, output: Output, file: str, on: str | None) -> int:
     """Prove a policy, and say of each call in a file of JSON lines what would be decided."""
     table = PolicyTable.read(file)
     rows = sum(len(section.rows) for section in table.sections.values())

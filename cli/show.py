@@ -45,8 +45,11 @@ Finding = tuple[str, str]
 """A mark and a line."""
 
 
-def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
+def show_graph(_: Settings, output: Output, name: str, *, mermaid: bool, ascii_: bool) -> int:
     """Print a graph's drawing, as plain text or as Mermaid."""
+    if mermaid and ascii_:
+        msg = "Choose one of --mermaid and --ascii."
+        raise SettingsError(msg)
     drawn = find_drawable_graph(name).get_graph()
     output.write_line(_render_graph(drawn) if ascii_ else drawn.draw_mermaid().rstrip(), whole=True)
     return Code.COMPLETE
@@ -63,8 +66,11 @@ def _render_graph(graph: Any) -> str:
     return "\n\n".join("\n".join(blocks[node]) for node in graph.nodes if node in blocks)
 
 
-def examine(settings: Settings, output: Output, url: str | None = None) -> int:
-    """Check everything a run needs, or the database at a URL; 0 if it works, else 2."""
+def examine(settings: Settings, output: Output, *, prepare: bool = False) -> int:
+    """Check everything a run needs, or the database that is named; 0 if it works, else 2."""
+    if prepare:
+        _prepare_database(settings)
+    url = settings.database
     parts = _list_parts(settings, output) if url is None else [("Database", _check_health(url))]
     what = "A run" if url is None else "This database"
     findings: list[dict[str, str]] = []
@@ -83,7 +89,7 @@ def examine(settings: Settings, output: Output, url: str | None = None) -> int:
     return Code.USAGE if broken else Code.COMPLETE
 
 
-def prepare_database(settings: Settings) -> None:
+def _prepare_database(settings: Settings) -> None:
     """Make what is missing in a database, the queue of turns too; raises DatabaseError."""
     with settings.open() as durability:
         if records := find_records(durability.journal):

@@ -55,21 +55,25 @@ def enqueue_message(
     output: Output,
     thread: str,
     message: str,
+    name: str | None,
     *,
     answers: bool,
-    **how: Any,
+    at: str | None,
+    every: str,
 ) -> int:
     """Put a message behind those that wait for the thread, or an answer before; the exit code."""
+    due_at = None if at is None else _parse_due(at)
     words = read_goal(message, "message")
+    given = Command(resume=words) if answers else words
     with _open_thread(settings, thread) as (graph, config, _):
-        turn = graph.enqueue(config, Command(resume=words) if answers else words, **how)
+        turn = graph.enqueue(config, given, id=name, at=due_at, every=every)
     shown = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}
     due = f" for {turn.at:%Y-%m-%d %H:%M} UTC" if turn.at else ""
     said = f"{turn.thread} {turn.id}: {turn.state}{due}; `loopwright worker` runs it."
     return output.report({**shown, "outcome": turn.outcome}, said)
 
 
-def parse_due(text: str) -> datetime | timedelta:
+def _parse_due(text: str) -> datetime | timedelta:
     """When a turn is due, as given under `--at`."""
     for read in (datetime.fromisoformat, partial(parse_age, name="--at")):
         with suppress(ValueError):
@@ -116,19 +120,19 @@ def show_turns(settings: Settings, output: Output, thread: str | None, limit: in
     return Code.COMPLETE
 
 
-def dequeue_turn(settings: Settings, output: Output, thread: str, name: str) -> int:
+def dequeue_turn(settings: Settings, output: Output, thread: str, turn: str) -> int:
     """Take a turn back that nobody is at; the exit code."""
     with settings.open() as durability:
         queue = find_queue(durability.journal)
         locks = durability.locks
-        turn = queue.dequeue(check_thread_id(thread), name, lambda: locks) if queue else None
-    if turn is None or turn.state != "dequeued":
-        how = f"is {turn.state} already" if turn else "is not known: see `loopwright turns`"
-        stop = f": `loopwright stop {thread}` ends it" if turn and not turn.over else ""
-        msg = f"The turn {name!r} of the thread {thread!r} {how}{stop}."
+        left = queue.dequeue(check_thread_id(thread), turn, lambda: locks) if queue else None
+    if left is None or left.state != "dequeued":
+        how = f"is {left.state} already" if left else "is not known: see `loopwright turns`"
+        stop = f": `loopwright stop {thread}` ends it" if left and not left.over else ""
+        msg = f"The turn {turn!r} of the thread {thread!r} {how}{stop}."
         raise SettingsError(msg)
-    said = f"{turn.thread} {turn.id}: taken back, no worker will run it."
-    return output.report(_turn_to_json(turn), said)
+    said = f"{left.thread} {left.id}: taken back, no worker will run it."
+    return output.report(_turn_to_json(left), said)
 
 
 def _build_row(turn: Turn, *, live: bool) -> tuple[str, ...]:

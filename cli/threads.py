@@ -173,7 +173,7 @@ def print_table(output: Output, titles: Sequence[str], rows: Sequence[tuple[str,
     Console(highlight=False).print(shown)
 
 
-def read_kept(keep: str | None, turns: int | None, older_than: str | None) -> dict[str, Any]:
+def _read_kept(keep: str | None, turns: int | None, older_than: str | None) -> dict[str, Any]:
     """What to keep of a thread, as typed, as arguments of `Durability.prune`; one is given."""
     age = None if older_than is None else parse_age(older_than, "--older-than")
     wanted = {"keep": require_nonempty(keep, "--keep"), "turns": turns, "older_than": age}
@@ -187,13 +187,16 @@ def prune_threads(
     settings: Settings,
     output: Output,
     thread: str | None,
-    wanted: dict[str, Any],
+    keep: str | None,
+    turns: int | None,
+    older_than: str | None,
     every: str | None,
 ) -> int:
     """Prune one thread or all, once or again and again; say what was left, and why.
 
     A database error ends the first round; a later round is tried again.
     """
+    wanted = _read_kept(keep, turns, older_than)
     name = None if thread is None else check_thread_id(thread)
     pause = None if every is None else parse_age(every, "--every")
     if pause == timedelta():

@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -13,7 +12,6 @@ from ..graphs.registry import REGISTRY, find_builder
 from ..state.context import Context
 from ..state.errors import SettingsError
 from ..store.durability import Durability
-from ..store.postgres.leases import LEASE
 from ..store.postgres.pool import CONNECTIONS
 from ..store.work.turns import Turn, find_records, open_queue
 from .agents import Graph, load_user_graph, select_agent
@@ -28,55 +26,48 @@ _SAID = {
 }
 
 
-@dataclass(frozen=True)
-class WorkerOptions:
-    """What a worker is to be.
-
-    Attributes:
-        names: Of our graphs; all that can be built where nothing is named.
-        modules: What gives graphs of one's own.
-        concurrency: Turns at once.
-        lease: Seconds after which what a dead worker held is free.
-    """
-
-    names: Sequence[str] = ()
-    modules: Sequence[str] = ()
-    concurrency: int = 8
-    lease: float = LEASE
-
-
 Report = Callable[[str, Turn | None, str], None]
 
 _APART: Final = 2
 """Connections that save, and renew leases."""
 
 
-def run_worker(settings: Settings, output: Output, wanted: WorkerOptions) -> int:
-    """Run turns until a signal; the exit code."""
-    connections = min(wanted.concurrency, CONNECTIONS) + _APART
-    with settings.open(lease=wanted.lease, connections=connections) as durability:
+def run_worker(
+    settings: Settings,
+    output: Output,
+    graphs: Sequence[str] | None,
+    modules: Sequence[str] | None,
+    concurrency: int,
+    lease: float,
+) -> int:
+    """Run turns until a signal; the exit code.
+
+    `concurrency` turns at once; what a dead worker held is free after `lease` seconds.
+    """
+    connections = min(concurrency, CONNECTIONS) + _APART
+    with settings.open(lease=lease, connections=connections) as durability:
         if (records := find_records(durability.journal)) is None:
             msg = f"Nothing can be enqueued in {durability.url!r}: no other process can open it."
             raise SettingsError(msg)
         queue = open_queue(records)
-        graphs = _build_graphs(settings, output, wanted, durability)
+        built = _build_graphs(settings, output, durability, graphs or (), modules or ())
         report = _make_reporter(output)
-        begun = f"{durability.url}, graphs {', '.join(graphs)}, {wanted.concurrency} turns at once"
+        begun = f"{durability.url}, graphs {', '.join(built)}, {concurrency} turns at once"
         report("started", None, begun)
-        asyncio.run(_run_until_signal(queue, graphs, wanted, report))
+        asyncio.run(_run_until_signal(queue, built, concurrency, lease, report))
         report("left", None, "")
     return Code.COMPLETE
 
 
 async def _run_until_signal(
-    queue: Any, graphs: dict[str, Graph], wanted: WorkerOptions, report: Report
+    queue: Any, graphs: dict[str, Graph], concurrency: int, lease: float, report: Report
 ) -> None:
     """Work; the first signal ends it after what runs, the second one at once."""
     # With the drivers, which not everybody has.
     from ..run.worker import Worker  # noqa: PLC0415
     from ..store.work.delivery import Delivery  # noqa: PLC0415
 
-    worker = Worker(graphs, Delivery(queue, graphs, wanted.lease), wanted.concurrency, report)
+    worker = Worker(graphs, Delivery(queue, graphs, lease), concurrency, report)
 
     def handle_signal() -> None:
         if worker.is_leaving:
@@ -117,18 +108,25 @@ def _turn_to_json(turn: Turn) -> dict[str, Any]:
 
 
 def _build_graphs(
-    settings: Settings, output: Output, wanted: WorkerOptions, durability: Durability
+    settings: Settings,
+    output: Output,
+    durability: Durability,
+    names: Sequence[str],
+    modules: Sequence[str],
 ) -> dict[str, Graph]:
-    """The graphs it runs, by name; if none is named, all of ours that can be built."""
+    """The graphs it runs, by name: ours, and those that modules of one's own give.
+
+    If none is named, all of ours that can be built.
+    """
     graphs: dict[str, Graph] = {}
-    for named in wanted.modules:
+    for named in modules:
         graph = load_user_graph(named, durability)
         if graph.name in graphs or not graph.name:
             msg = f"--module {named}: there is another graph {graph.name!r}; give it a name=."
             raise SettingsError(msg)
         graphs[graph.name] = graph
-    every, offline = not (wanted.names or wanted.modules), False
-    for name in REGISTRY if every else wanted.names:
+    every, offline = not (names or modules), False
+    for name in REGISTRY if every else names:
         find_builder(name)
         try:
             agent = (

@@ -1,8 +1,12 @@
 """The commands in this process: their options, and the parts that need no model."""
 
+import ast
 import json
 import os
 import signal
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -74,3 +78,14 @@ def test_signals_are_heard_meanwhile_and_given_back():
         os.kill(os.getpid(), signal.SIGTERM)
     assert heard == [signal.SIGINT, signal.SIGTERM]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_who_does_the_work_of_a_command_takes_what_it_declares():
+    file = Path(import_module("loopwright.cli.app").__file__)
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for mark in getattr(node, "decorator_list", ()):
+            for runs in (k.value.value for k in getattr(mark, "keywords", ()) if k.arg == "runs"):
+                module, _, function = runs.partition(".")
+                body = getattr(import_module(f"loopwright.cli.{module}"), function)
+                _, _, *takes = signature(body).parameters
+                assert takes == [argument.arg for argument in node.args.args], runs
