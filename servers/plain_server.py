@@ -3,7 +3,10 @@
 import argparse
 import functools
 import os
+import signal
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import FrameType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import anyio.to_thread
@@ -94,8 +97,16 @@ class Arguments(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def serve(server: FastMCP[None]) -> None:
-    """Serve over stdio until stdin closes."""
+def serve(server: FastMCP[None], changing: AbstractContextManager[Any] | None = None) -> None:
+    """Serve over stdio until stdin closes, or a signal comes; that waits for `changing`."""
+
+    def leave(signum: int, _frame: FrameType | None) -> NoReturn:
+        # The thread that reads stdin cannot be woken; what is changed in others ends first.
+        with changing or nullcontext():
+            os._exit(128 + signum)
+
+    signal.signal(signal.SIGINT, leave)
+    signal.signal(signal.SIGTERM, leave)
     try:
         server.run()
     except* BrokenPipeError:

@@ -6,15 +6,13 @@ error result of one sentence.
 
 import codecs
 import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice
-from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import regex as re  # type: ignore[import-untyped]  # its stubs are a package of their own
 from mcp.server.fastmcp import Context, FastMCP
@@ -365,16 +363,6 @@ def build_server(root: Root, quota: int = QUOTA_MB * 1_000_000) -> FastMCP[None]
     return server
 
 
-def _leave_on_signal(root: Root) -> None:
-    def leave(signum: int, _frame: FrameType | None) -> NoReturn:
-        # The thread that reads stdin cannot be woken; changes are made in threads and end first.
-        with root.writing:
-            os._exit(128 + signum)
-
-    signal.signal(signal.SIGINT, leave)
-    signal.signal(signal.SIGTERM, leave)
-
-
 def main() -> None:
     """Serve until stdin closes; a root that cannot be used ends with exit code 2."""
     parser = Arguments(prog="workspace", description="MCP server for the files of one folder.")
@@ -391,8 +379,7 @@ def main() -> None:
         root = Root(folder, credentials=given.credentials)
     except Refused:
         parser.error(f"--root {to_line(folder)} is not a folder that can be opened.")
-    _leave_on_signal(root)
-    serve(build_server(root, given.quota * 1_000_000))
+    serve(build_server(root, given.quota * 1_000_000), root.writing)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,10 @@ file; `--seed FOLDER` makes it of a company's files. It speaks MCP over stdio, o
 the graph in front of it.
 """
 
-import os
-import signal
 import socket
 from datetime import date
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, Literal, NoReturn, cast
+from typing import Annotated, Any, Literal, cast
 
 import cases
 import knowledge
@@ -329,14 +326,6 @@ def build_server(shop: Shop, port: int = 0) -> FastMCP[None]:
     return server
 
 
-def _leave_on_signal() -> None:
-    def leave(signum: int, _frame: FrameType | None) -> NoReturn:
-        os._exit(128 + signum)  # a change that is not whole by now is none: see Shop
-
-    signal.signal(signal.SIGINT, leave)
-    signal.signal(signal.SIGTERM, leave)
-
-
 def _port(text: str) -> int:
     port = int(text)
     if not 0 < port < 65_536:
@@ -372,8 +361,7 @@ def main() -> None:
             parser.error(f"Port {asked.http} is in use: choose another one.")
         build_server(shop, asked.http).run("streamable-http")
         return
-    _leave_on_signal()
-    serve(build_server(shop))
+    serve(build_server(shop))  # a change that is not whole at its end is none: see Shop
 
 
 if __name__ == "__main__":
