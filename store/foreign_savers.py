@@ -5,7 +5,7 @@ They stand in the saver's own database, so that every process that uses it has t
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -19,6 +19,7 @@ from ..state.errors import DatabaseError
 from .checkpoints.async_adapters import ThreadedSaver
 from .durability import Durability, open_durability
 from .journal.sql import MemoryJournal
+from .sqlite.file import MAIN_FILE
 
 _CONNECTIONS: Final = 4
 """To Postgres, beside those of the saver."""
@@ -27,7 +28,6 @@ _CLOSED: Final = (
     "The connection of checkpointer= is not open: open it before the graph is built, and close it"
     " after the last run."
 )
-_FILES: Final = "PRAGMA database_list"
 _opened: WeakKeyDictionary[BaseCheckpointSaver[Any], Durability] = WeakKeyDictionary()
 _journals: WeakKeyDictionary[BaseCheckpointSaver[Any], MemoryJournal] = WeakKeyDictionary()
 _opening = threading.Lock()
@@ -75,7 +75,7 @@ def _open_once(saver: BaseCheckpointSaver[Any], url: str) -> Durability:
 def _find_url(saver: BaseCheckpointSaver[Any]) -> str | None:
     if isinstance(saver, SqliteSaver):
         with saver.lock:
-            file = _find_main_file(saver.conn.execute(_FILES).fetchall())
+            ((file,),) = saver.conn.execute(MAIN_FILE)
         return f"sqlite:///{file}" if file else None
     if _is_from_module(saver, "langgraph.checkpoint.postgres"):
         return _find_postgres_url(getattr(saver, "conn", None))
@@ -90,19 +90,15 @@ def _is_from_module(saver: object, module: str) -> bool:
 def _find_async_sqlite_url(saver: Any) -> str:
     """Its connection has a thread of its own, which answers any event loop: a new one, too."""
 
-    async def fetch_files() -> Iterable[Any]:
-        async with saver.conn.execute(_FILES) as cursor:
-            rows: Iterable[Any] = await cursor.fetchall()
-            return rows
+    async def fetch_file() -> Any:
+        async with saver.conn.execute(MAIN_FILE) as cursor:
+            return await cursor.fetchone()
 
     try:
-        return f"sqlite:///{_find_main_file(asyncio.run(fetch_files())) or ':memory:'}"
+        (file,) = asyncio.run(fetch_file())
     except ValueError as error:
         raise DatabaseError(_CLOSED) from error
-
-
-def _find_main_file(files: Iterable[Any]) -> str:
-    return next((file for _, name, file in files if name == "main"), "")
+    return f"sqlite:///{file or ':memory:'}"
 
 
 def _find_postgres_url(owner: Any) -> str | None:

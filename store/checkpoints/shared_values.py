@@ -129,11 +129,12 @@ def _find_cut(
     if isinstance(inner, PackingSaver):
         return find_cut_checkpoint(inner.select, inner.dialect, at)
     if isinstance(inner, SqliteSaver):
-        return find_cut_checkpoint(partial(_select, inner), SQLITE, at)
+        return find_cut_checkpoint(partial(select_rows, inner), SQLITE, at)
     return at if parent is not None and saver.get_tuple(parent) is None else None
 
 
-def _select(saver: SqliteSaver, sql: str, values: Mapping[str, Any]) -> Sequence[Row]:
+def select_rows(saver: SqliteSaver, sql: str, values: Mapping[str, Any]) -> Sequence[Row]:
+    """What a SQLite saver's database answers; see PackingSaver."""
     with saver.cursor(transaction=False) as cursor:
         cursor.row_factory = sqlite3.Row
         return cursor.execute(sql, values).fetchall()

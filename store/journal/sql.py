@@ -185,7 +185,7 @@ class SqlJournal:
         with self._lock:
             tables = self._ensure_connected()
         try:
-            with explain_errors(tables), tables.block() as execute:
+            with explain_errors(tables.errors, _AWAY, tables.name), tables.block() as execute:
                 found = _find(execute, thread, "wish")
                 now = _read_clock(execute, tables.now) if found else 0.0
                 return [Wish(one["name"], one["message"], now - one["at"]) for one in found]
@@ -224,7 +224,7 @@ class SqlJournal:
         with self._lock:
             tables = self._ensure_connected()
             if not self._complete:
-                with explain_errors(tables):
+                with explain_errors(tables.errors, _AWAY, tables.name):
                     create(tables, _SCHEMA)
                 self._complete = True
             return tables
@@ -242,7 +242,10 @@ class SqlJournal:
         self, thread: str | None = None, fence: Fence | None = None
     ) -> Iterator[Execute]:
         tables = self.open()
-        with explain_errors(tables), tables.block(thread, fence) as execute:
+        with (
+            explain_errors(tables.errors, _AWAY, tables.name),
+            tables.block(thread, fence) as execute,
+        ):
             yield execute
 
 
@@ -330,13 +333,14 @@ def _check_fence(execute: Execute, fence: Fence) -> None:
 
 
 @contextmanager
-def explain_errors(tables: Tables, sentence: str = _AWAY) -> Iterator[None]:
+def explain_errors(
+    errors: tuple[type[Exception], ...], sentence: str, database: str = ""
+) -> Iterator[None]:
     """What a driver raises in the block is told by a sentence with `database` and `cause`."""
-    failures: tuple[type[Exception], ...] = (*tables.errors, NotDone)
     try:
         yield
-    except failures as error:
-        msg = sentence.format(database=tables.name, cause=get_cause(error))
+    except (*errors, NotDone) as error:
+        msg = sentence.format(database=database, cause=get_cause(error))
         raise (NotDone if isinstance(error, NotDone) else DatabaseError)(msg) from error
 
 

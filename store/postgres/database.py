@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ...state.errors import DatabaseError
 from ...text.canonical import make_storable
-from ..journal.sql import BUSY_SECONDS, SqlJournal, get_cause, retry_while_busy
+from ..journal.sql import BUSY_SECONDS, SqlJournal, explain_errors, get_cause, retry_while_busy
 from ..locks.thread_locks import build_lock_name
 from ..threads.pruning import Keeps
 from ..threads.thread_list import FoundThread, ThreadQuery
@@ -34,6 +34,10 @@ REACHED: Final = (
     "that the server runs, host and port, that the database is there, user and password"
 )
 """Possible reasons why a server cannot be reached."""
+
+_SILENT: Final = (
+    "The database {database!r} does not answer ({cause}): see that the server runs, then try again."
+)
 
 _ASK: Final = "INSERT INTO checkpoint_writes SELECT * FROM checkpoint_writes WHERE false"
 
@@ -168,15 +172,12 @@ class PostgresDatabase:
 
     @contextmanager
     def _borrow_connection(self) -> Iterator[Any]:
-        try:
-            with raise_lease_lost(self._errors), self._pool.connection() as connection:
-                yield connection
-        except self._errors as error:
-            msg = (
-                f"The database {self.url!r} does not answer ({get_cause(error)}): see that the"
-                " server runs, then try again."
-            )
-            raise DatabaseError(msg) from error
+        with (
+            explain_errors(self._errors, _SILENT, self.url),
+            raise_lease_lost(self._errors),
+            self._pool.connection() as connection,
+        ):
+            yield connection
 
     def shrink(self) -> bool:
         """See SqliteDatabase; the server does that by itself."""

@@ -22,7 +22,7 @@ from ...stream.meters import TAKEOVERS, UNWRITTEN, measure
 from ...text.canonical import make_storable
 from ..base.worker_threads import WorkerThreads
 from ..journal.port import Fence
-from ..journal.sql import get_cause
+from ..journal.sql import explain_errors
 from ..journal.tables import SHORTER, TOO_LONG
 from ..locks.thread_locks import (
     build_lock_name,
@@ -31,20 +31,23 @@ from ..locks.thread_locks import (
     report_lost_lease,
 )
 from .pool import Pool
-from .schema import HELD, LOST
+from .schema import LOST
 
 LEASE: Final = 30.0
 """Seconds after which the thread of a holder that does not answer is another's to take."""
 
 _SHORTEST: Final = 1.0
 _LONGEST: Final = 3600.0
+_UNLOCKED: Final = (
+    "Cannot lock a thread in the database {database!r} ({cause}): check that the server runs, then"
+    " try again."
+)
 _TAKE: Final = "SELECT holder, gone FROM loopwright_lease(%s, %s, %s, %s, %s::int)"
 _FREE: Final = (
     "UPDATE loopwright_threads t SET owner = NULL, until = NULL"
     " FROM unnest(%s::text[], %s::bigint[]) AS mine (name, token)"
     " WHERE t.name = mine.name AND t.token = mine.token"
 )
-_HOLDER: Final = f"SELECT owner FROM loopwright_threads WHERE name = %s AND {HELD}"
 _FREE_ONE: Final = (
     "UPDATE loopwright_threads SET owner = NULL, until = NULL WHERE name = %s AND token = %s"
 )
@@ -115,11 +118,6 @@ class Leases:
         with suppress(*self._errors):
             self._pool.fetch_rows(_LEAVE, [make_storable(name), _describe_self()])
 
-    def describe_holder(self, name: str) -> str | None:
-        """The holder of a thread in words; None if it is free."""
-        found = self._pool.fetch_rows(_HOLDER, [make_storable(name)])
-        return describe_owner(found[0]["owner"] or "") if found else None
-
     def token(self, name: str) -> int | None:
         """By which this process holds a name, also where it has lost it; None where it does not."""
         return self._held.get(name) if self._process == os.getpid() else None
@@ -176,15 +174,11 @@ class Leases:
                 " its connections are the parent's: open it again in this one."
             )
             raise DatabaseError(msg)
-        try:
-            with raise_lease_lost(self._errors):
-                yield
-        except self._errors as error:
-            msg = (
-                f"Cannot lock a thread in the database {self._database!r} ({get_cause(error)}):"
-                " check that the server runs, then try again."
-            )
-            raise DatabaseError(msg) from error
+        with (
+            explain_errors(self._errors, _UNLOCKED, self._database),
+            raise_lease_lost(self._errors),
+        ):
+            yield
 
     def _start_heartbeat(self) -> None:
         if self._thread is None:

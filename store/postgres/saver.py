@@ -34,7 +34,7 @@ from ..checkpoints.packing import (
     unpack_writes,
 )
 from ..journal.port import Fence
-from ..journal.sql import get_cause
+from ..journal.sql import explain_errors
 from ..threads.pruning import Keeps, NotPrunableError, ThreadPruning
 from ..threads.thread_list import GRAPH_KEY
 from .leases import raise_lease_lost
@@ -69,6 +69,12 @@ _WRITES: Final = (
     " AND channel = ANY(%(channels)s::text[]) ORDER BY task_path, task_id, idx"
 )
 _HOLDS: Final = f"SELECT {HOLDS}".replace("?", "%s")
+_ERRORS: Final = (psycopg.OperationalError, psycopg.InternalError)
+"""Those of a server, and PgBouncer's."""
+_UNSAVED: Final = (
+    "Nothing can be saved or read any more ({cause}): see that the database runs and may be"
+    " written, then resume the thread."
+)
 _FORGET_ROW: Final = "DELETE FROM loopwright_threads WHERE name = %s"
 
 
@@ -225,12 +231,6 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
         return super().build_values(_make_storable(config))
 
     @contextmanager
-    def cursor(self) -> Iterator[Any]:
-        """A cursor; what is written by it counts all or not at all."""
-        with self._cursor(pipeline=True) as cursor:
-            yield cursor
-
-    @contextmanager
     def _begin_write(self, thread: str, space: str) -> Iterator[RowUpdate]:
         """A transaction that counts only under the lease of whoever may save there."""
         fence = self._holds(thread, space)
@@ -258,7 +258,8 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
             yield mine
             return
         with (
-            _explain_errors(),
+            explain_errors(_ERRORS, _UNSAVED),
+            raise_lease_lost((psycopg.Error,)),
             self._connect() as connection,
             send_together(connection) if pipeline else nullcontext(),
         ):
@@ -276,19 +277,6 @@ class LeasedPostgresSaver(PackingSaver, PostgresSaver):
                 kind, _, text = record.partition(" ")
                 values[name] = self.serde.loads_typed((kind, b64decode(text)))
         return saved
-
-
-@contextmanager
-def _explain_errors() -> Iterator[None]:
-    try:
-        with raise_lease_lost((psycopg.Error,)):
-            yield
-    except (psycopg.OperationalError, psycopg.InternalError) as error:  # PgBouncer's
-        msg = (
-            f"Nothing can be saved or read any more ({get_cause(error)}): see that the database"
-            " runs and may be written, then resume the thread."
-        )
-        raise DatabaseError(msg) from error
 
 
 def _retry_once(work: Callable[[], T]) -> T:

@@ -134,9 +134,7 @@ class PooledStore(BaseStore):
         def work(connection: Any) -> list[Result]:
             with connection.transaction() if shown else nullcontext():
                 for fence in sorted(shown):
-                    execute_statement(
-                        connection, f"SELECT {BRIEFLY}, {HOLDS}", build_fence_values(fence)
-                    )
+                    execute_statement(connection, _HOLDS, build_fence_values(fence))
                 found: list[Result] = self._over(connection).batch(given)
                 return found
 

@@ -11,10 +11,9 @@ from typing import Final
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
-from ...state.errors import DatabaseError
 from ..base.langgraph_keys import THREADS_SQL
 from ..checkpoints.packing import is_own
-from ..journal.sql import BUSY_SECONDS, SqlJournal, get_cause, retry_while_busy
+from ..journal.sql import BUSY_SECONDS, SqlJournal, explain_errors, retry_while_busy
 from ..journal.tables import VERSION, Execute, SqliteTables, is_sqlite_race
 from ..threads.pruning import JOURNAL, STORE, Keeps, NotPrunableError, ThreadPruning
 from ..threads.thread_list import FoundThread, ThreadQuery
@@ -24,6 +23,11 @@ from .saver import LeanSqliteSaver
 _MEMORY: Final = ":memory:"
 _PAGE_BYTES: Final = 8192
 _LOG_PAGES: Final = 250
+_ERRORS: Final = (sqlite3.Error, OSError)
+_UNUSABLE: Final = (
+    "Cannot use {database!r} as a database ({cause}): check that it is a SQLite file in a folder"
+    " you may write, or give another URL."
+)
 
 _BESIDE: Final = f"SELECT name FROM sqlite_master WHERE name IN ('{JOURNAL}', '{STORE}')"
 _SIZES: Final = (
@@ -43,7 +47,7 @@ class SqliteDatabase:
         """
         name = url.removeprefix("sqlite:///")
         given = name if name == _MEMORY else str(Path(name).expanduser())
-        with _explain_errors(given), ExitStack() as opened:
+        with explain_errors(_ERRORS, _UNUSABLE, given), ExitStack() as opened:
             file = None if given == _MEMORY else DatabaseFile(given)
             path = file.path if file else _MEMORY
             self.saver = LeanSqliteSaver(_connect(path, autocommit=False), file)
@@ -140,7 +144,7 @@ class SqliteDatabase:
             return
         self._file.check()
         with (
-            _explain_errors(self._file.path),
+            explain_errors(_ERRORS, _UNUSABLE, self._file.path),
             closing(_connect(self._file.path, autocommit=False)) as own,
         ):
             saver = LeanSqliteSaver(own, self._file)
@@ -185,23 +189,11 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[Execute]:
             connection.rollback()
 
 
-@contextmanager
-def _explain_errors(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        msg = (
-            f"Cannot use {path!r} as a database ({get_cause(error)}): check that it is a SQLite"
-            " file in a folder you may write, or give another URL."
-        )
-        raise DatabaseError(msg) from error
-
-
 def _open_journal_tables(path: str, given: str, file: DatabaseFile | None) -> SqliteTables:
     check = file.check if file else None
     if check is not None:
         check()
-    with _explain_errors(given):
+    with explain_errors(_ERRORS, _UNUSABLE, given):
         return SqliteTables(_connect(path, autocommit=True), given, check)
 
 

@@ -32,6 +32,9 @@ _OURS: Final[Mapping[str, frozenset[str]]] = {
 }
 """The tables of a database of threads, and columns by which they are known."""
 
+MAIN_FILE: Final = "SELECT file FROM pragma_database_list WHERE name = 'main'"
+"""Asks a connection for its file; "" of a database in memory."""
+
 SCHEMA: Final = "loopwright_schema"
 """The table in which the version of the others stands."""
 
@@ -149,8 +152,7 @@ class SqliteLocks:
     def __init__(self, saver: SqliteSaver) -> None:
         """Lock beside the file of this saver; two ways to one file are one place."""
         with saver.lock:
-            files = saver.conn.execute("PRAGMA database_list").fetchall()
-        file = next((file for _, name, file in files if name == "main"), "")
+            ((file,),) = saver.conn.execute(MAIN_FILE)
         self._file = os.path.realpath(file) if file else ""
         self.domain: Hashable = self._file or id(saver.conn)
 

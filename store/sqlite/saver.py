@@ -10,7 +10,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ...state.errors import DatabaseError
 from ..base.langgraph_keys import KIND_SQL
 from ..base.worker_threads import WorkerThreads
 from ..checkpoints.packing import (
@@ -21,8 +20,8 @@ from ..checkpoints.packing import (
     make_serializer,
     unpack_writes,
 )
-from ..checkpoints.shared_values import COUNTERS
-from ..journal.sql import get_cause
+from ..checkpoints.shared_values import COUNTERS, select_rows
+from ..journal.sql import explain_errors
 from .file import DatabaseFile
 
 _TABLES: Final = ("checkpoints", "writes")
@@ -43,6 +42,12 @@ _WRITES: Final = (
     " AND checkpoint_id IN (SELECT value FROM json_each(:steps))"
     " AND channel IN (SELECT value FROM json_each(:channels))"
     " ORDER BY task_path, task_id, idx"
+)
+
+
+_UNSAVED: Final = (
+    "Nothing can be saved or read any more ({cause}): make room, or see that the database may be"
+    " written, then resume the thread."
 )
 
 
@@ -72,9 +77,7 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
 
     def select(self, sql: str, values: Mapping[str, Any]) -> Sequence[Row]:
         """See PackingSaver."""
-        with self.cursor(transaction=False) as cursor:
-            cursor.row_factory = sqlite3.Row
-            return cursor.execute(sql, values).fetchall()
+        return select_rows(self, sql, values)
 
     def read_ancestors(self, about: Mapping[str, Any], channels: Sequence[str]) -> Sequence[Step]:
         """See PackingSaver; what its counters name a checkpoint does not hold itself."""
@@ -95,15 +98,11 @@ class LeanSqliteSaver(PackingSaver, SqliteSaver):
         """A cursor, on a file that is still the one that was opened."""
         if self._file is not None:
             self._file.check()
-        try:
-            with super().cursor(transaction) as cursor:
-                yield cursor
-        except sqlite3.OperationalError as error:
-            msg = (
-                f"Nothing can be saved or read any more ({get_cause(error)}): make room, or see"
-                " that the database may be written, then resume the thread."
-            )
-            raise DatabaseError(msg) from error
+        with (
+            explain_errors((sqlite3.OperationalError,), _UNSAVED),
+            super().cursor(transaction) as cursor,
+        ):
+            yield cursor
 
     def forget_scratch(self, thread_id: str, nodes: Iterable[str]) -> None:
         """Delete what graphs inside these nodes saved: only an unfinished turn needs it."""

@@ -178,7 +178,7 @@ class TurnRecords:
 
     def _run(self, sql: str, *values: str | None) -> list[Any]:
         tables = self.journal.open()
-        with explain_errors(tables, _AWAY):
+        with explain_errors(tables.errors, _AWAY, tables.name):
             self.open()
             with tables.block() as execute:
                 told = [value and make_storable(value) for value in values]

@@ -10,9 +10,12 @@ from langgraph.types import Command
 from loopwright import open_durability
 from loopwright.store.base import langgraph_keys as keys
 from loopwright.store.checkpoints.thread_head import ThreadHead
+from loopwright.store.threads.thread_list import ThreadQuery
 from support.asking import asks_in_parallel, on
 from support.forked import Command as Process, server
 from support.patience import PATIENCE
+
+ALL = ThreadQuery(None, "newest", None, held=True)
 
 DEATHS = (*range(0, 28, 4), 40, 60)
 """By how many transactions of its saver a process has come when it is killed; 0: it is not."""
@@ -84,7 +87,7 @@ def test_a_thread_is_unfinished_exactly_if_a_resume_goes_on(kind, when, request,
     with Process(server(), (url, when, *deaths), env={**os.environ}, script=script) as process:
         assert process.wait(PATIENCE) == 0
     with open_durability(url, lease=1.5) as kept:
-        while postgres and any(map(kept.locks.describe_holder, kept.thread_ids())):
+        while postgres and any(one.held for one in kept._database.find(ALL)):
             time.sleep(0.1)  # until the leases of the dead have ended
         told = {
             which: {one.thread_id for one in kept.threads(which)}

@@ -33,7 +33,7 @@ def bounced(postgres_server, bouncer_port):
 
 
 def rows(durability, sql, *values):
-    with durability.checkpointer.cursor() as cursor:
+    with durability.checkpointer._cursor() as cursor:
         return [tuple(row.values()) for row in cursor.execute(sql, values).fetchall()]
 
 
