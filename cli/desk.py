@@ -20,13 +20,11 @@ from ..store.durability import Durability
 from ..store.threads.thread_list import HandOver, find_hand_over
 from ..text.display import show_json
 from .run import Session, open_session
-from .settings import Settings, check_thread_id, parse_age
+from .settings import DESK, Settings, check_thread_id, parse_age
 from .show import load_catalog
 from .terminal import Code, Output, clean, shorten_line
 from .threads import format_age, print_table
 
-_GRAPH: Final = "customer_service"
-"""Of a thread that a program began, which says nothing of its graph."""
 _WIDTH: Final = 80
 _PATIENCE, _PAUSE = 30.0, 0.1
 _SHOWN: Final = 400
@@ -106,7 +104,8 @@ def run_desk(settings: Settings, output: Output, thread: str | None, wanted: Des
     wanted.check(case)
     if wanted.approves:
         _check_tools(settings, {call["name"] for call in case.packet["proposal"]["calls"]})
-    named = replace(settings, graph=settings.graph or case.graph or _GRAPH)
+    # A thread that a program began says nothing of its graph.
+    named = replace(settings, graph=settings.graph or case.graph or DESK)
     with open_session(named, output, case.thread_id, human=True) as session:
         before = len(session.state().values.get("messages", ()))
         _send_answer(session, case, wanted)

@@ -13,13 +13,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 from rich.console import Console
 
-from ..graphs.build import (
-    default_company,
-    default_foreign,
-    default_instructions,
-    default_mcp,
-    default_policy,
-)
+from ..graphs.build import default_instructions, default_mcp
 from ..graphs.registry import find_builder
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
@@ -31,6 +25,7 @@ from ..state.errors import (
     SettingsError,
     ThreadIncompatible,
     ThreadNotFound,
+    read_variable,
 )
 from ..state.messages import ROLE
 from ..state.outcome import Spend
@@ -158,14 +153,14 @@ def build_named_graph(
     # Asked here, so that a wrong model is told before a thread is begun.
     own: dict[str, Any] = {"definition": agent.definition} if agent else {}
     if name == DESK:
-        own["company"] = default_company(settings.environ)
+        own["company"] = read_variable(settings.environ, "LOOPWRIGHT_COMPANY")
     models = Models(model, environ=settings.environ)
     names = {models.choose(role, context).name for role in roles_of(name)}
     graph: Graph = build(
         model=model,
         mcp=settings.mcp or default_mcp(settings.environ),
-        policy=settings.policy or default_policy(settings.environ),
-        foreign=settings.foreign or default_foreign(settings.environ),
+        policy=settings.policy or read_variable(settings.environ, "LOOPWRIGHT_POLICY"),
+        foreign=settings.foreign or read_variable(settings.environ, "LOOPWRIGHT_FOREIGN"),
         instructions=settings.instructions or default_instructions(settings.environ),
         durability=durability,
         **own,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..calls.policy import Policy
 from ..calls.toolbox import Toolbox
-from ..graphs.build import default_company, default_instructions, default_mcp, default_policy
+from ..graphs.build import default_instructions, default_mcp
 from ..graphs.registry import find_drawable_graph
 from ..models.choice import OFFLINE, Chosen, Models, window_of
 from ..models.prices import describe_unpriced, price_of
@@ -17,7 +17,7 @@ from ..prompts.company import read_company
 from ..prompts.instructions import FILE, read_instructions
 from ..run.background import run_blocking
 from ..state.context import Context
-from ..state.errors import SettingsError, require_nonempty
+from ..state.errors import SettingsError, read_variable, require_nonempty
 from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
 from ..store.durability import DEFAULT_URL
@@ -29,7 +29,7 @@ from ..tools.mcp.config import read_servers
 from .agents import find_agent, select_agent
 from .progress import render_dollars
 from .run import build_context, build_named_graph
-from .settings import NO_MODEL, Settings, read_goal
+from .settings import DEFINED, NO_MODEL, Settings, read_goal
 from .terminal import Code, Output, shorten_line
 
 _MODEL_DEADLINE: Final = 30.0
@@ -125,7 +125,6 @@ def _catch_settings_error(findings: Iterator[Finding]) -> Iterator[Finding]:
         yield _BROKEN, str(error)
 
 
-_AGENT: Final = "task_agent"
 _NO_WINDOW: Final = (
     "{} does not say how many tokens it takes: task_agent assumes {:,}. If it takes fewer, set "
     "context_budget, or window in the agent's definition."
@@ -145,7 +144,7 @@ def _check_models(settings: Settings) -> Iterator[Finding]:
             chosen, "; ".join(f"{graph}: {', '.join(asks[graph])}" for graph in asks)
         )
     for chosen, asks in choices.values():
-        if chosen.name != OFFLINE and _AGENT in asks and not window_of(chosen.model):
+        if chosen.name != OFFLINE and DEFINED in asks and not window_of(chosen.model):
             yield _WARNING, _NO_WINDOW.format(chosen.name, UNKNOWN_WINDOW)
     yield from (_check_price(chosen) for chosen, _ in choices.values() if chosen.name != OFFLINE)
     if OFFLINE in choices:
@@ -207,8 +206,8 @@ def _choose_mcp(settings: Settings) -> Any:
 
 def load_catalog(settings: Settings) -> tuple[Catalog, Policy]:
     """The tools of the servers, which are started for that, and the policy: a company's own too."""
-    folder = default_company(settings.environ)
-    policy = settings.policy or default_policy(settings.environ)
+    folder = read_variable(settings.environ, "LOOPWRIGHT_COMPANY")
+    policy = settings.policy or read_variable(settings.environ, "LOOPWRIGHT_POLICY")
     with contextlib.suppress(SettingsError):  # the company's own part tells it
         policy = policy or (read_company(folder).policy if folder else "")
     toolbox = Toolbox(mcp=_choose_mcp(settings), policy=policy or None)
@@ -235,7 +234,7 @@ def _check_agent(settings: Settings, named: str) -> Iterator[Finding]:
 
 def _check_company(settings: Settings) -> Iterator[Finding]:
     """The company of customer_service, its policy, and the tools that are missing."""
-    whose = read_company(default_company(settings.environ) or "")
+    whose = read_company(read_variable(settings.environ, "LOOPWRIGHT_COMPANY") or "")
     catalog, policy = load_catalog(settings)
     rules = "its policy.yaml" if policy.table is not None else "the policy of all graphs"
     yield _WORKS, f"{whose.name}, of {whose.folder}; what may be done says {rules}"

@@ -5,7 +5,7 @@ review_plan, check_limits → final_warning, check_loop, compress. `delegate` ru
 each sub-agent; `gather` takes in what came of those in the background.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from ..nodes.agent.check_loop import check_loop, find_sign
 from ..nodes.agent.compress import compress
 from ..nodes.agent.final_warning import check_limits, final_warning
 from ..nodes.agent.shared.agent import Agent, Team, select_team
-from ..nodes.agent.team.background import gather, run_with_background
+from ..nodes.agent.team.background import Runs, gather, run_with_background
 from ..nodes.agent.team.delegate import approve_delegation, delegate
 from ..nodes.agent.team.sub_agents import RunAgent
 from ..nodes.agent.todos import review_todos
@@ -36,10 +36,6 @@ from ..state.context import Context
 from .build import Phase, assemble_served_parts, draw_graph
 
 NAME = "agent_loop"
-
-Runs = Mapping[str, RunAgent]
-"""By the name of an agent: what runs it."""
-
 
 Due = Literal["review_plan", "check_limits", "check_loop", "compress", "agent_turn"]
 """What can come before a model turn, and the turn."""

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Final, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Final, Literal, TypeVar, cast, get_args, get_type_hints
 
 from langgraph.graph import START
 from langgraph.typing import InputT, StateT
@@ -215,8 +215,8 @@ def assemble_served_parts(
         parts = assemble(
             tools=tools,
             mcp=default_mcp(os.environ),
-            policy=default_policy(os.environ) or policy or None,
-            foreign=default_foreign(os.environ),
+            policy=read_variable(os.environ, "LOOPWRIGHT_POLICY") or policy or None,
+            foreign=cast("Any", read_variable(os.environ, "LOOPWRIGHT_FOREIGN")),
             instructions=default_instructions(os.environ),
             name=name,
         )
@@ -266,25 +266,10 @@ def default_mcp(environ: Mapping[str, str]) -> str | dict[str, Any]:
     return read_variable(environ, "LOOPWRIGHT_MCP") or workspace_mcp(_STARTED_IN or ".")
 
 
-def default_policy(environ: Mapping[str, str]) -> str | None:
-    """The policy where none is given: LOOPWRIGHT_POLICY, a word or a file, or none."""
-    return read_variable(environ, "LOOPWRIGHT_POLICY")
-
-
-def default_foreign(environ: Mapping[str, str]) -> Any:
-    """What happens to values of strangers where nothing is given: LOOPWRIGHT_FOREIGN."""
-    return read_variable(environ, "LOOPWRIGHT_FOREIGN")
-
-
 def default_instructions(environ: Mapping[str, str]) -> list[str]:
     """The folders of instructions where none is given: those of LOOPWRIGHT_INSTRUCTIONS."""
     named = read_variable(environ, "LOOPWRIGHT_INSTRUCTIONS")
     return named.split(os.pathsep) if named else []
-
-
-def default_company(environ: Mapping[str, str]) -> str | None:
-    """The folder of the company where none is given: LOOPWRIGHT_COMPANY, or none."""
-    return read_variable(environ, "LOOPWRIGHT_COMPANY")
 
 
 def workspace_mcp(root: str) -> dict[str, Any]:

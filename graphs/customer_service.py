@@ -32,13 +32,12 @@ from ..run.graph import LoopBuilder, LoopGraph
 from ..state.agent import AgentDefinition
 from ..state.context import Context
 from ..state.desk import HANDED_OVER, DeskState
-from ..state.errors import SettingsError
+from ..state.errors import SettingsError, read_variable
 from ..state.loop import LoopInput, LoopOutput
 from .agent_loop import build_runs
 from .build import (
     assemble_served_parts,
     build_graph,
-    default_company,
     draw_graph,
     make_outer_builder,
     make_unusable_parts,
@@ -212,7 +211,7 @@ def build_customer_service(
 def _assemble_served() -> tuple[Parts, Company | None]:
     """What a server loads: the company is that of LOOPWRIGHT_COMPANY."""
     try:
-        folder = default_company(os.environ)
+        folder = read_variable(os.environ, "LOOPWRIGHT_COMPANY")
         company = None if folder is None else read_company(folder)
     except SettingsError as error:
         return make_unusable_parts(assemble_served_parts(NAME), error), None

@@ -16,7 +16,6 @@ from contextlib import suppress
 from functools import cache, partial
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any, Final
-from weakref import ref
 
 import openai
 from langchain_core.language_models import LanguageModelInput
@@ -26,6 +25,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr
 
 from ..state.limits import Gauge
+from ..state.messages import MessageNotes
 from ..text.loose_json import KeyTwice, load_json
 from .refusals import refuse_answer
 
@@ -38,24 +38,20 @@ class _PayloadCache:
     """
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {}
+        self._made = MessageNotes[tuple[tuple[Any, ...], dict[str, Any]]]()
 
     def of(self, messages: list[BaseMessage], make: Callable[[Any], Any]) -> dict[str, Any]:
         """The payload that `make` makes of all messages; it is called with the new ones alone."""
         states = [_state_of(message) for message in messages]
-        kept = [self._made.get(id(message), _NOTHING) for message in messages]
-        parts = [k[2] if k[1] == state else None for k, state in zip(kept, states, strict=True)]
+        kept = [self._made.get(message) or _NOTHING for message in messages]
+        parts = [k[1] if k[0] == state else None for k, state in zip(kept, states, strict=True)]
         new = [place for place, part in enumerate(parts) if part is None]
         payload: dict[str, Any] = make([messages[place] for place in new])
         for place, part in zip(new, payload["messages"], strict=True):
             parts[place] = part
             if (state := states[place]) is not None:
-                self._keep(messages[place], state, part)
+                self._made.put(messages[place], (state, part))
         return {**payload, "messages": parts}
-
-    def _keep(self, message: BaseMessage, state: tuple[Any, ...], part: dict[str, Any]) -> None:
-        key = id(message)
-        self._made[key] = ref(message, lambda _: self._made.pop(key, None)), state, part
 
 
 def _state_of(message: BaseMessage) -> tuple[Any, ...] | None:
@@ -239,7 +235,7 @@ async def _capture_body(
 
 
 _GROWING: Final = (HumanMessage, AIMessage, ToolMessage)
-_NOTHING: Final = (None, (), None)
+_NOTHING: Final = ((), None)
 _PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 _HISTORY: Final[list[BaseMessage]] = [
     SystemMessage("You look."),

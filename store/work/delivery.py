@@ -112,7 +112,8 @@ class Delivery:
     async def put_back(self, turn: Turn, seconds: float | None) -> None:
         """Have it delivered again after a while; None: when its thread has been answered."""
         wait = _SLEEP if seconds is None else timedelta(seconds=seconds)
-        await self._retry(turn, datetime.now(UTC) + wait)
+        at = datetime.now(UTC) + wait
+        await self._tell(self.queue.jobs.retry_job_by_id_async(turn.job or 0, at))
         if seconds is None:
             await run_in_worker(self.queue, self._wake_if_answered, turn)
 
@@ -121,9 +122,6 @@ class Delivery:
         record = self.queue.records.read(turn.thread, turn.id)
         if record is not None and record.state != "asks":
             self.queue.wake(turn.thread)
-
-    async def _retry(self, turn: Turn, at: datetime) -> None:
-        await self._tell(self.queue.jobs.retry_job_by_id_async(turn.job or 0, at))
 
     async def release(self, turn: Turn) -> None:
         """Its time has come: put it behind those of its thread, and plan its next time."""

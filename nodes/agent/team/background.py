@@ -32,6 +32,7 @@ RUNNING: Final = "running"
 """What the call of one is answered as its status."""
 
 Runs = Mapping[str, RunAgent]
+"""By the name of an agent: what runs it."""
 
 
 async def run_with_background(
