@@ -155,13 +155,8 @@ class SqliteTables:
             if thread is None:
                 yield self._execute
                 return
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._execute
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+            with begin_transaction(self._connection) as execute:
+                yield execute
 
     def _execute(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         return self._connection.execute(sql, values).fetchall()
@@ -181,6 +176,20 @@ class SqliteTables:
         """See Tables."""
         with self._lock:
             self._connection.close()
+
+
+@contextmanager
+def begin_transaction(connection: sqlite3.Connection) -> Iterator[Execute]:
+    """A block whose statements count all or not at all; their rows are read by column name."""
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    cursor.execute("BEGIN IMMEDIATE")
+    try:
+        yield lambda sql, values: cursor.execute(sql, values).fetchall()
+        connection.commit()
+    finally:
+        if connection.in_transaction:
+            connection.rollback()
 
 
 def is_sqlite_race(error: Exception) -> bool:

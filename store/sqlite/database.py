@@ -14,7 +14,7 @@ from langgraph.store.sqlite import SqliteStore
 from ..base.langgraph_keys import THREADS_SQL
 from ..checkpoints.packing import is_own
 from ..journal.sql import BUSY_SECONDS, SqlJournal, explain_errors, retry_while_busy
-from ..journal.tables import VERSION, Execute, SqliteTables, is_sqlite_race
+from ..journal.tables import VERSION, SqliteTables, begin_transaction, is_sqlite_race
 from ..threads.pruning import JOURNAL, STORE, Keeps, NotPrunableError, ThreadPruning
 from ..threads.thread_list import FoundThread, ThreadQuery
 from .file import SCHEMA, DatabaseFile, SqliteLocks
@@ -65,7 +65,7 @@ class SqliteDatabase:
 
     def _prepare(self) -> None:
         """Write: opening proves nothing, SQLite opens read-only files and looks at first use."""
-        with _transaction(self.store.conn) as execute:
+        with begin_transaction(self.store.conn) as execute:
             execute(f"CREATE TABLE IF NOT EXISTS {SCHEMA} (version INT NOT NULL)", [])
             execute(f"DELETE FROM {SCHEMA}", [])
             execute(f"INSERT INTO {SCHEMA} (version) VALUES (?)", [VERSION])
@@ -114,7 +114,7 @@ class SqliteDatabase:
 
     def prune(self, thread: str, keeps: Keeps) -> str | bool:
         """Remove what is not kept of a held thread; whether anything went, or why it was left."""
-        with self._open_separate_saver() as saver, _transaction(saver.conn) as execute:
+        with self._open_separate_saver() as saver, begin_transaction(saver.conn) as execute:
             beside = [row["name"] for row in execute(_BESIDE, ())]
             pruning = ThreadPruning(execute, saver, beside)
             try:
@@ -173,20 +173,6 @@ class _UnbrokenConnection(sqlite3.Connection):
                 if "duplicate column" not in str(error):
                     raise
         return self.cursor()
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[Execute]:
-    """A block whose statements count all or not at all; their rows are read by column name."""
-    cursor = connection.cursor()
-    cursor.row_factory = sqlite3.Row
-    cursor.execute("BEGIN IMMEDIATE")
-    try:
-        yield lambda sql, values: cursor.execute(sql, values).fetchall()
-        connection.commit()
-    finally:
-        if connection.in_transaction:
-            connection.rollback()
 
 
 def _open_journal_tables(path: str, given: str, file: DatabaseFile | None) -> SqliteTables:
