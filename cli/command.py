@@ -82,7 +82,7 @@ def make_command(
             output = Output(json=chosen.get("json", False))
 
             def run() -> int:
-                body = _load(runs) if runs else form
+                body: Any = _load(runs) if runs else form
                 return int(body(Settings(**chosen), output, **own))
 
             raise typer.Exit(run_guarded(output, run))

@@ -64,7 +64,7 @@ def enqueue_message(
     """Put a message behind those that wait for the thread, or an answer before; the exit code."""
     due_at = None if at is None else _parse_due(at)
     words = read_goal(message, "message")
-    given = Command(resume=words) if answers else words
+    given: Any = Command(resume=words) if answers else words
     with _open_thread(settings, thread) as (graph, config, _):
         turn = graph.enqueue(config, given, id=name, at=due_at, every=every)
     shown = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}

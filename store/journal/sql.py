@@ -337,9 +337,10 @@ def explain_errors(
     errors: tuple[type[Exception], ...], sentence: str, database: str = ""
 ) -> Iterator[None]:
     """What a driver raises in the block is told by a sentence with `database` and `cause`."""
+    failures: tuple[type[Exception], ...] = (*errors, NotDone)
     try:
         yield
-    except (*errors, NotDone) as error:
+    except failures as error:
         msg = sentence.format(database=database, cause=get_cause(error))
         raise (NotDone if isinstance(error, NotDone) else DatabaseError)(msg) from error
 
