@@ -56,8 +56,9 @@ def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
 def _read_on(reading: Reading, before: Sequence[Reading]) -> Reading:
     """More of a result that was cut: it is whose that is, which names its id."""
     named = str(reading.arguments.get("id") or "?")
-    origin = next((one.origin for one in before if one.tool and named in one.text), "")
-    return replace(reading, origin=origin, confidential=any(one.confidential for one in before))
+    cut = next((one for one in before if one.origin != "suspect" and named in one.text), reading)
+    secret = any(one.confidential for one in before)
+    return replace(reading, origin=cut.origin, confidential=secret)
 
 
 def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:

@@ -74,8 +74,7 @@ class CatalogTool:
     origin: Origin = ""
     """What the operator says of its results."""
     sinks: tuple[str, ...] | None = None  # the arguments through which it acts; None: all
-    confidential: bool = False
-    """What it gives must not leave by a tool of the open world."""
+    confidential: bool = False  # what it gives must not leave by a tool of the open world
     is_vouched: bool = True  # the program gave it, or the operator trusts its server
     own: Callable[[Mapping[str, Any], Any], Awaitable[Any]] | None = None
     """Answers a call of a tool of the package, from its arguments and an `Own`. Such a call is not

@@ -272,7 +272,7 @@ def test_what_is_hidden_in_a_field_is_not_known_by_being_looked_up_first():
 def test_what_a_trusted_tool_gave_is_trusted_also_where_it_is_read_on():
     rows = "\n".join(f"customer {i}: DE{i:010}" for i in range(2_000))
 
-    def ledger() -> str:
+    def ledger() -> object:
         """Read the ledger."""
         return rows
 
