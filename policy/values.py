@@ -23,7 +23,7 @@ _TOKEN: Final = re.compile(
     # Quotes and signs of any script that stand beside a link and not in it.
     r"[^\s<>()\[\]{}\"`|,;\u00ab\u00bb\u201c-\u201f\u3001\u3002\u300c\u300d\uff08\uff09\uff0c\uff1b]+"
 )
-_DOTTED: Final = re.compile(r"[A-Za-z-]+(?:\u3002[A-Za-z-]+)+")
+_DOTTED: Final = re.compile(r"(?<![A-Za-z-])[A-Za-z-]+(?:\u3002[A-Za-z-]+)+")
 """A host with full stops of Chinese, which browsers read as dots."""
 _EDGE: Final = ".:!?'\u2019*_#"
 ADDRESS: Final = re.compile(r"\w\.\w|@|/|\d")
