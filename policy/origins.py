@@ -134,7 +134,8 @@ class Reading:
         """
         text = fold_text("\n".join(self.inputs))
         spelled = {*map(spell_alike, self.inputs), *map(strip_signs, self.inputs)}
-        fields = [str(one) for _, one in list_leaves(self.data) if is_plain(one) or is_short(one)]
+        leaves = (one for _, one in list_leaves(self.data, words=True))
+        fields = [str(one) for one in leaves if is_plain(one) or is_short(one)]
         back = {
             spell_alike(one) for one in fields
             if not spelled.isdisjoint((spell_alike(one), strip_signs(one)))
