@@ -262,6 +262,30 @@ def prune(
     """Remove older checkpoints of threads at rest."""
 
 
+_USER = Annotated[str | None, typer.Option(help="Whose login; without it the operator's own.")]
+
+
+@make_command("mcp", "json", runs="login.log_in_user")
+def login(
+    server: Annotated[
+        str | None, typer.Argument(help="Its name in the MCP configuration. None: list.")
+    ] = None,
+    user: _USER = None,
+    paste: Annotated[
+        bool, typer.Option("--paste", help="The browser runs elsewhere: paste where it ends.")
+    ] = False,
+) -> None:
+    """Log in to an MCP server that wants OAuth, in the browser."""
+
+
+@make_command("mcp", "json", runs="login.log_out_user")
+def logout(
+    server: Annotated[str, typer.Argument(help="Its name in the MCP configuration.")],
+    user: _USER = None,
+) -> None:
+    """Delete a login, and withdraw it where the server offers that."""
+
+
 @make_command(runs="show.show_graph")
 def graph(
     name: Annotated[str, typer.Argument(help="The graph's name.")] = DEFAULT_GRAPH,

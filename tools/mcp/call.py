@@ -79,7 +79,7 @@ class ServerCall:
         name: The tool as its server calls it.
         args: Its arguments.
         resendable: Whether running it twice leaves the world as running it once.
-        user_id: Whose headers a server with callable headers gets.
+        user_id: Whose login or headers a server gets, where users have their own.
         meta: What the server is told of the run; `KEY` names the call, `THREAD` its thread.
         traced: Metadata of the run that tracers see.
         about: Goes into each event of the call.

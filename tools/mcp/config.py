@@ -6,9 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +22,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
 )
+from pydantic.alias_generators import to_camel
 
 from ...policy.origins import Origin
 from ...state.errors import ToolServerError
@@ -28,6 +31,9 @@ from ...text.secrets import Secrets, find_argument_secrets, find_header_secrets,
 
 Headers = Callable[[str | None], Any]
 """Gives the headers for a user id: a dict, or an awaitable of one. Called for every request."""
+
+LOGIN: Final = "loopwright login"
+"""The command by which a user logs in to a server."""
 
 IDLE: Final = 300.0
 """Seconds: longer than the pauses within a turn, shorter than those between users."""
@@ -50,6 +56,8 @@ _KINDS: Final = {
     "origin": "trusted or foreign",
     "sinks": 'lists of argument names by tool, such as {"send_mail": ["to"]}',
     "confidential": "true or false",
+    "auth": '"oauth", or an object with client_id, client_secret, client_name, scopes (a list),'
+    " redirect_port (a number), hosts (a list)",
 }
 """The fields of an entry that take more than a plain text."""
 
@@ -94,6 +102,28 @@ _Text = Annotated[str, BeforeValidator(_fill_in)]
 _Seconds = Annotated[float, Field(gt=0, le=3_600, strict=True)]
 
 
+class OAuth(BaseModel):
+    """How users log in to a server; what is not given is agreed with the server.
+
+    Attributes:
+        client_id: Of a client that the operator has registered; without it one registers itself.
+        scopes: What the user is asked to permit; without them what the server asks for.
+        redirect_port: The local port that the browser comes back to; 0: a free one.
+        hosts: Hosts of a private network that may belong to the login at a public server.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, alias_generator=to_camel
+    )
+
+    client_id: _Text = ""
+    client_secret: _Text = Field(default="", repr=False)
+    client_name: _Text = "loopwright"
+    scopes: tuple[_Text, ...] = ()
+    redirect_port: Annotated[int, Field(ge=0, le=65_535, strict=True)] = 0
+    hosts: tuple[_Text, ...] = ()
+
+
 class ServerConfig(BaseModel):
     """How one MCP server is reached; `problem` says why it cannot be, for the user."""
 
@@ -113,6 +143,7 @@ class ServerConfig(BaseModel):
     )
     headers: dict[str, _Text] = Field(default={}, repr=False)
     user_headers: Headers | None = Field(default=None, repr=False)
+    auth: Annotated[OAuth | None, BeforeValidator(lambda v: {} if v == "oauth" else v)] = None
     timeout: _Seconds | None = None
     # A first `npx` or `uvx` downloads its server; then it shakes hands and lists its tools.
     # None: what the run's settings say.
@@ -141,6 +172,7 @@ class ServerConfig(BaseModel):
         yield from find_secrets([*self.env.items(), ("", self.url)])
         yield from find_header_secrets(self.headers)
         yield from find_argument_secrets(self.args)
+        yield self.auth.client_secret if self.auth else ""
 
     @property
     def is_believed(self) -> bool:
@@ -163,7 +195,7 @@ def read_servers(
     Args:
         source: A JSON file, or its content as a mapping; `mcpServers` may be left out of a mapping.
         environ: Where `${NAME}` and `${NAME:-default}` are looked up; in `command`, `args`, `cwd`,
-            `env`, `url` and `headers`.
+            `env`, `url`, `headers` and `auth`.
         secrets: Takes the secrets that the servers are given; all of them know the same.
 
     Returns:
@@ -236,17 +268,28 @@ def _describe(error: ValidationError) -> str:
     key, *inner = first["loc"]
     inner = [part for part in inner if part != "*"]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
-    by_tool = key in ("origin", "sinks")
+    by_tool = key in ("origin", "sinks", "auth")
     kind = "a text" if inner and not by_tool else _KINDS.get(str(key), "a text")
     problem = first.get("ctx", {}).get("error") or f"must be {kind}"
     return f'"{key}{place}" {problem}'
 
 
 def _find_problem(config: ServerConfig) -> str:
+    if config.auth and not (config.url.startswith("https://") or is_loopback(config.url)):
+        return '"auth" needs a "url" that begins with https://'
     if config.transport == "stdio":
         return "" if config.command.strip() else 'it has neither "command" nor "url"'
     good = config.url.startswith(("http://", "https://"))
     return "" if good else '"url" must be an http:// or https:// address'
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address over HTTP is on this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _variables_of(entry: object, environ: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -10,9 +10,8 @@ import contextlib
 import inspect
 import json
 import logging
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -22,8 +21,9 @@ from mcp import ClientSession
 
 from ...text.secrets import find_header_secrets
 from ...text.sentences import say
-from .call import ELICIT, Listener, Loss, Why, make_error
-from .config import Headers, ServerConfig
+from .call import ELICIT, Listener, Loss, ServerUnavailable, Why, make_error
+from .config import ServerConfig
+from .oauth import LoginHeaders, load_ssl_context
 from .response_limits import ACCEPTED, EVENTS, Refused, read_events
 
 T = TypeVar("T")
@@ -57,11 +57,12 @@ class ServerClient(httpx.AsyncClient):
         own = {n: v for n, v in config.headers.items() if n.lower() not in ACCEPTED}
         super().__init__(
             headers={**own, **ACCEPTED},
-            verify=_load_ssl_context(),
+            verify=load_ssl_context(),
             # A call has its own deadline, and a stream may rightly be silent for long.
             timeout=httpx.Timeout(_TIMEOUT, read=None),
         )
         self._config, self._user_id = config, user_id
+        self._login = LoginHeaders(config, user_id) if config.auth else None
         self._listener = listener
         self._waits: dict[object, anyio.CancelScope] = {}
         self._resumable: dict[str, dict[str, Any]] = {}
@@ -86,23 +87,38 @@ class ServerClient(httpx.AsyncClient):
 
     async def _send(self, request: httpx.Request, options: dict[str, Any]) -> httpx.Response:
         """Send with fresh headers of the user; after a 401 ask for them once more."""
-        if self._config.user_headers is None:
+        if self._config.user_headers is None and self._login is None:
             return await super().send(request, **options)
-        request.headers.update(await self._user_headers(self._config.user_headers))
+        request.headers.update(await self._user_headers(request))
         response = await super().send(request, **options)
         if response.status_code != httpx.codes.UNAUTHORIZED:
             return response
         await response.aclose()
-        request.headers.update(await self._user_headers(self._config.user_headers))
+        request.headers.update(await self._user_headers(request, was_refused=True))
         return await super().send(request, **options)
 
-    async def _user_headers(self, headers: Headers) -> dict[str, str]:
+    async def _user_headers(
+        self, request: httpx.Request, *, was_refused: bool = False
+    ) -> dict[str, str]:
+        if self._login is not None:
+            return await self._find_login(self._login, request, was_refused)
         # In a thread: a sync callable may read a file or a vault.
-        answer = await asyncio.to_thread(headers, self._user_id)
+        answer = await asyncio.to_thread(self._config.user_headers, self._user_id)
         values = await answer if inspect.isawaitable(answer) else answer
         texts = {str(name): str(value) for name, value in (values or {}).items()}
         self._config.secrets.learn(find_header_secrets(texts), passing=True)
         return texts
+
+    async def _find_login(
+        self, login: LoginHeaders, request: httpx.Request, was_refused: bool
+    ) -> dict[str, str]:
+        try:
+            return await login.find(request, was_refused=was_refused)
+        except ServerUnavailable as error:
+            if self._config.transport == "sse":  # a call would wait for its answer
+                self._listener.cut_off(partial(str, str(error)))
+            self._listener.doubt()
+            raise
 
     async def _ask(
         self, message: dict[str, Any], request: httpx.Request, options: dict[str, Any]
@@ -272,7 +288,7 @@ async def http_session(
     config: ServerConfig, user_id: str | None, listener: Listener, callbacks: dict[str, Any]
 ) -> AsyncIterator[ClientSession]:
     """Open a session over streamable HTTP or SSE that has not been initialised yet."""
-    await asyncio.to_thread(_load_ssl_context)  # which reads files
+    await asyncio.to_thread(load_ssl_context)  # which reads files
     connection: Any = {
         "transport": config.transport,
         "url": config.url,
@@ -283,14 +299,10 @@ async def http_session(
         yield session
 
 
-@cache
-def _load_ssl_context() -> ssl.SSLContext:
-    """The trusted certificates; shared, as each session would need 0.8 MB and 20 ms."""
-    return httpx.create_ssl_context()
-
-
 def explain(error: BaseException, config: ServerConfig) -> Why:
     """Why a server cannot be reached over HTTP; never a header or a query."""
+    if isinstance(error, ServerUnavailable):
+        return partial(str, str(error))
     url = httpx.URL(config.url)
     address = str(url.copy_with(query=None, userinfo=b"", fragment=None))
     if isinstance(error, httpx.HTTPStatusError):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...state.context import STARTUP
 from ...text.sentences import say
 from .call import ConnectionLost, ServerCall, ServerUnavailable, ToolGone
-from .config import ServerConfig
+from .config import LOGIN, ServerConfig
 from .processes import PROCESS_LIMIT, VARIABLE
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ _SLOW: Final = (
 _CROWDED: Final = (
     "MCP server {name!r} is left out: {why}. Its tools are missing. It is started again soon."
 )
+_NO_LOGIN: Final = "MCP server {name!r} is left out: {why}. Its tools are missing."
 
 
 class _StartTimeout(ServerUnavailable):
@@ -69,7 +70,7 @@ class Listing:
 
 
 class Server:
-    """One server, for all users or, if its headers are callable, for one.
+    """One server, for all users or, with logins or callable headers, for one.
 
     Attributes:
         failed: When it failed last, by the monotonic clock; None if the last listing is good.
@@ -158,10 +159,12 @@ class Server:
         known = isinstance(error, ServerUnavailable)
         why = str(error) if known else f"{type(error).__name__}: {error}"[:300]
         words = _AWAY if self.listing.tools else _WARNINGS.get(type(error), _LEFT_OUT)
+        words = _NO_LOGIN if self.config.auth and LOGIN in why else words
         warning = words.format(name=self.config.name, why=self.config.mask(why))
         if warning != self.listing.warning:  # a program without a log of its own sees it on stderr
             log.warning("%s", warning)
-        return Listing(self.config, self.listing.tools, warning)
+        tools = () if words is _NO_LOGIN else self.listing.tools
+        return Listing(self.config, tools, warning)
 
     def is_retry_due(self, wait: float) -> bool:
         """Whether a failed server is tried again; never if its entry is wrong."""
@@ -360,7 +363,7 @@ class Servers:
         return await self._server(name, call.user_id).call(call)
 
     def _key(self, config: ServerConfig, user_id: str | None) -> tuple[str, str | None]:
-        by_user = config.user_headers and config.transport != "stdio"
+        by_user = (config.user_headers or config.auth) and config.transport != "stdio"
         return config.name, user_id if by_user else None
 
     def _server(self, name: str, user_id: str | None) -> Server:
