@@ -283,7 +283,7 @@ def logout(
     server: Annotated[str, typer.Argument(help="Its name in the MCP configuration.")],
     user: _USER = None,
 ) -> None:
-    """Delete a login, and withdraw it where the server offers that."""
+    """Delete a login to an MCP server."""
 
 
 @make_command(runs="show.show_graph")

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 from mcp.client.auth import OAuthFlowError
 
 from ..graphs.build import default_mcp
@@ -80,7 +79,7 @@ def _run(config: ServerConfig, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(work)
     except TimeoutError:
         why = f"nobody came back within {_PATIENCE / 60:g} minutes"
-    except (ServerUnavailable, OAuthFlowError, httpx.HTTPError, OSError) as error:
+    except (ServerUnavailable, OAuthFlowError, OSError) as error:
         # Further lines may quote what a server has answered.
         why = str(error).partition("\n")[0] or type(error).__name__
     why = shorten_line(config.mask(why), 400)
@@ -96,7 +95,7 @@ async def _log_in(config: ServerConfig, user: str | None, output: Output, *, pas
             output.write_line("Then paste here the address at which the browser ends:")
             return (await asyncio.to_thread(sys.stdin.readline)).strip()
         if os.name == "nt" or sys.platform == "darwin" or _SCREENS & os.environ.keys():
-            await asyncio.to_thread(webbrowser.open, address)
+            _ = asyncio.get_running_loop().run_in_executor(None, webbrowser.open, address)
         return await back(address)
 
     port = config.auth.redirect_port if config.auth else 0

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import uvicorn
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import (
@@ -44,7 +45,8 @@ class World(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
         rotates: Whether a renewal gives a new refresh token and refuses the old one.
         delay: Seconds that a renewal takes, after the old token is gone.
         renewals: The refresh tokens that were used, in their order.
-        seen: The `authorization` headers that the MCP server got.
+        given: All tokens that were ever given out.
+        seen: The tokens that the MCP server got.
     """
 
     issuer: str = ""
@@ -59,14 +61,10 @@ class World(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
     refreshing: dict[str, RefreshToken] = field(default_factory=dict)
     renewals: list[str] = field(default_factory=list)
     asked: list[Any] = field(default_factory=list)
+    given: list[str] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=itertools.count)
-
-    @property
-    def tokens(self) -> set[str]:
-        """All secrets that were ever given out and are still good."""
-        return {*self.access, *self.refreshing}
 
     def revoke_all(self) -> None:
         """Forget every token, as if the users had withdrawn their consent."""
@@ -114,8 +112,6 @@ class World(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
         if self.rotates and self.refreshing.pop(refresh_token.token, None) is None:
             raise TokenError("invalid_grant")
         if self.delay:
-            import anyio
-
             await anyio.sleep(self.delay)
         new = self._give(refresh_token)
         return new if self.rotates else new.model_copy(update={"refresh_token": None})
@@ -133,6 +129,7 @@ class World(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
         expiry = int(time.time() + self.lifetime)
         self.access[access] = AccessToken(token=access, expires_at=expiry, **about)
         self.refreshing[refresh] = RefreshToken(token=refresh, **about)
+        self.given += [access, refresh]
         return OAuthToken(access_token=access, expires_in=self.lifetime, refresh_token=refresh)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
@@ -164,7 +161,7 @@ def _build_desk(world: World) -> FastMCP:
         return f"{token.subject} with {token.token}" if token else "nobody"
 
     @desk.tool()
-    def note(text: str) -> str:
+    def write_down(text: str) -> str:
         """Write something down."""
         world.notes.append(text)
         return "noted"

@@ -277,6 +277,8 @@ def _describe(error: ValidationError) -> str:
 def _find_problem(config: ServerConfig) -> str:
     if config.auth and not (config.url.startswith("https://") or is_loopback(config.url)):
         return '"auth" needs a "url" that begins with https://'
+    if config.auth and config.user_headers:
+        return '"auth" and a function as "headers" exclude each other'
     if config.transport == "stdio":
         return "" if config.command.strip() else 'it has neither "command" nor "url"'
     good = config.url.startswith(("http://", "https://"))

@@ -103,7 +103,8 @@ class ServerClient(httpx.AsyncClient):
         if self._login is not None:
             return await self._find_login(self._login, request, was_refused)
         # In a thread: a sync callable may read a file or a vault.
-        answer = await asyncio.to_thread(self._config.user_headers, self._user_id)
+        headers: Any = self._config.user_headers
+        answer = await asyncio.to_thread(headers, self._user_id)
         values = await answer if inspect.isawaitable(answer) else answer
         texts = {str(name): str(value) for name, value in (values or {}).items()}
         self._config.secrets.learn(find_header_secrets(texts), passing=True)

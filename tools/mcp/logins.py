@@ -19,7 +19,7 @@ from mcp.shared.auth import (
     ProtectedResourceMetadata,
 )
 from mcp.shared.auth_utils import resource_url_from_server_url
-from pydantic import AnyUrl, BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ...text.sentences import say
 from .call import ServerUnavailable
@@ -53,31 +53,29 @@ class LoginStore:
         login: As it was read last. What a flow changes counts once it is kept.
     """
 
-    def __init__(self, config: ServerConfig, user_id: str | None, redirect_uri: str = "") -> None:
+    def __init__(self, config: ServerConfig, user_id: str | None) -> None:
         """Read nothing yet."""
         self._server, self._user_id, self._secrets = config.name, user_id, config.secrets
-        self._auth, self._redirect_uri = config.auth or OAuth(), redirect_uri
+        self._auth = config.auth or OAuth()
         self._key = json.dumps([resource_url_from_server_url(config.url), user_id])
         self.login: Login | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
         """Those that are to be renewed."""
-        return self.login and self.login.tokens
+        return self.login.tokens if self.login else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """The provider holds them, too, until they are kept."""
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """The client that the operator has registered, or that had registered itself."""
-        secret, before = self._auth.client_secret or None, self.login and self.login.client
         if not self._auth.client_id:
-            return before
-        if before is not None and before.client_id == self._auth.client_id:
-            return before.model_copy(update={"client_secret": secret})
+            return self.login.client if self.login else None
+        secret = self._auth.client_secret or None
         return OAuthClientInformationFull(
             client_id=self._auth.client_id,
             client_secret=secret,
-            redirect_uris=[AnyUrl(self._redirect_uri or "http://127.0.0.1/callback")],
+            redirect_uris=None,
             token_endpoint_auth_method="client_secret_basic" if secret else "none",
         )
 
@@ -113,7 +111,7 @@ class LoginStore:
             resource=context.protected_resource_metadata,
         )
         self._learn()
-        await self._ask("set_password", self.login.model_dump_json(exclude_none=True))
+        await self._ask("set_password", self.login.model_dump_json())
         return self.login
 
     async def delete(self) -> None:

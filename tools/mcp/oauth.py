@@ -7,6 +7,7 @@ what it answers is limited.
 import asyncio
 import contextlib
 import contextvars
+import logging
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable
@@ -29,6 +30,8 @@ from .logins import Login, LoginStore
 
 Receive = Callable[[str], Awaitable[str]]
 """Shows the user an address to log in at; gives the one that the browser was sent back to."""
+
+logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)  # who logs in is told what failed
 
 _TIMEOUT: Final = 20.0
 _MOST: Final = 1_000_000
@@ -86,9 +89,10 @@ class LoginHeaders:
         try:
             answer = await _run_flow(provider, self._config, renews=True)
             if context.current_tokens is None and answer is not None and answer.is_server_error:
-                answer.raise_for_status()
-        except (OAuthFlowError, httpx.HTTPError) as error:
-            problem = f"{type(error).__name__}: {error}"[:200]
+                msg = f"{answer.request.url.host} answered {answer.status_code}"
+                raise OAuthFlowError(msg)  # noqa: TRY301 - told like the others
+        except OAuthFlowError as error:
+            problem = str(error).partition("\n")[0][:200]
             raise ServerUnavailable(say("login_not_renewed", problem=problem)) from error
         if context.current_tokens is not None:
             return await self._store.keep(context)
@@ -106,18 +110,16 @@ async def log_in(
     Raises:
         ServerUnavailable: There is no keyring, or it does not answer.
         OAuthFlowError: The login failed; says why.
-        httpx.HTTPError: A server does not answer.
     """
     auth, shown = config.auth or OAuth(), httpx.URL()
-    store = LoginStore(config, user_id, redirect_uri)
+    store = LoginStore(config, user_id)
 
     async def show(address: str) -> None:
         nonlocal shown
         shown = httpx.URL(address)
         if auth.scopes:
             shown = shown.copy_set_param("scope", " ".join(auth.scopes))
-        await _check_address(config, shown)
-        _choose_method(provider, auth)
+        await check_address(config, shown)
 
     async def come_back() -> tuple[str, str]:
         server = provider.context.oauth_metadata
@@ -138,14 +140,6 @@ async def log_in(
         await store.keep(provider.context)
 
 
-def _choose_method(provider: OAuthClientProvider, auth: OAuth) -> None:
-    """Send the operator's secret as the server takes it."""
-    client, server = provider.context.client_info, provider.context.oauth_metadata
-    ways = server and server.token_endpoint_auth_methods_supported
-    if auth.client_secret and client and ways and "client_secret_basic" not in ways:
-        client.token_endpoint_auth_method = "client_secret_post"
-
-
 def _read_return(shown: str, back: str, issuer: str) -> tuple[str, str]:
     """The code and the state that the browser came back with; of this login, and its server."""
     asked, came = parse_qs(urlsplit(shown).query), parse_qs(urlsplit(back).query)
@@ -163,27 +157,16 @@ def _read_return(shown: str, back: str, issuer: str) -> tuple[str, str]:
 
 
 async def log_out(config: ServerConfig, user_id: str | None) -> bool:
-    """Forget a user's login, and withdraw it where the server offers that; whether there was one.
+    """Forget a user's login; whether there was one.
 
     Raises:
         ServerUnavailable: There is no keyring, or it does not answer.
     """
     store = LoginStore(config, user_id)
     async with store.lock():
-        if (login := await store.read()) is None:
+        if await store.read() is None:
             return False
         await store.delete()
-    if login.server and login.server.revocation_endpoint:
-        metadata = OAuthClientMetadata(redirect_uris=login.client.redirect_uris)
-        context = OAuthClientProvider(config.url, metadata, store).context
-        context.client_info = await store.get_client_info()
-        token = login.tokens.refresh_token or login.tokens.access_token
-        data = {"token": token, "client_id": login.client.client_id or ""}
-        data, headers = context.prepare_token_auth(data, {})
-        url = str(login.server.revocation_endpoint)
-        with contextlib.suppress(OAuthFlowError, httpx.HTTPError):
-            async with _Client(config) as client:
-                await client.ask(httpx.Request("POST", url, data=data, headers=headers))
     return True
 
 
@@ -229,7 +212,7 @@ class _Client(httpx.AsyncClient):
 
     async def ask(self, request: httpx.Request, *, reads: bool = True) -> httpx.Response:
         """Send a request; its answer has a body of limited length, or none."""
-        await _check_address(self._config, request.url)
+        await check_address(self._config, request.url)
         request.headers["accept-encoding"] = "identity"
         body = bytearray()
         try:
@@ -239,9 +222,9 @@ class _Client(httpx.AsyncClient):
                     pieces = response.aiter_bytes()
                     while reads and len(body) < _MOST and (piece := await anext(pieces, b"")):
                         body += piece
-        except TimeoutError:
-            msg = f"{request.url.host} did not answer within {_TIMEOUT:g} s"
-            raise OAuthFlowError(msg) from None
+        except (TimeoutError, httpx.HTTPError) as error:
+            msg = f"{request.url.host} is not reachable ({type(error).__name__})"
+            raise OAuthFlowError(msg) from error
         headers = {n: v for n, v in response.headers.items() if not n.startswith("content-")}
         read = httpx.Response(
             response.status_code, headers=headers, content=bytes(body), request=request
@@ -250,7 +233,7 @@ class _Client(httpx.AsyncClient):
         return read
 
 
-async def _check_address(config: ServerConfig, url: httpx.URL) -> None:
+async def check_address(config: ServerConfig, url: httpx.URL) -> None:
     """Refuse addresses without TLS, and those of a private network at a public server.
 
     Raises:
