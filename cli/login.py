@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import threading
 import webbrowser
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -93,9 +94,9 @@ async def _log_in(config: ServerConfig, user: str | None, output: Output, *, pas
         output.write_line(address, whole=True)
         if paste:
             output.write_line("Then paste here the address at which the browser ends:")
-            return (await asyncio.to_thread(sys.stdin.readline)).strip()
+            return str(sys.stdin.readline()).strip()  # nothing else is to be done meanwhile
         if os.name == "nt" or sys.platform == "darwin" or _SCREENS & os.environ.keys():
-            _ = asyncio.get_running_loop().run_in_executor(None, webbrowser.open, address)
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         return await back(address)
 
     port = config.auth.redirect_port if config.auth else 0

@@ -37,6 +37,7 @@ NOT_RUN = {
     "export OPENAI_BASE_URL=http://localhost:11434/v1",
     "python3.12 -m venv build/aegra",  # these by test_deploy.py
     "createdb --host=host --username=user agents",
+    "loopwright login search              # opens the browser",  # these by test_oauth.py
     'for db in $DATABASES; do loopwright prune --older-than 30d --db "$db"; done',
 }
 # What a command leaves in the user's home: Matplotlib keeps a list of the fonts there is.

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from loopwright import ScriptedModel, build_task_agent, open_durability
 from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.mcp.config import read_servers
 from loopwright.tools.mcp.oauth import check_address, log_in, log_out
+from support.docs_text import blocks, section
 from support.forked import COMMAND, Command, Done, server
 from support.mcp_servers import soon
 from support.mcp_servers.calling import run as run_all
@@ -28,6 +30,10 @@ pytest.importorskip("keyring")
 from support.authorising import World, authorising
 
 SUPPORT = Path(__file__).parents[1]
+COMMANDS = [
+    shlex.split(line, comments=True)[1:]
+    for line in blocks("sh", section("docs/mcp.md", "How do users log in?"))[0].splitlines()
+]
 NO_KEYRING = "keyring.backends.fail.Keyring"
 NOWHERE = "http://127.0.0.1:1/callback"
 
@@ -50,7 +56,7 @@ open("visited", "a").write(f"{opened.status} {opened.url}")
 
 
 @pytest.fixture(autouse=True)
-def keyring_file(monkeypatch, tmp_path) -> Path:
+def keyring_file(monkeypatch, tmp_path) -> Any:
     """A keyring and a home of the test's own, for processes as well."""
     import keyring  # noqa: PLC0415 - an extra
 
@@ -78,7 +84,7 @@ def entry(world: World, **more: Any) -> dict[str, Any]:
     kind = "sse" if world.url.endswith("sse") else "http"
     return {
         "mcpServers": {
-            "desk": {"url": world.url, "type": kind, "auth": "oauth", "trust": True, **more}
+            "search": {"url": world.url, "type": kind, "auth": "oauth", "trust": True, **more}
         }
     }
 
@@ -108,22 +114,25 @@ def cli(*args: str, **env: str) -> Done:
 
 def test_the_command_logs_in_through_a_browser_that_comes_back(world, tmp_path):
     """On 127.0.0.1, where a stranger who guesses a state is refused, and nobody listens later."""
+    log_in_here, _, as_user, log_out_here = COMMANDS
     Path("mcp.json").write_text(json.dumps(entry(world)))
     Path("browser.py").write_text(BROWSER)
     browser = f"{sys.executable} {tmp_path / 'browser.py'} %s"
-    assert cli("login", "--mcp", "mcp.json").stdout == "desk: no login\n"
-    done = cli("login", "desk", "--mcp", "mcp.json", BROWSER=browser)
+    assert cli("login", "--mcp", "mcp.json").stdout == "search: no login\n"
+    done = cli(*log_in_here, "--mcp", "mcp.json", BROWSER=browser)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("Logged in to desk.\n")
+    assert done.stdout.endswith("Logged in to search.\n")
     visited = Path("visited").read_text()
     assert visited.startswith("400;200 http://127.0.0.1:")
     with pytest.raises(httpx.ConnectError):
         httpx.get(visited.split()[-1])
     (asked,) = world.asked
     assert (asked.resource, asked.scopes) == (world.url, ["desk"])
-    assert cli("login", "--mcp", "mcp.json").stdout == "desk: logged in\n"
-    assert cli("logout", "desk", "--mcp", "mcp.json").stdout == "Logged out of desk.\n"
-    again = cli("logout", "desk", "--mcp", "mcp.json", "--json")
+    assert cli("login", "--mcp", "mcp.json").stdout == "search: logged in\n"
+    assert cli(*as_user, "--mcp", "mcp.json", BROWSER=browser).returncode == 0
+    assert cli(*log_out_here, "--mcp", "mcp.json").stdout == "Logged out of search.\n"
+    assert cli("login", "--mcp", "mcp.json", "--user", "ann").stdout == "search: logged in\n"
+    again = cli("logout", "search", "--mcp", "mcp.json", "--json")
     assert json.loads(again.stdout)["was_logged_in"] is False
 
 
@@ -158,17 +167,17 @@ def test_a_whole_run_with_a_login_that_is_renewed_on_its_way(world, tmp_path, ca
 def test_a_run_without_a_login_says_how_to_log_in(world):
     graph = build_task_agent(ScriptedModel([END]), mcp=entry(world), policy="allow")
     result = graph.invoke(SAID, THREAD)
-    (warning,) = [one for one in result["outcome"]["warnings"] if "desk" in one]
+    (warning,) = [one for one in result["outcome"]["warnings"] if "search" in one]
     assert warning == (
-        "MCP server 'desk' is left out: nobody has logged in to it; run `loopwright login desk`. "
-        "Its tools are missing."
+        "MCP server 'search' is left out: nobody has logged in to it; "
+        "run `loopwright login search`. Its tools are missing."
     )
     assert not world.asked
 
 
 def test_a_machine_without_a_browser_pastes_the_address(world):
     Path("mcp.json").write_text(json.dumps(entry(world)))
-    command = [*COMMAND, "login", "desk", "--mcp", "mcp.json", "--user", "ann", "--paste"]
+    command = [*COMMAND, *COMMANDS[1], "--mcp", "mcp.json", "--user", "ann"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
     ) as process:
@@ -176,9 +185,9 @@ def test_a_machine_without_a_browser_pastes_the_address(world):
         process.stdout.readline()
         address = process.stdout.readline().strip()
         said, _ = process.communicate(asyncio.run(visit(address)) + "\n", timeout=PATIENCE)
-    assert said.endswith("Logged in to desk.\n")
-    assert cli("login", "--mcp", "mcp.json", "--user", "ann").stdout == "desk: logged in\n"
-    assert cli("login", "--mcp", "mcp.json").stdout == "desk: no login\n"
+    assert said.endswith("Logged in to search.\n")
+    assert cli("login", "--mcp", "mcp.json", "--user", "ann").stdout == "search: logged in\n"
+    assert cli("login", "--mcp", "mcp.json").stdout == "search: no login\n"
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
@@ -192,10 +201,10 @@ async def test_each_user_acts_with_the_own_login(transport):
         for user, answer in zip(users, answers, strict=True):
             assert answer.startswith(f"{user or 'operator'} with …masked…")
         (stranger,) = (await box.catalog("eve's")).warnings
-        assert "run `loopwright login desk --user 'eve'\"'\"'s'`" in stranger
+        assert "run `loopwright login search --user 'eve'\"'\"'s'`" in stranger
         world.revoke_all()
         ended = await whoami(box, "bob")
-        assert "expired or was revoked; run `loopwright login desk --user bob`" in ended
+        assert "expired or was revoked; run `loopwright login search --user bob`" in ended
         assert not (await box.catalog("bob")).tools
         await log_in_as(world, "bob")
         (config,) = read_servers(entry(world))
@@ -292,7 +301,7 @@ async def test_the_operators_own_client_and_scopes(world, monkeypatch):
     ],
 )
 def test_an_entry_that_is_wrong_says_so(auth, more, problem):
-    servers = {"desk": {"url": "https://mcp.example.com/mcp", "auth": auth, **more}}
+    servers = {"search": {"url": "https://mcp.example.com/mcp", "auth": auth, **more}}
     (config,) = read_servers({"mcpServers": servers})
     assert problem in config.problem
 
@@ -416,10 +425,10 @@ async def test_a_token_goes_to_its_server_only(world, keyring_file):
 
 def test_no_keyring_is_one_clear_sentence(world, monkeypatch):
     Path("mcp.json").write_text(json.dumps(entry(world)))
-    done = cli("login", "desk", "--mcp", "mcp.json", PYTHON_KEYRING_BACKEND=NO_KEYRING)
+    done = cli("login", "search", "--mcp", "mcp.json", PYTHON_KEYRING_BACKEND=NO_KEYRING)
     assert done.returncode == 2
     assert "the keyring with its login cannot be used (No recommended backend" in done.stderr
     monkeypatch.setitem(sys.modules, "keyring", None)
     graph = build_task_agent(ScriptedModel([END]), mcp=entry(world), policy="allow")
     warnings = graph.invoke(SAID, THREAD)["outcome"]["warnings"]
-    assert any("pip install 'loopwright[keyring]'" in one for one in warnings)
+    assert any("pip install '.[keyring]'" in one for one in warnings)
