@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from httpx import InvalidURL
 from mcp.client.auth import OAuthFlowError
 
 from ..graphs.build import default_mcp
@@ -80,7 +81,7 @@ def _run(config: ServerConfig, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(work)
     except TimeoutError:
         why = f"nobody came back within {_PATIENCE / 60:g} minutes"
-    except (ServerUnavailable, OAuthFlowError, OSError) as error:
+    except (ServerUnavailable, OAuthFlowError, InvalidURL, OSError) as error:
         # Further lines may quote what a server has answered.
         why = str(error).partition("\n")[0] or type(error).__name__
     why = shorten_line(config.mask(why), 400)

@@ -253,7 +253,7 @@ async def check_address(config: ServerConfig, url: httpx.URL) -> None:
 async def _is_private(host: str) -> bool:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None)
-    except OSError:  # nobody is there, or only a proxy knows the way
+    except (OSError, UnicodeError):  # nobody is there, or only a proxy knows the way
         return False
     return any(not ip_address(str(one[4][0]).partition("%")[0]).is_global for one in found)
 
