@@ -101,7 +101,13 @@ class ServerClient(httpx.AsyncClient):
         self, request: httpx.Request, *, was_refused: bool = False
     ) -> dict[str, str]:
         if self._login is not None:
-            return await self._find_login(self._login, request, was_refused)
+            try:
+                return await self._login.find(request, was_refused=was_refused)
+            except ServerUnavailable as error:
+                if self._config.transport == "sse":  # a call would wait for its answer
+                    self._listener.cut_off(partial(str, str(error)))
+                self._listener.doubt()
+                raise
         # In a thread: a sync callable may read a file or a vault.
         headers: Any = self._config.user_headers
         answer = await asyncio.to_thread(headers, self._user_id)
@@ -109,17 +115,6 @@ class ServerClient(httpx.AsyncClient):
         texts = {str(name): str(value) for name, value in (values or {}).items()}
         self._config.secrets.learn(find_header_secrets(texts), passing=True)
         return texts
-
-    async def _find_login(
-        self, login: LoginHeaders, request: httpx.Request, was_refused: bool
-    ) -> dict[str, str]:
-        try:
-            return await login.find(request, was_refused=was_refused)
-        except ServerUnavailable as error:
-            if self._config.transport == "sse":  # a call would wait for its answer
-                self._listener.cut_off(partial(str, str(error)))
-            self._listener.doubt()
-            raise
 
     async def _ask(
         self, message: dict[str, Any], request: httpx.Request, options: dict[str, Any]

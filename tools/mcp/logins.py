@@ -121,11 +121,8 @@ class LoginStore:
     def _learn(self) -> None:
         """Mask the login's secrets from now on, before anything is said of it."""
         if login := self.login:
-            known = (
-                login.tokens.access_token,
-                login.tokens.refresh_token,
-                login.client.client_secret,
-            )
+            tokens = login.tokens.access_token, login.tokens.refresh_token
+            known = *tokens, login.client.client_secret
             self._secrets.learn([one for one in known if one], passing=True)
 
     async def _ask(self, method: str, *args: str) -> str | None:
@@ -151,7 +148,7 @@ class LoginStore:
             folder = await asyncio.to_thread(_make_folder)
             lock = AsyncFileLock(folder / f"{name}.lock", timeout=_LOCKED, mode=0o600)
             await lock.acquire()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # there is no home, or it cannot be written
             raise self.make_error(why="keyring_failed", problem=error) from error
         try:
             yield
