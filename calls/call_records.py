@@ -74,7 +74,8 @@ class PendingCall(TypedDict):
     background is saved under the name `place` beside the graph that delegated. A policy's table
     gives a change its `ruling`; `agreed` says who has agreed to it, `answered_by` who may: `guard`.
     One that is asked about has the digest of its tool's `definition`, and what is `foreign` in it;
-    `origins` are those of its values where the policy asks for them.
+    `origins` are those of its values where the policy asks for them. What is `kept` of it for other
+    threads may be `foreign` or `confidential`.
     """
 
     id: str
@@ -110,6 +111,7 @@ class PendingCall(TypedDict):
     definition: NotRequired[str]
     foreign: NotRequired[list[ForeignValue]]
     origins: NotRequired[ValueOrigins]
+    kept: NotRequired[dict[str, bool]]
 
 
 def update_call(call: PendingCall, **changes: object) -> PendingCall:

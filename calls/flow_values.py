@@ -92,7 +92,8 @@ class FlowValues:
     async def trace(self, step: FlowStep, arguments: Mapping[str, Any]) -> Origins | None:
         """What the call of a step is made from; None where nothing would ask."""
         tool, policy = self.gate.catalog.find(step["tool"]), self.gate.policy
-        judged = tool and policy.foreign != "allow" and may_leak(tool, arguments)
+        keeps = tool and tool.is_work and not tool.read_only
+        judged = keeps or (tool and policy.foreign != "allow" and may_leak(tool, arguments))
         if tool is None or not (judged or policy.names_origins(tool)):
             return None
         whole = self.find_step(step_of(step["id"])) or step  # an item does not know its list

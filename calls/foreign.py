@@ -17,6 +17,7 @@ from ..tools.catalog import READ_RESULT, Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN
 from ..turn.chain import Chain, iter_readings
 from .call_records import PendingCall, update_call
+from .memories import RECALL_MEMORIES, REMEMBER, read_memories
 from .policy import NOT_INTERACTIVE, Policy
 from .results import parse_json
 
@@ -48,6 +49,8 @@ def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
             reading = _read_report(reading, record, chain, gate, was_tainted=tainted)
         elif reading and record["tool"] == READ_RESULT:
             reading = _read_on(reading, readings)
+        elif reading and record["tool"] == RECALL_MEMORIES and gate.catalog.own.get(reading.tool):
+            drafts += reading.inputs
         readings += [reading] if reading else []
     strict = gate.policy.foreign == "strict"
     return Origins(readings, chain.list_words(), operator, drafts, was_tainted, strict)
@@ -64,6 +67,9 @@ def _read_on(reading: Reading, before: Sequence[Reading]) -> Reading:
 def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
     """What a call told the model; None of the package's own, which tells what it was told."""
     tool = gate.catalog.find(str(record["tool"]))
+    if tool and tool.own and tool.name == RECALL_MEMORIES:
+        told = read_memories(record)
+        return told and replace(told, message=record["id"].rpartition(".")[0])
     if tool and (tool.tool is BUILT_IN or (tool.own and tool.name not in (DELEGATE, READ_RESULT))):
         return None
     made = make_tool_reading(tool, record["result"], arguments=record["arguments"], gate=gate)
@@ -147,6 +153,17 @@ def mark_foreign(call: PendingCall, gate: "Gate") -> PendingCall:
     asked = [call["reason"]] if call["action"] == "ask" else []
     reason = "; ".join([say("foreign_values", names=names), *asked])
     return update_call(call, action="ask", reason=reason)
+
+
+def mark_kept(call: PendingCall, gate: "Gate") -> PendingCall:
+    """The call, with whose words it is that it keeps for other threads."""
+    tool = gate.find_tool(call)
+    if tool is None or not (tool.own and tool.name == REMEMBER):
+        return call
+    origins = know_schema(gate.origins, tool)
+    foreign = origins.is_tainted or bool(origins.find_foreign(call["args"]))
+    secret = any(one.confidential for one in origins.readings)
+    return update_call(call, kept={"foreign": foreign, "confidential": secret})
 
 
 def _find_reasons(call: PendingCall, gate: "Gate") -> list[ForeignValue]:

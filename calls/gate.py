@@ -29,7 +29,7 @@ from .call_records import (
     mark_waiting,
     update_call,
 )
-from .foreign import build_origins, know_schema, mark_foreign, trace_call
+from .foreign import build_origins, know_schema, mark_foreign, mark_kept, trace_call
 from .grants import is_granted
 from .guard import Guard
 from .journal import CallJournal, find_doubt
@@ -140,7 +140,7 @@ async def open_calls(
     planned = [trace_call(call, gate) for call in await _check_journal(gate, planned)]
     if gate.guard is not None:
         planned = await gate.guard.judge_planned(planned, [*map(gate.find_tool, planned)])
-    planned = [mark_foreign(call, gate) for call in planned]
+    planned = [mark_kept(mark_foreign(call, gate), gate) for call in planned]
     asked = any(_wants_approval(call) for call in planned)
     grants = await scope.journal.grants(scope.thread) if asked else []
     return [await _announce_call(gate, apply_grants(call, gate, grants)) for call in planned]

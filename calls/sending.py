@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from langchain_core.runnables.config import ensure_config, merge_configs
@@ -262,12 +262,15 @@ class HandlerScope:
     """The graph's state, to be read only; None where a call stands in no loop."""
     beside: Sequence[Evidence] = ()
     """The calls of the same message that have ended, in this pass or an earlier one."""
+    call: Mapping[str, Any] = field(default_factory=dict)
+    """The call as it was planned."""
 
 
 async def answer_by_handler(work: "PassScope", call: Call, _: "Then") -> None:
     """Answer a call of the package's own tool; no allowance pays for it."""
     tool = call.known_tool
-    own = HandlerScope(work.scope, work.results, work.gate.catalog, work.state, [*work.beside])
+    about = (work.scope, work.results, work.gate.catalog, work.state)
+    own = HandlerScope(*about, [*work.beside], call.pending)
     call.begin()
     handler: Any = tool.own
     began = time.monotonic()

@@ -45,7 +45,8 @@ def describe_tools(
     if more or catalog.deferred_tools.is_needed:
         built_in = [name for name, tool in tools.items() if tool.tool is BUILT_IN and not more]
         tools = {name: tools[name] for name in [*built_in, *found] if name in tools}
-    return [_describe_tool(tool) for tool in tools.values()]
+    own = [] if more else catalog.own_work
+    return [_describe_tool(tool) for tool in [*tools.values(), *own]]
 
 
 def _describe_tool(tool: CatalogTool) -> dict[str, Any]:

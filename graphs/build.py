@@ -14,6 +14,7 @@ from langgraph.typing import InputT, StateT
 from typing_extensions import Unpack
 
 from ..calls.approval import route_calls
+from ..calls.memories import build_memory_tools, choose_memory
 from ..calls.package_tools import build_skill_reader
 from ..calls.toolbox import Toolbox
 from ..hooks.registry import Hooks, current_folder, make_session_opener
@@ -97,10 +98,13 @@ def assemble(
     if journal is None and opened is None:
         journal = find_memory_journal(options.get("checkpointer"))
     instructions = read_instructions(options.get("instructions"))
+    memory, skills = choose_memory(options.get("memory")), instructions.skills
     toolbox = Toolbox(
         tools or (), mcp=options.get("mcp"), policy=options.get("policy"),
         foreign=options.get("foreign"),
-        own=lambda: [build_skill_reader(instructions)] if instructions.skills else [],
+        own=lambda: [
+            *([build_skill_reader(instructions)] if skills else ()), *build_memory_tools(memory),
+        ],
     )  # fmt: skip
     return Parts(
         models=Models(model),
@@ -218,6 +222,7 @@ def assemble_served_parts(
             policy=read_variable(os.environ, "LOOPWRIGHT_POLICY") or policy or None,
             foreign=cast("Any", read_variable(os.environ, "LOOPWRIGHT_FOREIGN")),
             instructions=default_instructions(os.environ),
+            memory=_read_memory_switch(os.environ),
             name=name,
         )
     except SettingsError as error:
@@ -231,6 +236,15 @@ def assemble_served_parts(
         journal=Recorder(late=lambda: _open_database(url).journal),
         locked_by=lambda: _open_database(url).locks,
     )
+
+
+def _read_memory_switch(environ: Mapping[str, str]) -> bool:
+    """Whether a server's graphs remember in the server's store."""
+    word = read_variable(environ, "LOOPWRIGHT_MEMORY")
+    if word not in (None, "0", "1"):
+        msg = f"The environment variable LOOPWRIGHT_MEMORY is {word!r}: set it to 1, or to 0."
+        raise SettingsError(msg)
+    return word == "1"
 
 
 def make_unusable_parts(parts: Parts, error: SettingsError) -> Parts:

@@ -54,6 +54,8 @@ class BuildOptions(TypedDict, total=False):
     durability: What `open_durability` gave; the three options after it win over it.
     checkpointer: Where threads are saved.
     store: Where long results are kept.
+    memory: True offers tools that remember across a user's threads, in `store`, or in a store that
+        is given here; without it nothing is remembered.
     journal: Where calls are recorded before they are made; in memory without one.
     locked_by: Gives what keeps the runs of a thread apart, `lambda: durability.locks`, for a graph
         whose threads a server saves; called in a worker thread.
@@ -74,6 +76,7 @@ class BuildOptions(TypedDict, total=False):
     durability: Durability | None
     checkpointer: Checkpointer
     store: BaseStore | None
+    memory: BaseStore | bool | None
     journal: Journal | None
     locked_by: LockedBy | None
     result_schema: ResultType | None

@@ -71,7 +71,10 @@ async def call_tools(
     )  # fmt: skip
     calls, before = done.answered, state.denied if _has_earlier_pass(state) else ""
     evidence = [call.evidence for call in calls]
-    kept = [r for r in evidence if r["status"] != "success" or not r.get("own")]
+    kept = [
+        call.evidence for call in calls
+        if call.final_status != "success" or not call.pending.get("own") or call.known_tool.is_work
+    ]  # fmt: skip
     cancelled = [call.reason for call in calls if call.final_status == "cancelled"]
     update = _apply_tool_wishes(state, calls, waits=bool(done.waiting)) | PassUpdate(
         evidence=kept,

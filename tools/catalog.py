@@ -80,6 +80,8 @@ class CatalogTool:
     """Answers a call of a tool of the package, from its arguments and an `Own`. Such a call is not
     asked about, counted or recorded; its result's `update` changes the state. If it is not
     `read_only`, it runs after the calls before it, and is no evidence."""
+    is_work: bool = False
+    """Of the package's own: it does a part of the work, which is planned and is evidence."""
 
     @cached_property
     def definition(self) -> str:
@@ -130,12 +132,14 @@ def make_own_tool(
     required: Sequence[str] = (),
     read_only: bool = False,
     idempotent: bool = True,
+    is_work: bool = False,
+    origin: Origin = "",
 ) -> CatalogTool:
     """A tool of the package, whose calls `answer` answers."""
     schema = {"type": "object", "properties": dict(properties), "required": [*required]}
     return CatalogTool(
         name=name, description=description, schema=schema, original=name, own=answer,
-        read_only=read_only, idempotent=idempotent,
+        read_only=read_only, idempotent=idempotent, is_work=is_work, origin=origin,
     )  # fmt: skip
 
 
@@ -192,6 +196,11 @@ class Catalog:
         offered = [*self.tools.values(), *own]
         return [tool.spec() for tool in offered] if self.tools or len(own) > 1 else []
 
+    @property
+    def own_work(self) -> list[CatalogTool]:
+        """Tools of the package that plans may name."""
+        return [tool for tool in self.own.values() if tool.is_work]
+
     @cached_property
     def _spare(self) -> dict[str, CatalogTool]:
         return {tool.name: tool for tool in self.make_spare() if tool.name not in self.own}
@@ -215,11 +224,18 @@ class Catalog:
             if any(fnmatchcase(n, glob) for n in named[name] for glob in wanted)
             and (tool.read_only or not read_only)
         }
+        own = {
+            name: tool
+            for name, tool in self.own.items()
+            if not tool.is_work
+            or (any(fnmatchcase(name, g) for g in wanted) and (tool.read_only or not read_only))
+        }
         known = set().union(*named.values(), self.own)
         vain = [g for g in globs or () if not any(fnmatchcase(n, g) for n in known)]
         problems = [f"The agent may call {glob!r}, but there is no such tool." for glob in vain]
         barred = frozenset(self.tools.keys() - fits.keys())
-        return replace(self, tools=fits, barred=barred, warnings=(*self.warnings, *problems))
+        told = (*self.warnings, *problems)
+        return replace(self, tools=fits, own=own, barred=barred, warnings=told)
 
     def summaries(self, request: str) -> list[dict[str, Any]]:
         """Names and descriptions for roles that only plan; of many tools the likely ones."""
@@ -228,7 +244,8 @@ class Catalog:
             if self.deferred_tools.is_needed
             else self.tools
         )
-        return [{"name": name, "description": self.tools[name].description} for name in names]
+        tools = [*(self.tools[name] for name in names), *self.own_work]
+        return [{"name": tool.name, "description": tool.description} for tool in tools]
 
     def find(self, name: str, server: str | None = None) -> CatalogTool | None:
         """Look a tool up.

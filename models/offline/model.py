@@ -24,7 +24,8 @@ from .tasks import NO_MODEL, Part
 
 _OURS: Final = frozenset({
     READ_RESULT, COMPLETE_TASK, "write_todos", "summarize_and_continue", "recall", "note",
-    "find_tools", "read_skill", "delegate_to_agent", LLM_CALL,
+    "find_tools", "read_skill", "delegate_to_agent", "remember", "recall_memories", "forget",
+    LLM_CALL,
 })  # fmt: skip
 """Tools that no words of a goal ask for."""
 

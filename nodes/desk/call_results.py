@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
+from ...calls.memories import RECALL_MEMORIES
 from ...policy.desk.articles import Article, ArticleFields
 from ...policy.desk.checks import read_data
 from ...policy.desk.company import Company
@@ -16,6 +17,8 @@ from ...state.hand_over import find_speaker
 from ...state.messages import slice_since
 from ..agent.team.sub_agents import is_within
 
+_NO_RECORDS: Final = (DELEGATE, RECALL_MEMORIES)
+"""Tools whose results no reply may stand on."""
 SURE: Final = 0.5
 """The least confidence of a sub-agent whose findings count."""
 
@@ -114,7 +117,7 @@ def _iter_records(
         if not isinstance(message, ToolMessage) or message.status != "success":
             continue
         data = read_data(message)
-        if message.name == DELEGATE or not isinstance(data, dict | list):
+        if message.name in _NO_RECORDS or not isinstance(data, dict | list):
             continue
         if company.articles.is_search(data):
             continue
@@ -146,6 +149,8 @@ def collect_grounds(state: DeskState, sources: Mapping[str, Source], company: Co
 
 
 def _is_text_result(message: AnyMessage, records: Collection[str | None], company: Company) -> bool:
-    if not isinstance(message, ToolMessage) or message.name == DELEGATE or message.id in records:
+    if not isinstance(message, ToolMessage) or message.id in records:
+        return False
+    if message.name in _NO_RECORDS:
         return False
     return not company.articles.is_search(read_data(message))

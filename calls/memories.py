@@ -1,0 +1,185 @@
+"""remember, recall_memories, forget: what is known of a user in all of their threads.
+
+It is data. What was written by a chain that had read a stranger's words comes back as a stranger's,
+all else as words of a model at most: no record, and never an instruction.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from langchain_core.tools import ToolException
+from langgraph.store.base import BaseStore
+
+from ..policy.origins import Reading
+from ..state.calls import Evidence
+from ..state.errors import SettingsError
+from ..store.checkpoints.async_adapters import ensure_async_store
+from ..store.memories import (
+    LONGEST_MEMORY,
+    MOST_MEMORIES,
+    Memory,
+    Whose,
+    memories_of,
+    read_memory,
+)
+from ..text.canonical import hash_of, make_storable, shorten_text, weigh
+from ..text.sentences import say
+from ..tools.catalog import CatalogTool, make_own_tool
+from .results import ToolResult, make_failure, parse_json, to_json_text
+
+if TYPE_CHECKING:
+    from .sending import HandlerScope
+
+REMEMBER: Final = "remember"
+RECALL_MEMORIES: Final = "recall_memories"
+FORGET: Final = "forget"
+
+_SHOWN: Final = 20
+_OWN: Final = "own"
+"""The origin of what no stranger can have written."""
+
+
+class _Place(NamedTuple):
+    store: BaseStore
+    namespace: tuple[str, ...]
+
+
+def choose_memory(given: object) -> BaseStore | bool:
+    """The option `memory=`: a store, True for the graph's own, False for none.
+
+    Raises:
+        SettingsError: It is something else.
+    """
+    if isinstance(given, BaseStore):
+        return ensure_async_store(given) or given
+    if given is None or isinstance(given, bool):
+        return bool(given)
+    msg = (
+        f"memory= is no store but {type(given).__name__}: pass True for the graph's own store, a"
+        " LangGraph store, or leave it out."
+    )
+    raise SettingsError(msg)
+
+
+def build_memory_tools(memory: BaseStore | bool) -> list[CatalogTool]:
+    """The tools; none without memory."""
+    if memory is False:
+        return []
+    text, given = {"type": "string", "minLength": 1}, None if memory is True else memory
+    remember = make_own_tool(
+        REMEMBER, say("remember_tool", most=LONGEST_MEMORY),
+        {"text": {**text, "description": say("remember_text")}},
+        partial(_remember, given=given), required=["text"], is_work=True,
+    )  # fmt: skip
+    recall = make_own_tool(
+        RECALL_MEMORIES, say("recall_memories_tool"),
+        {"query": {**text, "description": say("recall_memories_query")}},
+        partial(_recall, given=given), read_only=True, is_work=True, origin="foreign",
+    )  # fmt: skip
+    forget = make_own_tool(
+        FORGET, say("forget_tool"), {"id": {**text, "description": say("forget_id")}},
+        partial(_forget, given=given), required=["id"], is_work=True,
+    )  # fmt: skip
+    return [remember, recall, forget]
+
+
+def _open_place(own: "HandlerScope", given: BaseStore | None) -> _Place:
+    """Where the memories are of whom the run is for; ToolException where nobody is known."""
+    store = own.scope.store if given is None else given
+    if store is None:
+        raise ToolException(say("memory_no_store"))
+    user, whose, chain = own.scope.user or "", cast("Whose", "user"), own.scope.around.chain
+    while chain.outer and not hasattr(chain.state, "identity"):
+        chain = chain.outer
+    if customer := getattr(chain.state, "identity", {}).get("customer_id"):
+        planned = (call["name"] for call in getattr(own.state, "calls", ()))
+        if {*planned, *(record["tool"] for record in own.beside)} - own.catalog.own.keys():
+            raise ToolException(say("memory_alone"))  # one of them may verify somebody else
+        user, whose = str(customer), "customer"
+    if not user:
+        raise ToolException(say("memory_no_user"))
+    return _Place(store, memories_of(user, whose))
+
+
+async def _remember(
+    args: Mapping[str, Any], own: "HandlerScope", *, given: BaseStore | None
+) -> ToolResult:
+    """Keep a text once, however often its call runs: it is named by its call."""
+    place, text = _open_place(own, given), make_storable(str(args["text"])).strip()
+    if not text:
+        return make_failure(say("memory_empty"))
+    if len(text) > LONGEST_MEMORY:
+        return make_failure(say("memory_too_long", most=LONGEST_MEMORY, length=len(text)))
+    scope = own.scope
+    key = hash_of([scope.thread, scope.turn, own.call["intent"]])[:12]
+    kept = [one.key for one in await place.store.asearch(place.namespace, limit=MOST_MEMORIES)]
+    if len(kept) >= MOST_MEMORIES and key not in kept:
+        return make_failure(say("memory_full", most=MOST_MEMORIES))
+    origin = own.call.get("kept") or {"foreign": True, "confidential": True}
+    value = {
+        "text": text, "when": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "thread": scope.thread, **origin,
+    }  # fmt: skip
+    if key not in kept:
+        await place.store.aput(place.namespace, key, value, index=["text"])
+    return ToolResult(say("memory_kept", id=key))
+
+
+async def _forget(
+    args: Mapping[str, Any], own: "HandlerScope", *, given: BaseStore | None
+) -> ToolResult:
+    """Delete an entry; one that is gone is no failure, as the call may run again after a crash."""
+    place, key = _open_place(own, given), make_storable(str(args["id"])).strip()
+    if not key or await place.store.aget(place.namespace, key) is None:
+        return ToolResult(say("memory_not_there", id=repr(shorten_text(key))))
+    await place.store.adelete(place.namespace, key)
+    return ToolResult(say("memory_forgotten", id=key))
+
+
+async def _recall(
+    args: Mapping[str, Any], own: "HandlerScope", *, given: BaseStore | None
+) -> ToolResult:
+    """The nearest by meaning, where the store can tell; else the newest."""
+    place, query = _open_place(own, given), make_storable(str(args.get("query") or "")).strip()
+    found = await place.store.asearch(place.namespace, query=query or None, limit=MOST_MEMORIES)
+    found = [one for one in found if tuple(one.namespace) == place.namespace]
+    near = [one for one in found if one.score is not None]
+    entries = [read_memory(one) for one in near or found]
+    if not near:
+        entries.sort(key=lambda one: one["when"], reverse=True)
+    shown = _select_shown(entries[:_SHOWN], own.scope.context.result_cap)
+    return ToolResult(to_json_text({"memories": shown, "left_out": len(entries) - len(shown)}))
+
+
+def _select_shown(entries: Sequence[Memory], cap: int) -> list[dict[str, Any]]:
+    """The first entries as a model is shown them, as many as the cap allows; one at least."""
+    shown: list[dict[str, Any]] = []
+    for one in entries:
+        entry: dict[str, Any] = {name: one[name] for name in ("id", "text", "when")}  # type: ignore[literal-required]  # its keys
+        entry["origin"] = "foreign" if one["foreign"] else _OWN
+        entry |= {"confidential": True} if one["confidential"] else {}
+        if shown and weigh(to_json_text([*shown, entry])) > cap:
+            break
+        shown.append(entry | {"text": shorten_text(one["text"], max(cap // 4, 100))})
+    return shown
+
+
+def read_memories(record: Evidence) -> Reading | None:
+    """What a recall told a model; `arguments` are the words that no stranger can have written.
+
+    It is a stranger's if an entry is, or if nobody can tell.
+    """
+    if record["status"] != "success":
+        return None
+    data = parse_json(record["result"])
+    found = data.get("memories") if isinstance(data, dict) else None
+    if not isinstance(found, list):  # it was cut
+        found = [{"text": record["result"], "confidential": True}]
+    own = [one["text"] for one in found if one.get("origin") == _OWN]
+    secret = any(one.get("confidential") for one in found)
+    if len(own) == len(found) and not secret:
+        return Reading(RECALL_MEMORIES, "", {}, "trusted", own)
+    text = "\n".join(one["text"] for one in found)
+    return Reading(RECALL_MEMORIES, text, None, "foreign", own, confidential=secret)

@@ -1,0 +1,103 @@
+"""What is remembered of a user beyond one thread: where it lies in a LangGraph store, and whose."""
+
+import re
+from typing import Any, Final, Literal
+
+from langgraph.store.base import BaseStore, Item, PutOp
+from typing_extensions import TypedDict
+
+from ..state.errors import SettingsError
+
+MOST_MEMORIES: Final = 200
+"""Of one user."""
+LONGEST_MEMORY: Final = 1_000
+"""Characters of one."""
+
+Whose = Literal["user", "customer"]
+"""Whom a server or a program has named, or whom a tool of a desk has verified."""
+
+_PLACE: Final = ("loopwright", "memory")
+_AT_ONCE: Final = 100
+_SPELLED: Final = re.compile("[^a-z0-9@-]")
+
+
+class Memory(TypedDict):
+    """One thing that is remembered. The time `when` is ISO 8601 in UTC.
+
+    `foreign`: who wrote it may have read words of a stranger before. `confidential`: or something
+    that must not leave.
+    """
+
+    id: str
+    text: str
+    when: str
+    thread: str
+    foreign: bool
+    confidential: bool
+
+
+def memories_of(user: str, whose: Whose = "user") -> tuple[str, ...]:
+    """Where a store has somebody's memories.
+
+    All but small letters and digits is spelled as bytes, and a last label ends the name: so no
+    database takes one user for another one, whatever it thinks of capitals, `_`, `%` and prefixes.
+
+    Raises:
+        SettingsError: Nobody is named.
+    """
+    if not user:
+        msg = "Nobody is named: say whose memories are meant."
+        raise SettingsError(msg)
+    return (*_PLACE, _SPELLED.sub(_spell_bytes, user), whose)
+
+
+def _spell_bytes(found: re.Match[str]) -> str:
+    return "".join(f"~{byte:02x}" for byte in found[0].encode("utf-8", "surrogatepass"))
+
+
+def read_memory(item: Item) -> Memory:
+    """An entry of the store; of one that does not say where it comes from a stranger is thought."""
+    value: dict[str, Any] = item.value
+    return Memory(
+        id=item.key, text=str(value.get("text", "")), when=str(value.get("when", "")),
+        thread=str(value.get("thread", "")), foreign=value.get("foreign") is not False,
+        confidential=value.get("confidential") is not False,
+    )  # fmt: skip
+
+
+def list_memories(store: BaseStore, user: str) -> list[Memory]:
+    """All that is remembered of a user, or of a customer with this id, newest first.
+
+    Args:
+        store: Where it lies, such as `open_durability(url).store`.
+        user: As the server has authenticated them, or as `configurable` names them in `user_id`.
+
+    Raises:
+        SettingsError: Nobody is named.
+    """
+    found = [read_memory(item) for item in _list_items(store, user)]
+    return sorted(found, key=lambda one: one["when"], reverse=True)
+
+
+def delete_memories(store: BaseStore, user: str, id: str | None = None) -> int:
+    """Delete what is remembered of a user, or only the one with this id; gives how many.
+
+    Raises:
+        SettingsError: Nobody is named.
+    """
+    gone = [one for one in _list_items(store, user) if id in (None, one.key)]
+    if gone:
+        store.batch([PutOp(one.namespace, one.key, None) for one in gone])
+    return len(gone)
+
+
+def _list_items(store: BaseStore, user: str) -> list[Item]:
+    """All entries of a user, page by page."""
+    items: list[Item] = []
+    whose: tuple[Whose, ...] = ("user", "customer")
+    for place in [memories_of(user, one) for one in whose]:
+        seen = 0
+        while page := store.search(place, limit=_AT_ONCE, offset=seen):
+            seen += len(page)
+            items += [one for one in page if tuple(one.namespace) == place]
+    return items
