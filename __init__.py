@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .state.outcome import Outcome
     from .store.durability import Durability, open_durability
     from .store.journal.port import Journal
+    from .store.memories import Memory, delete_memories, list_memories
     from .store.work.turns import Turn
     from .stream.replay import Replay, stream_event
 
@@ -72,6 +73,7 @@ _NAMES: Final = {
     "state.outcome": "Outcome",
     "store.durability": "Durability open_durability",
     "store.journal.port": "Journal",
+    "store.memories": "Memory delete_memories list_memories",
     "store.work.turns": "Turn",
     "stream.replay": "Replay stream_event",
 }
@@ -92,6 +94,7 @@ __all__ = [
     "LeaseLost",
     "LoopBuilder",
     "LoopwrightError",
+    "Memory",
     "ModelCallFailed",
     "ModelUnavailable",
     "Outcome",
@@ -121,8 +124,10 @@ __all__ = [
     "build_task_agent",
     "codebase_investigator",
     "define_reader",
+    "delete_memories",
     "desk_agents",
     "hook",
+    "list_memories",
     "open_durability",
     "parse_executor",
     "parse_planner",

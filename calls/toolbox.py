@@ -194,7 +194,8 @@ class Toolbox:
 
     def has_writes(self) -> bool:
         """Whether a tool may change the world: true unless all are known to be read-only."""
-        if any(not tool.read_only for tool in self._python):
+        own = (tool for tool in self._own() if tool.is_work)
+        if any(not tool.read_only for tool in (*self._python, *own)):
             return True
         if not self._configs:
             return False

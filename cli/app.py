@@ -230,6 +230,26 @@ def dismiss(
     """Delete threads, with all that is saved of them."""
 
 
+_memory = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True)
+app.add_typer(_memory, name="memory", help="What is remembered of a user across threads.")
+_User = Annotated[str, typer.Argument(help="As the server knows them, or a customer's id.")]
+
+
+@make_command("database", "json", runs="memories.show_memories", within=_memory)
+def list_(user: _User) -> None:
+    """List what is remembered of a user."""
+
+
+@make_command("database", "json", runs="memories.forget_memories", within=_memory)
+def forget(
+    user: _User,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Only this one; all without it.")
+    ] = None,
+) -> None:
+    """Delete what is remembered of a user."""
+
+
 _policy = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True)
 app.add_typer(_policy, name="policy", help="Look at a policy's tables.")
 
