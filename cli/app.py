@@ -243,9 +243,7 @@ def list_(user: _User) -> None:
 @make_command("database", "json", runs="memories.forget_memories", within=_memory)
 def forget(
     user: _User,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Only this one; all without it.")
-    ] = None,
+    id: Annotated[str | None, typer.Argument(help="Only this one; all without it.")] = None,
 ) -> None:
     """Delete what is remembered of a user."""
 

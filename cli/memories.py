@@ -29,11 +29,11 @@ def show_memories(settings: Settings, output: Output, user: str) -> int:
     return Code.COMPLETE
 
 
-def forget_memories(settings: Settings, output: Output, user: str, name: str | None) -> int:
+def forget_memories(settings: Settings, output: Output, user: str, id: str | None) -> int:
     """Delete all that is remembered of a user, or one entry, which must be there."""
     with settings.open() as durability:
-        gone = delete_memories(durability.store, user, name)
-    if name is not None and not gone:
-        msg = f"Nothing of {user!r} has the id {name!r}: `memory list` shows what there is."
+        gone = delete_memories(durability.store, user, id)
+    if id is not None and not gone:
+        msg = f"Nothing of {user!r} has the id {id!r}: `memory list` shows what there is."
         raise SettingsError(msg)
     return output.report({"deleted": gone}, f"{gone} deleted.")
