@@ -49,8 +49,6 @@ def build_origins(gate: "Gate", chain: Chain | None = None) -> Origins:
             reading = _read_report(reading, record, chain, gate, was_tainted=tainted)
         elif reading and record["tool"] == READ_RESULT:
             reading = _read_on(reading, readings)
-        elif reading and record["tool"] == RECALL_MEMORIES and gate.catalog.own.get(reading.tool):
-            drafts += reading.inputs
         readings += [reading] if reading else []
     strict = gate.policy.foreign == "strict"
     return Origins(readings, chain.list_words(), operator, drafts, was_tainted, strict)
@@ -67,9 +65,8 @@ def _read_on(reading: Reading, before: Sequence[Reading]) -> Reading:
 def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
     """What a call told the model; None of the package's own, which tells what it was told."""
     tool = gate.catalog.find(str(record["tool"]))
-    if tool and tool.own and tool.name == RECALL_MEMORIES:
-        told = read_memories(record)
-        return told and replace(told, message=record["id"].rpartition(".")[0])
+    if record["tool"] == RECALL_MEMORIES and (tool is None or tool.own):
+        return read_memories(record, is_own=bool(tool or record.get("own")))
     if tool and (tool.tool is BUILT_IN or (tool.own and tool.name not in (DELEGATE, READ_RESULT))):
         return None
     made = make_tool_reading(tool, record["result"], arguments=record["arguments"], gate=gate)

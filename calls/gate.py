@@ -254,7 +254,7 @@ def _plan_call(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     }
     if tool is None:
         return planned | {"reason": explain_unknown_tool(name, gate.catalog), "unknown": True}
-    if tool.own is not None and not tool.read_only:
+    if tool.own is not None and (tool.is_work or not tool.read_only):
         planned["own"] = True
     if tool.own is None and not tool.declared:
         planned["undeclared"] = True

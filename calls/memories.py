@@ -5,9 +5,10 @@ all else as words of a model at most: no record, and never an instruction.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.tools import ToolException
 from langgraph.store.base import BaseStore
@@ -20,7 +21,6 @@ from ..store.memories import (
     LONGEST_MEMORY,
     MOST_MEMORIES,
     Memory,
-    Whose,
     memories_of,
     read_memory,
 )
@@ -37,13 +37,9 @@ RECALL_MEMORIES: Final = "recall_memories"
 FORGET: Final = "forget"
 
 _SHOWN: Final = 20
+_Names = tuple[str, ...]
 _OWN: Final = "own"
 """The origin of what no stranger can have written."""
-
-
-class _Place(NamedTuple):
-    store: BaseStore
-    namespace: tuple[str, ...]
 
 
 def choose_memory(given: object) -> BaseStore | bool:
@@ -85,36 +81,36 @@ def build_memory_tools(memory: BaseStore | bool) -> list[CatalogTool]:
     return [remember, recall, forget]
 
 
-def _open_place(own: "HandlerScope", given: BaseStore | None) -> _Place:
+def _open_place(own: "HandlerScope", given: BaseStore | None) -> tuple[BaseStore, _Names]:
     """Where the memories are of whom the run is for; ToolException where nobody is known."""
     store = own.scope.store if given is None else given
     if store is None:
         raise ToolException(say("memory_no_store"))
-    user, whose, chain = own.scope.user or "", cast("Whose", "user"), own.scope.around.chain
+    chain = own.scope.around.chain
     while chain.outer and not hasattr(chain.state, "identity"):
         chain = chain.outer
-    if customer := getattr(chain.state, "identity", {}).get("customer_id"):
-        planned = (call["name"] for call in getattr(own.state, "calls", ()))
-        if {*planned, *(record["tool"] for record in own.beside)} - own.catalog.own.keys():
-            raise ToolException(say("memory_alone"))  # one of them may verify somebody else
-        user, whose = str(customer), "customer"
-    if not user:
+    customer = getattr(chain.state, "identity", {}).get("customer_id")
+    planned = (call["name"] for call in getattr(own.state, "calls", ()))
+    others = {*planned, *(record["tool"] for record in own.beside)} - own.catalog.own.keys()
+    if customer and others:  # one of them may verify somebody else
+        raise ToolException(say("memory_alone"))
+    if not (user := str(customer or own.scope.user or "")):
         raise ToolException(say("memory_no_user"))
-    return _Place(store, memories_of(user, whose))
+    return store, memories_of(user, "customer" if customer else "user")
 
 
 async def _remember(
     args: Mapping[str, Any], own: "HandlerScope", *, given: BaseStore | None
 ) -> ToolResult:
     """Keep a text once, however often its call runs: it is named by its call."""
-    place, text = _open_place(own, given), make_storable(str(args["text"])).strip()
+    (store, place), text = _open_place(own, given), make_storable(str(args["text"])).strip()
     if not text:
         return make_failure(say("memory_empty"))
     if len(text) > LONGEST_MEMORY:
         return make_failure(say("memory_too_long", most=LONGEST_MEMORY, length=len(text)))
     scope = own.scope
     key = hash_of([scope.thread, scope.turn, own.call["intent"]])[:12]
-    kept = [one.key for one in await place.store.asearch(place.namespace, limit=MOST_MEMORIES)]
+    kept = [one.key for one in await store.asearch(place, limit=MOST_MEMORIES)]
     if len(kept) >= MOST_MEMORIES and key not in kept:
         return make_failure(say("memory_full", most=MOST_MEMORIES))
     origin = own.call.get("kept") or {"foreign": True, "confidential": True}
@@ -123,7 +119,7 @@ async def _remember(
         "thread": scope.thread, **origin,
     }  # fmt: skip
     if key not in kept:
-        await place.store.aput(place.namespace, key, value, index=["text"])
+        await store.aput(place, key, value, index=["text"])
     return ToolResult(say("memory_kept", id=key))
 
 
@@ -131,10 +127,10 @@ async def _forget(
     args: Mapping[str, Any], own: "HandlerScope", *, given: BaseStore | None
 ) -> ToolResult:
     """Delete an entry; one that is gone is no failure, as the call may run again after a crash."""
-    place, key = _open_place(own, given), make_storable(str(args["id"])).strip()
-    if not key or await place.store.aget(place.namespace, key) is None:
+    (store, place), key = _open_place(own, given), make_storable(str(args["id"])).strip()
+    if not key or await store.aget(place, key) is None:
         return ToolResult(say("memory_not_there", id=repr(shorten_text(key))))
-    await place.store.adelete(place.namespace, key)
+    await store.adelete(place, key)
     return ToolResult(say("memory_forgotten", id=key))
 
 
@@ -142,9 +138,12 @@ async def _recall(
     args: Mapping[str, Any], own: "HandlerScope", *, given: BaseStore | None
 ) -> ToolResult:
     """The nearest by meaning, where the store can tell; else the newest."""
-    place, query = _open_place(own, given), make_storable(str(args.get("query") or "")).strip()
-    found = await place.store.asearch(place.namespace, query=query or None, limit=MOST_MEMORIES)
-    found = [one for one in found if tuple(one.namespace) == place.namespace]
+    (store, place), query = (
+        _open_place(own, given),
+        make_storable(str(args.get("query") or "")).strip(),
+    )
+    found = await store.asearch(place, query=query or None, limit=MOST_MEMORIES)
+    found = [one for one in found if tuple(one.namespace) == place]
     near = [one for one in found if one.score is not None]
     entries = [read_memory(one) for one in near or found]
     if not near:
@@ -157,7 +156,7 @@ def _select_shown(entries: Sequence[Memory], cap: int) -> list[dict[str, Any]]:
     """The first entries as a model is shown them, as many as the cap allows; one at least."""
     shown: list[dict[str, Any]] = []
     for one in entries:
-        entry: dict[str, Any] = {name: one[name] for name in ("id", "text", "when")}  # type: ignore[literal-required]  # its keys
+        entry: dict[str, Any] = {name: one[name] for name in ("id", "text", "when")}
         entry["origin"] = "foreign" if one["foreign"] else _OWN
         entry |= {"confidential": True} if one["confidential"] else {}
         if shown and weigh(to_json_text([*shown, entry])) > cap:
@@ -166,20 +165,20 @@ def _select_shown(entries: Sequence[Memory], cap: int) -> list[dict[str, Any]]:
     return shown
 
 
-def read_memories(record: Evidence) -> Reading | None:
-    """What a recall told a model; `arguments` are the words that no stranger can have written.
+def read_memories(record: Evidence, *, is_own: bool) -> Reading | None:
+    """What a recall told a model: a stranger's, if an entry is.
 
-    It is a stranger's if an entry is, or if nobody can tell.
+    So is all of it if it was cut, or if nobody can tell whose tool it was: `is_own`.
     """
     if record["status"] != "success":
         return None
     data = parse_json(record["result"])
-    found = data.get("memories") if isinstance(data, dict) else None
-    if not isinstance(found, list):  # it was cut
+    found = data.get("memories") if is_own and isinstance(data, dict) else None
+    if not isinstance(found, list):
         found = [{"text": record["result"], "confidential": True}]
-    own = [one["text"] for one in found if one.get("origin") == _OWN]
+    words = [one["text"] for one in found if one.get("origin") == _OWN]
     secret = any(one.get("confidential") for one in found)
-    if len(own) == len(found) and not secret:
-        return Reading(RECALL_MEMORIES, "", {}, "trusted", own)
     text = "\n".join(one["text"] for one in found)
-    return Reading(RECALL_MEMORIES, text, None, "foreign", own, confidential=secret)
+    is_clean = len(words) == len(found) and not secret
+    told = Reading(RECALL_MEMORIES, text, None, "foreign", confidential=secret, words=words)
+    return replace(told, text="", data={}, origin="trusted") if is_clean else told

@@ -98,6 +98,7 @@ class Reading:
     `arguments` are what the model had written for it, in the same `message` with others. Rules
     also call the tool by `full_name`, `server/tool`. What is "suspect" tells values, but taints
     nothing: descriptions of tools that nobody vouches for, typed reports of who read foreign words.
+    Its `words` are a model's that had read nothing foreign when it wrote them.
     """
 
     tool: str
@@ -108,6 +109,7 @@ class Reading:
     full_name: str = ""
     confidential: bool = False
     message: str = ""
+    words: Sequence[str] = ()
 
     @property
     def names(self) -> set[str]:
@@ -247,7 +249,8 @@ class Origins:
 
     @cached_property
     def _drafts(self) -> Knowledge:
-        return Knowledge(self.untainted_words)
+        words = (text for one in self.readings for text in one.words)
+        return Knowledge([*self.untainted_words, *words])
 
     @cached_property
     def _sources(self) -> list[tuple[set[str], Knowledge]]:

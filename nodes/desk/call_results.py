@@ -31,6 +31,8 @@ def read_call_results(state: DeskState, company: Company) -> DeskUpdate:
     for message in slice_since(state.messages, state.request_message):
         if not isinstance(message, ToolMessage) or message.tool_call_id not in made:
             continue
+        if message.name == RECALL_MEMORIES:
+            continue
         data = read_data(message)
         own = message.name != DELEGATE
         known = company.articles
