@@ -4,7 +4,7 @@ It is data. What was written by a chain that had read a stranger's words comes b
 all else as words of a model at most: no record, and never an instruction.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -43,11 +43,7 @@ _OWN: Final = "own"
 
 
 def choose_memory(given: object) -> BaseStore | bool:
-    """The option `memory=`: a store, True for the graph's own, False for none.
-
-    Raises:
-        SettingsError: It is something else.
-    """
+    """The option `memory=`: a store, True for the graph's own, False; else a SettingsError."""
     if isinstance(given, BaseStore):
         return ensure_async_store(given) or given
     if given is None or isinstance(given, bool):
@@ -63,22 +59,21 @@ def build_memory_tools(memory: BaseStore | bool) -> list[CatalogTool]:
     """The tools; none without memory."""
     if memory is False:
         return []
-    text, given = {"type": "string", "minLength": 1}, None if memory is True else memory
-    remember = make_own_tool(
-        REMEMBER, say("remember_tool", most=LONGEST_MEMORY),
-        {"text": {**text, "description": say("remember_text")}},
-        partial(_remember, given=given), required=["text"], is_work=True,
-    )  # fmt: skip
-    recall = make_own_tool(
-        RECALL_MEMORIES, say("recall_memories_tool"),
-        {"query": {**text, "description": say("recall_memories_query")}},
-        partial(_recall, given=given), read_only=True, is_work=True, origin="foreign",
-    )  # fmt: skip
-    forget = make_own_tool(
-        FORGET, say("forget_tool"), {"id": {**text, "description": say("forget_id")}},
-        partial(_forget, given=given), required=["id"], is_work=True,
-    )  # fmt: skip
-    return [remember, recall, forget]
+    given = None if memory is True else memory
+    return [
+        _make_tool(REMEMBER, "text", partial(_remember, given=given)),
+        _make_tool(RECALL_MEMORIES, "query", partial(_recall, given=given), reads=True),
+        _make_tool(FORGET, "id", partial(_forget, given=given)),
+    ]
+
+
+def _make_tool(
+    name: str, argument: str, answer: Callable[..., Awaitable[Any]], *, reads: bool = False
+) -> CatalogTool:
+    about = {"type": "string", "minLength": 1, "description": say(f"{name}_{argument}")}
+    words, needed = say(f"{name}_tool", most=LONGEST_MEMORY), [] if reads else [argument]
+    made = make_own_tool(name, words, {argument: about}, answer, required=needed, read_only=reads)
+    return replace(made, is_work=True, origin="foreign" if reads else "")
 
 
 def _open_place(own: "HandlerScope", given: BaseStore | None) -> tuple[BaseStore, _Names]:
@@ -104,20 +99,16 @@ async def _remember(
 ) -> ToolResult:
     """Keep a text once, however often its call runs: it is named by its call."""
     (store, place), text = _open_place(own, given), make_storable(str(args["text"])).strip()
-    if not text:
-        return make_failure(say("memory_empty"))
-    if len(text) > LONGEST_MEMORY:
+    if not 0 < len(text) <= LONGEST_MEMORY:
         return make_failure(say("memory_too_long", most=LONGEST_MEMORY, length=len(text)))
-    scope = own.scope
-    key = hash_of([scope.thread, scope.turn, own.call["intent"]])[:12]
+    thread = own.scope.thread
+    key = hash_of([thread, own.scope.turn, own.call["intent"]])[:12]
     kept = [one.key for one in await store.asearch(place, limit=MOST_MEMORIES)]
     if len(kept) >= MOST_MEMORIES and key not in kept:
         return make_failure(say("memory_full", most=MOST_MEMORIES))
     origin = own.call.get("kept") or {"foreign": True, "confidential": True}
-    value = {
-        "text": text, "when": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "thread": scope.thread, **origin,
-    }  # fmt: skip
+    when = datetime.now(UTC).isoformat(timespec="milliseconds")
+    value = {"text": text, "when": when, "thread": thread, **origin}
     if key not in kept:
         await store.aput(place, key, value, index=["text"])
     return ToolResult(say("memory_kept", id=key))
@@ -127,8 +118,8 @@ async def _forget(
     args: Mapping[str, Any], own: "HandlerScope", *, given: BaseStore | None
 ) -> ToolResult:
     """Delete an entry; one that is gone is no failure, as the call may run again after a crash."""
-    (store, place), key = _open_place(own, given), make_storable(str(args["id"])).strip()
-    if not key or await store.aget(place, key) is None:
+    (store, place), key = _open_place(own, given), make_storable(str(args["id"]))
+    if await store.aget(place, key) is None:
         return ToolResult(say("memory_not_there", id=repr(shorten_text(key))))
     await store.adelete(place, key)
     return ToolResult(say("memory_forgotten", id=key))

@@ -20,11 +20,10 @@ def show_memories(settings: Settings, output: Output, user: str) -> int:
     elif not found:
         output.write_error(f"nothing is remembered of {clean(user)} in {durability.url}.")
     else:
-        rows = [
-            (one["id"], one["when"][:19], "foreign" if one["foreign"] else "own",
-             *(clean(" ".join(one[name].split())) for name in ("thread", "text")))
-            for one in found
-        ]  # fmt: skip
+        rows = []
+        for one in found:
+            origin, words = "foreign" if one["foreign"] else "own", " ".join(one["text"].split())
+            rows.append((one["id"], one["when"][:19], origin, clean(one["thread"]), clean(words)))
         print_table(output, _TITLES, rows)
     return Code.COMPLETE
 

@@ -45,7 +45,7 @@ def describe_tools(
     if more or catalog.deferred_tools.is_needed:
         built_in = [name for name, tool in tools.items() if tool.tool is BUILT_IN and not more]
         tools = {name: tools[name] for name in [*built_in, *found] if name in tools}
-    own = [] if more else catalog.own_work
+    own = [tool for tool in catalog.own.values() if tool.is_work and not more]
     return [_describe_tool(tool) for tool in [*tools.values(), *own]]
 
 

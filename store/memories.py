@@ -41,9 +41,7 @@ def memories_of(user: str, whose: Whose = "user") -> tuple[str, ...]:
 
     All but small letters and digits is spelled as bytes, and a last label ends the name: so no
     database takes one user for another one, whatever it thinks of capitals, `_`, `%` and prefixes.
-
-    Raises:
-        SettingsError: Nobody is named.
+    A SettingsError where nobody is named.
     """
     if not user:
         msg = "Nobody is named: say whose memories are meant."
@@ -58,33 +56,23 @@ def _spell_bytes(found: re.Match[str]) -> str:
 def read_memory(item: Item) -> Memory:
     """An entry of the store; of one that does not say where it comes from a stranger is thought."""
     value: dict[str, Any] = item.value
-    return Memory(
-        id=item.key, text=str(value.get("text", "")), when=str(value.get("when", "")),
-        thread=str(value.get("thread", "")), foreign=value.get("foreign") is not False,
-        confidential=value.get("confidential") is not False,
-    )  # fmt: skip
+    text, when, thread = (str(value.get(name, "")) for name in ("text", "when", "thread"))
+    foreign, secret = (value.get(name) is not False for name in ("foreign", "confidential"))
+    about = {"foreign": foreign, "confidential": secret}
+    return Memory(id=item.key, text=text, when=when, thread=thread, **about)
 
 
 def list_memories(store: BaseStore, user: str) -> list[Memory]:
     """All that is remembered of a user, or of a customer with this id, newest first.
 
-    Args:
-        store: Where it lies, such as `open_durability(url).store`.
-        user: As the server has authenticated them, or as `configurable` names them in `user_id`.
-
-    Raises:
-        SettingsError: Nobody is named.
+    The user is as a server has authenticated them, or as `configurable` names them in `user_id`.
     """
     found = [read_memory(item) for item in _list_items(store, user)]
     return sorted(found, key=lambda one: one["when"], reverse=True)
 
 
 def delete_memories(store: BaseStore, user: str, id: str | None = None) -> int:
-    """Delete what is remembered of a user, or only the one with this id; gives how many.
-
-    Raises:
-        SettingsError: Nobody is named.
-    """
+    """Delete what is remembered of a user, or only the one with this id; gives how many."""
     gone = [one for one in _list_items(store, user) if id in (None, one.key)]
     if gone:
         store.batch([PutOp(one.namespace, one.key, None) for one in gone])

@@ -2,7 +2,6 @@
 
 import difflib
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ from .arguments import fit, list_allowed_types
 from .hints import Said, hold_to_word, read_asks, read_flags
 from .mcp.config import ServerConfig
 from .mcp.server import Listing
-from .schemas import Schema, has_valid_types, json_of, one_line, sanitize
+from .schemas import Schema, one_line, read_output, sanitize
 from .search import DeferredTools
 
 READ_RESULT: Final = "read_result"
@@ -132,14 +131,12 @@ def make_own_tool(
     required: Sequence[str] = (),
     read_only: bool = False,
     idempotent: bool = True,
-    is_work: bool = False,
-    origin: Origin = "",
 ) -> CatalogTool:
     """A tool of the package, whose calls `answer` answers."""
     schema = {"type": "object", "properties": dict(properties), "required": [*required]}
     return CatalogTool(
         name=name, description=description, schema=schema, original=name, own=answer,
-        read_only=read_only, idempotent=idempotent, is_work=is_work, origin=origin,
+        read_only=read_only, idempotent=idempotent,
     )  # fmt: skip
 
 
@@ -196,11 +193,6 @@ class Catalog:
         offered = [*self.tools.values(), *own]
         return [tool.spec() for tool in offered] if self.tools or len(own) > 1 else []
 
-    @property
-    def own_work(self) -> list[CatalogTool]:
-        """Tools of the package that plans may name."""
-        return [tool for tool in self.own.values() if tool.is_work]
-
     @cached_property
     def _spare(self) -> dict[str, CatalogTool]:
         return {tool.name: tool for tool in self.make_spare() if tool.name not in self.own}
@@ -217,25 +209,18 @@ class Catalog:
         if globs is None and not read_only:
             return self
         wanted = ("*",) if globs is None else globs
-        named = {name: {name, tool.original} for name, tool in self.tools.items()}
-        fits = {
-            name: tool
-            for name, tool in self.tools.items()
-            if any(fnmatchcase(n, glob) for n in named[name] for glob in wanted)
-            and (tool.read_only or not read_only)
-        }
-        own = {
-            name: tool
-            for name, tool in self.own.items()
-            if not tool.is_work
-            or (any(fnmatchcase(name, g) for g in wanted) and (tool.read_only or not read_only))
-        }
-        known = set().union(*named.values(), self.own)
+
+        def is_offered(name: str, tool: CatalogTool) -> bool:
+            called = any(fnmatchcase(n, glob) for n in (name, tool.original) for glob in wanted)
+            return called and (tool.read_only or not read_only)
+
+        tools = {name: tool for name, tool in self.tools.items() if is_offered(name, tool)}
+        own = {n: tool for n, tool in self.own.items() if not tool.is_work or is_offered(n, tool)}
+        known = {*self.own, *self.tools, *(tool.original for tool in self.tools.values())}
         vain = [g for g in globs or () if not any(fnmatchcase(n, g) for n in known)]
-        problems = [f"The agent may call {glob!r}, but there is no such tool." for glob in vain]
-        barred = frozenset(self.tools.keys() - fits.keys())
-        told = (*self.warnings, *problems)
-        return replace(self, tools=fits, own=own, barred=barred, warnings=told)
+        told = (f"The agent may call {glob!r}, but there is no such tool." for glob in vain)
+        barred, warnings = frozenset(self.tools.keys() - tools.keys()), (*self.warnings, *told)
+        return replace(self, tools=tools, own=own, barred=barred, warnings=warnings)
 
     def summaries(self, request: str) -> list[dict[str, Any]]:
         """Names and descriptions for roles that only plan; of many tools the likely ones."""
@@ -244,7 +229,8 @@ class Catalog:
             if self.deferred_tools.is_needed
             else self.tools
         )
-        tools = [*(self.tools[name] for name in names), *self.own_work]
+        tools = [*(self.tools[name] for name in names), *self.own.values()]
+        tools = [tool for tool in tools if tool.own is None or tool.is_work]
         return [{"name": tool.name, "description": tool.description} for tool in tools]
 
     def find(self, name: str, server: str | None = None) -> CatalogTool | None:
@@ -359,15 +345,6 @@ def _make_server_tool(
         confidential=config.confidential,
         **flags,
     )
-
-
-def read_output(declared: object) -> Schema | None:
-    """The schema a tool declares for its result; None if it cannot be used."""
-    if not isinstance(declared, Mapping) or not json_of(declared):
-        return None
-    schema: Schema = json.loads(json.dumps(declared))
-    has_fields = isinstance(schema.get("properties", {}), dict)
-    return schema if schema and has_fields and has_valid_types(schema) else None
 
 
 def _unwrap_schema(schema: Schema | None) -> Schema | None:

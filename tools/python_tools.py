@@ -27,9 +27,9 @@ from pydantic.errors import PydanticUserError
 from ..state.errors import SettingsError
 from ..state.limits import explain_excess
 from ..text.sentences import say
-from .catalog import MAX_NAME, RESERVED, CatalogTool, is_name, read_output
+from .catalog import MAX_NAME, RESERVED, CatalogTool, is_name
 from .hints import read_flags, read_origin
-from .schemas import Schema, one_line, sanitize
+from .schemas import Schema, one_line, read_output, sanitize
 from .values import ReturnedValue, collect_async_items, collect_items, read_result_schema
 
 RUNTIME_MODULE: Final = "langgraph.prebuilt.tool_node"

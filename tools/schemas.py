@@ -298,3 +298,12 @@ def _merge_branches(branches: Sequence[Schema]) -> Schema:
     if common:
         whole["required"] = sorted(common)
     return whole
+
+
+def read_output(declared: object) -> Schema | None:
+    """The schema a tool declares for its result; None if it cannot be used."""
+    if not isinstance(declared, Mapping) or not json_of(declared):
+        return None
+    schema: Schema = json.loads(json.dumps(declared))
+    has_fields = isinstance(schema.get("properties", {}), dict)
+    return schema if schema and has_fields and has_valid_types(schema) else None

@@ -25,13 +25,12 @@ SURE: Final = 0.5
 
 def read_call_results(state: DeskState, company: Company) -> DeskUpdate:
     """What the results of calls that the desk has made add; a caller may send others along."""
-    made = {record.get("call_id") for record in state.evidence if record["status"] == "success"}
+    worked = (record for record in state.evidence if record["status"] == "success")
+    made = {record.get("call_id") for record in worked if record["tool"] != RECALL_MEMORIES}
     sources, tickets = dict(state.sources), dict(state.tickets)
     verifications = []
     for message in slice_since(state.messages, state.request_message):
         if not isinstance(message, ToolMessage) or message.tool_call_id not in made:
-            continue
-        if message.name == RECALL_MEMORIES:
             continue
         data = read_data(message)
         own = message.name != DELEGATE
@@ -151,8 +150,6 @@ def collect_grounds(state: DeskState, sources: Mapping[str, Source], company: Co
 
 
 def _is_text_result(message: AnyMessage, records: Collection[str | None], company: Company) -> bool:
-    if not isinstance(message, ToolMessage) or message.id in records:
-        return False
-    if message.name in _NO_RECORDS:
+    if not isinstance(message, ToolMessage) or message.name in _NO_RECORDS or message.id in records:
         return False
     return not company.articles.is_search(read_data(message))

@@ -242,7 +242,7 @@ def test_limits_secrets_and_a_graph_without_a_store_refuse_in_words(monkeypatch)
         [call("forget", "f", id="0")], keep(TEA, "now"), RECALL,
     )  # fmt: skip
     told = {m.tool_call_id: m.text for m in result["messages"] if m.type == "tool"}
-    assert "this has 1001 characters, and at most 1000" in told["long"]
+    assert "this has 1001 characters: keep 1 to 1000" in told["long"]
     assert "200 things are kept of this user" in told["full"]
     assert "mask" in told["secret"]
     assert "sk-4711" not in str(world.store.search(place, limit=300))
