@@ -58,8 +58,9 @@ def read_memory(item: Item) -> Memory:
     value: dict[str, Any] = item.value
     text, when, thread = (str(value.get(name, "")) for name in ("text", "when", "thread"))
     foreign, secret = (value.get(name) is not False for name in ("foreign", "confidential"))
-    about = {"foreign": foreign, "confidential": secret}
-    return Memory(id=item.key, text=text, when=when, thread=thread, **about)
+    return Memory(
+        id=item.key, text=text, when=when, thread=thread, foreign=foreign, confidential=secret
+    )
 
 
 def list_memories(store: BaseStore, user: str) -> list[Memory]:
