@@ -25,6 +25,7 @@ from loopwright import (
     open_durability,
 )
 from loopwright.cli.app import app
+from loopwright.graphs.build import assemble_served_parts
 from loopwright.store.memories import MOST_MEMORIES, memories_of
 from support.flows import declared, flow, step
 from support.office import Office, done, give
@@ -284,8 +285,8 @@ NAMES = [
 ]
 
 
-def test_no_name_is_taken_for_another_one_in_a_real_database(tmp_path):
-    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+def test_no_name_is_taken_for_another_one_in_a_real_database(url):
+    with open_durability(url) as kept:
         assert len({memories_of(name) for name in NAMES}) == len(NAMES)
         for name in NAMES:
             kept.store.put(memories_of(name), "1", {"text": name, "when": "1"})
@@ -295,7 +296,8 @@ def test_no_name_is_taken_for_another_one_in_a_real_database(tmp_path):
         assert delete_memories(kept.store, "a_a") == 1
         assert delete_memories(kept.store, "ada", "2") == 0
         assert sum(len(list_memories(kept.store, name)) for name in NAMES) == len(NAMES) - 1
-    url = f"sqlite:///{tmp_path}/t.db"
+        found = kept.store.search(memories_of("adam"), query="adam")
+        assert [one.value["text"] for one in found] == ["adam"]
     shown = CliRunner().invoke(app, ["memory", "list", "ada.lovelace@x.org", "--db", url])
     assert shown.stdout.splitlines()[1].split("\t")[2:] == ["foreign", "", "ada.lovelace@x.org"]
     wrong = CliRunner().invoke(app, ["memory", "forget", "ada", "nonsense", "--db", url])
@@ -388,3 +390,30 @@ def test_a_desk_remembers_of_the_customer_whom_it_has_verified_and_of_nobody_els
         said_by="10115",
     )
     assert "500" not in told[-1], "what was kept is no record"
+
+
+def test_what_is_confidential_stays_so_in_another_thread():
+    world, mailed = World(), []
+
+    def mail(text: str) -> str:
+        """Mail somebody."""
+        mailed.append(text)
+        return "sent"
+
+    secret = {"text": "The project is called Nightjar", "foreign": False, "confidential": True}
+    world.store.put(memories_of("ada"), "1", {**secret, "when": "1", "thread": "zero"})
+    script = [RECALL, [call("mail", "m", text="The project is called Nightjar")]]
+    graph = build_task_agent(
+        ScriptedModel({"agent": script}), [declared(mail, openWorldHint=True)], policy="allow",
+        memory=world.store, checkpointer=InMemorySaver(),
+    )  # fmt: skip
+    result = graph.invoke(said("Mail it."), thread("one", "ada"))
+    (asked,) = result["__interrupt__"]
+    assert any(one.get("confidential") for one in asked.value["foreign"])
+    assert mailed == []
+
+
+async def test_a_wrong_word_in_the_variable_fails_the_run_and_says_what_to_write(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_MEMORY", "yes")
+    with pytest.raises(SettingsError, match="LOOPWRIGHT_MEMORY is 'yes': set it to 1"):
+        await assemble_served_parts("react").toolbox.catalog()
