@@ -22,6 +22,7 @@ from .forms import (
     build_reply,
     describe_server,
     fill_form,
+    is_of_agent,
     list_fields,
 )
 from .gate import Gate, check_edit, split_refresh
@@ -153,9 +154,10 @@ def build_call_question(call: Mapping[str, Any], objection: str = "") -> dict[st
 
 
 def answer_schema(call: Mapping[str, Any]) -> type[Answer]:
-    """What the question about a call can be answered with; a form's one field takes plain text."""
+    """What the question about a call can be answered with: text for an agent, or for one field."""
     kinds = [field.get("type") for field in list_fields(call.get("form") or {}).values()]
-    return TextAnswer if kinds in (["string"], ["number"], ["integer"]) else Answer
+    takes_text = kinds in (["string"], ["number"], ["integer"]) or (kinds and is_of_agent(call))
+    return TextAnswer if takes_text else Answer
 
 
 def check_answer(call: Mapping[str, Any], answer: Answer) -> str:

@@ -6,11 +6,15 @@ from typing import Any, Final, assert_never
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
 
 from ..state import questions
+from ..state.history import ASKED
 from ..state.questions import Decision, DecisionKind
 from ..text.canonical import shorten_text
 from ..text.display import show_json, show_text, show_words
 from ..text.secrets import list_secret_fields
 from .results import parse_json
+
+ANSWER: Final = "answer"
+"""The field of a question that wants no more than an answer."""
 
 _SHOWN: Final = 2_000
 """Characters of a form that a question shows."""
@@ -20,6 +24,7 @@ def build_form_question(call: Mapping[str, Any], objection: str) -> dict[str, An
     """The question that a server asks while it runs a call, with the fields of its form."""
     form = call["form"]
     fields = {name: field.get("default", "") for name, field in list_fields(form).items()}
+    own = is_of_agent(call)
     schema = shorten_text(show_json(form.get("schema") or {}, indent=2), _SHOWN)
     about = f"The form:\n{schema}" if fields else ""
     if form.get("url"):
@@ -28,15 +33,38 @@ def build_form_question(call: Mapping[str, Any], objection: str) -> dict[str, An
     asked = f"{who} asks before it goes on: {show_words(form['message'])}"
     secret = ", ".join(map(show_text, list_secret_fields(form.get("schema"))))
     warning = f"{who} wants a secret: {secret}. Reject it unless you know why." if secret else ""
+    if own:
+        asked, about = _describe_asker(call) + show_words(form["message"]), _list_choices(form)
     description = "\n\n".join(filter(None, [objection, asked, warning, about]))
     kind: questions.Allowed = "respond" if fields else "confirm"
     return {
-        "type": "elicitation",
+        "type": ASKED if own else "elicitation",
         "id": call["id"],
         "task": call["task"],
         "form": form,
-        **questions.make_question("ask_user", fields, description, answers=kind),
+        **questions.make_question(ASKED, fields, description, answers=kind),
     }
+
+
+def is_of_agent(call: Mapping[str, Any]) -> bool:
+    """Whether an agent asks by the call, and no server."""
+    return call["name"] == ASKED and call["server"] is None
+
+
+def _describe_asker(call: Mapping[str, Any]) -> str:
+    """Which sub-agent asks; nothing of the one that the user talks with."""
+    who = str(call["task"]).rpartition("/")[2]
+    return "" if who == call["task"] else f"{show_text(who)}: "
+
+
+def _list_choices(form: Mapping[str, Any]) -> str:
+    """The fields of an agent's question, a line for each, and what each may be."""
+    lines = []
+    for name, field in list_fields(form).items():
+        words = " ".join(filter(None, [field.get("description"), f"({field.get('type')})"]))
+        lines += [show_words(f"{name}: {words}")] if name != ANSWER else []
+        lines += [show_words(f"- {choice}") for choice in field.get("enum", ())]
+    return "\n".join(lines)
 
 
 def build_reply(call: Mapping[str, Any], decision: Decision) -> dict[str, Any] | None:
@@ -46,7 +74,8 @@ def build_reply(call: Mapping[str, Any], decision: Decision) -> dict[str, Any] |
     kind = decision["type"]
     match kind:
         case "reject":
-            return {"action": "decline"}
+            said = {"message": decision.get("message") or ""} if is_of_agent(call) else {}
+            return {"action": "decline", **said}
         case "approve" | "edit" | "respond" | "expired":
             args, message = decision.get("args"), str(decision.get("message") or "")
             content, _ = fill_form(call["form"], kind, args, message)

@@ -264,16 +264,23 @@ class HandlerScope:
     """The calls of the same message that have ended, in this pass or an earlier one."""
     call: Mapping[str, Any] = field(default_factory=dict)
     """The call as it was planned."""
+    reply: Mapping[str, Any] | None = None
+    """A human's answer, once the handler has raised `ElicitationPending`."""
 
 
 async def answer_by_handler(work: "PassScope", call: Call, _: "Then") -> None:
     """Answer a call of the package's own tool; no allowance pays for it."""
     tool = call.known_tool
     about = (work.scope, work.results, work.gate.catalog, work.state)
-    own = HandlerScope(*about, [*work.beside], call.pending)
+    own = HandlerScope(*about, [*work.beside], call.pending, call.reply)
     call.begin()
     handler: Any = tool.own
     began = time.monotonic()
     deadline = compute_deadline(call.pending, tool, work.scope.context)
     call.result, call.reason = await run_once(tool, handler(call.args, own), deadline)
+    call.reason = call.reason or _ANSWERS.get((call.reply or {}).get("action"), "")
     call.ran, call.seconds = True, time.monotonic() - began
+
+
+_ANSWERS: Final[Mapping[Any, Reason]] = {"accept": "answered by the user", "decline": "rejected"}
+"""What a human's answer to a question of the handler is to the record."""

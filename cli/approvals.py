@@ -53,6 +53,7 @@ _KINDS: Final = {
     ),
     "user": ("Question", _WORDS),
     "form": ("A tool asks", f"Type the answer, or the fields as JSON; [d]ecline  {_OPEN}"),
+    "asked": ("Question", f"Type the answer, or the fields as JSON; [d]ecline  {_OPEN}"),
     "confirm": ("A tool asks", f"[y]es  [n]o  {_OPEN}"),
     "desk": ("A colleague has this conversation", _WORDS),
     "other": ("Waiting for an answer", _WORDS),
@@ -60,7 +61,9 @@ _KINDS: Final = {
 """The kinds of questions: title and menu; a letter in brackets or the word it begins chooses."""
 _NAMES: Final = {"review_plan": "review", "review_flow": "review", "ask_user": "user"}
 """The kinds of questions that no tool asks, by their name."""
-_TYPES: Final = {"uncertain_call": "uncertain", "elicitation": "form", "take_over": "desk"}
+_TYPES: Final = {
+    "uncertain_call": "uncertain", "elicitation": "form", "ask_user": "asked", "take_over": "desk",
+}  # fmt: skip
 """The kinds of questions by the type that their payload names."""
 _ALIASES: Final = {"y": "a", "yes": "a", "n": "r", "no": "r"}
 
@@ -77,7 +80,7 @@ class Question:
         value: The whole payload.
         description: The question in words.
         kind: `call`: may a tool be called; `uncertain`: did a call run; `review` of a plan; `user`:
-            asked by the model; `form`, or `confirm` by yes or no: asked by a tool's server;
+            the planner asks, `asked`: an agent; `form`, or `confirm` by yes or no: a tool's server;
             `desk`: a colleague has the customer; `other`: a tool's own question.
         name: The tool, or what the question is called.
         args: The tool's arguments, or the plan.

@@ -15,7 +15,7 @@ from .instructions import read_front_matter
 
 _OWN: Final = frozenset({
     "name", "description", "display_name", "tier", "temperature", "output_name", "output", "input",
-    "lenient", "limits", "read_only", "output_alone",
+    "lenient", "limits", "read_only", "output_alone", "questions",
 })  # fmt: skip
 _LISTS: Final = frozenset({"tools", "agents"})
 _LIMITS: Final[Mapping[str, tuple[str, float]]] = {

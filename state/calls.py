@@ -59,6 +59,7 @@ def advance(before: ToolStatus, after: ToolStatus) -> ToolStatus:
 UNCERTAIN: Final = "uncertain"
 """The reason of a call that may have taken effect, whatever its record says."""
 SERVER_ASKS: Final = "its server asks"
+AGENT_ASKS: Final = "the agent asks"
 """The reason of a call that waits for the answer to a question of its server."""
 GAVE_UP: Final = "gave_up"
 """The reason of an uncertain call that a human no longer wants."""

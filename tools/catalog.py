@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool
 
 from ..policy.origins import Origin
 from ..state.context import DEFAULTS
+from ..state.history import ASKED
 from ..state.limits import explain_excess
 from ..state.roles import ROLES
 from ..text.canonical import canonical, hash_of
@@ -296,7 +297,7 @@ def build_catalog(
         offered += _describe_tools(listing, warnings, said)
     taken = Counter(tool.name for tool in [*python, *offered])
     mine = {tool.name: tool for tool in own()}
-    reserved = RESERVED | reserved | mine.keys()
+    reserved = RESERVED | reserved | mine.keys() | {ASKED}  # else it could call itself the user
     taken.update(reserved)
     tools = {tool.name: tool for tool in python}
     for tool in offered:

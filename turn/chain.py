@@ -90,7 +90,8 @@ class Chain:
             words += [m.text for m in talk if m.type == "human" and ROLE not in m.additional_kwargs]
         words += [str(getattr(self.state, "request", ""))]
         words += [one["answer"] for one in getattr(self.state, "answers", ())]
-        answered = (r for r in self.list_records() if is_answer(r))
+        inner = getattr(self.state, "evidence", ())  # the user may have answered a sub-agent
+        answered = (r for r in [*self.list_records(), *inner] if is_answer(r))
         return [*filter(None, [*words, *(record["result"] for record in answered)])]
 
     def list_brief(self) -> list[str]:
@@ -104,7 +105,8 @@ class Chain:
 
 def is_answer(record: Evidence) -> bool:
     """Whether the result of a record is a human's own words."""
-    return record.get("tool") == ASKED or record.get("reason") in (ANSWERED, "rejected")
+    asked = record.get("tool") == ASKED and record["status"] == "success"
+    return asked or record.get("reason") in (ANSWERED, "rejected")
 
 
 def iter_readings(records: Sequence[Evidence]) -> Iterator[Evidence]:

@@ -142,13 +142,13 @@ class ToolGone(Exception):
 
 
 class ElicitationPending(GraphBubbleUp):
-    """The server asks the human something before it goes on; until then the call is parked.
+    """Whoever answers the call asks the human something first; a server parks it until then.
 
     Attributes:
         form: `message`, and `schema` of the answer or the `url` to go to.
     """
 
     def __init__(self, form: Mapping[str, Any]) -> None:
-        """Take what the server asks."""
+        """Take what is asked."""
         super().__init__(form.get("message", ""))
         self.form = dict(form)

@@ -22,6 +22,7 @@ from ....text.sentences import say
 from ....tools.catalog import CatalogTool, OwnTools, make_own_tool
 from ....turn.scope import RunScope, make_scope
 from ...parts import Parts
+from .ask_user import ask_user
 from .complete_task import complete_task
 from .memory_tools import build_memory_tools
 
@@ -139,6 +140,7 @@ class Agent:
                 *own(),
                 *([delegate_to_agent(team)] if team else []),
                 *build_memory_tools(),
+                *([ask_user(definition.questions)] if definition.questions else []),
                 complete,
             ]
 
