@@ -71,7 +71,8 @@ class PendingCall(TypedDict):
     it repeats. One that is `alone` asks a question of its tool's own: no other shares its pass.
     One that is the package's `own` changes state alone, so it is evidence of a failure at
     most. Of one that is `unknown` there is no tool. A sub-agent in the
-    background is saved under the name `place` beside the graph that delegated. A policy's table
+    background is saved under the name `place` beside the graph that delegated, with the `wishes` of
+    whoever did. A policy's table
     gives a change its `ruling`; `agreed` says who has agreed to it, `answered_by` who may: `guard`.
     One that is asked about has the digest of its tool's `definition`, and what is `foreign` in it;
     `origins` are those of its values where the policy asks for them. What is `kept` of it for other
@@ -105,6 +106,7 @@ class PendingCall(TypedDict):
     unknown: NotRequired[bool]
     undeclared: NotRequired[bool]
     place: NotRequired[str]
+    wishes: NotRequired[list[dict[str, str]]]
     ruling: NotRequired[dict[str, Any]]
     agreed: NotRequired[dict[str, str]]
     answered_by: NotRequired[By]

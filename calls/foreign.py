@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..policy.origin_words import REQUEST, ValueOrigins, stands_under
 from ..policy.origins import ForeignValue, Origin, Origins, Reading
 from ..policy.values import is_link, is_plain, list_arguments, list_atoms, list_leaves
-from ..state.agent import DELEGATE, make_agent_path
+from ..state.agent import DELEGATE, LOOK_AFTER, make_agent_path
 from ..state.calls import Evidence
 from ..text.canonical import canonical, shorten_text
 from ..text.sentences import say
@@ -24,6 +24,8 @@ from .results import parse_json
 if TYPE_CHECKING:
     from .gate import Gate
 
+_TELLS_WORDS: Final = (DELEGATE, LOOK_AFTER, READ_RESULT)
+"""Tools of the package that tell what others have written."""
 _SHOWN: Final = 5
 """Foreign values of one call that a question tells in words."""
 _CHOICE: Final = re.compile(r"(?:^|\.)(?:enum\[\d+\]|const|default)(?:\[\d+\])*$")
@@ -67,9 +69,11 @@ def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
     tool = gate.catalog.find(str(record["tool"]))
     if record["tool"] == RECALL_MEMORIES and (tool is None or tool.own):
         return read_memories(record, is_own=bool(tool or record.get("own")))
-    if tool and (tool.tool is BUILT_IN or (tool.own and tool.name not in (DELEGATE, READ_RESULT))):
+    if tool and (tool.tool is BUILT_IN or (tool.own and tool.name not in _TELLS_WORDS)):
         return None
     made = make_tool_reading(tool, record["result"], arguments=record["arguments"], gate=gate)
+    if tool and tool.name == LOOK_AFTER and made.data is not None:  # nobody's words are in it
+        return None
     return replace(made, message=record["id"].rpartition(".")[0])
 
 

@@ -5,12 +5,13 @@ it before it releases the thread: the next run continues its saved part.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
 
 from ..state.context import Emit
 from ..store.base import langgraph_keys as keys
@@ -27,6 +28,8 @@ class SideWork:
     heard: dict[str, Any] = field(default_factory=dict)
     seen: dict[str, Any] = field(default_factory=dict)
     control: InnerControl | None = None
+    wishes: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    """By path: what is wished of one, `{id, text}`; no text: that it ends."""
     _working: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
     _emit: Emit | None = None
     _unheard: list[dict[str, Any]] = field(default_factory=list)
@@ -53,6 +56,22 @@ class SideWork:
             await asyncio.wait(works.values())
         done = [name for name, work in works.items() if work.done()]
         return {name: works[name].exception() or works[name].result() for name in done}
+
+    def wish(self, path: str, wish: dict[str, str]) -> None:
+        """Wish something of one; of the same id only once."""
+        known = self.wishes.setdefault(path, [])
+        known += [] if any(one["id"] == wish["id"] for one in known) else [wish]
+
+    def is_over(self, name: str) -> bool:
+        """Whether one has come to its end; a question, or a pause, is none."""
+        work = self._working.get(name)
+        return work is not None and work.done() and work.exception() is None
+
+    def tell_status(self, name: str) -> str:
+        """How far one is, in a word."""
+        work = self._working.get(name)
+        rests = work is not None and work.done()
+        return "ended" if self.is_over(name) else "waits for an answer" if rests else "running"
 
     def forget(self, name: str) -> None:
         """Drop one that has ended."""
@@ -84,6 +103,21 @@ class SideWork:
         for work in works if at_once else ():
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
+
+
+def get_side_work() -> SideWork:
+    """What works beside the run of the running node's graph."""
+    beside: SideWork = get_config()["configurable"][BESIDE_KEY]
+    return beside
+
+
+def is_cancelled(wishes: Mapping[str, Sequence[Mapping[str, str]]], path: str) -> bool:
+    """Whether one, or one that it works for, is to end."""
+    return any(
+        not one["text"]
+        for above, some in wishes.items() if f"{path}/".startswith(f"{above}/")
+        for one in some
+    )  # fmt: skip
 
 
 @asynccontextmanager

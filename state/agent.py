@@ -29,6 +29,7 @@ MODEL_TURN: Final = "model_turn"
 
 COMPLETE_TASK: Final = "complete_task"
 DELEGATE: Final = "delegate_to_agent"
+LOOK_AFTER: Final = "look_at_background"
 Status = Literal["success", "partial", "blocked"]
 
 
@@ -266,6 +267,16 @@ def turn_name(path: str, round_: int) -> str:
 def make_agent_path(path: str, call: Mapping[str, Any]) -> str:
     """The path of the sub-agent that works on this call, which begins the ids of its calls."""
     return f"{path}/{call['args']['agent_name']}{call['id'].removeprefix(path)}"
+
+
+def summarize_spend(state: AgentState) -> dict[str, int]:
+    """What an agent has spent in the turn, as whoever delegated to it is told."""
+    used = state.spend
+    return {
+        "turns": state.round,
+        "tool_calls": used.get("tool_calls", 0),
+        "tokens": used.get("input_tokens", 0) + used.get("output_tokens", 0),
+    }
 
 
 def merge_limits(context: Context, own: AgentLimits) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ..hooks.registry import Hooks
 from ..prompts.instructions import Instructions
 from ..prompts.prompt import PromptManager, render_sections
 from ..run.client_access import is_server_call, resolve_identity
+from ..run.side_work import is_cancelled
 from ..state.attachments import Block
 from ..state.calls import CallState, Evidence
 from ..state.context import SESSION_KEY, SHOWN_TOOLS, STARTUP, Context, Emit, Session, context_of
@@ -111,6 +112,8 @@ class Surroundings:
     """By id: the calls that ended in graphs inside the node's tasks."""
     seen: dict[str, Any] = field(default_factory=dict)
     """By path: the newest state of such graphs, which may end by an error."""
+    wishes: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    """By path: what is wished of those in the background; see `SideWork`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,11 +329,12 @@ def _find_run_facts(
     """How the run was begun, where its node stands in it, and how it is saved."""
     configurable = get_config()["configurable"]
     session, saver = configurable.get(SESSION_KEY), configurable.get(SAVER)
+    path, wishes = getattr(state, "path", parts.name), outer.around.wishes if outer else {}
     return RunFacts(
         of_client=parts.served or is_server_call(configurable),
         place=_build_place(configurable, outer),
         fence=configurable.get(FENCE_KEY),
-        stopped=lambda: get_wish(runtime.control) == "stop",
+        stopped=lambda: get_wish(runtime.control) == "stop" or is_cancelled(wishes, path),
         control=runtime.control,
         saved=bool(saver),
         durable=_is_durable(saver),

@@ -1,6 +1,7 @@
 """agent_turn: one model turn of an agent; it calls tools, or is told once that it must."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +34,7 @@ from ...turn.scope import RunScope
 from ..conversation import sign_message
 from .check_loop import start_watch
 from .shared.agent import Agent
+from .shared.background_tools import list_orders
 from .shared.requests import build_request, list_shown, make_turn_listeners, name_message
 from .todos import hold_for_review
 
@@ -44,6 +46,8 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     scope = await agent.scope(state, runtime, turns=1)
     if state.agents and (halt := _find_outer_end(scope)):
         return AgentUpdate(halt=halt)
+    orders = list_orders(scope, state)
+    state = replace(state, messages=[*state.messages, *orders]) if orders else state
     scope.emit({"type": "phase", "role": "agent", "action": "working", "round": state.round + 1})
     catalog = await agent.parts.toolbox.catalog(scope.user)
     shown, name, objective = list_shown(state, catalog), name_message(state), find_objective(state)
@@ -69,7 +73,8 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
         room=agent.measure_room(state, scope.context),
         window=sum(count_call_tokens(request, answer.message)),
     )
-    return update | await _read_answer(scope, state, agent, answer, name)
+    update |= await _read_answer(scope, state, agent, answer, name)
+    return update | AgentUpdate(messages=[*orders, *update.get("messages", [])])
 
 
 async def _read_answer(

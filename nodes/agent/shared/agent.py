@@ -23,6 +23,7 @@ from ....tools.catalog import CatalogTool, OwnTools, make_own_tool
 from ....turn.scope import RunScope, make_scope
 from ...parts import Parts
 from .ask_user import ask_user
+from .background_tools import build_background_tools
 from .complete_task import complete_task
 from .memory_tools import build_memory_tools
 
@@ -134,11 +135,13 @@ class Agent:
         wanted = definition.output
         output = None if wanted is None else ResultSchema.of(wanted, "output")
 
+        crew = {name: member.definition for name, member in team.items()}
+
         def list_tools() -> list[CatalogTool]:
             complete = complete_task(output, definition.output_name)
             return [
                 *own(),
-                *([delegate_to_agent(team)] if team else []),
+                *([delegate_to_agent(team), *build_background_tools(crew)] if team else []),
                 *build_memory_tools(),
                 *([ask_user(definition.questions)] if definition.questions else []),
                 complete,

@@ -63,7 +63,7 @@ def _count_asked(own: HandlerScope) -> int:
     state = cast("AgentState", own.state)
     earlier = [record["id"] for record in state.own_evidence if record["tool"] == ASKED]
     names = [call["id"] for call in state.calls if call["name"] == ASKED]
-    return len(earlier) + (names.index(own.id) if own.id in names else 0)
+    return len(earlier) + (names.index(own.call["id"]) if own.call["id"] in names else 0)
 
 
 def _build_schema(args: Mapping[str, Any]) -> dict[str, Any]:

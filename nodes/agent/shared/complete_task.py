@@ -26,6 +26,7 @@ from ....text.sentences import say, says_nothing
 from ....tools.arguments import check_arguments
 from ....tools.catalog import CatalogTool, make_own_tool
 from ....tools.schemas import sanitize_value
+from .background_tools import list_orders
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 
@@ -75,12 +76,8 @@ async def _complete(
     if failed:
         calls = ", ".join(f"{tool} ({name})" for tool, name in failed)
         return make_failure(say("not_complete_yet", calls=calls))
-    if running := state.background:
-        told = say(
-            "background_runs",
-            handles=", ".join(make_agent_path(own.scope.path, c) for c in running),
-        )
-        return replace(make_failure(told), update={"awaited": True})
+    if busy := _find_open_work(own, state):
+        return busy
     left = [] if state.reminded else describe_open(_preview_todos(state, own))
     if left and args.get("status", "success") == "success":
         told = say("todos_open", left="\n".join(f"- {one}" for one in left))
@@ -97,6 +94,19 @@ async def _complete(
         own.scope.notes.append(say("todos_checked_off_alone"))
     update = {"report": report, "task_completed": report["status"] == "success"}
     return ToolResult(say("completed"), update=update)
+
+
+def _find_open_work(own: HandlerScope, state: AgentState) -> ToolResult | None:
+    """What speaks against an end now: a message that was not read, or work in the background."""
+    if list_orders(own.scope, state):
+        return make_failure(say("order_came_before_end"))
+    if running := state.background:
+        told = say(
+            "background_runs",
+            handles=", ".join(make_agent_path(own.scope.path, c) for c in running),
+        )
+        return replace(make_failure(told), update={"awaited": True})
+    return None
 
 
 def _preview_todos(state: AgentState, own: HandlerScope) -> list[Task]:

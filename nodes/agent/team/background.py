@@ -3,18 +3,18 @@
 Each is saved at its own place, so the next node resumes it whatever ended the run.
 """
 
+from collections import ChainMap
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from langgraph.config import get_config
-from langgraph.errors import GraphInterrupt
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import RunControl, Runtime, get_runtime
 
 from ....calls.call_records import PendingCall
-from ....run.side_work import BESIDE_KEY, SideWork
+from ....run.side_work import get_side_work
 from ....state.agent import AgentState, AgentUpdate, TaskAgentState, make_agent_path
 from ....state.calls import Evidence
 from ....state.context import Context
@@ -59,8 +59,11 @@ def keep_background_running(
     if not calls:
         yield SubAgents(scope, state, agent, runs, ())
         return
-    beside = get_background()
-    around_it = replace(scope.around, heard=beside.heard, seen=beside.seen)
+    beside = get_side_work()
+    for call in calls:
+        beside.wishes.setdefault(make_agent_path(state.path, call), [*call.get("wishes", ())])
+    wishes = ChainMap(beside.wishes, cast("Any", scope.around.wishes))
+    around_it = replace(scope.around, heard=beside.heard, seen=beside.seen, wishes=wishes)
     own = replace(scope, emit=beside.tell, around=around_it)
     beside.control = beside.control or InnerControl(get_runtime().control or RunControl())
     crew = SubAgents(own, state, agent, runs, calls, beside)
@@ -75,12 +78,6 @@ def keep_background_running(
 async def _work(crew: SubAgents, name: str) -> AgentEnd:
     with share_scope(crew.scope):
         return await crew.run(name, {})
-
-
-def get_background() -> SideWork:
-    """What works beside the run of the node's graph."""
-    beside: SideWork = get_config()["configurable"][BESIDE_KEY]
-    return beside
 
 
 async def recover_background(scope: RunScope, state: TaskAgentState) -> tuple[str, list[Evidence]]:
@@ -108,7 +105,10 @@ async def gather(
     scope = await agent.scope(state, runtime)
     waits = is_waiting(state)
     with keep_background_running(scope, state, agent, runs, state.background) as crew:
-        found = await get_background().collect_results(wait=waits)
+        found = await get_side_work().collect_results(wait=waits)
+        for name, end in found.items():  # such as one that waits for an answer
+            if isinstance(end, GraphBubbleUp) and crew.is_cancelled(name):
+                found[name] = await crew.end_cancelled(name)
         ends = [end for end in found.values() if not isinstance(end, BaseException)]
         failed = [end for end in found.values() if isinstance(end, BaseException)]
         for end in ends:
@@ -135,7 +135,7 @@ def _fold_results(
     if not ends:
         return update
     for end in ends:
-        get_background().forget(end["call"])
+        get_side_work().forget(end["call"])
     over = {end["call"] for end in ends}
     told = [say("background_ended", handle=end["told"]["path"], result=end["text"]) for end in ends]
     update |= crew.update(ends)

@@ -18,14 +18,22 @@ from typing_extensions import TypedDict
 from ....calls.call_records import Call, PendingCall, tell_end
 from ....calls.limits import warn_of_circle
 from ....calls.results import SHOWN, ToolResult
-from ....run.side_work import SideWork, make_side_config
-from ....state.agent import DELEGATE, AgentState, AgentUpdate, make_agent_path, merge_limits
+from ....run.side_work import SideWork, is_cancelled, make_side_config
+from ....state.agent import (
+    DELEGATE,
+    AgentState,
+    AgentUpdate,
+    make_agent_path,
+    merge_limits,
+    summarize_spend,
+)
 from ....state.calls import Evidence, merge_records
 from ....state.channels import read_state
 from ....state.context import Context
 from ....state.errors import DatabaseError, ThreadError
 from ....state.loop import LoopState
 from ....state.outcome import Spend
+from ....state.undone import describe_undone_calls
 from ....store.journal.port import Row
 from ....stream.components import Handoff, text_of
 from ....stream.events import make_call_events, make_component_events
@@ -93,7 +101,21 @@ class SubAgents:
         for left in (told["unmet"], told["own_unmet"]):
             left[:] = dict.fromkeys([*filter(None, [failed]), *left])
         told["seconds"] = round(time.monotonic() - began, 3)
+        if state.halt == "ABORTED" and self.is_cancelled(name):
+            return await self.end_cancelled(name, state)
         return await self._end(call, told, state, path)
+
+    def is_cancelled(self, name: str) -> bool:
+        """Whether one is to end by the word of whoever delegated."""
+        path = make_agent_path(self.state.path, self.calls[name])
+        return is_cancelled(self.scope.around.wishes, path)
+
+    async def end_cancelled(self, name: str, state: AgentState | None = None) -> AgentEnd:
+        """The end of one that was cancelled, with what its calls left undone; it is no failure."""
+        path = make_agent_path(self.state.path, self.calls[name])
+        state = state or self.scope.around.seen.get(path) or AgentState(path=path)
+        told = {"status": "cancelled", "unmet": describe_undone_calls(state.evidence)}
+        return await self._end(self.calls[name], told, state, path)
 
     async def run_all(self, runtime: Runtime[Context], names: Sequence[str]) -> list[AgentEnd]:
         """Run these side by side; whatever becomes of one is data, and harms no other."""
@@ -173,11 +195,7 @@ class SubAgents:
             "agent": call["args"]["agent_name"],
             **{key: value for key, value in told.items() if value not in ("", [], None)},
             "evidence": mine[-_MOST_IDS:],
-            "spent": {
-                "turns": state.round,
-                "tool_calls": used.get("tool_calls", 0),
-                "tokens": used.get("input_tokens", 0) + used.get("output_tokens", 0),
-            },
+            "spent": summarize_spend(state),
         }
         text = json.dumps(told, ensure_ascii=False, indent=1)
         results = self.agent.parts.toolbox.open_results(self.scope)
@@ -277,7 +295,7 @@ class SubAgents:
 
 def read_call_status(told: Mapping[str, Any]) -> Literal["success", "error"]:
     """How the call of one ended."""
-    return "error" if told["status"] == "failed" else "success"
+    return "error" if told["status"] in ("failed", "cancelled") else "success"
 
 
 def _summarize_state(state: AgentState) -> dict[str, Any]:
