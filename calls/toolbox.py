@@ -62,6 +62,8 @@ class Toolbox:
     Usable from any event loop and thread; sessions live on the package's background loop.
     """
 
+    _own_servers: frozenset[str] = frozenset()
+
     def __init__(
         self,
         tools: Sequence[PythonTool] = (),
@@ -97,6 +99,9 @@ class Toolbox:
         if self._configs:
             PROCESS_LIMIT.read(os.environ)
         self._home = _ServerHost(self._configs)
+        self.known_tools: dict[str, CatalogTool] = {}
+        """The tools of this toolbox and of all that are narrowed from it, as far as they are known,
+        by the name that some model knows."""
         self._said: Said = {}
         self._named: dict[tuple[object, ...], tuple[Sequence[Listing], Catalog]] = {}
         self._own: OwnTools = lambda: [make_reader()]
@@ -115,10 +120,12 @@ class Toolbox:
         """
         if not self._configs:
             return self._build_catalog(())
-        here = self._home.current_servers
-        listings = here.find_known_listings(user_id) if here else None
+        here, names = self._home.current_servers, [config.name for config in self._configs]
+        listings = here.find_known_listings(user_id, names) if here else None
         if listings is None:
-            listings = await self._home.run_on_loop(lambda servers: servers.load_listings(user_id))
+            listings = await self._home.run_on_loop(
+                lambda servers: servers.load_listings(user_id, names)
+            )
         if (LANGUAGE.get(), *map(id, listings)) in self._named:
             return self._build_catalog(listings)
         # Definitions are as long as strangers make them: no event loop waits for their reading.
@@ -131,6 +138,7 @@ class Toolbox:
         *,
         read_only: bool = False,
         reserved: frozenset[str] = frozenset(),
+        mcp: str | Path | Mapping[str, Any] | None = None,
     ) -> "Toolbox":
         """This toolbox as one agent has it: the same servers and memory.
 
@@ -139,14 +147,22 @@ class Toolbox:
             own: Makes the tools of the package it has besides, in the order of the offer.
             read_only: Of those it may call, only the ones that declare that they change nothing.
             reserved: Names that have a meaning for it, even where there is no such tool.
+            mcp: Configuration of servers of its own, whose tools it may call besides.
 
         Raises:
-            SettingsError: A tool of the program has the name of one of these.
+            SettingsError: A tool of the program has the name of one of these, or another server
+                has the name of one of its own.
         """
         mine = copy.copy(self)
         mine._named, mine._offers, mine._reads_only = {}, offers, read_only
         mine._add_package_tools(own, reserved)
         mine._whole = self  # its servers end with it
+        if added := read_servers(mcp, secrets=self.secrets):
+            PROCESS_LIMIT.read(os.environ)
+            self._home.add(added)
+            mine._own_servers = frozenset(config.name for config in added)
+            shared = (config for config in self._configs if config.name not in mine._own_servers)
+            mine._configs = [*shared, *added]
         return mine
 
     def _add_package_tools(self, own: OwnTools, reserved: frozenset[str] = frozenset()) -> None:
@@ -197,11 +213,18 @@ class Toolbox:
         own = (tool for tool in self._own() if tool.is_work)
         if any(not tool.read_only for tool in (*self._python, *own)):
             return True
+        if self.has_inner_servers:
+            return True
         if not self._configs:
             return False
         known = [*self._named.values()]
         unknown = not known or any(entry.warning for entries, _ in known for entry in entries)
         return unknown or any(not t.read_only for _, c in known for t in c.tools.values())
+
+    @property
+    def has_inner_servers(self) -> bool:
+        """Whether there are servers of which only one agent has the tools."""
+        return len(self._home.configs) > len(self.whole._configs)
 
     async def call_server(
         self,
@@ -252,9 +275,11 @@ class Toolbox:
         if key not in self._named:
             if len(self._named) > _KEPT:
                 self._named.clear()
-            found = build_catalog(
-                self._python, listings, self._own, self._reserved, self._said
-            ).restrict(self._offers, read_only=self._reads_only)
+            found = build_catalog(self._python, listings, self._own, self._reserved, self._said)
+            self.known_tools.update(found.tools)
+            found = found.restrict(
+                self._offers, read_only=self._reads_only, besides=self._own_servers
+            )
             found = replace(found, most_shown=most)
             if (table := self.policy.table) is not None:
                 tools = {name: mark_read_only(table, tool) for name, tool in found.tools.items()}
@@ -300,7 +325,7 @@ class _ServerHost:
     """Where the servers live: on the background loop; a forked child has its own."""
 
     def __init__(self, configs: list[ServerConfig]) -> None:
-        self._configs = configs
+        self.configs = [*configs]
         self._servers: Servers | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left: list[Servers] = []
@@ -315,6 +340,14 @@ class _ServerHost:
     def is_open(self) -> bool:
         return self._servers is not None
 
+    def add(self, configs: Sequence[ServerConfig]) -> None:
+        """Have these servers, too; a SettingsError if another one has such a name."""
+        known = {config.name: config for config in self.configs}
+        if taken := [one.name for one in configs if known.get(one.name, one) != one]:
+            msg = f"An agent's own MCP server {taken[0]!r} has the name of another one: rename it."
+            raise SettingsError(msg)
+        self.configs += [one for one in configs if one.name not in known]
+
     async def run_on_loop(self, act: Callable[[Servers], Awaitable[T]]) -> T:
         """Do something with the servers on their loop, from any loop."""
         return await await_in_background(self._run_here(act))
@@ -324,7 +357,7 @@ class _ServerHost:
         if self._servers is None or self._loop is not loop:
             if self._servers is not None:  # after a fork: those processes belong to the parent
                 self._left.append(self._servers)
-            self._servers, self._loop = Servers(self._configs), loop
+            self._servers, self._loop = Servers(self.configs), loop
             self._process = os.getpid()
         return await act(self._servers)
 

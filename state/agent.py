@@ -85,6 +85,9 @@ class AgentDefinition(BaseModel):
     """Tokens its model takes, if the model's profile does not say."""
     tools: tuple[str, ...] | None = None
     """Names or globs of the tools it may call; None means all of the graph's."""
+    mcp: Any = None
+    """An `mcpServers` configuration, or its path: servers whose tools it alone may call, besides
+    `tools`. They follow the graph's policy."""
     read_only: bool = False
     """Only tools that declare to be read-only."""
     limits: AgentLimits = AgentLimits()

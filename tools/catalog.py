@@ -202,10 +202,16 @@ class Catalog:
         """The tools, in OpenAI's format, for requests that leave something out."""
         return [tool.spec() for tool in self._spare.values()]
 
-    def restrict(self, globs: Sequence[str] | None, *, read_only: bool = False) -> "Catalog":
+    def restrict(
+        self,
+        globs: Sequence[str] | None,
+        *,
+        read_only: bool = False,
+        besides: frozenset[str] = frozenset(),
+    ) -> "Catalog":
         """The catalog with only the tools that match these names or globs (None: all).
 
-        With `read_only`, only those that declare to be so.
+        With `read_only`, only those that declare to be so; of the servers `besides` all match.
         """
         if globs is None and not read_only:
             return self
@@ -213,7 +219,7 @@ class Catalog:
 
         def is_offered(name: str, tool: CatalogTool) -> bool:
             called = any(fnmatchcase(n, glob) for n in (name, tool.original) for glob in wanted)
-            return called and (tool.read_only or not read_only)
+            return (called or tool.server in besides) and (tool.read_only or not read_only)
 
         tools = {name: tool for name, tool in self.tools.items() if is_offered(name, tool)}
         own = {n: tool for n, tool in self.own.items() if not tool.is_work or is_offered(n, tool)}

@@ -9,8 +9,10 @@ from langgraph.types import Command
 from loopwright import AgentDefinition, ScriptedModel, build_task_agent, open_durability
 from support import killed
 from support.office import done, give, told_to
-from support.reacting import THREAD, said
+from support.reacting import said
 from support.scripts import call
+
+THREAD: Any = {"configurable": {"thread_id": "t"}}
 
 
 def turn(folder: str, messages: Any, _: Any) -> Any:
@@ -46,7 +48,7 @@ def go_on(
             agents=[asks] if nested else [],
             durability=kept,
         )
-        config = {**THREAD, "callbacks": [killed.Killed(**place)]} if place else THREAD
+        config: Any = {**THREAD, "callbacks": [killed.Killed(**place)]} if place else THREAD
         given: Any = None if graph.get_state(THREAD).created_at else said()
         answered = 0
         while True:

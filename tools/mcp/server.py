@@ -8,7 +8,7 @@ import contextlib
 import contextvars
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -338,20 +338,29 @@ class Servers:
         self._configs = {config.name: config for config in configs}
         self._servers: dict[tuple[str, str | None], Server] = {}
 
-    def find_known_listings(self, user_id: str | None) -> tuple[Listing, ...] | None:
-        """The listings, if all are known and fresh; safe in any thread."""
-        keys = (self._key(config, user_id) for config in self._configs.values())
+    def find_known_listings(
+        self, user_id: str | None, names: Sequence[str] | None = None
+    ) -> tuple[Listing, ...] | None:
+        """The listings of these servers, or all, if they are known and fresh; from any thread."""
+        named = self._configs if names is None else names
+        keys = (self._key(self._configs[name], user_id) for name in named)
         servers = [self._servers.get(key) for key in keys]
         due = self._retry_after
         known = [now for p in servers if p and (now := p.fresh_listing) and not p.is_retry_due(due)]
         return tuple(known) if len(known) == len(servers) else None
 
-    async def load_listings(self, user_id: str | None) -> tuple[Listing, ...]:
-        """The listing of each server for this user; none may take longer than its time to start.
+    async def load_listings(
+        self, user_id: str | None, names: Sequence[str] | None = None
+    ) -> tuple[Listing, ...]:
+        """The listing of each of these servers, or of all, for this user.
+
+        None may take longer than its time to start.
 
         A failed server is tried again in the background, a changed one is asked at once.
         """
-        servers = [self._server(name, user_id) for name in self._configs]
+        servers = [
+            self._server(name, user_id) for name in (self._configs if names is None else names)
+        ]
         await asyncio.gather(*(server.load() for server in servers if server.fresh_listing is None))
         for server in servers:
             if server.is_retry_due(self._retry_after):

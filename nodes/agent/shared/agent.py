@@ -148,8 +148,9 @@ class Agent:
             ]
 
         toolbox = parts.toolbox.narrow(
-            definition.tools, list_tools, read_only=definition.read_only, reserved=_RESERVED
-        )
+            definition.tools, list_tools, read_only=definition.read_only, reserved=_RESERVED,
+            mcp=definition.mcp,
+        )  # fmt: skip
         if output is not None:
             toolbox.direct = frozenset()  # no tool's result is the output that it must give
         return cls(definition, replace(parts, toolbox=toolbox), output, team)
