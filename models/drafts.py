@@ -9,6 +9,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field as dataclass_field
+from functools import partial
 from typing import Any, Final, Protocol
 
 import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
@@ -17,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.alias_generators import to_snake
 from pydantic_core import from_json
 
-from ..run.message_stream import StreamedDraft, begin_draft
+from ..run.message_stream import begin_draft
 from ..state.messages import REASONING, ROLE
 from ..text.canonical import make_storable
 from ..text.loose_json import AROUND_JSON, strip_thoughts
@@ -38,12 +40,14 @@ class _Reader(Protocol):
     def read(self, piece: str) -> None: ...
 
 
+class _Shown(Protocol):
+    def show(self, text: str, reasoning: str = "", /) -> None: ...
+
+
 class Draft:
     """What one call of a model says, as far as it is written; a second try starts again."""
 
-    def __init__(
-        self, shown: StreamedDraft, field: str = "", but: str = "", call: str = ""
-    ) -> None:
+    def __init__(self, shown: _Shown, field: str = "", but: str = "", call: str = "") -> None:
         """Show the words, or a field of an object; nothing that may turn out to fit `but`.
 
         With `call` the object is the arguments of a call of that tool.
@@ -118,6 +122,26 @@ def make_draft_listeners(
         return []
     shown = begin_draft(name, {ROLE: role}, stands=bool(call))
     return [] if shown is None else [Draft(shown, field, but, call)]
+
+
+@dataclass
+class _ToldDraft:
+    """A message that is told by events while it is written, the longer it is the more at once."""
+
+    field: str
+    tell: Callable[[dict[str, Any]], bool]
+    throttle: Throttle = dataclass_field(default_factory=lambda: Throttle(200, 10))
+
+    def show(self, text: str, _: str = "", /) -> None:
+        if self.throttle.is_due(len(text)):
+            self.tell({self.field: text} if text else {})
+
+
+def make_told_listeners(scope: RunScope, task: str, end: str) -> list[Listener]:
+    """What tells the words of a sub-agent as events, and the summary of its call of `end`."""
+    tell = partial(make_draft_emitter, scope, "agent", task=task)
+    words = Draft(_ToldDraft("text", tell()))
+    return [words, Draft(_ToldDraft("summary", tell()), "summary", call=end)]
 
 
 def reasoning_of(message: AIMessage) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
-from ....models.drafts import make_draft_listeners, wrap_reasoning
+from ....models.drafts import make_draft_listeners, make_told_listeners, wrap_reasoning
 from ....models.request import Listener
 from ....state.agent import (
     COMPLETE_TASK,
@@ -114,9 +114,11 @@ def build_final_answer(state: AgentState, text: str, name: str) -> AIMessage:
 
 
 def make_turn_listeners(scope: RunScope, state: AgentState, name: str) -> list[Listener]:
-    """What hears a model turn whose message will have this id; the graph's own agent answers."""
+    """What hears a model turn with a message of this id; only the graph's own agent answers."""
     words = make_draft_listeners(scope, name, "agent")
-    if not words or not isinstance(state, TaskAgentState):
+    if not isinstance(state, TaskAgentState):
+        return [*words, *make_told_listeners(scope, state.path, COMPLETE_TASK)]
+    if not words:
         return words
     answer = make_draft_listeners(
         scope, build_answer_id(state), "agent", field="summary", call=COMPLETE_TASK

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.types import Command
 
 from loopwright import open_durability
@@ -165,3 +166,28 @@ def test_an_answer_that_the_lowest_of_three_levels_took_before_a_crash_is_not_wa
     outcome = background_killed.go_on(str(tmp_path), background=background, asks=True)["outcome"]
     assert (outcome["status"], outcome["answer"]) == ("complete", "All."), outcome
     assert sorted(background_killed.written(str(tmp_path))) == ALL
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_what_a_sub_agent_writes_streams_as_events_and_never_as_the_answer(background, tmp_path):
+    words = "I look at the lamp, then at the shelf behind it."
+    office = Office(
+        chief=[give("scout", background=background), done("?"), done("The lamp is here.")],
+        scout=[
+            AIMessage(words, tool_calls=[call("recall", words="lamp")]),
+            done("The scout saw the lamp on the shelf."),
+        ],
+    )
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = office.graph(kept)
+        streamed = [*graph.stream(said(), THREAD, stream_mode=["custom", "messages"])]
+    drafts = [e for kind, e in streamed if kind == "custom" and e["type"] == "draft"]
+    assert {d["task"] for d in drafts} == {"agent/scout.1.0"}
+    assert {d["role"] for d in drafts} == {"agent"}
+    texts = [d["fields"].get("text", "") for d in drafts]
+    assert max(texts, key=len) == words
+    assert "The scout saw" in "".join(d["fields"].get("summary", "") for d in drafts)
+    messages = [told[0] for kind, told in streamed if kind == "messages"]
+    shown = "".join(m.text for m in messages if m.type.startswith("AI"))
+    assert words not in shown
+    assert "The lamp is here." in shown
