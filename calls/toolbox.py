@@ -276,7 +276,10 @@ class Toolbox:
             if len(self._named) > _KEPT:
                 self._named.clear()
             found = build_catalog(self._python, listings, self._own, self._reserved, self._said)
-            self.known_tools.update(found.tools)
+            for name, tool in found.tools.items():  # one name of two servers is nobody's
+                known = self.known_tools.setdefault(name, tool)
+                if known.server != tool.server:
+                    self.known_tools[name] = replace(tool, origin="foreign")
             found = found.restrict(
                 self._offers, read_only=self._reads_only, besides=self._own_servers
             )
