@@ -26,7 +26,7 @@ class Seen:
 
 def written(text: str, seed: int, quirks: Quirks | None = None, **how: Any) -> Seen:
     seen, rng, place = Seen(), random.Random(seed), 0
-    draft = Draft(seen, **how)  # type: ignore[arg-type]
+    draft = Draft(seen, **how)
     draft.begin(quirks or Quirks())
     while place < len(text):
         end = place + rng.choice([1, 2, 3, 7, 40])
