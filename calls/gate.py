@@ -17,7 +17,8 @@ from ..text.canonical import hash_of, make_storable_json, shorten_text
 from ..text.secrets import MASK, Secrets, is_masked
 from ..text.sentences import say
 from ..tools.arguments import check_arguments
-from ..tools.catalog import Catalog, CatalogTool, is_name, normalize_name
+from ..tools.catalog import Catalog, CatalogTool
+from ..tools.names import is_name, normalize_name
 from ..tools.python_tools import BUILT_IN
 from ..turn.scope import RunScope
 from .call_records import (

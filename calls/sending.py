@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
@@ -96,11 +97,12 @@ async def send_to_tool(scope: RunScope, toolbox: Toolbox, call: Call, *, asks: b
     traced = spans.build_metadata(scope, scope.run.role, pending) | about
     if tool.tool is not None:
         return await _call_python(scope, toolbox, call, traced)
-    return await toolbox.call_server(
-        tool, call.args, user_id=scope.user, meta=about | describe_application(scope),
-        traced=traced, emit=scope.emit, turn=scope.turn, can_ask=scope.can_ask and asks,
-        reply=call.reply,
-    )  # fmt: skip
+    async with toolbox.sampler(scope) if toolbox.sampler else nullcontext() as sample:
+        return await toolbox.call_server(
+            tool, call.args, user_id=scope.user, meta=about | describe_application(scope),
+            traced=traced, emit=scope.emit, turn=scope.turn, can_ask=scope.can_ask and asks,
+            reply=call.reply, sample=sample,
+        )  # fmt: skip
 
 
 async def _call_python(

@@ -7,9 +7,10 @@ import copy
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langchain_core.messages import ToolMessage
 from langgraph.store.memory import InMemoryStore
@@ -30,7 +31,7 @@ from ..tools.catalog import (
     make_reader,
 )
 from ..tools.hints import Said
-from ..tools.mcp.call import CALL, ServerCall, ToolGone
+from ..tools.mcp.call import CALL, Sample, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
 from ..tools.mcp.processes import PROCESS_LIMIT
 from ..tools.mcp.server import Listing, Servers
@@ -43,11 +44,17 @@ from .recall import build_recall_tool
 from .result_store import ResultStore
 from .reuse import ReadCache
 
+if TYPE_CHECKING:
+    from ..tools.mcp.session import Connection
+
 T = TypeVar("T")
 
 K = TypeVar("K")
 
 V = TypeVar("V")
+
+Sampler = Callable[[RunScope], AbstractAsyncContextManager[Sample]]
+"""Opens what asks the model for a server, as long as a call of the run takes."""
 
 _EXIT_DEADLINE: Final = 8.0
 
@@ -63,6 +70,8 @@ class Toolbox:
     """
 
     _own_servers: frozenset[str] = frozenset()
+    _offers: Sequence[str] | None = None
+    _reads_only = False
 
     def __init__(
         self,
@@ -71,6 +80,7 @@ class Toolbox:
         policy: PolicyLike = None,
         own: OwnTools = tuple,
         foreign: str | None = None,
+        sampler: Sampler | None = None,
     ) -> None:
         """Read tools, configuration and policy; nothing is started yet.
 
@@ -81,11 +91,13 @@ class Toolbox:
             policy: What may run: a word, rules, a `Policy`, or the path of a JSON file of rules.
             own: Makes the tools of the package that every agent has.
             foreign: What happens to values of strangers; None: what the policy says.
+            sampler: Asks the graph's model for servers; None: nobody does.
 
         Raises:
             SettingsError: a tool, the configuration or the policy cannot be used.
         """
         self.policy = Policy.of(policy, foreign)
+        self.sampler = sampler
         self._spare: dict[str, InMemoryStore] = {}
         self._memories: dict[tuple[str, str], ReadCache] = {}
         self._in_use: weakref.WeakValueDictionary[tuple[str, str], ReadCache] = (
@@ -107,8 +119,6 @@ class Toolbox:
         self._own: OwnTools = lambda: [make_reader()]
         self._reserved = RESERVED
         self._add_package_tools(own)
-        self._offers: Sequence[str] | None = None
-        self._reads_only = False
         self._whole: Toolbox | None = None
         _homes.add(self._home)
         weakref.finalize(self, self._home.close_without_wait).atexit = False
@@ -245,7 +255,8 @@ class Toolbox:
         """
         call = ServerCall(
             name=tool.original, args=dict(args), resendable=tool.resendable, user_id=user_id,
-            meta=meta, about={"id": meta.get(CALL, ""), "tool": tool.name}, **more,
+            reads_resource=tool.reads_resource, meta=meta,
+            about={"id": meta.get(CALL, ""), "tool": tool.name}, **more,
         )  # fmt: skip
         try:
             return await self._home.run_on_loop(
@@ -254,6 +265,16 @@ class Toolbox:
         except ToolGone:
             text = explain_unknown_tool(tool.name, await self.catalog(user_id))
             return ToolMessage(text, tool_call_id="", status="error")
+
+    @property
+    def servers(self) -> list[str]:
+        """The names of its MCP servers."""
+        return [config.name for config in self._configs]
+
+    def ask_server(self, name: str, act: "Callable[[Connection], Awaitable[T]]") -> T:
+        """Ask a server something, from sync code; a ServerUnavailable where it has no answer."""
+        ask = self._home.run_on_loop(lambda servers: servers.server(name, None).ask(act))
+        return run_blocking(ask)
 
     def is_parked(self, key: str) -> bool:
         """Whether the call of this idempotency key waits in this process for a human's answer."""

@@ -21,6 +21,7 @@ from ..hooks.registry import Hooks, current_folder, make_session_opener
 from ..models.ask_value import ResultSchema
 from ..models.choice import Models
 from ..models.reservation import quote
+from ..models.sampling import open_sampling
 from ..nodes.parts import Parts
 from ..prompts.instructions import read_instructions
 from ..prompts.prompt import PromptManager, resolve_language
@@ -97,17 +98,18 @@ def assemble(
     opened = _make_saver_opener(options) if journal is None else None
     if journal is None and opened is None:
         journal = find_memory_journal(options.get("checkpointer"))
-    instructions = read_instructions(options.get("instructions"))
+    instructions, models = read_instructions(options.get("instructions")), Models(model)
     memory, skills = choose_memory(options.get("memory")), instructions.skills
     toolbox = Toolbox(
         tools or (), mcp=options.get("mcp"), policy=options.get("policy"),
         foreign=options.get("foreign"),
+        sampler=partial(open_sampling, models),
         own=lambda: [
             *([build_skill_reader(instructions)] if skills else ()), *build_memory_tools(memory),
         ],
     )  # fmt: skip
     return Parts(
-        models=Models(model),
+        models=models,
         toolbox=toolbox,
         prompts=options.get("prompts") or PromptManager(),
         instructions=instructions,

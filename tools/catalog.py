@@ -1,13 +1,12 @@
 """The tools a model is offered: one entry a tool under a name no other tool has."""
 
 import difflib
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool
@@ -18,15 +17,18 @@ from ..state.history import ASKED
 from ..state.limits import explain_excess
 from ..state.roles import ROLES
 from ..text.canonical import canonical, hash_of
+from ..text.display import show_text
 from ..text.sentences import say
 from .arguments import fit, list_allowed_types
 from .hints import Said, hold_to_word, read_asks, read_flags
 from .mcp.config import ServerConfig
 from .mcp.server import Listing
+from .names import MAX_NAME, clean_name, shorten_name
 from .schemas import Schema, one_line, read_output, sanitize
 from .search import DeferredTools
 
 READ_RESULT: Final = "read_result"
+READ_RESOURCE: Final = "read_resource"
 FIND_TOOLS: Final = "find_tools"
 
 # A call named like a contract is read as that structured answer, so no tool may have such a name;
@@ -34,10 +36,6 @@ FIND_TOOLS: Final = "find_tools"
 RESERVED: Final = frozenset(
     {READ_RESULT, FIND_TOOLS, "none", *(role.contract for role in ROLES.values())}
 )
-
-MAX_NAME: Final = 64
-_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
-_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +74,7 @@ class CatalogTool:
     sinks: tuple[str, ...] | None = None  # the arguments through which it acts; None: all
     confidential: bool = False  # what it gives must not leave by a tool of the open world
     is_vouched: bool = True  # the program gave it, or the operator trusts its server
+    reads_resource: bool = False  # its calls read a resource of the server
     own: Callable[[Mapping[str, Any], Any], Awaitable[Any]] | None = None
     """Answers a call of a tool of the package, from its arguments and an `Own`. Such a call is not
     asked about, counted or recorded; its result's `update` changes the state. If it is not
@@ -260,7 +259,7 @@ class Catalog:
             if tool.server is None or server not in (None, tool.server):
                 continue
             if name == _prefix_name(tool) or (
-                server and name == _shorten_name(_clean_name(tool.original))
+                server and name == shorten_name(clean_name(tool.original))
             ):
                 return tool
         return None
@@ -277,6 +276,7 @@ class Catalog:
 
 
 _TOO_LONG: Final = "The tool {1!r} of MCP server {0!r} is left out, for its definition: {2}."
+_FOR_TASKS: Final = "MCP server {!r}: not offered, as they run as MCP tasks alone: {}."
 _NOTHING: Final = "MCP server {!r} is there, but offers no tool; look at its entry and its version."
 
 
@@ -309,7 +309,7 @@ def build_catalog(
     for tool in offered:
         name = tool.name if taken[tool.name] == 1 else _prefix_name(tool)
         if name in tools or name in reserved:
-            name = _shorten_name(name, salt=f"{tool.server}/{tool.original}")
+            name = shorten_name(name, salt=f"{tool.server}/{tool.original}")
         tools[name] = replace(tool, name=name)
     missing = tuple(listing.config.name for listing in listings if not listing.tools)
     return Catalog(tools, tuple(warnings), missing, mine)
@@ -318,6 +318,7 @@ def build_catalog(
 def _describe_tools(listing: Listing, warnings: list[str], said: Said) -> Iterable[CatalogTool]:
     """The usable tools of one server, each original name once."""
     seen: set[str] = set()
+    for_tasks: list[str] = []
     for raw in listing.tools:
         original = raw.get("name")
         if not isinstance(original, str) or not original.strip():
@@ -326,8 +327,32 @@ def _describe_tools(listing: Listing, warnings: list[str], said: Said) -> Iterab
             seen.add(original)
             if why := explain_excess("tool definition", raw):
                 warnings.append(_TOO_LONG.format(listing.config.name, original[:MAX_NAME], why))
-                continue
-            yield _make_server_tool(listing.config, original, raw, said)
+            elif _runs_as_task(raw):
+                for_tasks.append(show_text(original[:MAX_NAME]))
+            else:
+                yield _make_server_tool(listing.config, original, raw, said)
+    if for_tasks:
+        warnings.append(_FOR_TASKS.format(listing.config.name, ", ".join(for_tasks)))
+    if listing.has_resources and READ_RESOURCE not in seen:
+        yield _make_resource_reader(listing.config)
+
+
+def _runs_as_task(raw: Mapping[str, Any]) -> bool:
+    """Whether a tool can be called in no other way."""
+    how = raw.get("execution")
+    return isinstance(how, Mapping) and how.get("taskSupport") == "required"
+
+
+def _make_resource_reader(config: ServerConfig) -> CatalogTool:
+    """The tool that reads a server's resources; they are a stranger's where nothing is said."""
+    uri = {"type": "string", "description": say("read_resource_uri")}
+    schema = {"type": "object", "properties": {"uri": uri}}
+    about = {"description": say("read_resource_tool", server=config.name), "inputSchema": schema}
+    made = _make_server_tool(config, READ_RESOURCE, about, {})
+    return replace(
+        made, read_only=True, idempotent=True, open_world=False, reads_resource=True,
+        origin=made.origin or "foreign",
+    )  # fmt: skip
 
 
 def _make_server_tool(
@@ -337,7 +362,7 @@ def _make_server_tool(
     if not config.trust:
         flags, asks = hold_to_word(config, original, flags, asks, said)
     return CatalogTool(
-        name=_shorten_name(_clean_name(original)),
+        name=shorten_name(clean_name(original)),
         description=one_line(raw.get("description")) or one_line(raw.get("title")) or original,
         schema=sanitize(raw.get("inputSchema")),
         server=config.name,
@@ -371,31 +396,4 @@ def _unwrap_schema(schema: Schema | None) -> Schema | None:
 
 
 def _prefix_name(tool: CatalogTool) -> str:
-    return _shorten_name(_clean_name(f"{tool.server}_{tool.original}"))
-
-
-@lru_cache
-def is_name(name: str) -> bool:
-    """Whether every provider takes it as a tool's name."""
-    return _NAME.fullmatch(name) is not None
-
-
-def normalize_name(name: str) -> str:
-    """A name as every provider takes it; other characters are replaced, a long one is cut."""
-    return name if is_name(name) else _shorten_name(_clean_name(name))
-
-
-def _clean_name(name: str) -> str:
-    """A name with the characters every provider takes."""
-    return _FOREIGN.sub("_", name.strip()).strip("_") or f"tool_{_hash(name)}"
-
-
-def _shorten_name(name: str, *, salt: str = "") -> str:
-    """At most 64 characters; a name that is cut or salted ends in a hash."""
-    if len(name) <= MAX_NAME and not salt:
-        return name
-    return f"{name[: MAX_NAME - 9]}_{_hash(salt or name)}"
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+    return shorten_name(clean_name(f"{tool.server}_{tool.original}"))

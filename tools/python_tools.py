@@ -27,8 +27,9 @@ from pydantic.errors import PydanticUserError
 from ..state.errors import SettingsError
 from ..state.limits import explain_excess
 from ..text.sentences import say
-from .catalog import MAX_NAME, RESERVED, CatalogTool, is_name
+from .catalog import RESERVED, CatalogTool
 from .hints import read_flags, read_origin
+from .names import MAX_NAME, is_name
 from .schemas import Schema, one_line, read_output, sanitize
 from .values import ReturnedValue, collect_async_items, collect_items, read_result_schema
 

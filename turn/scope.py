@@ -144,6 +144,8 @@ class RunScope:
     """A question could be answered: somebody is there, and the run can be resumed."""
     notes: list[str] = field(default_factory=list)
     """What the outcome must warn of: the warnings told on the way."""
+    asides: list[Spend] = field(default_factory=list)
+    """What models were asked beside the node's own requests, such as for a server."""
     run: RunFacts = field(default_factory=RunFacts)
     around: Surroundings = field(default_factory=Surroundings)
 
@@ -169,8 +171,10 @@ class RunScope:
         return self.store is not None and not (in_memory and self.run.durable)
 
     def add_seconds(self, spend: Spend | None = None) -> Spend:
-        """The node's spend with its active seconds."""
+        """The node's spend with its active seconds, and what was asked beside it."""
         seconds = round(time.monotonic() - self.run.began, 3)
+        while self.asides:
+            spend = add_spend(spend, self.asides.pop())
         return add_spend(spend, Spend(seconds=seconds))
 
     async def release(self, keeps: Callable[[Row], bool], **how: bool) -> list[Row]:

@@ -13,6 +13,7 @@ from loopwright.cli.settings import NO_MODEL
 from loopwright.graphs.registry import REGISTRY
 from support.fake_openai import Reply, fake_openai
 from support.forked import Command, server
+from support.mcp_servers import stdio
 from support.patience import PATIENCE
 from support.screen import Terminal
 
@@ -54,7 +55,7 @@ def test_every_graph_talks_one_message_a_line(graph, tmp_path):
     assert "Bring coffee." in second
     assert told.count("\nComplete. ") == 2
     assert "Evidence:" not in told
-    assert "/resume [ID]   go on" in first
+    assert "/resume [ID]     go on" in first
     assert "There is no /nothing; /help names what there is." in first
     assert told.endswith("Go on with: loopwright chat --thread t\n")
     assert messages("t") == ("Read notes.md", 1)
@@ -322,3 +323,24 @@ def test_a_conversation_remembers_its_agent_and_says_what_became_of_it(tmp_path,
     shipped = "codebase_investigator, knowledge_base, refund_expert, technical_expert"
     known = f"give the path of its file, or one of {shipped}."
     assert (code, known in errors) == (2, True), errors
+
+
+def test_prompts_of_servers_are_listed_and_sent_as_they_were_shown(tmp_path):
+    servers = {"library": stdio("library"), "gone": {"command": "nowhere"}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    (tmp_path / "script.json").write_text(json.dumps({"thought": [thought("It is a lamp.")]}))
+    how = ("--graph", "react", "--script", "script.json", "--mcp", "mcp.json")
+    review = "/prompts library/review"
+    lines = f"/prompts\n{review} title='the lamp' tone=dry\n{review} tone=dry\n"
+    code, told, errors = chat(*how, "--thread", "t", stdin=lines)
+    listed = told.partition("> /prompts\n")[2].splitlines()
+    assert listed[0] == "library/review title=… [tone=…] Review a book.�[2J"
+    assert listed[1] == "library/greet Greet."
+    assert "! gone: the command 'nowhere'" in listed[2]
+    filled = "Write a dry review of the lamp.�]0;owned�"
+    assert f"> {filled}\n" in told
+    assert "It is a lamp." in told
+    assert messages("t")[0] == filled
+    assert (code, "Missing required arguments: {'title'}" in errors) == (2, True)
+    code, _, errors = chat(*how, "--thread", "u", stdin="/prompts nothing\n")
+    assert (code, "/prompts lists them" in errors) == (2, True)

@@ -5,7 +5,7 @@ import contextlib
 import contextvars
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,14 +17,15 @@ from mcp.shared.exceptions import McpError
 from pydantic import ValidationError
 
 from ...text.display import show_text
-from ...text.secrets import Secrets, list_secret_fields
-from .call import ELICIT, KEY, ElicitationPending, ServerCall
+from ...text.secrets import list_secret_fields
+from .call import ELICIT, KEY, ElicitationPending, ServerCall, make_refusal
 from .config import ServerConfig
+from .offers import read_resource
 
 log = logging.getLogger(__name__)
 
-Send = Callable[[types.CallToolRequest, Any], Awaitable[dict[str, Any]]]
-"""Sends a call, with a function that takes its progress, and waits for the answer."""
+Send = Callable[[Any, Any], Coroutine[Any, Any, dict[str, Any]]]
+"""Sends a request, with a function that takes its progress, and waits for the answer."""
 
 Wait = Callable[[Awaitable[Any], asyncio.Future[Any]], Awaitable[dict[str, Any]]]
 """Waits for the answer to a request, or until the server asks."""
@@ -39,6 +40,10 @@ _TOO_MANY: Final = f"a server may ask {_MOST_QUESTIONS} questions in one call"
 _NO_SECRETS: Final = (
     "it wants a secret ({fields}), which nobody is asked for in the name of a server whose entry "
     "has no trust: true"
+)
+_NO_SAMPLING: Final = (
+    "Sampling not supported: the model is asked where the server's entry says so, in a running "
+    f"call, {_MOST_QUESTIONS} times at most"
 )
 _MOST_PARKED: Final = 64
 _LOOKS: Final = 50
@@ -61,14 +66,18 @@ class ActiveCall:
     asked: int = 0
     _reply: asyncio.Future[dict[str, Any]] | None = None
 
-    def __init__(self, call: ServerCall, send: Send, secrets: Secrets) -> None:
+    def __init__(self, call: ServerCall, send: Send, config: ServerConfig) -> None:
         """Send the call."""
-        self._secrets = secrets
+        self._secrets = config.secrets
         self.go_on(call)
         params = types.CallToolRequestParams(
             name=call.name, arguments=call.args, _meta=types.RequestParams.Meta(**call.meta)
         )
-        answer = send(types.CallToolRequest(params=params), self._progress)
+        answer = (
+            read_resource(call.args.get("uri"), lambda one: send(one, None), config)
+            if call.reads_resource
+            else send(types.CallToolRequest(params=params), self._progress)
+        )
         # In an empty context: a call that waits for a human must not keep the run that made it.
         free = contextvars.Context()
         self.request = free.run(asyncio.ensure_future, answer)
@@ -85,7 +94,7 @@ class ActiveCall:
 
     def let_go(self) -> None:
         """Forget the run: the client keeps the last call that reported progress."""
-        self.call = replace(self.call, emit=None, within=contextvars.Context())
+        self.call = replace(self.call, emit=None, sample=None, within=contextvars.Context())
 
     async def ask(self, params: types.ElicitRequestParams) -> dict[str, Any]:
         """Pass on the server's question, and wait for a human's answer."""
@@ -119,6 +128,8 @@ class ActiveCalls:
         self._config = config
         self.now: list[ActiveCall] = []
         self._parked = parked
+        # Servers do not say in which call they ask the model, and its run has to pay.
+        self._turn = asyncio.Lock() if config.sampling else contextlib.nullcontext()
 
     @property
     def waiting_keys(self) -> list[str]:
@@ -137,8 +148,9 @@ class ActiveCalls:
 
         async def intercept(request: MCPToolCallRequest, handler: object) -> ToolMessage:  # noqa: ARG001 - the adapter's signature
             try:
-                with self._begin(call, send) as active:
-                    answer = await wait(active.request, active.form)
+                async with self._turn:
+                    with self._begin(call, send) as active:
+                        answer = await wait(active.request, active.form)
             except McpError as error:
                 answer = {"content": [_text_block(error.error.message)], "isError": True}
             return _as_message(answer, self._config)
@@ -160,7 +172,7 @@ class ActiveCalls:
         self._withdraw_old(call)
         home, active = self._parked.pop(call.key, (self, None))
         if active is None:
-            active = ActiveCall(call, send, self._config.secrets)
+            active = ActiveCall(call, send, self._config)
         else:
             active.go_on(call)
         home.now.append(active)
@@ -195,28 +207,40 @@ class ActiveCalls:
         if active := self._find_speaker(None):
             active.call.tell("server_log", server=server, level=params.level, text=text)
 
-    async def elicit(self, params: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask the human of the call in which the server asks; without one, decline.
+    async def answer(self, method: str, params: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the human or the model of the call in which the server asks.
 
         Args:
+            method: `ELICIT` or `SAMPLE`.
             params: What the server asks.
             request: The request in which it asks; empty where the transport cannot know.
 
         Returns:
-            The result that the server gets.
+            The `result` or the `error` that the server gets.
         """
+        meta = (request.get("params") or {}).get("_meta") or {}
+        may_ask = method == ELICIT or self._config.sampling
+        looks = _LOOKS if may_ask else 0
+        while (active := self._find_speaker(meta.get(KEY))) is None and self.now and looks:
+            looks -= 1
+            await asyncio.sleep(_BETWEEN_LOOKS)
+        if active is not None:
+            active.asked += 1
+        if method == ELICIT:
+            return {"result": await self._elicit(active, params)}
+        sample = active.call.sample if active and active.asked <= _MOST_QUESTIONS else None
+        if sample is None or not may_ask:
+            return make_refusal(_NO_SAMPLING)
+        return await sample(self._config.secrets.mask_json(params))
+
+    async def _elicit(self, active: ActiveCall | None, params: Any) -> dict[str, Any]:
+        """Ask the human; without one, decline."""
         try:
             question = types.ElicitRequest(method=ELICIT, params=params).params
         except ValidationError:
             return dict(_DECLINED)
-        meta = (request.get("params") or {}).get("_meta") or {}
-        looks = _LOOKS
-        while (active := self._find_speaker(meta.get(KEY))) is None and self.now and looks:
-            looks -= 1
-            await asyncio.sleep(_BETWEEN_LOOKS)
         if active is None or not active.call.can_ask or not active.call.key:
             return _decline(_NOBODY)
-        active.asked += 1
         if why := self._find_objection(active, question):
             server = self._config.name
             text = self._config.mask(f"A question of {server!r} was declined: {why}.")

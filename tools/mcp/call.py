@@ -19,10 +19,16 @@ reason belongs to no run."""
 
 
 Reply = Callable[[dict[str, Any]], Awaitable[None]]
-"""Sends the answer to a question of the server: the `result` of its request."""
+"""Sends the answer to a question of the server: `result` or `error` of its request."""
 
 ELICIT: Final = "elicitation/create"
 """The method by which a server asks a human."""
+
+SAMPLE: Final = "sampling/createMessage"
+"""The method by which a server asks the model."""
+
+Sample = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""Has a model answer the params of such a request: `result` or `error`, from any event loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +61,8 @@ class Listener(Protocol):
     def lose(self, number: object, loss: Loss) -> None:
         """Note why the next answer to this request is an error of our own."""
 
-    def ask(self, params: Any, request: Mapping[str, Any], reply: Reply) -> None:
-        """Pass a question of the server to a human; `request` is its request, if known."""
+    def ask(self, method: str, params: Any, request: Mapping[str, Any], reply: Reply) -> None:
+        """Pass a question of the server on; `request` is ours in which it asks, if known."""
 
     def doubt(self) -> None:
         """Note that messages of the server may have been missed."""
@@ -69,6 +75,11 @@ def make_error(number: object, why: Why) -> dict[str, Any]:
     """The answer of our own to a request, as a message of the protocol."""
     error = {"code": -32_000, "message": why()}
     return {"jsonrpc": "2.0", "id": number, "error": error}
+
+
+def make_refusal(why: str, code: int = -1) -> dict[str, Any]:
+    """What a server hears that may not ask the model; -1 is the protocol's code for that."""
+    return {"error": {"code": code, "message": why}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +98,8 @@ class ServerCall:
         turn: The user turn; what its thread left parked in another one is withdrawn.
         can_ask: Whether the human can be asked what the server wants to know.
         reply: The human's answer, where the call was parked with a question.
+        reads_resource: It reads a resource instead of calling a tool.
+        sample: Asks the model for the server, at the cost of the run; None where nobody can.
         within: The caller's context: events come from the session's, which has no run.
     """
 
@@ -101,6 +114,8 @@ class ServerCall:
     turn: str = ""
     can_ask: bool = False
     reply: Mapping[str, Any] | None = None
+    reads_resource: bool = False
+    sample: Sample | None = field(default=None, repr=False)
     within: Context = field(default_factory=copy_context, repr=False)
 
     @property

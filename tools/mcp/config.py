@@ -58,6 +58,8 @@ _KINDS: Final = {
     "confidential": "true or false",
     "auth": '"oauth", or an object with client_id, client_secret, client_name, scopes (a list),'
     " redirect_port (a number), hosts (a list)",
+    "sampling": "true or false",
+    "resources": "true or false",
 }
 """The fields of an entry that take more than a plain text."""
 
@@ -160,6 +162,9 @@ class ServerConfig(BaseModel):
     origin: Annotated[dict[str, Origin], BeforeValidator(_read_by_tool)] = {}
     sinks: dict[str, tuple[str, ...]] = {}
     confidential: Annotated[bool, Field(strict=True)] = False
+    # Whether it may ask the graph's model during a call, and a model may read its resources.
+    sampling: Annotated[bool, Field(strict=True)] = False
+    resources: Annotated[bool, Field(strict=True)] = False
     problem: str = ""
     secrets: Secrets = Field(default_factory=Secrets, repr=False)
 

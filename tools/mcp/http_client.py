@@ -21,7 +21,7 @@ from mcp import ClientSession
 
 from ...text.secrets import find_header_secrets
 from ...text.sentences import say
-from .call import ELICIT, Listener, Loss, ServerUnavailable, Why, make_error
+from .call import ELICIT, SAMPLE, Listener, Loss, ServerUnavailable, Why, make_error
 from .config import ServerConfig
 from .oauth import LoginHeaders, load_ssl_context
 from .response_limits import ACCEPTED, EVENTS, Refused, read_events
@@ -196,25 +196,25 @@ class ServerClient(httpx.AsyncClient):
 
     def _hand_over(self, event: bytes, message: dict[str, Any]) -> bool:
         """Pass on a question of the server: the session would read nothing until the answer."""
-        if b"elicitation" not in event:
+        if b"elicitation" not in event and b"sampling" not in event:
             return False
         try:
             question = json.loads(_field(event, b"data"))
         except (ValueError, RecursionError):
             return False
-        if not isinstance(question, dict) or question.get("method") != ELICIT:
+        if not isinstance(question, dict) or question.get("method") not in (ELICIT, SAMPLE):
             return False
         reply = partial(self._reply, question.get("id"))
-        self._listener.ask(question.get("params"), message, reply)
+        self._listener.ask(question["method"], question.get("params"), message, reply)
         return True
 
-    async def _reply(self, number: object, result: dict[str, Any]) -> None:
+    async def _reply(self, number: object, answer: dict[str, Any]) -> None:
         """Answer a question of the server."""
         if self._post is not None:
             headers = self._post.headers.copy()
             del headers["content-length"]
-            answer = {"jsonrpc": "2.0", "id": number, "result": result}
-            request = self.build_request("POST", self._post.url, headers=headers, json=answer)
+            body = {"jsonrpc": "2.0", "id": number, **answer}
+            request = self.build_request("POST", self._post.url, headers=headers, json=body)
             await (await self._send(request, {"stream": True})).aclose()
 
     def _fail(self, message: dict[str, Any], loss: Loss) -> bytes:

@@ -8,11 +8,11 @@ import contextlib
 import contextvars
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...state.context import STARTUP
 from ...text.sentences import say
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .session import Connection
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 RETRY_AFTER: Final = 30.0
 """Seconds after which a server that failed is tried again behind the scenes."""
@@ -67,6 +69,7 @@ class Listing:
     config: ServerConfig
     tools: tuple[dict[str, Any], ...] = ()
     warning: str = ""
+    has_resources: bool = False  # which a model may read
 
 
 class Server:
@@ -146,10 +149,16 @@ class Server:
     async def _list_tools(self, connection: "Connection | None" = None) -> tuple[int, Listing]:
         if connection is not None:
             seen = self._changes
-            return seen, Listing(self.config, await connection.tools())
+            has_resources = self.config.resources and connection.has("resources")
+            tools = await connection.list_all("tools")
+            return seen, Listing(self.config, tools, has_resources=has_resources)
+        return await self.ask(self._list_tools)
+
+    async def ask(self, act: "Callable[[Connection], Awaitable[T]]") -> T:
+        """Ask something on the session."""
         connection = await self._open_connection()
         try:
-            return await self._list_tools(connection)
+            return await act(connection)
         finally:
             connection.let_go()
 
@@ -164,7 +173,7 @@ class Server:
         if warning != self.listing.warning:  # a program without a log of its own sees it on stderr
             log.warning("%s", warning)
         tools = () if words is _NO_LOGIN else self.listing.tools
-        return Listing(self.config, tools, warning)
+        return replace(self.listing, tools=tools, warning=warning)
 
     def is_retry_due(self, wait: float) -> bool:
         """Whether a failed server is tried again; never if its entry is wrong."""
@@ -233,7 +242,8 @@ class Server:
             if self.fresh_listing is None:
                 await self.load(connection=connection)
             offered = (tool.get("name") for tool in self.listing.tools)
-            if not self.listing.warning and call.name not in offered:
+            known = self.listing.warning or call.reads_resource or call.name in offered
+            if not known:
                 raise ToolGone(call.name)
             return await connection.call(call)
         finally:
@@ -359,7 +369,7 @@ class Servers:
         A failed server is tried again in the background, a changed one is asked at once.
         """
         servers = [
-            self._server(name, user_id) for name in (self._configs if names is None else names)
+            self.server(name, user_id) for name in (self._configs if names is None else names)
         ]
         await asyncio.gather(*(server.load() for server in servers if server.fresh_listing is None))
         for server in servers:
@@ -369,13 +379,14 @@ class Servers:
 
     async def call(self, name: str, call: ServerCall) -> Any:
         """Call a tool of one server, see `Server.call`."""
-        return await self._server(name, call.user_id).call(call)
+        return await self.server(name, call.user_id).call(call)
 
     def _key(self, config: ServerConfig, user_id: str | None) -> tuple[str, str | None]:
         by_user = (config.user_headers or config.auth) and config.transport != "stdio"
         return config.name, user_id if by_user else None
 
-    def _server(self, name: str, user_id: str | None) -> Server:
+    def server(self, name: str, user_id: str | None) -> Server:
+        """One server, as this user has it."""
         config = self._configs[name]
         key = self._key(config, user_id)
         if key not in self._servers:

@@ -19,7 +19,6 @@ from mcp import ClientSession, types
 from mcp.shared.exceptions import McpError
 from pydantic import BaseModel, ConfigDict
 
-from ...state.limits import Gauge
 from ...stream.meters import ERROR, SERVER, SESSION, WIRE, measure
 from ...text.sentences import say
 from .active_calls import ActiveCalls, Parked
@@ -35,6 +34,7 @@ from .call import (
 )
 from .config import ServerConfig
 from .http_client import explain, http_session
+from .offers import Kind, list_pages, make_request
 from .processes import PROCESS_LIMIT
 from .stdio import explain_start, last_line, stdio_session
 
@@ -195,6 +195,7 @@ class Connection:
         """Open a session that has not been initialised yet."""
         callbacks: dict[str, Any] = {
             "elicitation_callback": _decline,
+            **({"sampling_callback": _decline} if self._config.sampling else {}),
             "logging_callback": self._calls.log,
             "message_handler": self._handle_message,
         }
@@ -212,13 +213,13 @@ class Connection:
         if str(number) in self._losses:
             self._losses[str(number)] = loss
 
-    def ask(self, params: Any, request: Mapping[str, Any], reply: Reply) -> None:
+    def ask(self, method: str, params: Any, request: Mapping[str, Any], reply: Reply) -> None:
         """See `Listener.ask`."""
 
         async def answer() -> None:
-            result = await self._calls.elicit(params, request)
+            found = await self._calls.answer(method, params, request)
             with contextlib.suppress(Exception):  # a server that has ended hears no answer
-                await reply(result)
+                await reply(found)
 
         self._start(answer())
 
@@ -259,30 +260,29 @@ class Connection:
         why = self._why()
         return self._config.mask(say("server_said", why=why, said=words) if words else why)
 
-    async def tools(self) -> tuple[dict[str, Any], ...]:
-        """Ask for all tools, unvalidated: one odd tool must not cost all.
+    def has(self, kind: Kind) -> bool:
+        """Whether the server says that it has any of a kind; of tools it need not."""
+        known = self._session.get_server_capabilities() if self._session else None
+        return kind == "tools" or getattr(known, kind, None) is not None
+
+    async def list_all(self, kind: Kind) -> tuple[dict[str, Any], ...]:
+        """Ask for all of a kind; raises as `fetch` does."""
+        return await list_pages(kind, self._fetch, self._config) if self.has(kind) else ()
+
+    async def fetch(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask something that is no call.
 
         Raises:
             ServerUnavailable: The server refuses, or the connection ended before the answer.
         """
-        tools: list[dict[str, Any]] = []
-        pages: list[str | None] = [None]
-        gauge = Gauge("tool list")
-        while True:
-            params = types.PaginatedRequestParams(cursor=pages[-1]) if pages[-1] else None
-            try:
-                page = await self._request(self._send(types.ListToolsRequest(params=params)))
-            except McpError as error:
-                raise ServerUnavailable(self._config.mask(error.error.message)) from error
-            offered = [tool for tool in page.get("tools") or () if isinstance(tool, dict)]
-            if why := gauge.take(offered):
-                raise ServerUnavailable(say("too_long_a_list", why=why))
-            masked = await asyncio.to_thread(self._config.secrets.mask_json, offered)
-            tools += [m | {"name": t.get("name")} for t, m in zip(offered, masked, strict=True)]
-            cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or not cursor or cursor in pages:
-                return tuple(tools)
-            pages.append(cursor)
+        return await self._fetch(make_request(method, params))
+
+    async def _fetch(self, request: Any) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = await self._request(self._send(request))
+        except McpError as error:
+            raise ServerUnavailable(self._config.mask(error.error.message)) from error
+        return answer
 
     async def call(self, call: ServerCall) -> Any:
         """Call a tool; the answer is a `ToolMessage`.

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from ...stream.meters import PROCESSES, SERVER, measure
 from ...text.sentences import say
-from .call import ELICIT, Listener, Loss, Why, make_error
+from .call import ELICIT, SAMPLE, Listener, Loss, Why, make_error
 from .config import ServerConfig
 from .processes import adopt, release
 from .response_limits import MOST, TOO_LONG, is_too_much
@@ -139,9 +139,9 @@ class _Process(asyncio.SubprocessProtocol):
                 self._fail(number, _GARBLED)
             return
         root = message.root
-        if isinstance(root, types.JSONRPCRequest) and root.method == ELICIT:
-            # The session would read nothing until the human has answered.
-            self._listener.ask(root.params, {}, partial(self._reply, root.id))
+        if isinstance(root, types.JSONRPCRequest) and root.method in (ELICIT, SAMPLE):
+            # The session would read nothing until the human or the model has answered.
+            self._listener.ask(root.method, root.params, {}, partial(self._reply, root.id))
         else:
             self._deliver(message)
 
@@ -154,9 +154,9 @@ class _Process(asyncio.SubprocessProtocol):
         self._listener.lose(number, Loss(why=why, sent=True))
         self._deliver(types.JSONRPCMessage.model_validate(make_error(number, why)))
 
-    async def _reply(self, number: int | str, result: dict[str, Any]) -> None:
-        answer = types.JSONRPCResponse(jsonrpc="2.0", id=number, result=result)
-        await self.stdin.send(SessionMessage(types.JSONRPCMessage(answer)))
+    async def _reply(self, number: int | str, answer: dict[str, Any]) -> None:
+        message = types.JSONRPCMessage.model_validate({"jsonrpc": "2.0", "id": number, **answer})
+        await self.stdin.send(SessionMessage(message))
 
 
 def _find_id(line: bytes) -> int | str | None:

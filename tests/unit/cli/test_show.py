@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from loopwright.cli.terminal import Code, Output
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool
 from loopwright.tools.hints import read_flags
+from support.mcp_servers import stdio
 
 
 def tool(name, **hints) -> Any:
@@ -94,3 +96,11 @@ def test_a_rule_about_origins_is_told_with_them():
     assert (
         told([rule], tool("pay"))[0] == "allow pay (origin of to: request or find_contact): known"
     )
+
+
+def test_prompts_and_resources_of_servers_are_counted(lines, tmp_path):
+    servers = {"library": stdio("library"), "gone": {"command": "nowhere"}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    _, told = lines(mcp=str(tmp_path / "mcp.json"))
+    assert "  ✓ library: 3 tools, 2 prompts, 1 resource" in told
+    assert any("not offered, as they run as MCP tasks alone: scan." in line for line in told)
