@@ -66,14 +66,14 @@ def _read_on(reading: Reading, before: Sequence[Reading]) -> Reading:
 
 def _make_reading(record: Evidence, gate: "Gate") -> Reading | None:
     """What a call told the model; None of the package's own, which tells what it was told."""
-    name = str(record["tool"])
-    tool = gate.catalog.find(name) or gate.elsewhere.get(name)
+    name, box = str(record["tool"]), gate.toolbox
+    tool = gate.catalog.find(name) or (box.known_tools.get(name) if box else None)
     if name == RECALL_MEMORIES and (tool is None or tool.own):
         return read_memories(record, is_own=bool(tool or record.get("own")))
     if tool and (tool.tool is BUILT_IN or (tool.own and tool.name not in _TELLS_WORDS)):
         return None
     made = make_tool_reading(tool, record["result"], arguments=record["arguments"], gate=gate)
-    if tool is None and gate.has_unseen:
+    if tool is None and box and box.has_inner_servers:  # another agent's, not known yet
         made = replace(made, origin="foreign")
     if tool and tool.name == LOOK_AFTER and made.data is not None:  # nobody's words are in it
         return None

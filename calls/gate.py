@@ -59,10 +59,8 @@ class Gate:
     traced: Origins | None = None
     """What the calls are made from, if it is known."""
 
-    elsewhere: Mapping[str, CatalogTool] = field(default_factory=dict)
-    """The tools of other agents, whose results are read here."""
-    has_unseen: bool = False
-    """Other agents may have tools that are not known yet."""
+    toolbox: Toolbox | None = None
+    """What knows the tools of other agents, whose results are read here."""
 
     @classmethod
     async def for_run(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
@@ -71,10 +69,8 @@ class Gate:
         table = toolbox.policy.table
         # A task's toolbox may lack the tools that read facts.
         guard = None if table is None else Guard(table, scope, toolbox.whole)
-        return cls(
-            catalog, toolbox.policy, scope, secrets=toolbox.secrets, guard=guard,
-            elsewhere=toolbox.known_tools, has_unseen=toolbox.has_inner_servers,
-        )  # fmt: skip
+        secrets = toolbox.secrets
+        return cls(catalog, toolbox.policy, scope, secrets=secrets, guard=guard, toolbox=toolbox)
 
     def find_tool(self, call: PendingCall) -> CatalogTool | None:
         """The tool of a call, if it is still there."""

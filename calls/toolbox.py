@@ -112,8 +112,7 @@ class Toolbox:
             PROCESS_LIMIT.read(os.environ)
         self._home = _ServerHost(self._configs)
         self.known_tools: dict[str, CatalogTool] = {}
-        """The tools of this toolbox and of all that are narrowed from it, as far as they are known,
-        by the name that some model knows."""
+        """By name: the tools of all agents with these servers, as far as they are known."""
         self._said: Said = {}
         self._named: dict[tuple[object, ...], tuple[Sequence[Listing], Catalog]] = {}
         self._own: OwnTools = lambda: [make_reader()]
@@ -301,9 +300,9 @@ class Toolbox:
                 known = self.known_tools.setdefault(name, tool)
                 if known.server != tool.server:
                     self.known_tools[name] = replace(tool, origin="foreign")
-            found = found.restrict(
-                self._offers, read_only=self._reads_only, besides=self._own_servers
-            )
+            own = [name for name, tool in found.tools.items() if tool.server in self._own_servers]
+            offers = None if self._offers is None else [*self._offers, *own]
+            found = found.restrict(offers, read_only=self._reads_only)
             found = replace(found, most_shown=most)
             if (table := self.policy.table) is not None:
                 tools = {name: mark_read_only(table, tool) for name, tool in found.tools.items()}

@@ -69,8 +69,7 @@ class CatalogTool:
     claimed: Mapping[str, bool] = field(default_factory=dict)
     """The hints of its server, also where they do not count."""
     open_world: bool | None = None  # it reaches beyond its own records, if it says so
-    origin: Origin = ""
-    """What the operator says of its results."""
+    origin: Origin = ""  # what the operator says of its results
     sinks: tuple[str, ...] | None = None  # the arguments through which it acts; None: all
     confidential: bool = False  # what it gives must not leave by a tool of the open world
     is_vouched: bool = True  # the program gave it, or the operator trusts its server
@@ -201,16 +200,10 @@ class Catalog:
         """The tools, in OpenAI's format, for requests that leave something out."""
         return [tool.spec() for tool in self._spare.values()]
 
-    def restrict(
-        self,
-        globs: Sequence[str] | None,
-        *,
-        read_only: bool = False,
-        besides: frozenset[str] = frozenset(),
-    ) -> "Catalog":
+    def restrict(self, globs: Sequence[str] | None, *, read_only: bool = False) -> "Catalog":
         """The catalog with only the tools that match these names or globs (None: all).
 
-        With `read_only`, only those that declare to be so; of the servers `besides` all match.
+        With `read_only`, only those that declare to be so.
         """
         if globs is None and not read_only:
             return self
@@ -218,7 +211,7 @@ class Catalog:
 
         def is_offered(name: str, tool: CatalogTool) -> bool:
             called = any(fnmatchcase(n, glob) for n in (name, tool.original) for glob in wanted)
-            return (called or tool.server in besides) and (tool.read_only or not read_only)
+            return called and (tool.read_only or not read_only)
 
         tools = {name: tool for name, tool in self.tools.items() if is_offered(name, tool)}
         own = {n: tool for n, tool in self.own.items() if not tool.is_work or is_offered(n, tool)}
