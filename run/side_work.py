@@ -12,13 +12,17 @@ from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
+from langgraph.runtime import RunControl
 
 from ..state.context import Emit
 from ..store.base import langgraph_keys as keys
-from ..store.locks.control import InnerControl
+from ..store.locks.control import InnerControl, get_wish
 
 BESIDE_KEY: Final = "__loopwright_beside"
 """Where the nodes of a graph find what works beside them; kept out of metadata as FENCE_KEY."""
+
+Wishes = Mapping[str, Sequence[Mapping[str, str]]]
+"""By path: what is wished of one in the background, `{id, text}`; no text: that it ends."""
 
 
 @dataclass
@@ -29,7 +33,6 @@ class SideWork:
     seen: dict[str, Any] = field(default_factory=dict)
     control: InnerControl | None = None
     wishes: dict[str, list[dict[str, str]]] = field(default_factory=dict)
-    """By path: what is wished of one, `{id, text}`; no text: that it ends."""
     _working: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
     _emit: Emit | None = None
     _unheard: list[dict[str, Any]] = field(default_factory=list)
@@ -111,13 +114,18 @@ def get_side_work() -> SideWork:
     return beside
 
 
-def is_cancelled(wishes: Mapping[str, Sequence[Mapping[str, str]]], path: str) -> bool:
+def is_cancelled(wishes: Wishes, path: str) -> bool:
     """Whether one, or one that it works for, is to end."""
     return any(
         not one["text"]
         for above, some in wishes.items() if f"{path}/".startswith(f"{above}/")
         for one in some
     )  # fmt: skip
+
+
+def is_stopped(control: RunControl | None, wishes: Wishes, path: str) -> bool:
+    """Whether a graph is to end, by a stop of the turn or the word of whom it works for."""
+    return get_wish(control) == "stop" or is_cancelled(wishes, path)
 
 
 @asynccontextmanager

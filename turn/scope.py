@@ -21,7 +21,7 @@ from ..hooks.registry import Hooks
 from ..prompts.instructions import Instructions
 from ..prompts.prompt import PromptManager, render_sections
 from ..run.client_access import is_server_call, resolve_identity
-from ..run.side_work import is_cancelled
+from ..run.side_work import is_stopped
 from ..state.attachments import Block
 from ..state.calls import CallState, Evidence
 from ..state.context import SESSION_KEY, SHOWN_TOOLS, STARTUP, Context, Emit, Session, context_of
@@ -34,7 +34,7 @@ from ..store.checkpoints.async_adapters import ThreadedSaver
 from ..store.durability import get_saver_locks
 from ..store.journal.port import FENCE_KEY, Fence, Row
 from ..store.journal.recorder import KNOWN_IN, Recorder
-from ..store.locks.control import get_wish, poll_wish
+from ..store.locks.control import poll_wish
 from ..store.locks.thread_locks import LockedBy
 from ..text.sentences import LANGUAGE, SENTENCES, match_language
 from .budget import Budget, make_share
@@ -100,8 +100,7 @@ class Surroundings:
     handed: LoopState | None = None
     """The outer turn that this graph works for; see `GraphParts.inside`."""
     hides: int | None = None
-    """Index of the namespace segment to drop, so that the router's graphs share one place in the
-    journal."""
+    """Index of the namespace segment to drop: the router's graphs share a place in the journal."""
     public: Mapping[str, Any] = field(default_factory=dict)
     """The graph's state as its tools see it, as the node found it."""
     by_tools: frozenset[str] = frozenset()
@@ -112,8 +111,7 @@ class Surroundings:
     """By id: the calls that ended in graphs inside the node's tasks."""
     seen: dict[str, Any] = field(default_factory=dict)
     """By path: the newest state of such graphs, which may end by an error."""
-    wishes: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
-    """By path: what is wished of those in the background; see `SideWork`."""
+    wishes: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)  # see SideWork
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,7 +336,7 @@ def _find_run_facts(
         of_client=parts.served or is_server_call(configurable),
         place=_build_place(configurable, outer),
         fence=configurable.get(FENCE_KEY),
-        stopped=lambda: get_wish(runtime.control) == "stop" or is_cancelled(wishes, path),
+        stopped=lambda: is_stopped(runtime.control, wishes, path),
         control=runtime.control,
         saved=bool(saver),
         durable=_is_durable(saver),
