@@ -269,10 +269,8 @@ _OUTER: ContextVar[RunScope | None] = ContextVar("loopwright_outer_scope", defau
 
 @contextmanager
 def share_scope(scope: RunScope) -> Iterator[None]:
-    """Let every node called inside use this scope's budget and stream.
-
-    LangGraph shows a subgraph's own custom events only with `subgraphs=True`.
-    """
+    """Let every node called inside use this scope's budget and stream."""
+    # LangGraph shows a subgraph's own custom events only with `subgraphs=True`.
     token = _OUTER.set(scope)
     try:
         yield
